@@ -1,0 +1,1 @@
+"""Profiles of subsampled mechanisms: the paper's amplification and the tight certificate."""

@@ -1,0 +1,193 @@
+"""The mixed-slope certificate: one stage of subsampling around any group profiles.
+
+Theorem. Let a stage put J copies of the differing records into the batch, P(J = j) = rho_j, and let
+the inner mechanism have group profiles delta_j(alpha). For alpha >= 1 and any numbers alpha_j >= 0
+with, for every k >= 1,
+
+    sum_{j<=k} rho_j alpha_j  <=  (alpha - 1) rho_0 + alpha sum_{1<=j<=k} rho_j              (*)
+
+the subsampled mechanism satisfies h(alpha) <= sum_{j>=1} rho_j delta_j(alpha_j) under replace_one.
+The proof is in docs/derivations/one-step.md.
+
+Every feasible choice is a certificate, so this file first looks for a good choice (equal slopes
+inside a first block, alpha_j = alpha behind it: the solution by pooling adjacent violators), then
+*makes* it feasible in floating point with a margin for the rounding of the law, and only then
+evaluates it. Everything is divided by alpha, so that no e^eps can overflow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.errors import NumericalFailure
+from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.numerics.roots import increasing_root
+from mustdp.sampling.law import MultiplicityLaw
+
+FloatArray = NDArray[np.float64]
+
+_ROUNDOFF = 2.0**-53
+_LARGEST_MATRIX = 2_000_000
+
+
+def certificate(
+    law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Upper bound of h at e^epsilon (epsilon >= 0), and minus its slope in alpha.
+
+    The first array is certified; the second only steers the stages around this one.
+    """
+    chunk = max(1, _LARGEST_MATRIX // max(1, law.positive.size))
+    parts = [
+        _certificate(law, profiles, epsilon[start : start + chunk])
+        for start in range(0, epsilon.size, chunk)
+    ]
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _certificate(
+    law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    rho, groups = law.positive, law.positive_values
+    if rho.size == 0:
+        return np.full(epsilon.size, law.cut), np.zeros(epsilon.size)
+    capacity = -np.expm1(-epsilon)[:, None] * law.zero + np.cumsum(rho)
+    if rho.size == 1:
+        logs = epsilon[:, None] + np.log(capacity / rho)
+        slope = profiles.slope_at(groups, logs)[:, 0] * (law.zero + rho[0])
+    else:
+        block = _first_block(rho, groups, profiles, epsilon, capacity)
+        pooled = np.arange(rho.size) <= block[:, None]
+        budget = epsilon + np.log(capacity[np.arange(epsilon.size), block])
+        t, spare = common_tangent(rho, groups, profiles, budget, pooled)
+        # Where tangents have stopped moving before the capacity was used up, nothing more is to
+        # be gained; the spare room takes up the margin that `feasible` asks for.
+        lift = np.minimum(spare, 4.0 * margin(law))[:, None]
+        logs = np.where(pooled, profiles.tangent(groups, t)[0] + lift, epsilon[:, None])
+        alone = profiles.slope_at(groups, np.broadcast_to(epsilon[:, None], logs.shape))
+        common = np.where(spare > 0, 0.0, profiles.slope(t))[:, None]
+        slope = law.zero * common[:, 0] + np.where(pooled, common, alone) @ rho
+    logs = feasible(law, logs, epsilon, capacity)
+    return evaluate(law, profiles, logs), slope
+
+
+def _first_block(
+    rho: FloatArray,
+    groups: FloatArray,
+    profiles: GroupProfiles,
+    epsilon: FloatArray,
+    capacity: FloatArray,
+) -> NDArray[np.intp]:
+    """Last index of the block that shares one slope, for every epsilon.
+
+    The block may end at K if its own tangent comes before that of K + 1 taken alone. The tangent
+    parameters of the single members first fall, then rise, so the first such K is found by
+    bisection.
+    """
+    alone = profiles.parameter(groups, np.broadcast_to(epsilon[:, None], (epsilon.size, rho.size)))
+    low = np.zeros(epsilon.size, dtype=np.intp)
+    high = np.full(epsilon.size, rho.size - 1, dtype=np.intp)
+    rows = np.flatnonzero(low < high)
+    while rows.size:
+        middle = (low[rows] + high[rows]) // 2
+        t = alone[rows, middle + 1]
+        finite = np.isfinite(t)
+        logs = profiles.tangent(groups, np.where(finite, t, 0.0))[0] - epsilon[rows, None]
+        with np.errstate(over="ignore"):
+            used = np.exp(logs) * rho
+        within = np.arange(rho.size) <= middle[:, None]
+        total = np.where(within, used, 0.0).sum(axis=1)
+        ends = finite & (total >= capacity[rows, middle])
+        high[rows] = np.where(ends, middle, high[rows])
+        low[rows] = np.where(ends, low[rows], middle + 1)
+        rows = rows[low[rows] < high[rows]]
+    return high
+
+
+def common_tangent(
+    rho: FloatArray,
+    groups: FloatArray,
+    profiles: GroupProfiles,
+    budget: FloatArray,
+    pooled: NDArray[np.bool_],
+) -> tuple[FloatArray, FloatArray]:
+    """The tangent parameter t at which sum rho_j alpha_j(t) over the pooled j is e^budget.
+
+    Also returns the log of what is left of the budget, which is positive only where all tangents
+    have stopped moving before it was used up.
+    """
+    log_rho = np.log(rho)
+
+    def excess(t: FloatArray, rows: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        logs, speed = profiles.tangent(groups, t)
+        logs = np.where(pooled[rows], logs + log_rho - budget[rows, None], -np.inf)
+        top = logs.max(axis=1)
+        weights = np.exp(logs - top[:, None])
+        total = weights.sum(axis=1)
+        return np.log(total) + top, (weights * speed).sum(axis=1) / total
+
+    # No member may use more than the whole budget; if none uses more than its share, all fit.
+    share = budget[:, None] - log_rho
+    hi = _smallest(profiles.parameter(groups, share), pooled)
+    lo = _smallest(profiles.parameter(groups, share - np.log(rho.size)), pooled)
+    end = profiles.saturation(groups)
+    hi = np.minimum(hi, end)
+    if not np.all(np.isfinite(hi) | np.isneginf(hi)):
+        raise NumericalFailure(f"no common tangent found for log budgets {budget[:3]!r}")
+    hi = np.where(np.isneginf(hi), -1e3, hi)
+    lo = np.where(np.isfinite(lo), np.minimum(lo, hi), hi - 1e3)
+    t = increasing_root(excess, lo, hi)
+    spare = np.zeros(budget.size)
+    at_end = np.flatnonzero(t >= end)
+    if at_end.size:
+        spare[at_end] = np.maximum(-excess(t[at_end], at_end)[0], 0.0)
+    return t, spare
+
+
+def _smallest(values: FloatArray, pooled: NDArray[np.bool_]) -> FloatArray:
+    return np.asarray(np.where(pooled, values, np.inf).min(axis=1))
+
+
+def margin(law: MultiplicityLaw) -> float:
+    """Room left in (*) for the rounding of the law and of the sums."""
+    return 4.0 * (2.0 * law.relative_error + 4.0 * law.probabilities.size * _ROUNDOFF + 4e-16)
+
+
+def feasible(
+    law: MultiplicityLaw, logs: FloatArray, epsilon: FloatArray, capacity: FloatArray
+) -> FloatArray:
+    """Lower log alpha_j until (*) holds with its margin; ``capacity`` is its right side / alpha."""
+    room = margin(law)
+    limit = capacity * (1.0 - room / 2.0)
+    logs = logs + np.log1p(-room)
+    used = np.exp(logs - epsilon[:, None]) * law.positive
+    broken = np.flatnonzero(np.any(~(np.cumsum(used, axis=1) <= limit), axis=1))
+    if broken.size:
+        spent = np.zeros(broken.size)
+        for k, rho in enumerate(law.positive):
+            left = np.maximum(limit[broken, k] - spent, 0.0) * (1.0 - 1e-15)
+            share = np.minimum(np.nan_to_num(used[broken, k], nan=0.0, posinf=np.inf), left)
+            with np.errstate(divide="ignore"):
+                logs[broken, k] = np.where(
+                    share < used[broken, k], epsilon[broken] + np.log(share / rho), logs[broken, k]
+                )
+            spent = spent + share
+        used = np.exp(logs - epsilon[:, None]) * law.positive
+        if not np.all(np.cumsum(used, axis=1) <= limit * (1.0 + room / 8.0)):
+            raise NumericalFailure(
+                f"the certificate's constraint could not be met for epsilon={epsilon[broken][:3]!r}"
+            )
+    return logs
+
+
+def evaluate(law: MultiplicityLaw, profiles: GroupProfiles, logs: FloatArray) -> FloatArray:
+    """Sum rho_j delta_j(alpha_j), rounded up, plus the mass that the law left out."""
+    ruled_out = np.isneginf(logs)
+    values = profiles.delta(law.positive_values, np.where(ruled_out, 0.0, logs))
+    values = np.where(ruled_out, 1.0, values)
+    slack = profiles.relative_error + law.relative_error + 2.0 * law.positive.size * _ROUNDOFF
+    total = (values @ law.positive) * (1.0 + slack) + law.cut
+    if not np.all((total >= 0) & np.isfinite(total)):
+        raise NumericalFailure("a group profile returned a value that is not a number")
+    return np.minimum(total, 1.0)

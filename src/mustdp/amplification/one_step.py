@@ -1,0 +1,193 @@
+"""One application of a subsampled mechanism: certified upper bound and attained lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mustdp.amplification import attained
+from mustdp.amplification.directions import add_direction, remove_direction
+from mustdp.amplification.mixed_slope import certificate
+from mustdp.amplification.section4 import section4_bound
+from mustdp.amplification.stages import TAIL, staged_inside
+from mustdp.errors import NotCovered
+from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
+from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
+from mustdp.numerics import checks
+from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling.scheme import Multistage, Poisson, Scheme
+
+FloatArray = NDArray[np.float64]
+Direction = Literal["both", "remove", "add"]
+
+#: Largest epsilon of a one-step profile; beyond it e^epsilon is out of any practical range.
+LARGEST_EPSILON = 600.0
+
+
+@dataclass(frozen=True, eq=False)
+class OneStep:
+    """Bounds of delta for one application, at each epsilon.
+
+    ``upper`` holds for every pair of neighbouring data sets; ``lower`` is the largest value of the
+    families in ``attained``, each a concrete pair of data sets. ``section4`` is the paper's theorem
+    read as a bound (None where it does not apply).
+    """
+
+    scheme: Scheme
+    mechanism: Mechanism
+    relation: Relation
+    shift: float | None
+    group: int
+    epsilon: FloatArray
+    upper: FloatArray
+    lower: FloatArray
+    attained: Mapping[str, FloatArray]
+    section4: FloatArray | None
+
+
+def one_step(
+    scheme: Scheme,
+    mechanism: Mechanism,
+    epsilon: ArrayLike,
+    *,
+    relation: str | None = None,
+    group: int = 1,
+) -> OneStep:
+    """Bound delta(epsilon) of ``mechanism`` applied once to one draw of ``scheme``.
+
+    ``group`` asks about data sets that differ in that many records. The default relation is
+    add_remove for Poisson sampling and replace_one for every other scheme.
+
+    >>> from mustdp import gaussian, must_ow
+    >>> step = one_step(must_ow(1000, 100, 100), gaussian(shift=0.5), epsilon=0.5)
+    >>> print(f"{step.lower[0]:.5e} {step.upper[0]:.5e}")
+    4.58172e-04 4.58172e-04
+    """
+    eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
+    used = resolve_relation(scheme, relation)
+    size = checks.integer("group", group, 1, scheme.n)
+    shift = shift_of(mechanism, scheme, used)
+    profiles = mechanism.profiles(shift)
+    upper = upper_bound(scheme, mechanism, eps, relation=used, group=size)
+    section4 = _section4(scheme, profiles, used, size, eps)
+    if section4 is not None and not _is_exact(scheme, used):
+        upper = np.minimum(upper, section4)
+    families = attained_values(scheme, mechanism, eps, relation=used, group=size)
+    lower = np.max(np.stack([np.zeros(eps.size), *families.values()]), axis=0)
+    arrays = [eps, upper, lower, *families.values(), *([] if section4 is None else [section4])]
+    for array in arrays:
+        checks.frozen(array)
+    return OneStep(
+        scheme, mechanism, used, shift, size, eps, upper, lower,
+        MappingProxyType(families), section4,
+    )  # fmt: skip
+
+
+def upper_bound(
+    scheme: Scheme,
+    mechanism: Mechanism,
+    epsilon: FloatArray,
+    *,
+    relation: Relation,
+    direction: Direction = "both",
+    group: int = 1,
+) -> FloatArray:
+    """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for."""
+    profiles = mechanism.profiles(shift_of(mechanism, scheme, relation))
+    if relation == "replace_one":
+        if isinstance(scheme, Poisson):
+            return _poisson_replace(scheme, mechanism, profiles, epsilon, group)
+        law, inner = _outermost(scheme, profiles, group, epsilon)
+        return certificate(law, inner, epsilon)[0]
+    if isinstance(scheme, Poisson):
+        law, inner = scheme.law(group), profiles
+    else:
+        first = scheme.reduced[0] if isinstance(scheme, Multistage) else None
+        if first is not None and first.kind == "wor" and first.size > scheme.n - group:
+            raise NotCovered(
+                f"add_remove compares n = {scheme.n} records with {scheme.n - group}, from which "
+                f"{first.size} cannot be drawn without replacement"
+            )
+        law, inner = _outermost(scheme, profiles, group, epsilon)
+    parts = []
+    if direction != "add":
+        parts.append(remove_direction(law, inner, epsilon))
+    if direction != "remove":
+        parts.append(add_direction(law, inner, epsilon))
+    return np.asarray(np.max(np.stack(parts), axis=0))
+
+
+def attained_values(
+    scheme: Scheme,
+    mechanism: Mechanism,
+    epsilon: FloatArray,
+    *,
+    relation: Relation,
+    group: int = 1,
+) -> dict[str, FloatArray]:
+    """Lower bounds by family of concrete pairs; empty for a mechanism known only by its profile."""
+    if not isinstance(mechanism, AdditiveNoise):
+        return {}
+    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, relation))
+    law = scheme.law(group)
+    families: dict[str, FloatArray] = {}
+    if not (isinstance(scheme, Poisson) and relation == "replace_one"):
+        families["aligned"] = attained.aligned(law, noise, shift, epsilon)
+        families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
+    if relation == "replace_one":
+        families["symmetric"] = attained.symmetric(law, noise, shift, epsilon)
+    return families
+
+
+def _outermost(
+    scheme: Scheme, profiles: GroupProfiles, group: int, epsilon: FloatArray
+) -> tuple[MultiplicityLaw, GroupProfiles]:
+    """The first stage's law and the group profiles of all that happens inside it."""
+    if not isinstance(scheme, Multistage):
+        raise NotCovered(f"no certificate for a scheme of type {type(scheme).__name__}")
+    inner = staged_inside(scheme, profiles, float(np.max(epsilon)))
+    return stage_law(scheme.reduced[0], scheme.n, group, TAIL), inner
+
+
+def _poisson_replace(
+    scheme: Poisson,
+    mechanism: Mechanism,
+    profiles: GroupProfiles,
+    epsilon: FloatArray,
+    group: int,
+) -> FloatArray:
+    """Poisson under replace_one: exact for one record, the certificate for groups.
+
+    (1-q) N(0) + q N(+C) against (1-q) N(0) + q N(-C) dominates: Lebeda, Regehr, Kamath & Steinke
+    2024, arXiv 2405.20769v1.
+    """
+    if not isinstance(mechanism, AdditiveNoise):
+        raise NotCovered(
+            "a custom profile does not say what leaving a record out does, which Poisson sampling "
+            "under replace_one needs; use add_remove or a fixed-size scheme"
+        )
+    law = scheme.law(group)
+    if group > 1:
+        return certificate(law, profiles, epsilon)[0]
+    shift = mechanism.shift_for(2.0)
+    value, scale = attained.symmetric_pair(law, mechanism.noise, shift, epsilon)
+    return np.minimum(value * (1.0 + 1e-11) + 1e-14 * scale, 1.0)
+
+
+def _is_exact(scheme: Scheme, relation: Relation) -> bool:
+    return isinstance(scheme, Poisson) or relation == "add_remove"
+
+
+def _section4(
+    scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
+) -> FloatArray | None:
+    """The paper's bound where it is valid: its own relation, for groups too."""
+    if isinstance(scheme, Poisson) != (relation == "add_remove"):
+        return None
+    return section4_bound(scheme.law(group), profiles, epsilon)

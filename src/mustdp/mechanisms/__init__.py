@@ -1,0 +1,1 @@
+"""Base mechanisms: frozen, validated descriptions with exact or bounded group profiles."""

@@ -1,0 +1,140 @@
+"""Any other mechanism, known only through its privacy profile.
+
+Groups are covered by the black-box bound delta_j(eps) <= (e^eps - 1)/(e^{eps/j} - 1) delta(eps/j)
+(Vadhan, "The Complexity of Differential Privacy", 2017, Lemma 2.2): the factor is the geometric
+sum 1 + e^{eps/j} + … + e^{(j-1) eps/j}, from walking through j neighbours one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.mechanism import Mechanism
+from mustdp.mechanisms.noise import dual
+from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.numerics.convex import lower_hull
+from mustdp.numerics.tangents import TangentFamily, TangentTable, slope_of, two_sided
+
+FloatArray = NDArray[np.float64]
+Profile = Callable[[FloatArray], ArrayLike]
+
+_REACH = 690.0
+_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 400.0, 600)])
+
+
+@dataclass(frozen=True)
+class Custom(Mechanism):
+    """A mechanism described by a function from eps >= 0 to delta, valid under replace_one."""
+
+    profile: Profile
+    label: str = "custom"
+
+    def __post_init__(self) -> None:
+        if not callable(self.profile):
+            raise InvalidParameter(
+                f"profile must be a function from epsilon to delta, got {self.profile!r}"
+            )
+        self.evaluate(_GRID)
+
+    @property
+    def name(self) -> str:
+        """The label it was given."""
+        return self.label
+
+    def shift_for(self, moves: float) -> None:
+        """A custom mechanism has no shift."""
+        return
+
+    def profiles(self, shift: float | None) -> GroupProfiles:
+        """Group profiles by the black-box bound."""
+        return CustomProfiles(self)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON; the function itself is not part of it."""
+        return {"mechanism": self.name}
+
+    def evaluate(self, epsilon: FloatArray) -> FloatArray:
+        """Call the user's function and refuse what cannot be a profile."""
+        flat = np.ravel(epsilon)
+        try:
+            values = np.asarray(self.profile(flat), dtype=np.float64)
+        except (TypeError, ValueError) as problem:
+            raise InvalidParameter(
+                f"profile must accept an array of epsilons and return as many deltas: {problem}"
+            ) from None
+        if values.shape != flat.shape:
+            raise InvalidParameter(
+                f"profile must return one delta per epsilon: shape {flat.shape} expected, "
+                f"got {values.shape}"
+            )
+        if not np.all((values >= 0) & (values <= 1)):
+            bad = values[~((values >= 0) & (values <= 1))][0]
+            raise InvalidParameter(f"profile must return deltas in [0, 1], got {bad!r}")
+        order = np.argsort(flat, kind="stable")
+        if np.any(np.diff(values[order]) > 1e-12):
+            raise InvalidParameter("profile must not increase with epsilon")
+        return values.reshape(np.shape(epsilon))
+
+
+class CustomProfiles(GroupProfiles):
+    """Group profiles of a custom mechanism; tangents come from the hull of a table."""
+
+    relative_error = 1e-12
+
+    def __init__(self, mechanism: Custom) -> None:
+        self._mechanism = mechanism
+        self._steering = TangentFamily(self._table, _REACH)
+
+    def delta(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """The black-box bound at every entry."""
+        j, e = np.broadcast_arrays(groups, epsilon)
+        size = np.abs(e)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            step = size / j
+            factor = np.exp(size - step) * (np.expm1(-size) / np.expm1(-step))
+            factor = np.where(size > 0, factor, j)
+        finite = np.where(np.isfinite(step), step, 0.0)
+        base = self._mechanism.evaluate(finite)
+        bound = np.minimum(1.0, np.where(base > 0, factor, 0.0) * base)
+        return dual(np.where(np.isfinite(step), bound, 1.0), e)
+
+    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Looked up in the tables of all groups."""
+        return self._steering.tangent(groups, t)
+
+    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """Looked up in the tables of all groups."""
+        return self._steering.parameter(groups, epsilon)
+
+    def slope(self, t: FloatArray) -> FloatArray:
+        """The slope behind the logit ``t``."""
+        return slope_of(t)
+
+    def saturation(self, groups: FloatArray) -> float:
+        """Past the end of every table."""
+        return self._steering.last(groups)
+
+    def _table(self, group: int) -> TangentTable:
+        epsilon = np.unique(np.minimum(_GRID * group, _REACH))
+        value = self.delta(np.array(float(group)), epsilon)
+        return two_sided(epsilon, value, _hull_slopes(epsilon, value))
+
+
+def _hull_slopes(epsilon: FloatArray, value: FloatArray) -> FloatArray:
+    """Sizes of the slopes in alpha of the lower convex hull, at the grid points."""
+    alpha = np.exp(epsilon)
+    hull = lower_hull(alpha, value)
+    steps = -np.diff(value[hull]) / np.diff(alpha[hull])
+    piece = np.clip(np.searchsorted(alpha[hull], alpha, side="right") - 1, 0, steps.size - 1)
+    return np.clip(steps[piece], 0.0, 1.0)
+
+
+def custom(profile: Profile, label: str = "custom") -> Custom:
+    """Describe a mechanism by its profile under replace_one: a function from eps to delta."""
+    return Custom(profile, label)

@@ -1,0 +1,69 @@
+"""Noise for one Gaussian release: the classical formula and the exact inverse of the profile.
+
+Classical: Dwork & Roth, "The Algorithmic Foundations of Differential Privacy" (2014), Theorem A.1,
+proved for eps < 1 only. Exact: Balle & Wang, arXiv 1805.06530v2, Theorem 8, whose profile
+delta(eps) = Phi(s/2 - eps/s) - e^eps Phi(-s/2 - eps/s), s = sensitivity / sigma, is inverted here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.numerics import checks
+
+
+def classical_sigma(
+    epsilon: float, delta: float, sensitivity: float, *, beyond_proof: bool = False
+) -> float:
+    """Classical formula ``sensitivity * sqrt(2 ln(1.25/delta)) / epsilon``.
+
+    Its proof covers epsilon < 1. ``beyond_proof=True`` evaluates it anyway, for reproducing
+    published tables; the result is then no guarantee.
+
+    >>> round(classical_sigma(0.5, 1e-5, 1.0), 6)
+    9.689611
+    """
+    epsilon = checks.real("epsilon", epsilon, above=0)
+    delta = checks.real("delta", delta, above=0, below=1)
+    sensitivity = checks.real("sensitivity", sensitivity, above=0)
+    if not epsilon < 1 and not beyond_proof:
+        raise NotCovered(
+            f"the classical formula is proved for epsilon < 1 only, got {epsilon!r}; "
+            "use analytic_sigma"
+        )
+    return sensitivity * math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+
+
+def analytic_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Smallest sigma whose exact profile meets (epsilon, delta), rounded to the safe side.
+
+    >>> round(analytic_sigma(0.5, 1e-5, 1.0), 6)
+    7.063689
+    """
+    epsilon = checks.real("epsilon", epsilon, at_least=0)
+    delta = checks.real("delta", delta, above=0, below=1)
+    sensitivity = checks.real("sensitivity", sensitivity, above=0)
+    noise = GaussianNoise()
+
+    def reached(shift: float) -> float:
+        return float(noise.profile(np.asarray(shift), np.asarray(epsilon)))
+
+    low, high = 1e-300, 1.0
+    while not reached(high) > delta:
+        low, high = high, 2.0 * high
+        if high > 1e150:
+            raise NumericalFailure(f"no shift reaches delta={delta!r} at epsilon={epsilon!r}")
+    while high / low > 2.0:
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (low, middle) if reached(middle) > delta else (middle, high)
+    while high - low > 2e-16 * high:
+        middle = low + (high - low) / 2.0
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if reached(middle) > delta else (middle, high)
+    # The profile is known to 2e-12; step back far enough that its rounding cannot matter.
+    return sensitivity / (low * (1.0 - 1e-11))

@@ -1,0 +1,126 @@
+"""Descriptions of base mechanisms.
+
+Noise is described either by its *noise multiplier* z = scale / C, where every record adds a vector
+of norm at most C to a sum (the convention of DP-SGD), or directly by the *shift* s: how far one
+copy of the differing record can move the noise-free output, in units of the noise scale. A noise
+multiplier becomes a shift only once the relation is known (see ``relation.py``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
+from mustdp.mechanisms.profiles import GroupProfiles, NoiseProfiles
+from mustdp.numerics import checks
+
+#: Range of shifts and noise multipliers for which profiles have been checked against mpmath.
+SMALLEST, LARGEST = 1e-9, 1e9
+
+
+class Mechanism(ABC):
+    """A base mechanism: something with group profiles once its shift is known."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The mechanism's name on the command line."""
+
+    @abstractmethod
+    def shift_for(self, moves: float) -> float | None:
+        """The shift when one copy moves a bounded sum by ``moves * C``."""
+
+    @abstractmethod
+    def profiles(self, shift: float | None) -> GroupProfiles:
+        """Group profiles at this shift."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON."""
+
+
+@dataclass(frozen=True)
+class AdditiveNoise(Mechanism):
+    """Noise added to an output that one copy of a record moves by at most a known amount."""
+
+    noise_multiplier: float | None = None
+    shift: float | None = None
+
+    noise: ClassVar[Noise]
+
+    def __post_init__(self) -> None:
+        if (self.noise_multiplier is None) == (self.shift is None):
+            raise InvalidParameter(
+                "exactly one of noise_multiplier and shift must be given, got "
+                f"noise_multiplier={self.noise_multiplier!r} and shift={self.shift!r}"
+            )
+        for argument in ("noise_multiplier", "shift"):
+            value = getattr(self, argument)
+            if value is not None:
+                checked = checks.real(argument, value, at_least=SMALLEST, at_most=LARGEST)
+                object.__setattr__(self, argument, checked)
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name on the command line."""
+        return self.noise.name
+
+    def shift_for(self, moves: float) -> float:
+        """The stated shift, or ``moves / noise_multiplier``."""
+        if self.shift is not None:
+            return self.shift
+        return moves / float(self.noise_multiplier)  # type: ignore[arg-type]
+
+    def profiles(self, shift: float | None) -> GroupProfiles:
+        """Exact group profiles at this shift."""
+        return NoiseProfiles(self.noise, checks.real("shift", shift, above=0))
+
+    def delta(self, epsilon: ArrayLike, group: int = 1) -> NDArray[np.float64]:
+        """Exact profile for groups of ``group`` records; needs the shift to have been stated.
+
+        >>> gaussian(shift=0.25).delta([0.05, 4.5])
+        array([7.75757967e-02, 1.26569291e-73])
+        """
+        if self.shift is None:
+            raise InvalidParameter(
+                "delta needs a mechanism described by its shift: with a noise multiplier the "
+                "shift depends on the relation"
+            )
+        eps = checks.reals("epsilon", epsilon)
+        size = checks.integer("group", group, 1)
+        return self.noise.profile(np.asarray(size * self.shift), eps)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON."""
+        given = {"noise_multiplier": self.noise_multiplier, "shift": self.shift}
+        return {"mechanism": self.name, **{k: v for k, v in given.items() if v is not None}}
+
+
+@dataclass(frozen=True)
+class Gaussian(AdditiveNoise):
+    """Gaussian noise of standard deviation sigma; contributions bounded in the 2-norm."""
+
+    noise: ClassVar[Noise] = GaussianNoise()
+
+
+@dataclass(frozen=True)
+class Laplace(AdditiveNoise):
+    """Laplace noise of scale parameter b (standard deviation sqrt(2) b) on a single number."""
+
+    noise: ClassVar[Noise] = LaplaceNoise()
+
+
+def gaussian(*, noise_multiplier: float | None = None, shift: float | None = None) -> Gaussian:
+    """Gaussian noise, by noise multiplier sigma / C or by shift."""
+    return Gaussian(noise_multiplier, shift)
+
+
+def laplace(*, noise_multiplier: float | None = None, shift: float | None = None) -> Laplace:
+    """Laplace noise on one number, by noise multiplier scale / C or by shift."""
+    return Laplace(noise_multiplier, shift)

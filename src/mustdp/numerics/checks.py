@@ -1,0 +1,129 @@
+"""One validator per kind of argument; each names the argument, the value and what is allowed.
+
+Every comparison is written so that NaN fails it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mustdp.errors import InvalidParameter
+
+#: Largest size accepted anywhere: above it, integers are no longer exact in double precision.
+LARGEST_SIZE = 2**53
+
+T = TypeVar("T")
+
+
+def integer(name: str, value: object, low: int, high: int = LARGEST_SIZE) -> int:
+    """Return ``value`` as an int in [low, high]; floats and booleans are refused."""
+    allowed = f"{name} must be an integer from {low} to {high}"
+    if isinstance(value, bool | np.bool_):
+        raise InvalidParameter(f"{allowed}, got {value!r}")
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InvalidParameter(f"{allowed}, got {value!r}") from None
+    if not low <= number <= high:
+        raise InvalidParameter(f"{allowed}, got {number}")
+    return number
+
+
+def real(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """Return ``value`` as a finite float inside the stated limits."""
+    limits = []
+    if above is not None:
+        limits.append(f"> {above:g}")
+    if at_least is not None:
+        limits.append(f">= {at_least:g}")
+    if below is not None:
+        limits.append(f"< {below:g}")
+    if at_most is not None:
+        limits.append(f"<= {at_most:g}")
+    allowed = f"{name} must be a finite number" + (" " + " and ".join(limits) if limits else "")
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        raise InvalidParameter(f"{allowed}, got {value!r}")
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParameter(f"{allowed}, got {value!r}") from None
+    inside = (
+        np.isfinite(number)
+        and (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (below is None or number < below)
+        and (at_most is None or number <= at_most)
+    )
+    if not inside:
+        raise InvalidParameter(f"{allowed}, got {value!r}")
+    return number
+
+
+def reals(
+    name: str,
+    values: ArrayLike,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> NDArray[np.float64]:
+    """Return ``values`` as a new one-dimensional float array, every entry finite and in range."""
+    allowed = f"{name} must be a number or a non-empty list of finite numbers"
+    if at_least is not None:
+        allowed += f" >= {at_least:g}"
+    if at_most is not None:
+        allowed += f"{' and' if at_least is not None else ''} <= {at_most:g}"
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind not in "iuf":
+            raise TypeError
+        array = np.atleast_1d(np.array(given, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParameter(f"{allowed}, got {values!r}") from None
+    if array.ndim != 1 or array.size == 0:
+        raise InvalidParameter(f"{allowed}, got an array of shape {array.shape}")
+    good = np.isfinite(array)
+    if at_least is not None:
+        good &= array >= at_least
+    if at_most is not None:
+        good &= array <= at_most
+    if not good.all():
+        raise InvalidParameter(f"{allowed}, got {array[~good][0]!r}")
+    return array
+
+
+def choice(name: str, value: T, options: Sequence[T]) -> T:
+    """Return ``value`` if it is one of ``options``."""
+    if value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise InvalidParameter(f"{name} must be one of {listed}, got {value!r}")
+    return value
+
+
+def generator(rng: np.random.Generator | None) -> np.random.Generator:
+    """Return ``rng``, or a generator seeded from the operating system's entropy for None."""
+    if rng is None:
+        return np.random.default_rng()
+    if not isinstance(rng, np.random.Generator):
+        raise InvalidParameter(
+            f"rng must be a numpy.random.Generator or None (operating system entropy), got {rng!r}"
+        )
+    return rng
+
+
+def frozen(array: NDArray[T]) -> NDArray[T]:  # type: ignore[type-var]
+    """Mark ``array`` read-only and return it."""
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,115 @@
+"""Tangents of convex decreasing functions given on grids, as a steering aid.
+
+A function h is taken in alpha = e^eps. A tangent of slope -w, 0 < w < 1, is named by its logit
+t = log((1 - w)/w), which grows with eps and keeps its digits at both ends. Many functions are
+tabulated over one grid of t and one of eps, so that all of them are looked up at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+FloatArray = NDArray[np.float64]
+
+_T_LIMIT, _T_STEPS = 100.0, 2000
+_ROOT_STEPS = 600
+
+
+class TangentTable:
+    """A monotone table between eps and the logit t of the slope there, for one function.
+
+    From the first vanishing slope (infinite t) on the function is flat: that point ends the table.
+    """
+
+    def __init__(self, epsilon: FloatArray, t: FloatArray) -> None:
+        flat = np.flatnonzero(np.isposinf(t))
+        if flat.size:
+            epsilon, t = epsilon[: flat[0] + 1], t[: flat[0] + 1].copy()
+            t[-1] = np.max(t[np.isfinite(t)], initial=0.0) + 10.0
+        usable = np.isfinite(t) & np.isfinite(epsilon)
+        epsilon, t = epsilon[usable], np.clip(t[usable], -_T_LIMIT, _T_LIMIT)
+        if epsilon.size < 2:  # a constant function: nothing to steer by
+            epsilon, t = np.array([-1.0, 0.0]), np.array([-1.0, 0.0])
+        rising = np.maximum.accumulate(t)
+        # Ties are spread by a hair so that both directions of the table can be interpolated.
+        self.epsilon = epsilon
+        self.t = rising + 1e-12 * np.arange(rising.size) * (1.0 + np.abs(rising))
+
+
+class TangentFamily:
+    """Tables of the functions numbered 1, 2, …, built on demand and looked up together."""
+
+    def __init__(self, build: Callable[[int], TangentTable], reach: float) -> None:
+        self._build, self._reach = build, reach
+        self._tables: dict[int, TangentTable] = {}
+        self._stacks: dict[tuple[int, int], tuple[FloatArray, FloatArray, FloatArray]] = {}
+
+    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """For each ``t`` (rows) and function (columns): eps at that slope, and d eps / d t."""
+        rows, _, _ = self._stack(groups)
+        scale = _T_STEPS / (2.0 * _T_LIMIT)
+        where = np.clip((t + _T_LIMIT) * scale, 0.0, _T_STEPS - 1e-9)
+        piece = where.astype(np.intp)
+        left, right = rows[piece], rows[piece + 1]
+        inside = (np.abs(t) < _T_LIMIT)[:, None]
+        rise = right - left
+        return left + (where - piece)[:, None] * rise, np.where(inside, rise * scale, 0.0)
+
+    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """The inverse, column by column; infinite outside a function's table."""
+        _, columns, ends = self._stack(groups)
+        root = np.sign(epsilon) * np.sqrt(np.minimum(np.abs(epsilon) / self._reach, 1.0))
+        where = np.clip((root + 1.0) * _ROOT_STEPS, 0.0, 2 * _ROOT_STEPS - 1e-9)
+        piece = where.astype(np.intp)
+        which = np.arange(groups.size)
+        left, right = columns[piece, which], columns[piece + 1, which]
+        found = left + (where - piece) * (right - left)
+        found = np.where(epsilon > ends[1], np.inf, found)
+        return np.where(epsilon < ends[0], -np.inf, found)
+
+    def last(self, groups: FloatArray) -> float:
+        """The largest ``t`` at which any of these functions still moves."""
+        self._stack(groups)
+        return max(float(self._tables[int(g)].t[-1]) for g in groups)
+
+    def _stack(self, groups: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        key = (int(groups[0]), int(groups[-1]))
+        if key not in self._stacks:
+            for g in groups:
+                if int(g) not in self._tables:
+                    self._tables[int(g)] = self._build(int(g))
+            tables = [self._tables[int(g)] for g in groups]
+            grid = np.linspace(-_T_LIMIT, _T_LIMIT, _T_STEPS + 1)
+            roots = np.linspace(-1.0, 1.0, 2 * _ROOT_STEPS + 1)
+            eps = np.sign(roots) * np.square(roots) * self._reach
+            self._stacks[key] = (
+                np.stack([np.interp(grid, table.t, table.epsilon) for table in tables], axis=1),
+                np.stack([np.interp(eps, table.epsilon, table.t) for table in tables], axis=1),
+                np.array([[table.epsilon[k] for table in tables] for k in (0, -1)]),
+            )
+        return self._stacks[key]
+
+
+def slope_of(t: FloatArray) -> FloatArray:
+    """The slope's size w for the logit t."""
+    return np.asarray(expit(-t))
+
+
+def two_sided(epsilon: FloatArray, value: FloatArray, slope: FloatArray) -> TangentTable:
+    """Build a table for all eps from values and slopes at eps >= 0 (increasing, from 0 on).
+
+    Below zero, self-duality h(a) = 1 - a + a h(1/a) gives 1 - w(-eps) = h(eps) + e^eps w(eps).
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        right = np.log1p(-slope) - np.log(slope)
+        missing = value + np.exp(epsilon + np.log(slope))
+        left = np.log(missing) - np.log1p(-missing)
+    keep = epsilon > 0
+    return TangentTable(
+        np.concatenate([-epsilon[keep][::-1], epsilon]),
+        np.concatenate([left[keep][::-1], right]),
+    )

@@ -1,0 +1,1 @@
+"""Sampling schemes: frozen descriptions that draw and know their multiplicity law."""

@@ -1,0 +1,273 @@
+"""Schemes: frozen descriptions of a random draw that can be drawn and be charged.
+
+[Z] = Zhao, Zhou & Liu, "MUltistage Sampling Technique (MUST)", arXiv 2312.13389: the schemes
+MUSTow, MUSTww, MUSTwo, MUSToo are the two-stage cases of :class:`Multistage`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks, windows
+from mustdp.numerics.checks import frozen
+from mustdp.numerics.windows import FloatArray
+from mustdp.sampling.batch import Batch
+from mustdp.sampling.draws import draw_poisson, draw_stages
+from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law
+from mustdp.sampling.stage import Stage, check_stages, reduce_stages
+
+_NAMES = {
+    ("wor",): "wor",
+    ("wr",): "wr",
+    ("wor", "wr"): "must-ow",
+    ("wr", "wr"): "must-ww",
+    ("wr", "wor"): "must-wo",
+    ("wor", "wor"): "must-oo",
+}
+
+
+class Scheme(ABC):
+    """A random rule that turns ``n`` records into a multiset of draws."""
+
+    n: int
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The scheme's name on the command line."""
+
+    @property
+    @abstractmethod
+    def eta(self) -> float:
+        """Chance that one given record is drawn at least once."""
+
+    @property
+    @abstractmethod
+    def expected_size(self) -> float:
+        """Expected number of draws, copies counted (the fixed batch size where it is fixed)."""
+
+    @abstractmethod
+    def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
+        """Law of the copies of ``group`` given records in one draw, with the mass that was cut."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator | None = None) -> Batch:
+        """Draw one batch; without ``rng`` from the operating system's entropy."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON; ``scheme_from_description`` reads it back."""
+
+    @property
+    def expected_distinct(self) -> float:
+        """Expected number of distinct records in one draw: exactly ``n * eta``."""
+        return self.n * self.eta
+
+    def multiplicity(self, group: int = 1) -> FloatArray:
+        """Probabilities ``p_0, p_1, …`` of the copies of ``group`` given records in one draw."""
+        return self.law(group).dense()
+
+    def _group(self, group: int) -> int:
+        return checks.integer("group", group, 1, self.n)
+
+
+@dataclass(frozen=True)
+class Poisson(Scheme):
+    """Every record is taken independently with chance ``rate``."""
+
+    n: int
+    rate: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", checks.integer("n", self.n, 1))
+        object.__setattr__(self, "rate", checks.real("rate", self.rate, at_least=0, at_most=1))
+
+    @property
+    def name(self) -> str:
+        """The scheme's name on the command line."""
+        return "poisson"
+
+    @property
+    def eta(self) -> float:
+        """Chance that one given record is drawn."""
+        return self.rate
+
+    @property
+    def expected_size(self) -> float:
+        """Expected batch size ``n * rate``; the size itself is random."""
+        return self.n * self.rate
+
+    def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
+        """Law of the number of records of the group that are taken."""
+        group = self._group(group)
+        taken, left = self.rate, 1.0 - self.rate
+        if group == 1 and 0.0 < self.rate < 1.0:
+            return MultiplicityLaw(0, frozen(np.array([left, taken])), 0.0, 2.0**-53)
+        return as_law(windows.binomial(group, *self.rate.as_integer_ratio(), tail))
+
+    def draw(self, rng: np.random.Generator | None = None) -> Batch:
+        """Draw the size, then that many records without replacement: the same law, at O(batch)."""
+        return draw_poisson(self.n, self.rate, checks.generator(rng))
+
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON."""
+        return {"scheme": self.name, "n": self.n, "rate": self.rate}
+
+
+@dataclass(frozen=True)
+class Multistage(Scheme):
+    """Any number of stages, each with or without replacement; batches have a fixed size."""
+
+    n: int
+    stages: tuple[Stage, ...]
+    _argument_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", checks.integer("n", self.n, 1))
+        stages = tuple(_as_stage(stage) for stage in self.stages)
+        if not stages:
+            raise InvalidParameter("stages must hold at least one (kind, size) pair, got none")
+        object.__setattr__(self, "stages", stages)
+        names = self._argument_names or tuple(f"stage {i + 1}" for i in range(len(stages)))
+        check_stages(self.n, stages, names)
+
+    @property
+    def name(self) -> str:
+        """``wor``, ``wr``, ``must-ow`` and so on; ``multistage`` from three stages on."""
+        return _NAMES.get(tuple(stage.kind for stage in self.stages), "multistage")
+
+    @property
+    def m(self) -> int:
+        """Batch size: the number of draws of the last stage."""
+        return self.stages[-1].size
+
+    @property
+    def expected_size(self) -> float:
+        """The batch size, which is fixed."""
+        return float(self.m)
+
+    @cached_property
+    def reduced(self) -> tuple[Stage, ...]:
+        """The shortest list of stages with the same law; what is drawn and what is charged."""
+        return reduce_stages(self.n, self.stages)
+
+    @cached_property
+    def eta(self) -> float:  # type: ignore[override]
+        """Chance that one given record is drawn at least once."""
+        first, *rest = self.reduced
+        if not rest:
+            if first.kind == "wor":
+                return first.size / self.n
+            return _at_least_once(first.size, 1, self.n)
+        # Condition on the list before the last stage, which is always with replacement here.
+        before = chain_law(self.n, self.reduced[:-1], 1)
+        slots = self.reduced[-2].size
+        return math.fsum(
+            p * _at_least_once(self.m, int(i), slots)
+            for i, p in zip(before.positive_values, before.positive, strict=True)
+        )
+
+    def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
+        """Law of the copies of ``group`` given records: the chain of the stages' kernels."""
+        return chain_law(self.n, self.reduced, self._group(group), tail)
+
+    def draw(self, rng: np.random.Generator | None = None) -> Batch:
+        """Draw from the last stage backwards, so that only occupied slots are ever filled."""
+        return draw_stages(self.n, self.reduced, checks.generator(rng))
+
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON."""
+        stages = [[stage.kind, stage.size] for stage in self.stages]
+        return {"scheme": self.name, "n": self.n, "stages": stages}
+
+
+def _as_stage(stage: object) -> Stage:
+    if isinstance(stage, Stage):
+        return stage
+    if isinstance(stage, tuple | list) and len(stage) == 2:
+        return Stage(stage[0], stage[1])
+    raise InvalidParameter(f"a stage must be a pair such as ('wor', 118), got {stage!r}")
+
+
+def _at_least_once(draws: int, special: int, slots: int) -> float:
+    """1 - (1 - special/slots)^draws without cancellation."""
+    if special >= slots:
+        return 1.0
+    return -math.expm1(draws * math.log1p(-special / slots))
+
+
+def poisson(n: int, rate: float) -> Poisson:
+    """Every one of ``n`` records independently with chance ``rate``."""
+    return Poisson(n, rate)
+
+
+def wor(n: int, m: int) -> Multistage:
+    """``m`` of ``n`` records without replacement."""
+    return _named(n, m=("wor", m))
+
+
+def wr(n: int, m: int) -> Multistage:
+    """``m`` draws from ``n`` records with replacement."""
+    return _named(n, m=("wr", m))
+
+
+def must_ow(n: int, b: int, m: int) -> Multistage:
+    """``b`` of ``n`` without replacement, then ``m`` draws from those with replacement."""
+    return _named(n, b=("wor", b), m=("wr", m))
+
+
+def must_ww(n: int, b: int, m: int) -> Multistage:
+    """``b`` draws from ``n`` with replacement, then ``m`` draws from those with replacement."""
+    return _named(n, b=("wr", b), m=("wr", m))
+
+
+def must_wo(n: int, b: int, m: int) -> Multistage:
+    """``b`` draws from ``n`` with replacement, then ``m`` of those without: the law of ``wr``."""
+    return _named(n, b=("wr", b), m=("wor", m))
+
+
+def must_oo(n: int, b: int, m: int) -> Multistage:
+    """``b`` of ``n`` without replacement, then ``m`` of those without: the law of ``wor``."""
+    return _named(n, b=("wor", b), m=("wor", m))
+
+
+def multistage(n: int, stages: Iterable[tuple[str, int]]) -> Multistage:
+    """Any number of ``("wor", size)`` and ``("wr", size)`` stages, one after another."""
+    try:
+        listed = tuple(stages)
+    except TypeError:
+        raise InvalidParameter(
+            f"stages must be a list of pairs such as ('wor', 118), got {stages!r}"
+        ) from None
+    return Multistage(n, listed)  # type: ignore[arg-type]
+
+
+def _named(n: int, **sizes: tuple[str, int]) -> Multistage:
+    n = checks.integer("n", n, 1)
+    stages = tuple(
+        Stage(kind, checks.integer(name, size, 1))  # type: ignore[arg-type]
+        for name, (kind, size) in sizes.items()
+    )
+    return Multistage(n, stages, tuple(sizes))
+
+
+def scheme_from_description(description: dict[str, Any]) -> Scheme:
+    """Rebuild a scheme from what :meth:`Scheme.describe` gave."""
+    try:
+        if description["scheme"] == "poisson":
+            return poisson(description["n"], description["rate"])
+        return multistage(description["n"], [(kind, size) for kind, size in description["stages"]])
+    except (KeyError, TypeError, ValueError) as problem:
+        if isinstance(problem, InvalidParameter):
+            raise
+        raise InvalidParameter(
+            f"description must be what Scheme.describe() gives, got {description!r}"
+        ) from None
