@@ -2,13 +2,16 @@
 
 With contributions of size C, shift s per copy and multiplicity law p, three families of pairs:
 
-    aligned    v = +C, everybody else and v' = -C:   sum_j p_j N(j s)    against  N(0)
-    reversed   the same pair, swapped:               N(0)                against  sum_j p_j N(j s)
-    symmetric  v = +C, v' = -C, all others 0:        sum_j p_j N(j s/2)  against  sum_j p_j N(-j s/2)
+    aligned    v = +C, everybody else and v' = -C:  sum_j p_j N(j s)    against  N(0)
+    reversed   the same pair, swapped:              N(0)                against  sum_j p_j N(j s)
+    symmetric  v = +C, v' = -C, all others 0:       sum_j p_j N(j s/2)  against  sum_j p_j N(-j s/2)
 
 N stands for the noise, in one dimension. Likelihood ratios are monotone, so the best set is a
-half-line; its end t is found numerically, and *any* t gives a valid lower bound. What rounding, the
-error of the law and the mass it left out can take away is subtracted.
+half-line; its end t is found numerically, and *any* t gives a valid lower bound. With L_j the log
+likelihood ratio of component j against N(0) at t, each value is written as a sum of profiles of the
+noise at L_j, which are positive, plus a remainder that vanishes at the best t: nothing cancels, and
+products of something huge with something tiny are formed in logarithms. What rounding, the error of
+the law and the mass it left out can take away is subtracted.
 """
 
 from __future__ import annotations
@@ -29,26 +32,26 @@ _ROUNDOFF = 2.0**-53
 
 def aligned(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray) -> FloatArray:
     """H(sum_j p_j N(j s) || N(0)) at e^epsilon, epsilon >= 0, rounded down."""
-    p, distance = law.positive, law.positive_values * shift
+    p, distance = _moved(law, shift)
     if p.size == 0:
         return np.zeros(epsilon.size)
     goal = epsilon + np.log(-np.expm1(-epsilon) * law.zero + law.eta)  # log(alpha - p_0)
     t = _half_line(p, distance, noise, goal)
     logs = noise.log_ratio(distance, t[:, None])[0]
-    false_alarm = noise.tail(t)
-    with np.errstate(over="ignore"):
-        weight = np.exp(goal)
-        surplus = np.exp(logs) @ p - weight
-    value = noise.profile(distance, logs) @ p + np.where(false_alarm > 0, surplus, 0) * false_alarm
+    false_alarm = noise.log_tail(t)
+    gained = np.exp(logs + false_alarm[:, None]) @ p
+    lost = np.exp(goal + false_alarm)
+    value = noise.profile(distance, logs) @ p + (gained - lost)
+    nats = epsilon + np.maximum(logs.max(axis=1), 0.0) + np.abs(false_alarm)
     # Components the law left out belong to the first side only: they can but add.
-    return _down(value, value + weight * false_alarm, law)
+    return _down(value, gained + lost, nats, law)
 
 
 def reversed_pair(
     law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray
 ) -> FloatArray:
     """H(N(0) || sum_j p_j N(j s)) at e^epsilon, epsilon >= 0, rounded down."""
-    p, distance = law.positive, law.positive_values * shift
+    p, distance = _moved(law, shift)
     out = np.zeros(epsilon.size)
     with np.errstate(over="ignore"):
         needed = law.eta - law.zero * np.expm1(epsilon)  # 1 - alpha p_0
@@ -58,27 +61,43 @@ def reversed_pair(
     goal = np.log(needed[live]) - epsilon[live]
     t = _half_line(p, distance, noise, goal)
     logs = noise.log_ratio(distance, t[:, None])[0]
-    weights = np.exp(logs + epsilon[live, None]) * p
-    below = noise.tail(-t)
-    value = (weights * noise.profile(distance, -logs)).sum(axis=1)
-    value += (needed[live] - weights.sum(axis=1)) * below
-    out[live] = _down(value - np.exp(epsilon[live]) * law.cut, below, law)
+    with np.errstate(over="ignore"):
+        weights = np.exp(logs + epsilon[live, None] + np.log(p))
+        below = noise.tail(-t)
+        value = (weights * noise.profile(distance, -logs)).sum(axis=1)
+        value += (needed[live] - weights.sum(axis=1)) * below
+        scale = (law.eta + weights.sum(axis=1)) * below
+        nats = 2.0 * epsilon[live] - np.log(p.min())
+        out[live] = _down(value - np.exp(epsilon[live]) * law.cut, scale, nats, law)
     return out
 
 
 def symmetric(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray) -> FloatArray:
     """H(sum_j p_j N(j s/2) || sum_j p_j N(-j s/2)) at e^epsilon, epsilon >= 0, rounded down."""
-    value, scale = symmetric_pair(law, noise, shift, epsilon)
-    return _down(value - np.exp(epsilon) * law.cut, scale, law)
+    moved, distance = _moved(law, shift / 2.0)
+    if moved.size == 0:
+        return np.zeros(epsilon.size)
+    t = symmetric_threshold(law, noise, shift, epsilon)
+    up = noise.log_ratio(distance, t[:, None])[0]
+    down = noise.log_ratio(distance, -t[:, None])[0]
+    tail, alpha = noise.log_tail(t), np.exp(epsilon)
+    value = noise.profile(distance, up) @ moved
+    value += alpha * ((np.exp(down) * noise.profile(distance, -down)) @ moved)
+    gained = np.exp(up + tail[:, None]) @ moved
+    lost = np.exp(down + (epsilon + tail)[:, None]) @ moved
+    still = law.zero * np.exp(epsilon + tail)
+    value += (gained - lost) + still * np.expm1(-epsilon)
+    nats = epsilon + np.maximum(up.max(axis=1), 0.0) + np.abs(tail)
+    return _down(value - alpha * law.cut, gained + lost + 2.0 * still, nats, law)
 
 
-def symmetric_pair(
+def symmetric_threshold(
     law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """The symmetric value and the size of the terms it was summed from (for rounding)."""
-    p, distance = law.probabilities, law.values.astype(np.float64) * (shift / 2.0)
-    if law.positive.size == 0:
-        return np.zeros(epsilon.size), np.zeros(epsilon.size)
+) -> FloatArray:
+    """The t from which on the first side of the symmetric pair is e^epsilon times as dense."""
+    p, distance = _moved(law, shift / 2.0)
+    if law.zero > 0:
+        p, distance = np.append(p, law.zero), np.append(distance, 0.0)
     log_p = np.log(p)
 
     def excess(t: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
@@ -92,12 +111,14 @@ def symmetric_pair(
     moved = distance > 0
     share = epsilon[:, None] - log_p[moved]
     far = noise.threshold(distance[moved], share).min(axis=1)
-    far = np.minimum(far, noise.saturation(float(distance[-1])))
-    t = increasing_root(excess, np.zeros(epsilon.size), np.maximum(far, 0.0))
-    alpha = np.exp(epsilon)
-    hit = noise.tail(t[:, None] - distance) @ p
-    miss = noise.tail(t[:, None] + distance) @ p
-    return np.maximum(hit - alpha * miss, 0.0), hit + alpha * miss
+    far = np.minimum(far, noise.saturation(float(distance.max())))
+    return increasing_root(excess, np.zeros(epsilon.size), np.maximum(far, 0.0))
+
+
+def _moved(law: MultiplicityLaw, shift: float) -> tuple[FloatArray, FloatArray]:
+    """The components that occur at all (a law may have gaps), and how far they are moved."""
+    occurs = law.positive > 0
+    return law.positive[occurs], law.positive_values[occurs] * shift
 
 
 def _half_line(p: FloatArray, distance: FloatArray, noise: Noise, goal: FloatArray) -> FloatArray:
@@ -127,8 +148,15 @@ def _log_sum(logs: FloatArray, speed: FloatArray) -> tuple[FloatArray, FloatArra
     return np.log(total) + top, (weights * speed).sum(axis=1) / total
 
 
-def _down(value: FloatArray, scale: FloatArray, law: MultiplicityLaw) -> FloatArray:
-    """Subtract what rounding and the error of the law can have added."""
-    error = 4.0 * law.relative_error + 8.0 * (law.probabilities.size + 4) * _ROUNDOFF
-    lowered = value * (1.0 - _PROFILE_ERROR) - error * scale
-    return np.clip(np.nan_to_num(lowered, nan=0.0), 0.0, 1.0)
+def _down(
+    value: FloatArray, remainder: FloatArray, nats: FloatArray, law: MultiplicityLaw
+) -> FloatArray:
+    """Subtract what rounding and the error of the law can have added.
+
+    ``remainder`` is the size of the terms that nearly cancel; they are exponentials of sums of
+    numbers of size ``nats``.
+    """
+    rounding = 8.0 * (law.probabilities.size + 16.0) * _ROUNDOFF
+    error = (4.0 * law.relative_error + rounding) * (np.abs(value) + remainder)
+    lowered = value * (1.0 - _PROFILE_ERROR) - error - 8.0 * _ROUNDOFF * nats * remainder
+    return np.where(np.isfinite(lowered), np.clip(lowered, 0.0, 1.0), 0.0)

@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.amplification.mixed_slope import common_tangent, evaluate, margin
+from mustdp.amplification.mixed_slope import common_tangent, evaluate, margin, rounded_down
+from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.profiles import GroupProfiles
 from mustdp.sampling.law import MultiplicityLaw
 
@@ -33,11 +34,11 @@ def remove_direction(
         return np.full(epsilon.size, law.cut)
     room = margin(law)
     capacity = (-np.expm1(-epsilon) * law.zero + law.eta) * (1.0 - room)
-    logs, spare = _tangents(law, profiles, epsilon + np.log(capacity))
-    logs = logs + np.minimum(spare, room)[:, None]
-    used = np.exp(logs - epsilon[:, None]) @ law.positive
-    # The root finder may end a hair above the budget: scale back onto it.
-    logs = logs + np.minimum(0.0, np.log(capacity / used))[:, None]
+    logs = _tangents(law, profiles, epsilon + np.log(capacity))
+    with np.errstate(over="ignore"):
+        used = np.exp(logs - epsilon[:, None] + np.log(law.positive)).sum(axis=1)
+    # Use up the budget exactly, whether the search ended a hair off or the tangents stopped moving.
+    logs = rounded_down(logs + np.log(capacity / used)[:, None])
     return evaluate(law, profiles, logs)
 
 
@@ -54,23 +55,26 @@ def add_direction(law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatA
     live = np.flatnonzero(needed > 0)
     if live.size:
         need = needed[live] * (1.0 + room)
-        logs = _tangents(law, profiles, np.log(need) - epsilon[live])[0]
-        got = np.exp(logs + epsilon[live, None]) @ law.positive
-        logs = logs + np.maximum(0.0, np.log(need / got))[:, None]
-        weights = np.exp(logs + epsilon[live, None])
-        values = weights * profiles.delta(law.positive_values, -logs)
-        slack = profiles.relative_error + room
-        out[live] = (values @ law.positive) * (1.0 + slack)
+        # From here on ``logs`` are log(1/beta_j), and ``weights`` are alpha rho_j / beta_j.
+        logs = _tangents(law, profiles, np.log(need) - epsilon[live])
+        offset = epsilon[live, None] + np.log(law.positive)
+        with np.errstate(over="ignore"):
+            got = np.exp(logs + offset).sum(axis=1)
+        logs = -rounded_down(-logs - np.log(need / got)[:, None])
+        weights = np.exp(logs + offset)
+        values = (weights * profiles.delta(law.positive_values, -logs)).sum(axis=1)
+        # X' is one component of X: H(X' || X) <= 1 - alpha rho_0 whatever the mechanism.
+        out[live] = np.minimum(values * (1.0 + profiles.relative_error + room), need)
+        if not np.all(out[live] >= 0):
+            raise NumericalFailure(f"no bound found for epsilon={epsilon[live][:3]!r}")
     return np.minimum(out, 1.0)
 
 
-def _tangents(
-    law: MultiplicityLaw, profiles: GroupProfiles, budget: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Log alpha_j on one common tangent that uses up e^budget."""
+def _tangents(law: MultiplicityLaw, profiles: GroupProfiles, budget: FloatArray) -> FloatArray:
+    """Log alpha_j on one common tangent, about where sum rho_j alpha_j is e^budget."""
     rho, groups = law.positive, law.positive_values
     if rho.size == 1:
-        return (budget - np.log(rho[0]))[:, None], np.zeros(budget.size)
+        return np.asarray(budget - np.log(rho[0]))[:, None]
     pooled = np.ones((budget.size, rho.size), dtype=np.bool_)
-    t, spare = common_tangent(rho, groups, profiles, budget, pooled)
-    return profiles.tangent(groups, t)[0], spare
+    t, _ = common_tangent(rho, groups, profiles, budget, pooled)
+    return profiles.tangent(groups, t)[0]

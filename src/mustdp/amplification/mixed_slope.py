@@ -43,7 +43,11 @@ def certificate(
         _certificate(law, profiles, epsilon[start : start + chunk])
         for start in range(0, epsilon.size, chunk)
     ]
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+    empty = np.empty(0)
+    return (
+        np.concatenate([empty, *(part[0] for part in parts)]),
+        np.concatenate([empty, *(part[1] for part in parts)]),
+    )
 
 
 def _certificate(
@@ -63,7 +67,7 @@ def _certificate(
         t, spare = common_tangent(rho, groups, profiles, budget, pooled)
         # Where tangents have stopped moving before the capacity was used up, nothing more is to
         # be gained; the spare room takes up the margin that `feasible` asks for.
-        lift = np.minimum(spare, 4.0 * margin(law))[:, None]
+        lift = np.minimum(spare, 4.0 * margin(law) + 1e-12)[:, None]
         logs = np.where(pooled, profiles.tangent(groups, t)[0] + lift, epsilon[:, None])
         alone = profiles.slope_at(groups, np.broadcast_to(epsilon[:, None], logs.shape))
         common = np.where(spare > 0, 0.0, profiles.slope(t))[:, None]
@@ -150,8 +154,21 @@ def _smallest(values: FloatArray, pooled: NDArray[np.bool_]) -> FloatArray:
 
 
 def margin(law: MultiplicityLaw) -> float:
-    """Room left in (*) for the rounding of the law and of the sums."""
-    return 4.0 * (2.0 * law.relative_error + 4.0 * law.probabilities.size * _ROUNDOFF + 4e-16)
+    """Room left in (*) for the rounding of the law, of the sums and of exp(log alpha_j - eps).
+
+    No alpha_j / alpha is above 1/rho_j, so the argument of that exponential is rounded by at most
+    the unit roundoff times -log of the smallest rho_j.
+    """
+    rho = law.positive[law.positive > 0]
+    depth = -float(np.log(rho.min())) if rho.size else 0.0
+    sums = (4.0 * law.probabilities.size + depth) * _ROUNDOFF
+    return 4.0 * (2.0 * law.relative_error + sums + 4e-16)
+
+
+def rounded_down(logs: FloatArray) -> FloatArray:
+    """Lower ``logs`` by one to two units in the last place, to cover a sum just rounded."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(logs), logs, logs - 1.5 * np.spacing(np.abs(logs)))
 
 
 def feasible(
@@ -160,8 +177,9 @@ def feasible(
     """Lower log alpha_j until (*) holds with its margin; ``capacity`` is its right side / alpha."""
     room = margin(law)
     limit = capacity * (1.0 - room / 2.0)
-    logs = logs + np.log1p(-room)
-    used = np.exp(logs - epsilon[:, None]) * law.positive
+    logs = rounded_down(logs + np.log1p(-room))
+    with np.errstate(over="ignore"):
+        used = np.exp(logs - epsilon[:, None]) * law.positive
     broken = np.flatnonzero(np.any(~(np.cumsum(used, axis=1) <= limit), axis=1))
     if broken.size:
         spent = np.zeros(broken.size)
@@ -169,9 +187,8 @@ def feasible(
             left = np.maximum(limit[broken, k] - spent, 0.0) * (1.0 - 1e-15)
             share = np.minimum(np.nan_to_num(used[broken, k], nan=0.0, posinf=np.inf), left)
             with np.errstate(divide="ignore"):
-                logs[broken, k] = np.where(
-                    share < used[broken, k], epsilon[broken] + np.log(share / rho), logs[broken, k]
-                )
+                lowered = rounded_down(epsilon[broken] + np.log(share / rho))
+            logs[broken, k] = np.where(share < used[broken, k], lowered, logs[broken, k])
             spent = spent + share
         used = np.exp(logs - epsilon[:, None]) * law.positive
         if not np.all(np.cumsum(used, axis=1) <= limit * (1.0 + room / 8.0)):

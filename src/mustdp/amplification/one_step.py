@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mustdp.amplification import attained
 from mustdp.amplification.directions import add_direction, remove_direction
 from mustdp.amplification.mixed_slope import certificate
+from mustdp.amplification.poisson import replace_one_record
 from mustdp.amplification.section4 import section4_bound
 from mustdp.amplification.stages import TAIL, staged_inside
 from mustdp.errors import NotCovered
@@ -162,11 +163,7 @@ def _poisson_replace(
     epsilon: FloatArray,
     group: int,
 ) -> FloatArray:
-    """Poisson under replace_one: exact for one record, the certificate for groups.
-
-    (1-q) N(0) + q N(+C) against (1-q) N(0) + q N(-C) dominates: Lebeda, Regehr, Kamath & Steinke
-    2024, arXiv 2405.20769v1.
-    """
+    """Poisson under replace_one: exact for one record, the certificate for groups."""
     if not isinstance(mechanism, AdditiveNoise):
         raise NotCovered(
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
@@ -175,9 +172,7 @@ def _poisson_replace(
     law = scheme.law(group)
     if group > 1:
         return certificate(law, profiles, epsilon)[0]
-    shift = mechanism.shift_for(2.0)
-    value, scale = attained.symmetric_pair(law, mechanism.noise, shift, epsilon)
-    return np.minimum(value * (1.0 + 1e-11) + 1e-14 * scale, 1.0)
+    return replace_one_record(law, mechanism.noise, mechanism.shift_for(2.0), epsilon)
 
 
 def _is_exact(scheme: Scheme, relation: Relation) -> bool:

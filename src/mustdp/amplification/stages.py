@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from mustdp.amplification.mixed_slope import certificate
 from mustdp.mechanisms.noise import dual
-from mustdp.mechanisms.profiles import GroupProfiles
-from mustdp.numerics.tangents import TangentFamily, TangentTable, slope_of, two_sided
+from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.numerics.convex import chord
+from mustdp.numerics.tangents import TangentTable, two_sided
 from mustdp.sampling.law import stage_law
 from mustdp.sampling.scheme import Multistage
 from mustdp.sampling.stage import Stage
@@ -24,11 +25,13 @@ FloatArray = NDArray[np.float64]
 
 #: Mass a stage's law may leave out; it is added to delta.
 TAIL = 1e-36
+#: An inner stage is asked at alpha_j <= alpha / rho_j, and rho_j is at least about the tail.
+DEPTH = math.log(1.0 / TAIL)
 _STEERING_POINTS = 96
 _CHORD_POINTS = 1500
 
 
-class StagedProfiles(GroupProfiles):
+class StagedProfiles(SteeredProfiles):
     """Group profiles of one stage of subsampling around ``inner``."""
 
     relative_error = 0.0  # the certificate has already been rounded up
@@ -38,7 +41,7 @@ class StagedProfiles(GroupProfiles):
     ) -> None:
         self.stage, self.population, self.inner = stage, population, inner
         self._reach, self._tail = reach, tail
-        self._steering = TangentFamily(self._table, reach)
+        super().__init__(reach)
 
     def one(self, group: int, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified profile of one group size at epsilon >= 0, and minus its slope in alpha."""
@@ -59,25 +62,9 @@ class StagedProfiles(GroupProfiles):
             return self.one(int(groups[0]), epsilon[:, 0])[1][:, None]
         return self.slope(self.parameter(groups, epsilon))
 
-    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Looked up in the tables of all groups."""
-        return self._steering.tangent(groups, t)
-
-    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
-        """Looked up in the tables of all groups."""
-        return self._steering.parameter(groups, epsilon)
-
-    def slope(self, t: FloatArray) -> FloatArray:
-        """The slope behind the logit ``t``."""
-        return slope_of(t)
-
-    def saturation(self, groups: FloatArray) -> float:
-        """Past the end of every table."""
-        return self._steering.last(groups)
-
     def end(self, group: int) -> float:
         """An epsilon beyond which the profile is negligible, or the reach if that comes first."""
-        scout = np.geomspace(1e-3, 1.0, 25) * self._reach
+        scout = np.geomspace(1e-14, 1.0, 75) * self._reach
         small = np.flatnonzero(self.one(group, scout)[0] <= 10.0 * self._tail)
         return float(scout[small[0]] if small.size else self._reach)
 
@@ -123,11 +110,13 @@ class ChordProfiles(GroupProfiles):
         if group not in self._points:
             grid = self._inner.end(group) * np.linspace(0.0, 1.0, _CHORD_POINTS) ** 1.5
             self._points[group] = grid, self._inner.one(group, grid)[0]
-        grid, value = self._points[group]
-        piece = np.clip(np.searchsorted(grid, epsilon, side="right") - 1, 0, grid.size - 2)
-        left, right = grid[piece], grid[piece + 1]
-        share = np.clip(np.expm1(epsilon - left) / np.expm1(right - left), 0.0, 1.0)
-        return np.asarray(value[piece] + share * (value[piece + 1] - value[piece]))
+        return chord(*self._points[group], epsilon)
+
+
+def stage_profiles(scheme: Multistage, inner: GroupProfiles, reach: float) -> StagedProfiles:
+    """Group profiles of all stages of a scheme around ``inner``, up to epsilon = ``reach``."""
+    inside = staged_inside(scheme, inner, reach)
+    return StagedProfiles(scheme.reduced[0], scheme.n, inside, reach)
 
 
 def staged_inside(scheme: Multistage, inner: GroupProfiles, reach: float) -> GroupProfiles:
@@ -137,12 +126,10 @@ def staged_inside(scheme: Multistage, inner: GroupProfiles, reach: float) -> Gro
     without it the cost would be the product of the stages' group numbers.
     """
     stages = scheme.reduced
-    # An inner stage is asked at alpha_j <= alpha / rho_j, and rho_j is at least about the tail.
-    depth = math.log(1.0 / TAIL)
     profiles = inner
     for level in range(len(stages) - 1, 0, -1):
         population = stages[level - 1].size
-        profiles = StagedProfiles(stages[level], population, profiles, reach + level * depth)
+        profiles = StagedProfiles(stages[level], population, profiles, reach + level * DEPTH)
         if level > 1:
             profiles = ChordProfiles(profiles)
     return profiles

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.noise import dual
-from mustdp.mechanisms.profiles import GroupProfiles
-from mustdp.numerics.convex import lower_hull
-from mustdp.numerics.tangents import TangentFamily, TangentTable, slope_of, two_sided
+from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.numerics.convex import hull_slopes
+from mustdp.numerics.tangents import TangentTable, two_sided
 
 FloatArray = NDArray[np.float64]
 Profile = Callable[[FloatArray], ArrayLike]
@@ -82,14 +82,14 @@ class Custom(Mechanism):
         return values.reshape(np.shape(epsilon))
 
 
-class CustomProfiles(GroupProfiles):
+class CustomProfiles(SteeredProfiles):
     """Group profiles of a custom mechanism; tangents come from the hull of a table."""
 
     relative_error = 1e-12
 
     def __init__(self, mechanism: Custom) -> None:
         self._mechanism = mechanism
-        self._steering = TangentFamily(self._table, _REACH)
+        super().__init__(_REACH)
 
     def delta(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
         """The black-box bound at every entry."""
@@ -104,35 +104,10 @@ class CustomProfiles(GroupProfiles):
         bound = np.minimum(1.0, np.where(base > 0, factor, 0.0) * base)
         return dual(np.where(np.isfinite(step), bound, 1.0), e)
 
-    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Looked up in the tables of all groups."""
-        return self._steering.tangent(groups, t)
-
-    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
-        """Looked up in the tables of all groups."""
-        return self._steering.parameter(groups, epsilon)
-
-    def slope(self, t: FloatArray) -> FloatArray:
-        """The slope behind the logit ``t``."""
-        return slope_of(t)
-
-    def saturation(self, groups: FloatArray) -> float:
-        """Past the end of every table."""
-        return self._steering.last(groups)
-
     def _table(self, group: int) -> TangentTable:
         epsilon = np.unique(np.minimum(_GRID * group, _REACH))
         value = self.delta(np.array(float(group)), epsilon)
-        return two_sided(epsilon, value, _hull_slopes(epsilon, value))
-
-
-def _hull_slopes(epsilon: FloatArray, value: FloatArray) -> FloatArray:
-    """Sizes of the slopes in alpha of the lower convex hull, at the grid points."""
-    alpha = np.exp(epsilon)
-    hull = lower_hull(alpha, value)
-    steps = -np.diff(value[hull]) / np.diff(alpha[hull])
-    piece = np.clip(np.searchsorted(alpha[hull], alpha, side="right") - 1, 0, steps.size - 1)
-    return np.clip(steps[piece], 0.0, 1.0)
+        return two_sided(epsilon, value, hull_slopes(epsilon, value))
 
 
 def custom(profile: Profile, label: str = "custom") -> Custom:

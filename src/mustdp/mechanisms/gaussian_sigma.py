@@ -15,6 +15,9 @@ from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics import checks
 
+#: Below this delta the profile is no longer known to full accuracy.
+SMALLEST_DELTA = 1e-300
+
 
 def classical_sigma(
     epsilon: float, delta: float, sensitivity: float, *, beyond_proof: bool = False
@@ -28,42 +31,49 @@ def classical_sigma(
     9.689611
     """
     epsilon = checks.real("epsilon", epsilon, above=0)
-    delta = checks.real("delta", delta, above=0, below=1)
+    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     sensitivity = checks.real("sensitivity", sensitivity, above=0)
     if not epsilon < 1 and not beyond_proof:
         raise NotCovered(
             f"the classical formula is proved for epsilon < 1 only, got {epsilon!r}; "
             "use analytic_sigma"
         )
-    return sensitivity * math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+    return _in_range(sensitivity * math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon)
 
 
 def analytic_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """Smallest sigma whose exact profile meets (epsilon, delta), rounded to the safe side.
 
     >>> round(analytic_sigma(0.5, 1e-5, 1.0), 6)
-    7.063689
+    7.031827
     """
     epsilon = checks.real("epsilon", epsilon, at_least=0)
-    delta = checks.real("delta", delta, above=0, below=1)
+    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     sensitivity = checks.real("sensitivity", sensitivity, above=0)
     noise = GaussianNoise()
 
-    def reached(shift: float) -> float:
-        return float(noise.profile(np.asarray(shift), np.asarray(epsilon)))
+    def exceeds(shift: float) -> bool:
+        # The profile is known to 2e-12: asking for a little more keeps its rounding on our side.
+        value = float(noise.profile(np.asarray(shift), np.asarray(epsilon)))
+        return not value * (1.0 + 4e-12) <= delta
 
-    low, high = 1e-300, 1.0
-    while not reached(high) > delta:
+    low, high = 1e-302, 1.0
+    while not exceeds(high):
         low, high = high, 2.0 * high
         if high > 1e150:
             raise NumericalFailure(f"no shift reaches delta={delta!r} at epsilon={epsilon!r}")
     while high / low > 2.0:
         middle = math.sqrt(low) * math.sqrt(high)
-        low, high = (low, middle) if reached(middle) > delta else (middle, high)
-    while high - low > 2e-16 * high:
+        low, high = (low, middle) if exceeds(middle) else (middle, high)
+    while True:
         middle = low + (high - low) / 2.0
         if middle in (low, high):
             break
-        low, high = (low, middle) if reached(middle) > delta else (middle, high)
-    # The profile is known to 2e-12; step back far enough that its rounding cannot matter.
-    return sensitivity / (low * (1.0 - 1e-11))
+        low, high = (low, middle) if exceeds(middle) else (middle, high)
+    return _in_range(sensitivity / low * (1.0 + 4e-16))
+
+
+def _in_range(sigma: float) -> float:
+    if not np.finfo(np.float64).tiny <= sigma < math.inf:
+        raise NumericalFailure(f"sigma = {sigma!r} is out of the range of double precision")
+    return sigma

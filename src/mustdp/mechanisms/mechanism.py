@@ -85,7 +85,7 @@ class AdditiveNoise(Mechanism):
         """Exact profile for groups of ``group`` records; needs the shift to have been stated.
 
         >>> gaussian(shift=0.25).delta([0.05, 4.5])
-        array([7.75757967e-02, 1.26569291e-73])
+        array([7.84136948e-02, 1.26593235e-73])
         """
         if self.shift is None:
             raise InvalidParameter(

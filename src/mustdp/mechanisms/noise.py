@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 from mustdp.numerics.normal import log_hockey_stick
 
@@ -40,6 +40,9 @@ class Noise(Protocol):
 
     def tail(self, t: FloatArray) -> FloatArray:
         """Chance that the noise exceeds ``t``."""
+
+    def log_tail(self, t: FloatArray) -> FloatArray:
+        """Its logarithm, also where the chance itself underflows."""
 
     def saturation(self, distance: float) -> float:
         """The ``t`` from which on the log ratio no longer grows."""
@@ -73,6 +76,10 @@ class GaussianNoise:
     def tail(self, t: FloatArray) -> FloatArray:
         """Phi(-t)."""
         return np.asarray(ndtr(-t))
+
+    def log_tail(self, t: FloatArray) -> FloatArray:
+        """log Phi(-t)."""
+        return np.asarray(log_ndtr(-t))
 
     def saturation(self, distance: float) -> float:
         """The Gaussian likelihood ratio grows for ever."""
@@ -109,6 +116,11 @@ class LaplaceNoise:
     def tail(self, t: FloatArray) -> FloatArray:
         """Survival function of the Laplace law."""
         return np.where(t > 0, 0.5 * np.exp(-np.abs(t)), 1.0 - 0.5 * np.exp(-np.abs(t)))
+
+    def log_tail(self, t: FloatArray) -> FloatArray:
+        """Its logarithm: linear on the right."""
+        right = -np.log(2.0) - np.abs(t)
+        return np.where(t > 0, right, np.log1p(-0.5 * np.exp(-np.abs(t))))
 
     def saturation(self, distance: float) -> float:
         """The ratio stops growing at the moved centre."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.mechanisms.noise import Noise
+from mustdp.numerics.tangents import TangentFamily, TangentTable, slope_of
 
 FloatArray = NDArray[np.float64]
 
@@ -49,6 +50,33 @@ class GroupProfiles(ABC):
     def saturation(self, groups: FloatArray) -> float:
         """The ``t`` from which on no tangent of these groups moves any more."""
         return np.inf
+
+
+class SteeredProfiles(GroupProfiles):
+    """Profiles without closed-form tangents: slopes are looked up in a table per group size."""
+
+    def __init__(self, reach: float) -> None:
+        self._steering = TangentFamily(self._table, reach)
+
+    @abstractmethod
+    def _table(self, group: int) -> TangentTable:
+        """Tabulate the slopes of one profile."""
+
+    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Looked up in the tables of all groups."""
+        return self._steering.tangent(groups, t)
+
+    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """Looked up in the tables of all groups."""
+        return self._steering.parameter(groups, epsilon)
+
+    def slope(self, t: FloatArray) -> FloatArray:
+        """The slope behind the logit ``t``."""
+        return slope_of(t)
+
+    def saturation(self, groups: FloatArray) -> float:
+        """Past the end of every table."""
+        return self._steering.last(groups)
 
 
 @dataclass(frozen=True)

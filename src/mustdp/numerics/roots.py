@@ -31,7 +31,7 @@ def increasing_root(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = value / derivative
             proposal = x[todo] - step
-        inside = (proposal > low[todo]) & (proposal < high[todo])
+        inside = (proposal >= low[todo]) & (proposal <= high[todo])
         middle = 0.5 * (low[todo] + high[todo])
         nxt = np.where(inside, proposal, middle)
         scale = 1.0 + np.abs(x[todo])

@@ -46,11 +46,11 @@ class TangentFamily:
     def __init__(self, build: Callable[[int], TangentTable], reach: float) -> None:
         self._build, self._reach = build, reach
         self._tables: dict[int, TangentTable] = {}
-        self._stacks: dict[tuple[int, int], tuple[FloatArray, FloatArray, FloatArray]] = {}
+        self._stacks: dict[tuple[int, int], tuple[FloatArray, FloatArray, FloatArray, float]] = {}
 
     def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
         """For each ``t`` (rows) and function (columns): eps at that slope, and d eps / d t."""
-        rows, _, _ = self._stack(groups)
+        rows, _, _, _ = self._stack(groups)
         scale = _T_STEPS / (2.0 * _T_LIMIT)
         where = np.clip((t + _T_LIMIT) * scale, 0.0, _T_STEPS - 1e-9)
         piece = where.astype(np.intp)
@@ -61,8 +61,8 @@ class TangentFamily:
 
     def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
         """The inverse, column by column; infinite outside a function's table."""
-        _, columns, ends = self._stack(groups)
-        root = np.sign(epsilon) * np.sqrt(np.minimum(np.abs(epsilon) / self._reach, 1.0))
+        _, columns, ends, reach = self._stack(groups)
+        root = np.sign(epsilon) * np.sqrt(np.minimum(np.abs(epsilon) / reach, 1.0))
         where = np.clip((root + 1.0) * _ROOT_STEPS, 0.0, 2 * _ROOT_STEPS - 1e-9)
         piece = where.astype(np.intp)
         which = np.arange(groups.size)
@@ -76,7 +76,7 @@ class TangentFamily:
         self._stack(groups)
         return max(float(self._tables[int(g)].t[-1]) for g in groups)
 
-    def _stack(self, groups: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _stack(self, groups: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         key = (int(groups[0]), int(groups[-1]))
         if key not in self._stacks:
             for g in groups:
@@ -85,11 +85,14 @@ class TangentFamily:
             tables = [self._tables[int(g)] for g in groups]
             grid = np.linspace(-_T_LIMIT, _T_LIMIT, _T_STEPS + 1)
             roots = np.linspace(-1.0, 1.0, 2 * _ROOT_STEPS + 1)
-            eps = np.sign(roots) * np.square(roots) * self._reach
+            # Tables may end far before the reach: where they all do, so does the common grid.
+            reach = min(self._reach, max(float(np.abs(table.epsilon).max()) for table in tables))
+            eps = np.sign(roots) * np.square(roots) * reach
             self._stacks[key] = (
                 np.stack([np.interp(grid, table.t, table.epsilon) for table in tables], axis=1),
                 np.stack([np.interp(eps, table.epsilon, table.t) for table in tables], axis=1),
                 np.array([[table.epsilon[k] for table in tables] for k in (0, -1)]),
+                reach,
             )
         return self._stacks[key]
 

@@ -3,47 +3,71 @@
 A multistage draw is made from its last stage backwards. The m draws of the last stage fall on the
 slots of the stage before it; only the slots that were hit need to be filled, and each of them is
 filled by one draw of that stage. So a slot nobody asked for costs nothing, and a batch of m draws
-costs O(m) however large n and the stages in between are.
+costs O(min(m, slots)) however large n and the stages in between are.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from mustdp.sampling.batch import Batch, IntArray
+from mustdp.errors import InvalidParameter
+from mustdp.sampling.batch import Batch, IntArray, drawn
+from mustdp.sampling.occupancy import LARGEST_TRIALS, gather, throw
 from mustdp.sampling.stage import Stage
+
+#: Most distinct entries that one draw may have to hold.
+LARGEST_BATCH = 1 << 31
 
 
 def draw_poisson(n: int, rate: float, rng: np.random.Generator) -> Batch:
-    """Binomial size, then that many records without replacement."""
-    indices = _distinct(n, int(rng.binomial(n, rate)), rng)
-    return Batch(indices, np.ones(indices.size, dtype=np.int64))
+    """Take every record independently with chance ``rate``.
+
+    A binomial size and then that many records without replacement have the same law. For n beyond
+    the reach of the binomial sampler, records are hit Poisson(-n log(1 - rate)) times in all, with
+    replacement: the hits on one record are then independent of those on any other, and the chance
+    of at least one is ``rate``.
+    """
+    if n * rate > LARGEST_BATCH:
+        raise InvalidParameter(
+            f"rate must be at most 2**31 / n = {LARGEST_BATCH / n:g} for a batch that can be held, "
+            f"got {rate!r}"
+        )
+    if n <= LARGEST_TRIALS:
+        indices = choose(n, int(rng.binomial(n, rate)), rng)
+    else:
+        indices, _ = throw(int(rng.poisson(-n * math.log1p(-rate))), n, rng)
+    return drawn(indices, np.ones(indices.size, dtype=np.int64))
 
 
 def draw_stages(n: int, stages: Sequence[Stage], rng: np.random.Generator) -> Batch:
     """Draw reduced stages: at most one ``wor`` in front, any number of ``wr`` after it."""
-    sources = [n, *(stage.size for stage in stages[:-1])]
-    counts = np.ones(stages[-1].size, dtype=np.int64)
-    indices = np.empty(0, dtype=np.int64)
-    for stage, slots in zip(reversed(stages), reversed(sources), strict=True):
-        if stage.kind == "wor":
+    last = len(stages) - 1
+    slots = stages[last - 1].size if last else n
+    check_held(stages[last].size, slots)
+    if stages[last].kind == "wor":
+        indices = choose(n, stages[last].size, rng)
+        return drawn(indices, np.ones(indices.size, dtype=np.int64))
+    indices, counts = throw(stages[last].size, slots, rng)
+    for place in range(last - 1, -1, -1):
+        if stages[place].kind == "wor":
             # The counts are exchangeable over the slots, so any order of the records will do.
-            return Batch(_distinct(slots, counts.size, rng), counts)
-        indices, counts = _merge(rng.integers(slots, size=counts.size), counts, slots)
-    return Batch(indices, counts)
+            return drawn(choose(n, counts.size, rng), counts)
+        indices, counts = gather(counts, stages[place - 1].size if place else n, rng)
+    return drawn(indices, counts)
 
 
-def _distinct(n: int, size: int, rng: np.random.Generator) -> IntArray:
+def choose(n: int, size: int, rng: np.random.Generator) -> IntArray:
+    """Return ``size`` distinct numbers below ``n``, in an order that carries no meaning."""
     return rng.choice(n, size, replace=False, shuffle=False).astype(np.int64, copy=False)
 
 
-def _merge(hits: IntArray, counts: IntArray, slots: int) -> tuple[IntArray, IntArray]:
-    """Add up the counts of equal hits."""
-    if slots <= 4 * hits.size:
-        totals = np.bincount(hits, weights=counts, minlength=slots).astype(np.int64)
-        occupied = np.flatnonzero(totals)
-        return occupied, totals[occupied]
-    distinct, inverse = np.unique(hits, return_inverse=True)
-    return distinct, np.bincount(inverse, weights=counts).astype(np.int64)
+def check_held(draws: int, slots: int) -> None:
+    """Refuse, before any work, a draw with more distinct entries than can be held."""
+    if min(draws, slots) > LARGEST_BATCH:
+        raise InvalidParameter(
+            f"the size of a draw must be at most 2**31 = {LARGEST_BATCH} to be held "
+            f"(here from {slots} entries), got {draws}"
+        )

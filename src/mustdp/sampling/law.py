@@ -4,14 +4,17 @@ A stage draws M entries out of N. If i of the N entries are special, the number 
 among the M drawn is hypergeometric(N, i, M) without replacement and binomial(M, i/N) with. The law
 of a multistage draw is the product of these kernels started at i = (number of special records).
 
-Laws are truncated where what is left out is below a stated mass. The mass that was cut is carried
-along in ``cut`` and never dropped: whoever uses the law for a privacy bound adds it to delta.
+Laws are truncated where what is left out is below a stated mass, down to about 1e-300 per stage,
+where double precision ends. The mass that was cut is carried along in ``cut`` and never dropped:
+whoever uses the law for a privacy bound adds it to delta. In exact terms, with e the relative
+error, an entry p and the true probability t satisfy ``p (1 - e) <= t``, and the sum of all
+``t - p (1 + e)``, where positive, is at most ``cut``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,7 +27,13 @@ from mustdp.sampling.stage import Stage
 #: Mass that a law may leave out unless the caller asks for more or less.
 TAIL = 1e-300
 _ROUNDOFF = 2.0**-53
-_LARGEST_KERNEL = 50_000_000
+#: Entries of one stage's kernel that are worked through at most; a row counts for 500 or more.
+_LARGEST_KERNEL = 100_000_000
+_ROW = 500
+#: However rarely a row of a kernel is reached, all but this much of it is kept.
+_COARSEST_ROW = 1e-3
+#: Products of weights and rows below this have lost digits; they join the cut.
+_UNDERFLOW = 1e-306
 
 
 class MultiplicityLaw(Window):
@@ -60,14 +69,22 @@ class MultiplicityLaw(Window):
         return frozen(np.concatenate([np.zeros(self.first), self.probabilities]))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def stage_law(stage: Stage, population: int, special: int, tail: float = TAIL) -> MultiplicityLaw:
     """Law of the special entries after one stage that starts with ``special`` among them."""
-    if stage.kind == "wor":
-        window = windows.hypergeometric(population, special, stage.size, tail)
-    else:
-        window = windows.binomial(stage.size, special, population, tail)
-    return as_law(window)
+    return as_law(_kernel_row(stage, population, special, tail))
+
+
+@lru_cache(maxsize=64)
+def chain_law(
+    population: int, stages: tuple[Stage, ...], special: int, tail: float = TAIL
+) -> MultiplicityLaw:
+    """Law after all ``stages``, started with ``special`` of ``population`` records."""
+    share = tail / len(stages)
+    law = stage_law(stages[0], population, special, share)
+    for before, stage in pairwise(stages):
+        law = _apply(law, stage, before.size, share)
+    return law
 
 
 def as_law(window: Window) -> MultiplicityLaw:
@@ -75,43 +92,70 @@ def as_law(window: Window) -> MultiplicityLaw:
     return MultiplicityLaw(window.first, window.probabilities, window.cut, window.relative_error)
 
 
-def chain_law(
-    population: int, stages: Sequence[Stage], special: int, tail: float = TAIL
-) -> MultiplicityLaw:
-    """Law after all ``stages``, started with ``special`` of ``population`` records."""
-    law = stage_law(stages[0], population, special, tail)
-    for before, stage in zip(stages, stages[1:], strict=False):
-        law = _apply(law, stage, before.size, tail)
-    return law
+def _kernel_row(stage: Stage, population: int, special: int, tail: float) -> Window:
+    if stage.kind == "wor":
+        return windows.hypergeometric(population, special, stage.size, tail)
+    return windows.binomial(stage.size, special, population, tail)
 
 
 def _apply(law: MultiplicityLaw, stage: Stage, population: int, tail: float) -> MultiplicityLaw:
-    rows = []
+    """Mix the rows of the stage's kernel with the weights of ``law``."""
+    mixture, cut, error, work = _Mixture(stage), law.cut + _UNDERFLOW, 0.0, 0
+    share = max(tail, windows.FINEST_TAIL) / law.probabilities.size
     for special, weight in zip(law.values.tolist(), law.probabilities.tolist(), strict=True):
-        if weight > 0:
-            # A row that is rarely reached may be cut earlier: its cut counts only weight times.
-            own_tail = min(1e-3, max(tail, 1e-300) / weight) if tail > 0 else 0.0
-            rows.append((weight, stage_law(stage, population, special, _rounded_down(own_tail))))
-    first = min(row.first for _, row in rows)
-    last = max(row.first + row.probabilities.size for _, row in rows)
-    if (last - first) * len(rows) > _LARGEST_KERNEL:
-        raise NumericalFailure(
-            f"the law of stage {stage.kind}:{stage.size} mixes {len(rows)} rows of up to "
-            f"{last - first} values; at most {_LARGEST_KERNEL} entries are supported"
-        )
-    mixed = np.zeros(last - first)
-    cut, error = law.cut, 0.0
-    for weight, row in rows:
-        start = row.first - first
-        mixed[start : start + row.probabilities.size] += weight * row.probabilities
+        if weight == 0.0:
+            continue
+        # A row that is rarely reached may be cut earlier: its cut counts only weight times.
+        own_tail = min(_COARSEST_ROW, share / weight)
+        row = _kernel_row(stage, population, special, own_tail)
+        work += _ROW + row.probabilities.size
+        if work > _LARGEST_KERNEL:
+            raise NumericalFailure(
+                f"the law of stage {stage} mixes {law.probabilities.size} rows of about "
+                f"{row.probabilities.size} values; at most {_LARGEST_KERNEL} values are supported"
+            )
+        mixture.add(weight, row)
         cut += weight * row.cut
         error = max(error, row.relative_error)
-    error += law.relative_error + (len(rows) + 1) * _ROUNDOFF
-    return MultiplicityLaw(first, frozen(mixed), cut, error)
+    first, probabilities, dropped = mixture.trimmed()
+    error += law.relative_error + (law.probabilities.size + 1) * _ROUNDOFF
+    return MultiplicityLaw(first, frozen(probabilities), cut + dropped, error)
 
 
-def _rounded_down(tail: float) -> float:
-    """Round to a power of 1000 so that equal rows meet in the cache."""
-    if tail <= 0:
-        return 0.0
-    return float(10.0 ** (3 * np.floor(np.log10(tail) / 3)))
+class _Mixture:
+    """A sum of weighted windows, on an array that grows as they arrive."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._first = 0
+        self._values = np.zeros(0)
+
+    def add(self, weight: float, row: Window) -> None:
+        """Add ``weight`` times ``row``."""
+        if not self._values.size:
+            self._first = row.first
+        start, stop = row.first, row.first + row.probabilities.size
+        end = self._first + self._values.size
+        if start < self._first or stop > end:
+            self._grow(min(start, self._first), max(stop, end))
+        self._values[start - self._first : stop - self._first] += weight * row.probabilities
+
+    def _grow(self, low: int, high: int) -> None:
+        if high - low > windows.WIDEST:
+            raise NumericalFailure(
+                f"the law of stage {self._stage} spreads over {high - low} values or more; "
+                f"at most {windows.WIDEST} are supported"
+            )
+        spare = (high - low) // 2
+        low, high = max(0, low - spare), high + spare
+        wider = np.zeros(high - low)
+        wider[self._first - low : self._first - low + self._values.size] = self._values
+        self._first, self._values = low, wider
+
+    def trimmed(self) -> tuple[int, FloatArray, float]:
+        """First value, probabilities, and the mass of entries too small to be accurate."""
+        small = self._values < _UNDERFLOW
+        dropped = float(self._values[small].sum())
+        kept = np.flatnonzero(~small)
+        values = np.where(small, 0.0, self._values)[kept[0] : kept[-1] + 1]
+        return self._first + int(kept[0]), values, dropped

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,10 @@ from mustdp.numerics.windows import FloatArray
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.draws import draw_poisson, draw_stages
 from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law
-from mustdp.sampling.stage import Stage, check_stages, reduce_stages
+from mustdp.sampling.stage import Kind, Stage, check_stages, read_stage, reduce_stages
+
+if TYPE_CHECKING:
+    from mustdp.sampling.streams import BatchStream
 
 _NAMES = {
     ("wor",): "wor",
@@ -75,8 +78,18 @@ class Scheme(ABC):
         """Probabilities ``p_0, p_1, …`` of the copies of ``group`` given records in one draw."""
         return self.law(group).dense()
 
-    def _group(self, group: int) -> int:
-        return checks.integer("group", group, 1, self.n)
+    def batches(self, seed: int | None = None, count: int | None = None) -> BatchStream:
+        """Stream of ``count`` batches (without end for None) that ``seed`` reproduces."""
+        from mustdp.sampling.streams import BatchStream  # streams are made of schemes
+
+        stop = None if count is None else checks.integer("count", count, 0)
+        return BatchStream(self, seed, stop=stop)
+
+    def _law_arguments(self, group: int, tail: float) -> tuple[int, float]:
+        return (
+            checks.integer("group", group, 1, self.n),
+            checks.real("tail", tail, at_least=0, below=1),
+        )
 
 
 @dataclass(frozen=True)
@@ -107,10 +120,10 @@ class Poisson(Scheme):
 
     def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
         """Law of the number of records of the group that are taken."""
-        group = self._group(group)
-        taken, left = self.rate, 1.0 - self.rate
+        group, tail = self._law_arguments(group, tail)
         if group == 1 and 0.0 < self.rate < 1.0:
-            return MultiplicityLaw(0, frozen(np.array([left, taken])), 0.0, 2.0**-53)
+            both = frozen(np.array([1.0 - self.rate, self.rate]))
+            return MultiplicityLaw(0, both, 0.0, 2.0**-53)
         return as_law(windows.binomial(group, *self.rate.as_integer_ratio(), tail))
 
     def draw(self, rng: np.random.Generator | None = None) -> Batch:
@@ -128,16 +141,17 @@ class Multistage(Scheme):
 
     n: int
     stages: tuple[Stage, ...]
-    _argument_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.integer("n", self.n, 1))
-        stages = tuple(_as_stage(stage) for stage in self.stages)
-        if not stages:
-            raise InvalidParameter("stages must hold at least one (kind, size) pair, got none")
+        if not isinstance(self.stages, tuple | list) or not self.stages:
+            raise InvalidParameter(
+                "stages must be a non-empty list of (kind, size) pairs such as ('wor', 118), "
+                f"got {self.stages!r}"
+            )
+        stages = tuple(read_stage(given, k) for k, given in enumerate(self.stages, start=1))
         object.__setattr__(self, "stages", stages)
-        names = self._argument_names or tuple(f"stage {i + 1}" for i in range(len(stages)))
-        check_stages(self.n, stages, names)
+        check_stages(self.n, stages)
 
     @property
     def name(self) -> str:
@@ -160,7 +174,7 @@ class Multistage(Scheme):
         return reduce_stages(self.n, self.stages)
 
     @cached_property
-    def eta(self) -> float:  # type: ignore[override]
+    def eta(self) -> float:
         """Chance that one given record is drawn at least once."""
         first, *rest = self.reduced
         if not rest:
@@ -177,7 +191,7 @@ class Multistage(Scheme):
 
     def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
         """Law of the copies of ``group`` given records: the chain of the stages' kernels."""
-        return chain_law(self.n, self.reduced, self._group(group), tail)
+        return chain_law(self.n, self.reduced, *self._law_arguments(group, tail))
 
     def draw(self, rng: np.random.Generator | None = None) -> Batch:
         """Draw from the last stage backwards, so that only occupied slots are ever filled."""
@@ -187,14 +201,6 @@ class Multistage(Scheme):
         """Plain description, for JSON."""
         stages = [[stage.kind, stage.size] for stage in self.stages]
         return {"scheme": self.name, "n": self.n, "stages": stages}
-
-
-def _as_stage(stage: object) -> Stage:
-    if isinstance(stage, Stage):
-        return stage
-    if isinstance(stage, tuple | list) and len(stage) == 2:
-        return Stage(stage[0], stage[1])
-    raise InvalidParameter(f"a stage must be a pair such as ('wor', 118), got {stage!r}")
 
 
 def _at_least_once(draws: int, special: int, slots: int) -> float:
@@ -250,24 +256,23 @@ def multistage(n: int, stages: Iterable[tuple[str, int]]) -> Multistage:
     return Multistage(n, listed)  # type: ignore[arg-type]
 
 
-def _named(n: int, **sizes: tuple[str, int]) -> Multistage:
+def _named(n: int, **sizes: tuple[Kind, int]) -> Multistage:
     n = checks.integer("n", n, 1)
-    stages = tuple(
-        Stage(kind, checks.integer(name, size, 1))  # type: ignore[arg-type]
-        for name, (kind, size) in sizes.items()
-    )
-    return Multistage(n, stages, tuple(sizes))
+    stages = [Stage(kind, checks.integer(name, size, 1)) for name, (kind, size) in sizes.items()]
+    check_stages(n, stages, list(sizes))
+    return Multistage(n, tuple(stages))
 
 
-def scheme_from_description(description: dict[str, Any]) -> Scheme:
-    """Rebuild a scheme from what :meth:`Scheme.describe` gave."""
-    try:
-        if description["scheme"] == "poisson":
-            return poisson(description["n"], description["rate"])
-        return multistage(description["n"], [(kind, size) for kind, size in description["stages"]])
-    except (KeyError, TypeError, ValueError) as problem:
-        if isinstance(problem, InvalidParameter):
-            raise
+def scheme_from_description(description: object) -> Scheme:
+    """Rebuild a scheme from what :meth:`Scheme.describe` gave; anything else is refused."""
+    scheme: Scheme | None = None
+    if isinstance(description, dict):
+        if set(description) == {"scheme", "n", "rate"}:
+            scheme = poisson(description["n"], description["rate"])
+        elif set(description) == {"scheme", "n", "stages"}:
+            scheme = multistage(description["n"], description["stages"])
+    if scheme is None or scheme.name != description["scheme"]:  # type: ignore[index]
         raise InvalidParameter(
             f"description must be what Scheme.describe() gives, got {description!r}"
-        ) from None
+        )
+    return scheme

@@ -10,6 +10,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 
 Kind = Literal["wor", "wr"]
+KINDS: tuple[Kind, ...] = ("wor", "wr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +21,24 @@ class Stage:
     size: int
 
     def __post_init__(self) -> None:
-        checks.choice("stage kind", self.kind, ("wor", "wr"))
+        checks.choice("stage kind", self.kind, KINDS)
         object.__setattr__(self, "size", checks.integer("stage size", self.size, 1))
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.size}"
+
+
+def read_stage(given: object, number: int) -> Stage:
+    """Read a ``(kind, size)`` pair; messages name it as stage ``number``."""
+    if isinstance(given, Stage):
+        return given
+    if not (isinstance(given, tuple | list) and len(given) == 2):
+        raise InvalidParameter(
+            f"stage {number} must be a (kind, size) pair such as ('wor', 118), got {given!r}"
+        )
+    kind, size = given
+    checks.choice(f"kind of stage {number}", kind, KINDS)
+    return Stage(kind, checks.integer(f"size of stage {number}", size, 1))
 
 
 def reduce_stages(population: int, stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -33,6 +47,9 @@ def reduce_stages(population: int, stages: Sequence[Stage]) -> tuple[Stage, ...]
     Entries taken without replacement from an exchangeable list are again such a list: a ``wor``
     stage after any other only shortens it. A ``wor`` stage that takes everything changes nothing.
     What is left is at most one ``wor`` stage, in front, and any number of ``wr`` stages.
+
+    >>> reduce_stages(9, [Stage("wr", 6), Stage("wor", 4)])
+    (Stage(kind='wr', size=4),)
     """
     reduced: list[Stage] = []
     for stage in stages:
@@ -45,8 +62,12 @@ def reduce_stages(population: int, stages: Sequence[Stage]) -> tuple[Stage, ...]
     return tuple(reduced)
 
 
-def check_stages(population: int, stages: Sequence[Stage], names: Sequence[str]) -> None:
+def check_stages(
+    population: int, stages: Sequence[Stage], names: Sequence[str] | None = None
+) -> None:
     """Refuse a ``wor`` stage that asks for more entries than there are."""
+    if names is None:
+        names = [f"size of stage {number}" for number in range(1, len(stages) + 1)]
     available, source = population, "n"
     for stage, name in zip(stages, names, strict=True):
         if stage.kind == "wor" and stage.size > available:

@@ -1,0 +1,32 @@
+# Sourced by ./demo and ./test from the root of the repository.
+# shellcheck shell=bash
+
+python=.venv/bin/python
+
+# environment EXTRA: make .venv if there is none, and install this package with EXTRA into it.
+# A stamp remembers where and for which pyproject.toml that was done; then nothing is installed.
+environment() {
+    local extra=$1 known
+    if ! "$python" -m pip --version >/dev/null 2>&1; then
+        local base=${PYTHON:-python3}
+        if ! "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+            echo "mustdp needs Python 3.11 or later; set PYTHON to one (now: $base)" >&2
+            return 1
+        fi
+        echo "Making a virtual environment in .venv ..."
+        "$base" -m venv .venv
+    fi
+    for known in "$extra" dev; do
+        if stamp | cmp -s - ".venv/mustdp-$known.stamp" && "$python" -c 'import mustdp'; then
+            return 0
+        fi
+    done
+    echo "Installing mustdp[$extra] into .venv ..."
+    "$python" -m pip install --quiet --disable-pip-version-check --editable ".[$extra]"
+    stamp >".venv/mustdp-$extra.stamp"
+}
+
+stamp() {
+    pwd
+    cat pyproject.toml
+}

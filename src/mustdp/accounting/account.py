@@ -1,0 +1,192 @@
+"""The accountant: from a plan to certified bounds of delta and epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.pairs import AtomPairs, atom_pairs
+from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
+from mustdp.errors import NumericalFailure
+from mustdp.loss.curve import LowerCurve, Question, UpperCurve
+from mustdp.loss.dots import DominatingPair
+from mustdp.loss.pairs import MixturePair
+from mustdp.loss.points import Grid, Scouted, lay_grid, scout
+from mustdp.mechanisms.relation import RELATIONS, Relation
+from mustdp.numerics import checks
+from mustdp.sampling.scheme import Poisson
+
+FloatArray = NDArray[np.float64]
+
+#: Spacing over the deviation of one step at the first attempt, and how far it is refined.
+_FIRST_FRACTION = 0.075
+_FINEST_FRACTION = _FIRST_FRACTION / 64
+METHODS = ("certified", "section4")
+
+
+class Account:
+    """Certified bounds of one plan under one relation."""
+
+    def __init__(self, plan: Plan, relation: Relation, accuracy: float, method: str) -> None:
+        self.plan, self.relation, self.accuracy, self.method = plan, relation, accuracy, method
+        counted = atoms(plan)
+        self.steps = sum(counted.values())
+        self._counts = list(counted.values())
+        self._pairs: list[AtomPairs] = [atom_pairs(a, relation, method) for a in counted]
+        self._scouted: list[Scouted] | None = None
+        self._levels: dict[float, _Level] = {}
+
+    @property
+    def shift(self) -> float | None:
+        """The shift of one copy; None if atoms differ in it."""
+        shifts = {pair.shift for pair in self._pairs}
+        return shifts.pop() if len(shifts) == 1 else None
+
+    def delta(self, epsilon: float) -> Bounds:
+        """Bounds of delta at ``epsilon``."""
+        epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=500)
+        return self._answer("delta", epsilon, lambda value: 0.01 * value)
+
+    def epsilon(self, delta: float) -> Bounds:
+        """Bounds of epsilon at ``delta``."""
+        delta = checks.real("delta", delta, above=0, below=1)
+        if delta < 1e-25:
+            checks.real("delta", delta, at_least=1e-25)
+        return self._answer("epsilon", delta, lambda value: self.accuracy * max(value, 1e-3))
+
+    def curve(self, epsilon: ArrayLike) -> list[Bounds]:
+        """Bounds of delta at many epsilons."""
+        return [self.delta(float(e)) for e in checks.reals("epsilon", epsilon, at_least=0)]
+
+    def _answer(self, question: Question, at: float, allowed: Callable[[float], float]) -> Bounds:
+        """Refine until the numerical part of the upper bound is within what is allowed.
+
+        Where the two bounds meet their distance is the proof; elsewhere the numerical part is
+        estimated by doubling the spacing.
+        """
+        fraction = _FIRST_FRACTION
+        while True:
+            level = self._level(fraction)
+            upper, direction = level.upper(question, at)
+            lower, name = level.lower(question, at)
+            lower = min(lower, upper)
+            room = allowed(upper)
+            if math.isinf(upper) or upper - lower <= room:
+                return Bounds(lower, upper, name, direction, upper - lower)
+            gap = level.gap(question, at, direction)
+            if gap <= room / 2:
+                return Bounds(lower, upper, name, direction, gap)
+            halvings = max(1, round(0.5 * math.log2(gap / (room / 2)) + 0.4))
+            fraction /= 2.0**halvings
+            if fraction < _FINEST_FRACTION:
+                raise NumericalFailure(
+                    f"{question} = {upper!r} is certified, but its numerical part {gap:.3g} "
+                    f"could not be brought below {room / 2:.3g}"
+                )
+
+    def _level(self, fraction: float) -> _Level:
+        if fraction not in self._levels:
+            if self._scouted is None:
+                self._scouted = [scout(pair.dominating) for pair in self._pairs]
+            grid = lay_grid(self._scouted, self._counts, fraction)
+            self._levels[fraction] = _Level(self._pairs, self._counts, grid, self.relation)
+        return self._levels[fraction]
+
+
+class _Level:
+    """Everything at one spacing, made when first asked for."""
+
+    def __init__(
+        self, pairs: list[AtomPairs], counts: list[int], grid: Grid, relation: Relation
+    ) -> None:
+        self._pairs, self._counts, self._grid, self._relation = pairs, counts, grid, relation
+        self._uppers: dict[str, UpperCurve] = {}
+        self._lower: LowerCurve | None = None
+
+    def upper(self, question: Question, at: float) -> tuple[float, str]:
+        """The upper bound, the larger of both directions where they differ."""
+        curves = self._directions().items()
+        answers = [(curve.value(question, at), direction) for direction, curve in curves]
+        return max(answers, key=lambda answer: answer[0])
+
+    def gap(self, question: Question, at: float, direction: str) -> float:
+        """How much of the upper bound is due to the discretisation."""
+        return self._directions()[direction].gap(question, at)
+
+    def lower(self, question: Question, at: float) -> tuple[float, str]:
+        """The largest attained value."""
+        if self._lower is None:
+            self._lower = LowerCurve(self._choices(), self._grid)
+        return self._lower.best(question, at)
+
+    def _directions(self) -> dict[str, UpperCurve]:
+        if not self._uppers:
+            ahead: list[DominatingPair] = [pair.dominating for pair in self._pairs]
+            if all(pair.forward is pair.backward for pair in ahead):
+                self._uppers["both"] = UpperCurve(ahead, self._counts, self._grid)
+            else:
+                behind = [pair.swapped for pair in ahead]
+                self._uppers["remove"] = UpperCurve(ahead, self._counts, self._grid)
+                self._uppers["add"] = UpperCurve(behind, self._counts, self._grid)
+        return self._uppers
+
+    def _choices(self) -> list[tuple[str, list[tuple[MixturePair, int, int]]]]:
+        """The compositions tried for the lower bound: pure families, and mixtures of orders.
+
+        Under replace_one an adaptive data holder may take a different order in every step; under
+        add_remove the record is on one side throughout.
+        """
+        if any(not pair.families for pair in self._pairs):
+            return []
+        names = [
+            n
+            for n in ("aligned", "reversed", "symmetric")
+            if all(n in pair.families for pair in self._pairs)
+        ]
+        choices = [(name, self._mixture(name, name)) for name in names]
+        if self._relation == "replace_one" and "aligned" in names and max(self._counts) > 1:
+            choices += [
+                (f"half aligned, half {name}", self._mixture("aligned", name))
+                for name in names
+                if name != "aligned"
+            ]
+        return choices
+
+    def _mixture(self, first: str, second: str) -> list[tuple[MixturePair, int, int]]:
+        parts = []
+        for which, (pair, count) in enumerate(zip(self._pairs, self._counts, strict=True)):
+            if first == second:
+                parts.append((pair.families[first], count, which))
+            else:
+                parts.append((pair.families[first], count - count // 2, which))
+                parts.append((pair.families[second], count // 2, which))
+        return parts
+
+
+def account(
+    plan: Plan,
+    *,
+    relation: str | None = None,
+    accuracy: float = 1e-3,
+    method: str = "certified",
+) -> Account:
+    """Account for a plan.
+
+    The default relation is add_remove if every draw is Poisson, replace_one otherwise.
+    """
+    accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
+    checks.choice("method", method, METHODS)
+    counted = atoms(plan)
+    if relation is None:
+        used: Relation = "add_remove" if all(map(_poisson, counted)) else "replace_one"
+    else:
+        used = checks.choice("relation", relation, RELATIONS)  # type: ignore[arg-type]
+    return Account(plan, used, accuracy, method)
+
+
+def _poisson(atom: Atom) -> bool:
+    return isinstance(atom, Subsample) and isinstance(atom.scheme, Poisson)

@@ -1,0 +1,26 @@
+"""Bounds have names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A number known from both sides.
+
+    ``upper`` is certified: it holds for every pair of neighbouring data sets. ``lower`` is attained
+    by the pair of data sets named in ``attained_by``. ``direction`` says which order of neighbours
+    decided the upper bound under add_remove. ``numerical_gap`` estimates how much of the upper
+    bound is due to its discretisation alone.
+    """
+
+    lower: float
+    upper: float
+    attained_by: str = ""
+    direction: str = "both"
+    numerical_gap: float = 0.0
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        yield self.lower
+        yield self.upper

@@ -1,0 +1,212 @@
+"""Plans: expressions that say what is released, from the inside out.
+
+    gaussian(...)            one noisy release                       (a mechanism is a plan)
+    subsample(scheme, plan)  run the plan on one fresh draw of the scheme
+    repeat(k, plan)          run the plan k times, independently
+    sequence(plan, ...)      run different plans one after another
+
+A subset that is reused is written as it happens: ``subsample(wor(n, b), repeat(r, subsample(wr(b,
+m), noise)))`` draws b records once and m of those r times. That is not r independent two-stage
+draws, and it is not charged as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, Union
+
+from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism
+from mustdp.numerics import checks
+from mustdp.sampling.scheme import Multistage, Poisson, Scheme, scheme_from_description
+
+#: More steps than this are refused: no privacy would be left, and counters must stay exact.
+MOST_STEPS = 10**9
+
+
+@dataclass(frozen=True)
+class Subsample:
+    """Run ``inner`` on one draw of ``scheme``."""
+
+    scheme: Scheme
+    inner: Plan
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scheme, Scheme):
+            raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
+        _check(self.inner, "inner")
+        for scheme in _schemes(self.inner):
+            if isinstance(scheme, Poisson):
+                raise NotCovered(
+                    "Poisson sampling inside another stage is not covered: its batch size is "
+                    "random and no group profile is known for it here"
+                )
+            if isinstance(self.scheme, Poisson):
+                raise NotCovered(
+                    "a scheme inside Poisson sampling is not covered: it would have to draw from "
+                    "a subset of random size"
+                )
+            size = self.scheme.m if isinstance(self.scheme, Multistage) else None
+            if scheme.n != size:
+                raise InvalidParameter(
+                    f"the inner scheme draws from n = {scheme.n} entries, but the scheme around it "
+                    f"hands over {size}"
+                )
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Run ``inner`` ``count`` times, each time with fresh randomness."""
+
+    count: int
+    inner: Plan
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", checks.integer("count", self.count, 1, MOST_STEPS))
+        _check(self.inner, "inner")
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Run several plans one after another."""
+
+    parts: tuple[Plan, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise InvalidParameter("a sequence must hold at least one plan, got none")
+        for part in self.parts:
+            _check(part, "every part of a sequence")
+
+
+Plan: TypeAlias = Union[Mechanism, Subsample, Repeat, Sequence]
+#: What a plan comes down to: single releases and subsampled plans, each so many times.
+Atom: TypeAlias = Union[Mechanism, Subsample]
+
+
+def subsample(scheme: Scheme, inner: Plan) -> Subsample:
+    """Run ``inner`` on one fresh draw of ``scheme``."""
+    return Subsample(scheme, inner)
+
+
+def repeat(count: int, inner: Plan) -> Repeat:
+    """Run ``inner`` ``count`` times, independently."""
+    return Repeat(count, inner)
+
+
+def sequence(*parts: Plan) -> Sequence:
+    """Run plans one after another."""
+    return Sequence(tuple(parts))
+
+
+def atoms(plan: Plan) -> dict[Atom, int]:
+    """Count the atoms of a plan; equal ones are added up, so that order does not matter."""
+    counted: dict[Atom, int] = {}
+    for atom, count in _walk(plan, 1):
+        counted[atom] = counted.get(atom, 0) + count
+    total = sum(counted.values())
+    if total > MOST_STEPS:
+        raise InvalidParameter(f"a plan must have at most {MOST_STEPS} steps, got {total}")
+    return counted
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Plain description of a plan, for JSON; :func:`plan_from_description` reads it back."""
+    if isinstance(plan, Subsample):
+        return {"subsample": plan.scheme.describe(), "inner": describe(plan.inner)}
+    if isinstance(plan, Repeat):
+        return {"repeat": plan.count, "inner": describe(plan.inner)}
+    if isinstance(plan, Sequence):
+        return {"sequence": [describe(part) for part in plan.parts]}
+    if not isinstance(plan, Gaussian | Laplace):
+        raise NotCovered(f"a mechanism of type {type(plan).__name__} cannot be written as JSON")
+    return plan.describe()
+
+
+def plan_from_description(description: object) -> Plan:
+    """Rebuild a plan from what :func:`describe` gave; everything is checked again."""
+    if not isinstance(description, dict):
+        raise InvalidParameter(f"a plan's description must be an object, got {description!r}")
+    if "subsample" in description:
+        _only(description, "subsample", "inner")
+        scheme = scheme_from_description(description["subsample"])
+        return Subsample(scheme, plan_from_description(description["inner"]))
+    if "repeat" in description:
+        _only(description, "repeat", "inner")
+        return Repeat(description["repeat"], plan_from_description(description["inner"]))
+    if "sequence" in description:
+        _only(description, "sequence")
+        if not isinstance(description["sequence"], list):
+            raise InvalidParameter("a sequence's description must hold a list of plans")
+        return Sequence(tuple(plan_from_description(part) for part in description["sequence"]))
+    kinds = {"gaussian": Gaussian, "laplace": Laplace}
+    name = checks.choice("mechanism", description.get("mechanism"), tuple(kinds))
+    given = {k: v for k, v in description.items() if k != "mechanism"}
+    if not given.keys() <= {"noise_multiplier", "shift"}:
+        raise InvalidParameter(f"unknown entries in a mechanism's description: {description!r}")
+    return kinds[str(name)](**given)
+
+
+def _only(description: dict[str, Any], *keys: str) -> None:
+    if set(description) != set(keys):
+        raise InvalidParameter(
+            f"a plan's description must have the entries {', '.join(keys)}, "
+            f"got {', '.join(map(str, description))}"
+        )
+
+
+def _check(plan: object, name: str) -> None:
+    if not isinstance(plan, Mechanism | Subsample | Repeat | Sequence):
+        raise InvalidParameter(
+            f"{name} must be a mechanism, subsample(...), repeat(...) or sequence(...), "
+            f"got {plan!r}"
+        )
+
+
+def _schemes(plan: Plan) -> Iterator[Scheme]:
+    """The schemes that draw directly from what ``plan`` is given."""
+    if isinstance(plan, Subsample):
+        yield plan.scheme
+    elif isinstance(plan, Repeat):
+        yield from _schemes(plan.inner)
+    elif isinstance(plan, Sequence):
+        for part in plan.parts:
+            yield from _schemes(part)
+
+
+def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
+    if isinstance(plan, Repeat):
+        yield from _walk(plan.inner, times * plan.count)
+    elif isinstance(plan, Sequence):
+        for part in plan.parts:
+            yield from _walk(part, times)
+    elif isinstance(plan, Subsample):
+        merged = _merged(plan)
+        if _takes_everything(merged.scheme):
+            yield from _walk(merged.inner, times)
+        else:
+            yield merged, times
+    else:
+        yield plan, times
+
+
+def _takes_everything(scheme: Scheme) -> bool:
+    """Whether the draw hands over all records, each once: then it changes nothing."""
+    if isinstance(scheme, Multistage):
+        first, *rest = scheme.reduced
+        return not rest and first.kind == "wor" and first.size == scheme.n
+    return False
+
+
+def _merged(plan: Subsample) -> Subsample:
+    """Write a draw of a single draw as one multistage draw: nothing is reused, so it is one."""
+    while isinstance(plan.inner, Repeat) and plan.inner.count == 1:
+        plan = Subsample(plan.scheme, plan.inner.inner)
+    outer, inner = plan.scheme, plan.inner
+    if isinstance(inner, Subsample) and isinstance(outer, Multistage):
+        scheme = inner.scheme
+        if isinstance(scheme, Multistage):
+            joined = Multistage(outer.n, outer.stages + scheme.stages)
+            return _merged(Subsample(joined, inner.inner))
+    return plan

@@ -1,0 +1,1 @@
+"""The ``mustdp`` command: parse, make one call, print."""

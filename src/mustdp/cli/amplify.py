@@ -1,0 +1,102 @@
+"""``mustdp amplify``: what one application of a scheme does to (epsilon, delta)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import number
+from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
+from mustdp.cli.output import Answer, readable
+from mustdp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from mustdp.amplification.section4 import Amplification
+    from mustdp.sampling.scheme import Scheme
+
+THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
+FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
+
+EpsilonOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--epsilon", metavar="E", help="Base epsilon, at least 0; may be given several times."
+    ),
+]
+
+
+@with_bundles
+def amplify(
+    scheme: SchemeOptions,
+    noise: NoiseOptions,
+    epsilon: EpsilonOption = None,
+    json: JsonOption = False,
+) -> Answer:
+    """Amplify base points (epsilon, delta) of a mechanism by the theorem of the MUST paper.
+
+    One application of the mechanism to a random subsample. delta is the mechanism's own at epsilon;
+    epsilon' and delta' hold for the subsampled mechanism. The kind is strong (neither grows),
+    weak-1 (only delta grows), weak-2 (only epsilon grows) or dilution (both grow).
+
+    Example: mustdp amplify --scheme must-ow -n 1000 -b 500 -m 400 --mechanism laplace --shift 0.25
+    --epsilon 0.05 --epsilon 0.5
+    """
+    plan, mechanism = scheme.build(), noise.build()
+    if not epsilon:
+        raise InvalidParameter("--epsilon is missing: give at least one number >= 0")
+    points = [number("--epsilon", text, at_least=0) for text in epsilon]
+
+    import mustdp
+
+    return _answer(mustdp.amplify(plan, mechanism, points), json)
+
+
+def _answer(result: Amplification, as_json: bool) -> Answer:
+    relation = result.relation.replace("_", "-")
+    data = {
+        **result.scheme.describe(),
+        "eta": result.eta,
+        "expected_distinct": result.scheme.expected_distinct,
+        **result.mechanism.describe(),
+        "relation": relation,
+        "shift": result.shift,
+        "theorem": THEOREM,
+        "rows": [{name: row[name] for name in FIELDS} for row in result],
+    }
+    if as_json:
+        return Answer(data, as_json=True)
+    rows = tuple(
+        (
+            f"{row.epsilon:g}",
+            readable(row.delta),
+            readable(row.epsilon_prime),
+            readable(row.delta_prime),
+            row.kind,
+            readable(row.ratio),
+            readable(row.difference),
+        )
+        for row in result
+    )
+    return Answer(
+        data,
+        as_json=False,
+        heading=f"{describe(result.scheme)}: eta = {readable(result.eta)}, "
+        f"expected distinct records = {readable(result.scheme.expected_distinct)}",
+        columns=("epsilon", "delta", "epsilon'", "delta'", "kind", "ratio", "difference"),
+        rows=rows,
+        note=f"{result.mechanism.name} noise, shift {readable(float(result.shift or 0))} per copy, "
+        f"relation {relation}; by {THEOREM}.",
+    )
+
+
+def describe(scheme: Scheme) -> str:
+    """A scheme in one phrase, as a heading."""
+    from mustdp.sampling.scheme import Multistage, Poisson
+
+    if isinstance(scheme, Multistage):
+        return f"{scheme.name} of {scheme.n} records, stages {','.join(map(str, scheme.stages))}"
+    if isinstance(scheme, Poisson):
+        return f"{scheme.name} of {scheme.n} records, rate {scheme.rate:g}"
+    return scheme.name

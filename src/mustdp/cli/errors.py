@@ -1,0 +1,78 @@
+"""From exception to exit status: one line on standard error, never a traceback for bad input.
+
+2    bad input: the line names the option, the value and what is allowed
+3    a computation that cannot be trusted, and why
+130  interrupted
+141  whoever was reading standard output has gone
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from mustdp.errors import InvalidParameter, NumericalFailure
+
+BAD_INPUT, NOT_TRUSTED, INTERRUPTED, NO_READER = 2, 3, 130, 141
+
+#: The parent of all usage errors, in whichever copy of click this version of typer uses.
+UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+def failure(problem: BaseException, options: Mapping[str, str]) -> tuple[int, str] | None:
+    """Exit status and line for a problem that was foreseen; None for one that was not.
+
+    ``options`` maps the names of arguments in the package to the options of the command line.
+    """
+    if isinstance(problem, InvalidParameter):
+        return BAD_INPUT, one_line(in_options(str(problem), options))
+    if isinstance(problem, NumericalFailure):
+        return NOT_TRUSTED, one_line(f"no result that can be trusted: {problem}")
+    if isinstance(problem, MemoryError):
+        return NOT_TRUSTED, one_line(f"not enough memory for this computation {problem}")
+    if isinstance(problem, UsageProblem):
+        return BAD_INPUT, _usage(problem)
+    if isinstance(problem, typer.Abort | KeyboardInterrupt):
+        return INTERRUPTED, ""
+    if isinstance(problem, BrokenPipeError):
+        return NO_READER, ""
+    return None
+
+
+def _usage(problem: Any) -> str:
+    """A usage error in one line, with the place that lists what is allowed."""
+    context = getattr(problem, "ctx", None)
+    path = context.command_path if context else "mustdp"
+    message = one_line(problem.format_message()).rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}; {path} --help lists what is allowed"
+
+
+def in_options(message: str, options: Mapping[str, str]) -> str:
+    """Name options where the package's message names arguments.
+
+    >>> in_options("b must be at most n = 10 here, got 20", {"b": "-b", "n": "-n"})
+    '-b must be at most -n = 10 here, got 20'
+    """
+    if not options:
+        return message
+    names = "|".join(map(re.escape, options))
+    pattern = rf"(?<![\w-])({names})(?= must\b| = )"
+    return re.sub(pattern, lambda found: options[found.group(1)], message)
+
+
+def one_line(message: str) -> str:
+    """Squeeze all white space, line ends included, into single spaces."""
+    return " ".join(message.split())
+
+
+def forget_output() -> None:
+    """Send what is still buffered nowhere, so that closing standard output cannot fail again."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return

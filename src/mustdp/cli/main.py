@@ -1,0 +1,85 @@
+"""The ``mustdp`` command: its subcommands, and the one place where results and errors are printed.
+
+Commands return an Answer and print nothing, so standard output stays empty when something fails.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from mustdp.cli.amplify import amplify
+from mustdp.cli.draw import draw
+from mustdp.cli.errors import NO_READER, failure, forget_output
+from mustdp.cli.options import JsonOption, paragraphs
+from mustdp.cli.output import Answer, show
+from mustdp.errors import InvalidParameter
+from mustdp.version import __version__
+
+app = typer.Typer(
+    name="mustdp",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3.",
+)
+COMMANDS = (amplify, draw)
+for _command in COMMANDS:
+    app.command(help=paragraphs(_command.__doc__ or ""))(_command)
+
+
+@app.callback(invoke_without_command=True)
+def _mustdp(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    json: JsonOption = False,
+) -> Answer | None:
+    """Certified privacy of results computed on random subsamples."""
+    if context.invoked_subcommand is not None:
+        if version or json:
+            option = "--version" if version else "--json"
+            raise InvalidParameter(
+                f"{option} does not go before the command {context.invoked_subcommand}"
+            )
+        return None
+    if version:
+        return Answer({"version": __version__}, as_json=json, heading=f"mustdp {__version__}")
+    names = ", ".join(command.__name__ for command in COMMANDS)
+    raise InvalidParameter(f"a command is missing: one of {names}; mustdp --help explains them")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    command = typer.main.get_command(app)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        answer = command.main(args=given, prog_name="mustdp", standalone_mode=False)
+        if isinstance(answer, Answer):
+            show(answer)
+    except (Exception, KeyboardInterrupt) as problem:
+        outcome = failure(problem, _options(command))
+        if outcome is None:
+            raise
+        status, line = outcome
+        if status == NO_READER:
+            forget_output()
+        if line:
+            print(f"mustdp: {line}", file=sys.stderr)
+        return status
+    return answer if isinstance(answer, int) else 0
+
+
+def _options(command: Any) -> dict[str, str]:
+    """The option behind every argument name, over all subcommands."""
+    return {
+        parameter.name: parameter.opts[0]
+        for subcommand in command.commands.values()
+        for parameter in subcommand.params
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

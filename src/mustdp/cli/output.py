@@ -1,0 +1,115 @@
+"""What a command prints: one JSON object, a table on a terminal, or plain text elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from typing import Any, Literal, TextIO
+
+from mustdp.errors import NumericalFailure
+
+Toward = Literal["nearest", "up", "down"]
+_ROUNDING = {"nearest": ROUND_HALF_EVEN, "up": ROUND_CEILING, "down": ROUND_FLOOR}
+#: A terminal shows at most this many rows; files, pipes and JSON hold them all.
+_MOST_ROWS = 40
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a command, before it is known where it goes."""
+
+    data: Mapping[str, Any]
+    as_json: bool
+    heading: str = ""
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    note: str = ""
+    #: Goes to standard error, so that it is seen whatever is done with the result.
+    remark: str = ""
+
+
+def show(answer: Answer, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    """Print ``answer`` to ``out`` and its remark to ``err``."""
+    out, err = out or sys.stdout, err or sys.stderr
+    if answer.as_json:
+        text = as_json(answer.data)
+        print(text, file=out)
+    elif out.isatty():
+        _show_table(answer, out)
+    else:
+        print(as_text(answer), file=out)
+    out.flush()
+    if answer.remark:
+        print(f"mustdp: {answer.remark}", file=err)
+
+
+def as_json(data: Mapping[str, Any]) -> str:
+    """One JSON object; a number that JSON cannot hold is a failure, not an answer.
+
+    >>> as_json({"epsilon": 1.0, "counts": [1, 2]})
+    '{"epsilon": 1.0, "counts": [1, 2]}'
+    """
+    try:
+        return json.dumps(data, allow_nan=False)
+    except ValueError:
+        raise NumericalFailure("a result is infinite or not a number") from None
+
+
+def as_text(answer: Answer) -> str:
+    """Plain text with aligned columns."""
+    lines = [answer.heading] if answer.heading else []
+    if answer.columns:
+        cells = [answer.columns, *answer.rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines += [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            for row in cells
+        ]
+    lines += [answer.note] if answer.note else []
+    return "\n".join(lines)
+
+
+def _show_table(answer: Answer, out: TextIO) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(file=out, markup=False, highlight=False, emoji=False)
+    if answer.heading:
+        console.print(answer.heading, style="bold")
+    if answer.columns:
+        table = Table(box=box.SIMPLE_HEAD)
+        for column in answer.columns:
+            table.add_column(column, justify="right")
+        for row in answer.rows[:_MOST_ROWS]:
+            table.add_row(*row)
+        console.print(table)
+        if len(answer.rows) > _MOST_ROWS:
+            console.print(f"and {len(answer.rows) - _MOST_ROWS} more rows: --json prints them all")
+    if answer.note:
+        console.print(answer.note, style="dim")
+
+
+def readable(value: float, toward: Toward = "nearest", digits: int = 3) -> str:
+    """Write a number with few significant digits; bounds are rounded ``toward`` their safe side.
+
+    >>> readable(0.2308), readable(1.26593235e-73), readable(0), readable(12345.6)
+    ('0.231', '1.27e-73', '0', '12346')
+    >>> readable(0.078196, "up"), readable(0.077687, "down")
+    ('0.0782', '0.0776')
+    """
+    if isinstance(value, int):
+        return str(value)
+    if not math.isfinite(value):
+        raise NumericalFailure(f"a result is infinite or not a number: {value}")
+    if value == 0:
+        return "0"
+    precision = max(digits, math.floor(math.log10(abs(value))) + 1 if abs(value) < 1e6 else 0)
+    shown = Context(prec=precision, rounding=_ROUNDING[toward]).create_decimal_from_float(value)
+    if 1e-3 <= abs(shown) < 1e6:
+        return f"{shown:f}"
+    return f"{shown:.{digits - 1}e}"

@@ -1,0 +1,1 @@
+"""Discrete privacy loss distributions: discretise, compose, read off."""

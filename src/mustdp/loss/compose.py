@@ -1,0 +1,188 @@
+"""Many independent losses added up: tilted Fourier transforms with all errors bounded.
+
+To know P(S > eps) or delta(eps) at very small values, every loss distribution is tilted first:
+masses times e^{theta loss}, normalised by the moment generating function M(theta). The tilted sum
+has its bulk where the answer is decided, so an absolute error of 1e-12 there is a relative error of
+the answer. After the transform the tilt is taken back:
+
+    P(S = s) = M_total(theta) e^{-theta s} P_theta(S = s),     M_total = product of M_i^{k_i}.
+
+What is bounded and added (upper bounds) or subtracted (lower bounds), in units of
+A = M_total e^{-theta eps}:
+- aliasing: the window holds all but ``OUTSIDE`` of the tilted mass, by Chernoff's inequality;
+  what wraps around can only add to an upper bound, and what is missing is added;
+- rounding of the transforms, of the powers and of the masses: see ``_rounding``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from mustdp.errors import NumericalFailure
+from mustdp.loss.discrete import DiscreteLoss
+
+FloatArray = NDArray[np.float64]
+Part = tuple[DiscreteLoss, int]
+
+#: Tilted mass that may lie outside the window, per side.
+OUTSIDE = 1e-13
+_LARGEST_TRANSFORM = 2**26
+_ROUNDOFF = 2.0**-53
+#: Exponents tried in Chernoff bounds, in units of one over the standard deviation of the sum.
+_LADDER = np.geomspace(0.03, 300.0, 33)
+
+
+@dataclass(frozen=True, eq=False)
+class Tilted:
+    """The tilted sum on its window, and the numbers needed to take the tilt back."""
+
+    theta: float
+    log_scale: float
+    losses: FloatArray
+    masses: FloatArray
+    error: float
+    relative: float
+
+
+class Composition:
+    """The sum of independent losses, ``count`` copies of each part, on one grid."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = tuple(parts)
+        self.spacing = self.parts[0][0].spacing
+        self.infinite = math.fsum(count * loss.infinite for loss, count in self.parts)
+        self.lost = math.fsum(count * loss.lost for loss, count in self.parts)
+        #: No finite sum of losses exceeds this.
+        self.largest = math.fsum(count * float(loss.losses[-1]) for loss, count in self.parts)
+        self.steps = sum(count for _, count in self.parts)
+        self._ladder = _LADDER / max(self.deviation, 1e-12)
+        self._ladder_mgf: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def mean(self) -> float:
+        """Mean of the finite part of the sum."""
+        return math.fsum(count * loss.mean for loss, count in self.parts)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the finite part of the sum."""
+        return math.sqrt(math.fsum(count * loss.variance for loss, count in self.parts))
+
+    def log_mgf(self, theta: FloatArray) -> FloatArray:
+        """Log moment generating function of the finite part of the sum."""
+        total = np.zeros(np.shape(theta))
+        for loss, count in self.parts:
+            total = total + count * loss.log_mgf(theta)
+        return total
+
+    def best_tilt(self, epsilon: float) -> float:
+        """The theta >= 0 that minimises log M(theta) - theta epsilon: Chernoff's choice."""
+        theta, log_m = self._scan()
+        best = int(np.argmin(log_m - theta * epsilon))
+        if best == 0:
+            return 0.0
+        low, high = theta[best - 1], theta[min(best + 1, theta.size - 1)]
+        for _ in range(2):
+            fine = np.linspace(low, high, 17)
+            best = int(np.argmin(self.log_mgf(fine) - fine * epsilon))
+            low, high = fine[max(best - 1, 0)], fine[min(best + 1, 16)]
+        return float(fine[best])
+
+    def ladder_tilts(self, epsilon: FloatArray) -> FloatArray:
+        """Good tilts for many epsilons, from a short ladder."""
+        theta, log_m = self._scan()
+        return np.asarray(theta[np.argmin(log_m[:, None] - np.outer(theta, epsilon), axis=0)])
+
+    def chernoff_epsilon(self, delta: float) -> float:
+        """An epsilon with P(S > epsilon) <= delta by Chernoff's inequality."""
+        theta, log_m = self._scan()
+        return float(np.min((log_m[1:] - math.log(delta)) / theta[1:]))
+
+    def tilt(self, theta: float) -> Tilted:
+        """Compose under the tilt ``theta``."""
+        low, high = self._window(theta)
+        d = self.spacing
+        first = math.floor(low / d)
+        needed = math.ceil(high / d) - first + 2
+        if needed > _LARGEST_TRANSFORM:
+            raise NumericalFailure(
+                f"composing {self.steps} steps at spacing {d:.3g} needs a transform of {needed} "
+                f"points; at most {_LARGEST_TRANSFORM} are supported"
+            )
+        size = int(fft.next_fast_len(needed, real=True))
+        logs = np.zeros(size // 2 + 1)
+        spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+        norms: list[tuple[int, float, FloatArray]] = []
+        log_scale, relative = 0.0, 0.0
+        for loss, count in self.parts:
+            masses, log_m = _tilted_masses(loss, theta)
+            # Tilting costs about |theta loss| roundings in the exponent, normalising a few more.
+            span = float(np.max(np.abs(theta * loss.losses)))
+            relative += count * _ROUNDOFF * (8.0 + 4.0 * min(span, 700.0))
+            folded = np.bincount(loss.index % size, weights=masses, minlength=size)
+            coefficients = fft.rfft(folded)
+            spectrum *= coefficients**count if count > 1 else coefficients
+            with np.errstate(divide="ignore"):
+                magnitude = np.log(np.abs(coefficients))
+            logs += count * magnitude
+            norms.append((count, math.sqrt(float(folded @ folded)), magnitude))
+            log_scale += count * log_m
+        total = np.roll(fft.irfft(spectrum, size), -(first % size))
+        losses = (first + np.arange(size, dtype=np.float64)) * d
+        error = self._rounding(size, logs, norms, total)
+        return Tilted(theta, log_scale, losses, total, error, relative)
+
+    def _rounding(
+        self,
+        size: int,
+        logs: FloatArray,
+        norms: list[tuple[int, float, FloatArray]],
+        total: FloatArray,
+    ) -> float:
+        """Bound of the rounding error of one entry of the composed masses.
+
+        A transform of length N has a relative error of at most 7 u log2 N in the 2-norm (Higham,
+        Accuracy and Stability of Numerical Algorithms, 2nd ed., Theorem 24.2). By Cauchy-Schwarz
+        and Parseval the error of one factor reaches an entry with at most its own 2-norm times
+        the 2-norm of the product of all others; a power costs at most 8 k u relative. The factor 2
+        covers terms of second order.
+        """
+        transform = 7.0 * _ROUNDOFF * math.log2(size)
+        norm = math.sqrt(float(total @ total))
+        spread = 0.0
+        for count, own, magnitude in norms:
+            with np.errstate(invalid="ignore"):
+                rest = np.where(np.isneginf(magnitude), 0.0, np.exp(logs - magnitude))
+            spread += count * own * math.sqrt(min(1.0, 2.0 * float(rest @ rest) / size))
+        return 2.0 * (transform * (spread + norm) + 8.0 * self.steps * _ROUNDOFF * norm)
+
+    def _window(self, theta: float) -> tuple[float, float]:
+        """Ends outside which the tilted sum has at most ``OUTSIDE`` of its mass, per side."""
+        here = float(self.log_mgf(np.array([theta]))[0])
+        reach = -math.log(OUTSIDE)
+        up = self.log_mgf(theta + self._ladder) - here
+        down = self.log_mgf(theta - self._ladder) - here
+        high = float(np.min((up + reach) / self._ladder))
+        low = -float(np.min((down + reach) / self._ladder))
+        return low - 2 * self.spacing, high + 2 * self.spacing
+
+    def _scan(self) -> tuple[FloatArray, FloatArray]:
+        if self._ladder_mgf is None:
+            theta = np.concatenate([[0.0], self._ladder])
+            self._ladder_mgf = theta, self.log_mgf(theta)
+        return self._ladder_mgf
+
+
+def _tilted_masses(loss: DiscreteLoss, theta: float) -> tuple[FloatArray, float]:
+    with np.errstate(divide="ignore"):
+        exponents = np.log(loss.masses) + theta * loss.losses
+    top = float(exponents.max())
+    weights = np.exp(exponents - top)
+    total = float(weights.sum())
+    return weights / total, top + math.log(total)

@@ -1,0 +1,120 @@
+"""Certified delta and epsilon of a composition, at an accuracy that is reached, not hoped for.
+
+A curve is made of parts, each a dominating pair (upper side) or a concrete pair (lower side) with
+the number of times it occurs. Losses so rare that they cannot matter for the delta in question are
+counted as infinite (upper) or dropped (lower) before composing, which keeps transforms short.
+
+On the upper side the discretisation error is of second order in the spacing. Connecting only every
+second dot of the same evaluations doubles the spacing, so a third of the difference measures what
+the discretisation still costs; the spacing is refined until that is below the requested accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.loss.compose import Composition
+from mustdp.loss.discrete import DiscreteLoss
+from mustdp.loss.dots import DominatingPair, connect_values
+from mustdp.loss.merge import merge
+from mustdp.loss.pairs import MixturePair
+from mustdp.loss.points import Grid
+from mustdp.loss.readoff import ReadOff, Side
+
+FloatArray = NDArray[np.float64]
+Question = Literal["epsilon", "delta"]
+
+#: Share of delta that rare losses may take when they are counted as infinite or dropped.
+_RARE = 1e-4
+_FIRST_FLOOR = 1e-12
+
+
+class ComposedLoss:
+    """Losses on one grid with their counts, read off on one side."""
+
+    def __init__(self, parts: Sequence[tuple[DiscreteLoss, int]], side: Side) -> None:
+        self._parts, self._side = tuple(parts), side
+        self._steps = sum(count for _, count in parts)
+        self._readers: dict[int, ReadOff] = {}
+
+    def epsilon(self, delta: float) -> float:
+        """Certified epsilon at ``delta``."""
+        return self._reader(delta).epsilon(delta)
+
+    def delta(self, epsilon: float) -> float:
+        """Certified delta at ``epsilon``; rare losses are judged against the answer itself."""
+        floor = _FIRST_FLOOR
+        while True:
+            found = self._reader(floor).delta(epsilon)
+            if floor <= found or floor < 1e-280:
+                return found
+            floor = max(floor * 1e-12, 1e-290) if found <= 0 else min(floor * 1e-3, found)
+
+    def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
+        """Certified deltas at many epsilons, accurate down to ``smallest``."""
+        return self._reader(smallest).curve(epsilon)
+
+    def _reader(self, delta: float) -> ReadOff:
+        """The composition truncated for this order of magnitude of delta."""
+        decade = 3 * math.floor(math.log10(delta) / 3)
+        if decade not in self._readers:
+            rare = _RARE * 10.0**decade / self._steps
+            keep = self._side == "upper"
+            parts = [(loss.truncated(rare, keep=keep), count) for loss, count in self._parts]
+            self._readers[decade] = ReadOff(Composition(parts), self._side)
+        return self._readers[decade]
+
+
+class UpperCurve:
+    """The upper side of a sequence of dominating pairs on one grid."""
+
+    def __init__(self, pairs: Sequence[DominatingPair], counts: Sequence[int], grid: Grid) -> None:
+        fine, coarse = [], []
+        for pair, count, points in zip(pairs, counts, grid.points, strict=True):
+            ahead, behind = pair.values(points.astype(np.float64) * grid.spacing)
+            every = np.unique(np.append(np.arange(0, points.size, 2), points.size - 1))
+            fine.append((connect_values(grid.spacing, points, ahead, behind), count))
+            rough = connect_values(grid.spacing, points[every], ahead[every], behind[every])
+            coarse.append((rough, count))
+        self.parts = fine
+        self._fine, self._coarse = ComposedLoss(fine, "upper"), ComposedLoss(coarse, "upper")
+
+    def value(self, question: Question, at: float) -> float:
+        """The certified answer."""
+        return float(getattr(self._fine, question)(at))
+
+    def gap(self, question: Question, at: float) -> float:
+        """An estimate of what the discretisation adds to the answer."""
+        coarse = float(getattr(self._coarse, question)(at))
+        if not math.isfinite(coarse):
+            return math.inf
+        return max(0.0, (coarse - self.value(question, at)) / 3.0)
+
+
+class LowerCurve:
+    """The lower side: concrete pairs, one family or a mixture of orders per composition."""
+
+    def __init__(
+        self, choices: Sequence[tuple[str, Sequence[tuple[MixturePair, int, int]]]], grid: Grid
+    ) -> None:
+        """``choices``: a label and (pair, count, which points of the grid) for each composition."""
+        merged: dict[int, DiscreteLoss] = {}
+        self._curves: list[tuple[str, ComposedLoss]] = []
+        for label, parts in choices:
+            losses = []
+            for pair, count, which in parts:
+                if id(pair) not in merged:
+                    merged[id(pair)] = merge(pair, grid.spacing, grid.points[which])
+                if count:
+                    losses.append((merged[id(pair)], count))
+            self._curves.append((label, ComposedLoss(losses, "lower")))
+
+    def best(self, question: Question, at: float) -> tuple[float, str]:
+        """The largest certified answer over all compositions, and whose it is."""
+        answers = [(getattr(curve, question)(at), label) for label, curve in self._curves]
+        return max(answers, default=(0.0, "none"), key=lambda answer: answer[0])

@@ -1,0 +1,81 @@
+"""Concrete pairs of output distributions: mixtures of shifted noise with a monotone loss.
+
+P has its components at or right of 0, Q at or left of 0, so log dP/dQ never decreases. The three
+families of attained pairs (``amplification/attained.py``) all have this form; the reversed one is
+written mirrored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.mechanisms.noise import Noise
+from mustdp.sampling.law import MultiplicityLaw
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Weights and distances from zero of shifted copies of the noise."""
+
+    weights: FloatArray
+    distances: FloatArray
+
+    def log_ratio(self, noise: Noise, x: FloatArray) -> FloatArray:
+        """Log density ratio of the mixture, shifted to the right, against the noise at zero."""
+        logs = noise.log_ratio(self.distances, x[:, None])[0] + np.log(self.weights)
+        top = logs.max(axis=1)
+        return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
+
+    def between(self, noise: Noise, x: FloatArray) -> FloatArray:
+        """Masses of the cells with ends -inf, x_0, x_1, …, inf (shifted to the right)."""
+        ends = x[:, None] - self.distances
+        above, below = noise.tail(ends), noise.tail(-ends)
+        # Differences of the smaller of the two tails: no cancellation on either side.
+        inner = np.where(ends[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
+        cells = np.concatenate([below[:1], inner, above[-1:]])
+        return np.asarray(np.maximum(cells, 0.0) @ self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class MixturePair:
+    """P against Q; ``lost`` bounds mass of Q that its weights leave out."""
+
+    name: str
+    noise: Noise
+    p: Mixture
+    q: Mixture
+    lost: float
+    relative_error: float
+
+    @property
+    def span(self) -> float:
+        """The largest distance of any component."""
+        return float(max(self.p.distances.max(), self.q.distances.max()))
+
+    def loss(self, x: FloatArray) -> FloatArray:
+        """log dP/dQ at x."""
+        return self.p.log_ratio(self.noise, x) - self.q.log_ratio(self.noise, -x)
+
+    def cells(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower bounds of P and upper bounds of Q on the cells between -inf, x_0, …, inf."""
+        up = self.p.between(self.noise, x) * (1.0 - self.relative_error)
+        down = self.q.between(self.noise, -x[::-1])[::-1] * (1.0 + self.relative_error)
+        return up, down
+
+
+def family_pair(name: str, law: MultiplicityLaw, noise: Noise, shift: float) -> MixturePair:
+    """The aligned, reversed or symmetric pair of a multiplicity law."""
+    half = 0.5 if name == "symmetric" else 1.0
+    moved = Mixture(law.probabilities, law.values.astype(np.float64) * shift * half)
+    still = Mixture(np.ones(1), np.zeros(1))
+    error = law.relative_error + 2.0**-53 * (16.0 + 2.0 * law.probabilities.size) + 2e-13
+    if name == "aligned":
+        return MixturePair(name, noise, moved, still, 0.0, error)
+    if name == "reversed":
+        return MixturePair(name, noise, still, moved, law.cut, error)
+    return MixturePair(name, noise, moved, moved, law.cut, error)

@@ -1,0 +1,84 @@
+"""Where to evaluate profiles: densely near zero loss, in proportion further out.
+
+All losses of one composition live on one grid. Its spacing is a fraction of the root mean square
+deviation of the single losses: connecting the dots then inflates the deviation of the sum by that
+fraction squared over 12, whatever the number of steps, and the length of the composed loss grows
+like the square root of that number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.errors import NumericalFailure
+from mustdp.loss.discrete import IntArray
+from mustdp.loss.dots import DominatingPair, connect
+
+FloatArray = NDArray[np.float64]
+
+#: Losses beyond the point where the profile falls below this are counted as infinite.
+NEGLIGIBLE = 1e-30
+#: Largest finite loss of one step.
+LARGEST_LOSS = 500.0
+_MOST_POINTS = 100_000
+_SCOUT = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Scouted:
+    """What a first look at a pair told: how far its losses reach, how widely they spread."""
+
+    reach: float
+    deviation: float
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """One spacing, and for every pair the grid indices (from 0 on) at which it is evaluated."""
+
+    spacing: float
+    points: tuple[IntArray, ...]
+
+
+def scout(pair: DominatingPair) -> Scouted:
+    """Take a first look at a pair with a few hundred evaluations."""
+    looks = np.concatenate([[0.0], np.geomspace(1e-7, LARGEST_LOSS, 120)])
+    seen = np.maximum(*pair.values(looks))
+    small = np.flatnonzero(seen <= NEGLIGIBLE)
+    reach = float(looks[small[0]]) if small.size else LARGEST_LOSS
+    spacing = max(reach, 1e-6) * _SCOUT
+    rough = connect(pair, spacing, _points(spacing, 0.0, max(reach, 1e-6), 0.06))
+    return Scouted(reach, math.sqrt(rough.variance))
+
+
+def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float) -> Grid:
+    """Choose spacing and points; ``fraction`` is the spacing over the deviation of one step."""
+    total = math.fsum(k * s.deviation**2 for s, k in zip(scouted, counts, strict=True))
+    typical = math.sqrt(total / sum(counts))
+    reach = max(s.reach for s in scouted)
+    spacing = max(fraction * typical, reach * 1e-9, 1e-13)
+    ratio = 0.06 * fraction
+    points = tuple(_points(spacing, 4.0 * s.deviation, s.reach, ratio) for s in scouted)
+    return Grid(spacing, points)
+
+
+def _points(spacing: float, dense: float, reach: float, ratio: float) -> IntArray:
+    """Grid indices from 0 to ``reach``: every one up to ``dense``, then growing by ``ratio``."""
+    last = max(4, math.ceil(reach / spacing))
+    near = min(last, max(4, math.ceil(dense / spacing)))
+    if near > _MOST_POINTS:
+        raise NumericalFailure(
+            f"a grid of spacing {spacing:.3g} up to {dense:.3g} needs {near} evaluations; "
+            f"at most {_MOST_POINTS} are made"
+        )
+    start = np.arange(near + 1, dtype=np.int64)
+    if near == last:
+        return start
+    count = max(2, math.ceil(math.log(last / near) / math.log1p(ratio)) + 1)
+    far = np.rint(np.geomspace(near, last, count)).astype(np.int64)
+    return np.unique(np.concatenate([start, far]))

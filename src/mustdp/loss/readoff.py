@@ -1,0 +1,189 @@
+"""Read delta and epsilon off a composition, on the upper or on the lower side.
+
+A tilted sum gives P(S = s) = M_total e^{-theta s} P_theta(S = s). In units of
+A = M_total e^{-theta r}, r a reference near the epsilon in question, the profile at the grid points
+follows from two running sums of positive terms, from the top down:
+
+    G_i = sum_{s > s_i} e^{s_i - s} w(s),     D_i = D_{i+1} + (e^d - 1) G_i,
+    w(s) = e^{-theta (s - r)} P_theta(S = s),
+
+and between grid points it is linear in alpha = e^eps. All errors of the tilted masses are known, so
+the masses are moved by them in the direction asked for before they are summed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.errors import NumericalFailure
+from mustdp.loss.compose import OUTSIDE, Composition, Tilted
+
+FloatArray = NDArray[np.float64]
+Side = Literal["upper", "lower"]
+
+_RATIO = 1.25
+_KEPT = 6
+_LARGEST_EXPONENT = 600.0
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The profile at grid points, in units of e^log_unit, and its slopes between them."""
+
+    first: float
+    spacing: float
+    log_unit: float
+    values: FloatArray
+    gains: FloatArray
+    theta: float
+    reference: float
+
+    def at(self, epsilon: float) -> float:
+        """The finite part of delta at one epsilon, in units of e^log_unit, without the doubt."""
+        place = (epsilon - self.first) / self.spacing
+        if place >= self.values.size - 1:
+            return 0.0
+        cell = max(0, math.floor(place))
+        # D(alpha) = D_{i+1} + (alpha_{i+1} - alpha) e^{-s_i} G_i inside cell i
+        left = self.first + cell * self.spacing
+        drop = math.exp(self.spacing) - math.exp(epsilon - left)
+        return float(self.values[cell + 1] + max(drop, 0.0) * self.gains[cell])
+
+    def doubt(self, epsilon: float) -> float:
+        """What may lie outside the window or have wrapped around, in the same units."""
+        return 2.0 * OUTSIDE * math.exp(min(-self.theta * (epsilon - self.reference), 700.0))
+
+
+class ReadOff:
+    """Certified values of one composition; transforms are kept and shared by nearby questions."""
+
+    def __init__(self, composition: Composition, side: Side) -> None:
+        self.composition, self.side = composition, side
+        self._tilts: dict[float, Tilted] = {}
+        self._tables: dict[float, Table] = {}
+
+    def delta(self, epsilon: float) -> float:
+        """Bound of delta at one epsilon."""
+        if epsilon >= self.composition.largest:
+            return self.composition.infinite if self.side == "upper" else 0.0
+        theta = _rounded(self.composition.best_tilt(epsilon))
+        return self._delta(self._table(theta, epsilon), epsilon)
+
+    def curve(self, epsilon: FloatArray) -> FloatArray:
+        """Bounds of delta at many epsilons, a few transforms for all."""
+        beyond = self.composition.infinite if self.side == "upper" else 0.0
+        out = np.full(epsilon.size, beyond)
+        inside = epsilon < self.composition.largest
+        tilts = self.composition.ladder_tilts(epsilon)
+        for row in np.flatnonzero(inside):
+            e = float(epsilon[row])
+            out[row] = self._delta(self._table(float(tilts[row]), e), e)
+        return out
+
+    def epsilon(self, delta: float) -> float:
+        """Bound of the smallest epsilon >= 0 at which delta is met.
+
+        Upper side: a value at which the upper bound of delta is at most ``delta`` (infinite if the
+        mass at infinity alone is larger). Lower side: a value at which the lower bound of delta
+        still exceeds ``delta`` (zero if there is none).
+        """
+        if self.side == "upper" and not self.composition.infinite < delta:
+            return math.inf
+        guess = min(max(0.0, self.composition.chernoff_epsilon(delta)), self.composition.largest)
+        seen: set[float] = set()
+        while True:
+            theta = _rounded(self.composition.best_tilt(guess))
+            if theta in seen:
+                break
+            seen.add(theta)
+            table = self._table(theta, guess)
+            guess = self._solve(table, delta)
+        if self.side == "upper":
+            return self._safe(guess, delta)
+        return guess
+
+    def _table(self, theta: float, near: float) -> Table:
+        """A table for this tilt whose reference is close enough to the epsilon in question."""
+        table = self._tables.get(theta)
+        if table is None or abs(near - table.reference) * theta > _LARGEST_EXPONENT / 2:
+            if theta not in self._tilts:
+                while len(self._tilts) >= _KEPT:
+                    oldest = next(iter(self._tilts))
+                    del self._tilts[oldest]
+                    self._tables.pop(oldest, None)
+                self._tilts[theta] = self.composition.tilt(theta)
+            table = self._tabulate(self._tilts[theta], near)
+            self._tables[theta] = table
+        return table
+
+    def _tabulate(self, tilted: Tilted, reference: float) -> Table:
+        sign = 1.0 if self.side == "upper" else -1.0
+        d, theta = self.composition.spacing, tilted.theta
+        reference = min(reference, float(tilted.losses[-1]))
+        lowest = reference - _LARGEST_EXPONENT / max(theta, 1e-3)
+        start = int(np.searchsorted(tilted.losses, max(lowest, -d)))
+        start = min(start, tilted.losses.size - 2)
+        losses = tilted.losses[start:]
+        masses = tilted.masses[start:] + sign * tilted.error
+        if self.side == "upper":
+            masses = np.maximum(masses, 0.0)
+        gains = _gains(losses, np.exp(-theta * (losses - reference)) * masses)
+        values = np.append(np.cumsum((math.expm1(d) * gains)[::-1])[::-1], 0.0)
+        log_unit = tilted.log_scale - theta * reference + math.log1p(sign * tilted.relative)
+        return Table(float(losses[0]), d, log_unit, values, gains, theta, reference)
+
+    def _delta(self, table: Table, epsilon: float) -> float:
+        if epsilon < table.first:  # outside the window: only the trivial bounds are known
+            return 1.0 if self.side == "upper" else 0.0
+        unit = math.exp(min(table.log_unit, 700.0))
+        if self.side == "upper":
+            finite = unit * (table.at(epsilon) + table.doubt(epsilon)) * (1.0 + 1e-12)
+            return min(1.0, finite + self.composition.infinite)
+        finite = unit * (table.at(epsilon) - table.doubt(epsilon)) * (1.0 - 1e-12)
+        finite -= math.exp(min(epsilon, 700.0)) * self.composition.lost
+        return min(1.0, max(finite, 0.0))
+
+    def _solve(self, table: Table, delta: float) -> float:
+        """Bisect on the bound read off one table; returns the safe end of the bracket."""
+        low = max(0.0, table.first)
+        high = max(table.first + table.spacing * (table.values.size - 1), low)
+        if self._delta(table, low) <= delta:
+            return low
+        while high - low > 1e-10 * (1e-2 + high):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._delta(table, middle) > delta else (low, middle)
+        return high if self.side == "upper" else low
+
+    def _safe(self, epsilon: float, delta: float) -> float:
+        """Step up until the bound at ``epsilon`` itself, freshly read off, meets ``delta``."""
+        for _ in range(60):
+            if self.delta(epsilon) <= delta:
+                return epsilon
+            epsilon = epsilon * (1.0 + 1e-8) + 1e-11
+        raise NumericalFailure(f"no epsilon could be certified for delta={delta!r}")
+
+
+def _gains(losses: FloatArray, weights: FloatArray) -> FloatArray:
+    """G_i = sum_{j > i} e^{s_i - s_j} w_j, in blocks short enough for their exponentials."""
+    gains = np.empty(losses.size - 1)
+    block = max(2, int(_LARGEST_EXPONENT / (losses[1] - losses[0])))
+    carried, stop = 0.0, losses.size - 1  # G at index `stop`
+    while stop > 0:
+        start = max(0, stop - block)
+        away = losses[start : stop + 1] - losses[stop]
+        terms = np.exp(-away[1:]) * weights[start + 1 : stop + 1]
+        gains[start:stop] = np.exp(away[:-1]) * (np.cumsum(terms[::-1])[::-1] + carried)
+        carried, stop = float(gains[start]), start
+    return gains
+
+
+def _rounded(theta: float) -> float:
+    """Round a tilt to a geometric ladder so that nearby questions share a transform."""
+    if theta <= 0:
+        return 0.0
+    return float(_RATIO ** round(math.log(theta) / math.log(_RATIO)))

@@ -1,0 +1,133 @@
+"""The aligned privacy profile: epsilon'/epsilon against delta' - delta as epsilon runs.
+
+Fig. 4 of Zhao, Zhou & Liu, arXiv 2312.13389. The lines epsilon' = epsilon and delta' = delta cut
+the plane into the four kinds of amplification. What is drawn is the paper's theorem, not the
+tighter certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mustdp.amplification.section4 import Amplification, amplify
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
+from mustdp.plots.drawing import INK, QUIET, look_of, new_figure
+from mustdp.sampling.scheme import must_ow, must_ww, wor, wr
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Base epsilons of the paper's figure, inside (0, 6); whole numbers are among them.
+EPSILON = tuple(float(e) for e in np.arange(1, 300) / 50.0)
+_RIGHT_END = 1.28
+_GROUNDS = {"strong": "#e9f3ec", "weak I": "#fbf6e6", "weak II": "#fbf6e6", "dilution": "#f7e9e6"}
+
+
+def aligned_profile(
+    results: Iterable[Amplification], *, ax: Axes | None = None, legend: bool = True
+) -> Axes:
+    """Draw one curve per result of :func:`mustdp.amplify` and return the axes.
+
+    Markers sit where the base epsilon is a whole number. Without ``ax`` a new figure is made;
+    nothing is shown or saved.
+    """
+    curves = list(results)
+    if not curves or not all(len(curve) for curve in curves):
+        raise InvalidParameter("results must hold at least one amplification with rows, got none")
+    if ax is None:
+        ax = new_figure(6.0, 4.5).add_subplot()
+    for curve in curves:
+        epsilon = curve.column("epsilon")
+        marked = np.flatnonzero((epsilon > 0) & (epsilon == np.round(epsilon)))
+        look = look_of(curve.scheme.name)
+        ax.plot(
+            curve.column("ratio"),
+            curve.column("difference"),
+            label=look.label,
+            markevery=marked.tolist(),
+            zorder=3,
+            **look.line(),
+        )
+    _quadrants(ax, [curve.column("difference") for curve in curves])
+    ax.set_xlabel("ε′ / ε")
+    ax.set_ylabel("δ′ − δ")
+    if legend:
+        ax.legend(loc="center right", framealpha=1.0, edgecolor="none", fontsize=9)
+    return ax
+
+
+def aligned_profile_panels(
+    n: int = 1000,
+    b: int = 500,
+    m: int = 400,
+    shifts: Sequence[float] = (0.25, 1.0),
+    epsilon: Sequence[float] = EPSILON,
+) -> Figure:
+    """The paper's figure: Laplace and Gaussian noise (rows) at every shift (columns)."""
+    schemes = [wor(n, m), wr(n, m), must_ow(n, b, m), must_ww(n, b, m)]
+    figure = new_figure(5.0 * len(shifts), 7.6)
+    grid = figure.subplots(2, len(shifts), squeeze=False)
+    for row, (name, make) in enumerate((("Laplace", laplace), ("Gaussian", gaussian))):
+        for column, shift in enumerate(shifts):
+            mechanism: Mechanism = make(shift=shift)
+            ax = grid[row, column]
+            aligned_profile(
+                (amplify(scheme, mechanism, epsilon) for scheme in schemes), ax=ax, legend=False
+            )
+            ax.set_title(f"{name}, shift {shift:g}", fontsize=11, color=INK)
+            ax.label_outer(remove_inner_ticks=False)
+            ax.yaxis.set_tick_params(labelleft=True)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    labels = [f"{label} (= Poisson at rate m/n)" if label == "WOR" else label for label in labels]
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    low, high = min(epsilon), max(epsilon)
+    figure.supxlabel(
+        f"n = {n}, b = {b}, m = {m}; ε from {low:g} to {high:g}, markers where ε is a whole "
+        "number; one application, by Theorem 4 of arXiv 2312.13389",
+        fontsize=9,
+        color=QUIET,
+    )
+    return figure
+
+
+def _quadrants(
+    ax: Axes, differences: Sequence[np.ndarray[tuple[int], np.dtype[np.float64]]]
+) -> None:
+    """Draw, tint and label the four kinds of amplification."""
+    lowest = min(float(values.min()) for values in differences)
+    highest = max(float(values.max()) for values in differences)
+    room = max(highest - lowest, 1e-300)
+    bottom = min(lowest - 0.12 * room, -0.25 * room)
+    top = max(highest + 0.12 * room, 0.25 * room)
+    ax.set_xlim(0.0, _RIGHT_END)
+    ax.set_ylim(bottom, top)
+    for name, left, below in (
+        ("weak I", True, False),
+        ("strong", True, True),
+        ("dilution", False, False),
+        ("weak II", False, True),
+    ):
+        x, width = (0.0, 1.0) if left else (1.0, _RIGHT_END - 1.0)
+        y, height = (bottom, -bottom) if below else (0.0, top)
+        ax.fill_between([x, x + width], y, y + height, color=_GROUNDS[name], lw=0, zorder=0)
+        ax.annotate(
+            name,
+            (x + (0.02 if left else width - 0.02), y if below else y + height),
+            xytext=(0, 6 if below else -6),
+            textcoords="offset points",
+            ha="left" if left else "right",
+            va="bottom" if below else "top",
+            fontsize=9,
+            fontstyle="italic",
+            color=QUIET,
+        )
+    ax.axhline(0.0, color=INK, linewidth=0.9, zorder=1)
+    ax.axvline(1.0, color=INK, linewidth=0.9, zorder=1)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(colors=INK)

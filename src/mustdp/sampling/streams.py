@@ -1,0 +1,173 @@
+"""A stream of batches: reproducible from one seed, restartable, and split over workers at will.
+
+Batch t depends on the seed and on t alone. So any batch can be had without the ones before it, a
+stream can go on where it stopped, and workers that share a stream draw, between them, exactly the
+batches that one worker alone would have drawn.
+
+A state or a seed stands for the batches themselves: keep it as secret as they are. Equal batches
+need equal versions of numpy's samplers, which numpy may improve from one release to the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.numerics.checks import LARGEST_SIZE
+from mustdp.sampling.batch import Batch
+from mustdp.sampling.scheme import Scheme, scheme_from_description
+from mustdp.sampling.seeds import BATCHES, Substreams, read_seed
+
+_FORMAT = "mustdp batch stream"
+_VERSION = 1
+_FIELDS = frozenset(
+    {"format", "version", "seed", "position", "stride", "stop", "scheme", "checksum"}
+)
+
+
+class BatchStream(Iterator[Batch]):
+    """Batches ``position, position + stride, …`` below ``stop`` of the stream that ``seed`` gives.
+
+    Made by :meth:`Scheme.batches`, which starts at batch 0 with stride 1. Drawing moves only this
+    object: a stream that was split or saved and is then drawn from as well repeats batches.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        seed: int | None = None,
+        *,
+        position: int = 0,
+        stride: int = 1,
+        stop: int | None = None,
+    ) -> None:
+        if not isinstance(scheme, Scheme):
+            raise InvalidParameter(f"scheme must be a mustdp scheme, got {scheme!r}")
+        self._scheme = scheme
+        self._seed = read_seed(seed)
+        self._position = checks.integer("position", position, 0)
+        self._stride = checks.integer("stride", stride, 1)
+        self._stop = LARGEST_SIZE if stop is None else checks.integer("stop", stop, 0)
+        self._generators = Substreams(self._seed, BATCHES)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that every batch is drawn by."""
+        return self._scheme
+
+    @property
+    def seed(self) -> int:
+        """The seed; fresh entropy where none was given."""
+        return self._seed
+
+    @property
+    def position(self) -> int:
+        """Number, in the unsplit stream, of the batch that comes next."""
+        return self._position
+
+    @property
+    def remaining(self) -> int | None:
+        """How many batches are still to come; None for a stream without end."""
+        if self._stop == LARGEST_SIZE:
+            return None
+        return max(0, -(-(self._stop - self._position) // self._stride))
+
+    def batch(self, number: int) -> Batch:
+        """Batch ``number`` of the unsplit stream; the position stays where it is."""
+        number = checks.integer("number", number, 0, self._stop - 1)
+        return self._scheme.draw(self._generators.at(number))
+
+    def __next__(self) -> Batch:
+        if self._position >= self._stop:
+            raise StopIteration
+        batch = self._scheme.draw(self._generators.at(self._position))
+        self._position = min(self._position + self._stride, LARGEST_SIZE)
+        return batch
+
+    def numbered(self) -> Iterator[tuple[int, Batch]]:
+        """Yield the remaining batches with their numbers in the unsplit stream."""
+        while self._position < self._stop:
+            number = self._position
+            yield number, next(self)
+
+    def shard(self, worker: int, of: int) -> BatchStream:
+        """Every ``of``-th of the remaining batches, beginning with number ``worker`` of them."""
+        of = checks.integer("of", of, 1)
+        worker = checks.integer("worker", worker, 0, of - 1)
+        return BatchStream(
+            self._scheme,
+            self._seed,
+            position=min(self._position + worker * self._stride, LARGEST_SIZE),
+            stride=min(self._stride * of, LARGEST_SIZE),
+            stop=self._stop,
+        )
+
+    def split(self, workers: int) -> tuple[BatchStream, ...]:
+        """Share the remaining batches out: one stream per worker, each batch in exactly one."""
+        workers = checks.integer("workers", workers, 1, 1_000_000)
+        return tuple(self.shard(worker, workers) for worker in range(workers))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on from here, as plain values for JSON."""
+        body = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "seed": f"{self._seed:032x}",  # too wide for the numbers of most JSON readers
+            "position": self._position,
+            "stride": self._stride,
+            "stop": None if self._stop == LARGEST_SIZE else self._stop,
+            "scheme": self._scheme.describe(),
+        }
+        return {**body, "checksum": _checksum(body)}
+
+    @classmethod
+    def restore(cls, state: object, scheme: Scheme | None = None) -> BatchStream:
+        """Go on from a :attr:`state`; with ``scheme`` given, only if it is that scheme's."""
+        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+            raise InvalidParameter(f"state must be what BatchStream.state gives, got {state!r}")
+        version = state.get("version")
+        if isinstance(version, bool) or version != _VERSION:
+            raise InvalidParameter(f"version of the state must be {_VERSION}, got {version!r}")
+        if set(state) != _FIELDS:
+            odd = ", ".join(sorted(map(str, _FIELDS ^ set(state))))
+            raise InvalidParameter(
+                f"state must hold exactly {', '.join(sorted(_FIELDS))}, got a difference in {odd}"
+            )
+        body = {key: value for key, value in state.items() if key != "checksum"}
+        if state["checksum"] != _checksum(body):
+            raise InvalidParameter(
+                "state must be undamaged: its checksum must be that of its contents, "
+                f"got {state['checksum']!r}"
+            )
+        described = scheme_from_description(state["scheme"])
+        if scheme is not None and described != scheme:
+            raise InvalidParameter(f"state must be that of {scheme!r}, got one of {described!r}")
+        return cls(
+            described,
+            _read_hexadecimal(state["seed"]),
+            position=state["position"],
+            stride=state["stride"],
+            stop=state["stop"],
+        )
+
+
+def _read_hexadecimal(text: object) -> int:
+    if not (isinstance(text, str) and re.fullmatch("[0-9a-f]{32}", text)):
+        raise InvalidParameter(
+            f"seed of the state must be 32 hexadecimal digits from 0 to f, got {text!r}"
+        )
+    return int(text, 16)
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError):
+        raise InvalidParameter("state must hold plain JSON values only, got others") from None
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

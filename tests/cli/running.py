@@ -1,0 +1,44 @@
+"""Run the command line in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from mustdp.cli.main import main
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+def runner(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        return Outcome(status, *capsys.readouterr())
+
+    return run
+
+
+def check_refused(outcome: Outcome, *named: str) -> None:
+    """Bad input: status 2, one line on standard error that names the parts, nothing else."""
+    assert outcome.status == 2
+    assert outcome.out == ""
+    assert outcome.err.endswith("\n")
+    assert outcome.err.count("\n") == 1
+    assert "Traceback" not in outcome.err
+    for part in named:
+        assert part in outcome.err
+
+
+def no_constants(name: str) -> Any:
+    """For ``json.loads(parse_constant=...)``: NaN and Infinity are not JSON."""
+    raise AssertionError(f"{name} in JSON output")

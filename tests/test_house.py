@@ -1,0 +1,71 @@
+"""The rules of the house: imports, file sizes, scripts, version and changelog."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+import mustdp
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "mustdp").rglob("*.py"))
+HEAVY = {"numpy", "scipy", "matplotlib", "torch"}
+
+
+def test_a_room_imports_only_rooms_below_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert status == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_short_and_named_for_what_they_hold(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+    assert path.stem not in {"utils", "helpers", "core", "misc", "common"}
+
+
+def imported_at_load(path: Path) -> set[str]:
+    """Top-level packages that loading the module imports itself."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in SOURCES if "cli" in p.parts], ids=lambda path: str(path.name)
+)
+def test_the_command_line_loads_nothing_heavy(path: Path) -> None:
+    assert not imported_at_load(path) & HEAVY
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if "plots" in p.parts], ids=lambda p: p.name)
+def test_plots_load_without_matplotlib(path: Path) -> None:
+    assert "matplotlib" not in imported_at_load(path)
+
+
+@pytest.mark.parametrize("script", ["demo", "test", ".ci/run"])
+def test_scripts_can_be_run(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+    assert "set -euo pipefail" in (ROOT / script).read_text(encoding="utf-8")
+
+
+def test_continuous_integration_runs_what_people_run() -> None:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert lines[-1] == "./test"
+
+
+def test_the_changelog_knows_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## \[{re.escape(mustdp.__version__)}\]", text, re.MULTILINE)
+    assert "### Privacy" in text
