@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,17 @@ def test_the_real_process() -> None:
     assert good.stdout == f"mustdp {mustdp.__version__}\n"
     bad = subprocess.run([*PROCESS, *LINE, "-b", "3"], capture_output=True, text=True, check=False)
     check_refused(Outcome(bad.returncode, bad.stdout, bad.stderr), "-b 3")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_a_result_that_cannot_be_written() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*PROCESS, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("mustdp: the result could not be written")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_reader_that_leaves_early() -> None:

@@ -8,10 +8,20 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.pairs import AtomPairs, atom_pairs
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
-from mustdp.errors import NumericalFailure
+from mustdp.accounting.single import SingleStep
+from mustdp.accounting.views import (
+    SMALLEST_DELTA,
+    Renyi,
+    Summary,
+    Tradeoff,
+    gaussian_dp,
+    tradeoff,
+    zero_concentrated,
+)
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.loss.curve import LowerCurve, Question, UpperCurve
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.pairs import MixturePair
@@ -26,6 +36,8 @@ FloatArray = NDArray[np.float64]
 _FIRST_FRACTION = 0.075
 _FINEST_FRACTION = _FIRST_FRACTION / 64
 METHODS = ("certified", "section4")
+#: Smallest delta at which an epsilon is asked for: below, losses counted as infinite would decide.
+SMALLEST_QUERY = 1e-25
 
 
 class Account:
@@ -53,26 +65,73 @@ class Account:
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta``."""
-        delta = checks.real("delta", delta, above=0, below=1)
-        if delta < 1e-25:
-            checks.real("delta", delta, at_least=1e-25)
-        return self._answer("epsilon", delta, lambda value: self.accuracy * max(value, 1e-3))
+        delta = checks.real("delta", delta, at_least=SMALLEST_QUERY, below=1)
+        return self._answer("epsilon", delta, _relative(self.accuracy))
 
-    def curve(self, epsilon: ArrayLike) -> list[Bounds]:
-        """Bounds of delta at many epsilons."""
-        return [self.delta(float(e)) for e in checks.reals("epsilon", epsilon, at_least=0)]
+    def curve(self, epsilon: ArrayLike) -> Curve:
+        """Bounds of delta at many epsilons at once, at the first spacing."""
+        eps = checks.reals("epsilon", epsilon, at_least=0, at_most=500)
+        level = self._level(_FIRST_FRACTION)
+        lower, upper = level.curves(eps, SMALLEST_DELTA)
+        return Curve(eps, np.minimum(lower, upper), upper)
 
-    def _answer(self, question: Question, at: float, allowed: Callable[[float], float]) -> Bounds:
+    def tradeoff(self, fpr: ArrayLike) -> Tradeoff:
+        """Missed-detection rates of an attacker at false-positive rates ``fpr``."""
+        rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
+        curve = self.curve(self._epsilons())
+        return tradeoff(rates, curve.epsilon, curve.lower, curve.upper)
+
+    def renyi(self, orders: ArrayLike) -> Renyi:
+        """Renyi divergences of the given orders, all above 1."""
+        given = checks.reals("orders", orders, at_least=1, at_most=1e6)
+        if not np.all(given > 1):
+            raise InvalidParameter(f"orders must be > 1, got {given.min()!r}")
+        level = self._level(_FIRST_FRACTION)
+        lower, upper, outside = level.moments(given - 1.0, SMALLEST_DELTA)
+        return Renyi(given, lower / (given - 1.0), upper / (given - 1.0), outside)
+
+    def gaussian_dp(self) -> Summary:
+        """The smallest mu of Gaussian DP that is an upper bound of this account."""
+        curve = self.curve(self._epsilons())
+        return gaussian_dp(curve.epsilon, curve.upper)
+
+    def zero_concentrated(self) -> Summary:
+        """The rho of zero-concentrated DP that covers the Renyi orders from 1.01 to 1000."""
+        return zero_concentrated(self.renyi(1.0 + np.geomspace(0.01, 999.0, 60)))
+
+    def _epsilons(self) -> FloatArray:
+        """Epsilons from 0 to where delta is negligible."""
+        end = min(500.0, max(1.0, self.epsilon(SMALLEST_DELTA).upper))
+        return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 400) * end])
+
+    def certified_epsilon(self, delta: float, accuracy: float | None = None) -> float:
+        """The upper bound of epsilon alone, for searches that need no lower bound."""
+        delta = checks.real("delta", delta, at_least=SMALLEST_QUERY, below=1)
+        wanted = self.accuracy if accuracy is None else accuracy
+        return self._answer("epsilon", delta, _relative(wanted), both_sides=False).upper
+
+    def _answer(
+        self,
+        question: Question,
+        at: float,
+        allowed: Callable[[float], float],
+        both_sides: bool = True,
+    ) -> Bounds:
         """Refine until the numerical part of the upper bound is within what is allowed.
 
         Where the two bounds meet their distance is the proof; elsewhere the numerical part is
         estimated by doubling the spacing.
         """
+        if self.steps == 1:
+            single = SingleStep(self._pairs[0])
+            upper, direction = single.upper(question, at)
+            lower, name = single.lower(question, at)
+            return Bounds(min(lower, upper), upper, name, direction, 0.0)
         fraction = _FIRST_FRACTION
         while True:
             level = self._level(fraction)
             upper, direction = level.upper(question, at)
-            lower, name = level.lower(question, at)
+            lower, name = level.lower(question, at) if both_sides else (0.0, "")
             lower = min(lower, upper)
             room = allowed(upper)
             if math.isinf(upper) or upper - lower <= room:
@@ -113,15 +172,29 @@ class _Level:
         answers = [(curve.value(question, at), direction) for direction, curve in curves]
         return max(answers, key=lambda answer: answer[0])
 
+    def curves(self, epsilon: FloatArray, smallest: float) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds of delta at many epsilons."""
+        uppers = [curve.curve(epsilon, smallest) for curve in self._directions().values()]
+        return self._lowers().curve(epsilon, smallest), np.asarray(np.max(uppers, axis=0))
+
+    def moments(self, theta: FloatArray, rare: float) -> tuple[FloatArray, FloatArray, float]:
+        """Log moments of the loss, lower and upper, and the mass the upper side leaves out."""
+        pairs = [curve.log_mgf(theta, rare) for curve in self._directions().values()]
+        upper = np.asarray(np.max([p[0] for p in pairs], axis=0))
+        return self._lowers().log_mgf(theta, rare), upper, max(p[1] for p in pairs)
+
     def gap(self, question: Question, at: float, direction: str) -> float:
         """How much of the upper bound is due to the discretisation."""
         return self._directions()[direction].gap(question, at)
 
     def lower(self, question: Question, at: float) -> tuple[float, str]:
         """The largest attained value."""
+        return self._lowers().best(question, at)
+
+    def _lowers(self) -> LowerCurve:
         if self._lower is None:
             self._lower = LowerCurve(self._choices(), self._grid)
-        return self._lower.best(question, at)
+        return self._lower
 
     def _directions(self) -> dict[str, UpperCurve]:
         if not self._uppers:
@@ -186,6 +259,10 @@ def account(
     else:
         used = checks.choice("relation", relation, RELATIONS)  # type: ignore[arg-type]
     return Account(plan, used, accuracy, method)
+
+
+def _relative(accuracy: float) -> Callable[[float], float]:
+    return lambda value: accuracy * max(value, 1e-3)
 
 
 def _poisson(atom: Atom) -> bool:

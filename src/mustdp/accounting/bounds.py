@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -21,6 +26,11 @@ class Bounds:
     direction: str = "both"
     numerical_gap: float = 0.0
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        yield self.lower
-        yield self.upper
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Bounds of delta at many epsilons."""
+
+    epsilon: FloatArray
+    lower: FloatArray
+    upper: FloatArray

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias
 
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism
@@ -80,9 +80,9 @@ class Sequence:
             _check(part, "every part of a sequence")
 
 
-Plan: TypeAlias = Union[Mechanism, Subsample, Repeat, Sequence]
+Plan: TypeAlias = Mechanism | Subsample | Repeat | Sequence
 #: What a plan comes down to: single releases and subsampled plans, each so many times.
-Atom: TypeAlias = Union[Mechanism, Subsample]
+Atom: TypeAlias = Mechanism | Subsample
 
 
 def subsample(scheme: Scheme, inner: Plan) -> Subsample:

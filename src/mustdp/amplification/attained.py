@@ -88,7 +88,8 @@ def symmetric(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatAr
     still = law.zero * np.exp(epsilon + tail)
     value += (gained - lost) + still * np.expm1(-epsilon)
     nats = epsilon + np.maximum(up.max(axis=1), 0.0) + np.abs(tail)
-    return _down(value - alpha * law.cut, gained + lost + 2.0 * still, nats, law)
+    remainder = gained + lost - 2.0 * still * np.expm1(-epsilon)
+    return _down(value - alpha * law.cut, remainder, nats, law)
 
 
 def symmetric_threshold(

@@ -22,7 +22,10 @@ FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "
 EpsilonOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--epsilon", metavar="E", help="Base epsilon, at least 0; may be given several times."
+        "--epsilon",
+        metavar="E",
+        help="Base epsilon, at least 0; may be given several times.",
+        show_default=False,
     ),
 ]
 

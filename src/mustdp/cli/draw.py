@@ -22,6 +22,7 @@ SeedOption = Annotated[
         metavar="INT",
         help="Draw reproducibly, for experiments only: privacy rests on a draw that nobody can "
         "repeat. Without it, the operating system's entropy is used.",
+        show_default=False,
     ),
 ]
 

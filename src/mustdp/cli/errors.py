@@ -18,7 +18,7 @@ import typer
 
 from mustdp.errors import InvalidParameter, NumericalFailure
 
-BAD_INPUT, NOT_TRUSTED, INTERRUPTED, NO_READER = 2, 3, 130, 141
+NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 
 #: The parent of all usage errors, in whichever copy of click this version of typer uses.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -41,6 +41,8 @@ def failure(problem: BaseException, options: Mapping[str, str]) -> tuple[int, st
         return INTERRUPTED, ""
     if isinstance(problem, BrokenPipeError):
         return NO_READER, ""
+    if isinstance(problem, OSError):
+        return NOT_WRITTEN, one_line(f"the result could not be written: {problem}")
     return None
 
 
@@ -74,5 +76,5 @@ def forget_output() -> None:
     """Send what is still buffered nowhere, so that closing standard output cannot fail again."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):
         return

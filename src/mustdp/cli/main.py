@@ -13,7 +13,7 @@ import typer
 
 from mustdp.cli.amplify import amplify
 from mustdp.cli.draw import draw
-from mustdp.cli.errors import NO_READER, failure, forget_output
+from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
 from mustdp.errors import InvalidParameter
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if outcome is None:
             raise
         status, line = outcome
-        if status == NO_READER:
+        if isinstance(problem, OSError):
             forget_output()
         if line:
             print(f"mustdp: {line}", file=sys.stderr)

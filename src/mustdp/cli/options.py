@@ -29,11 +29,15 @@ _FLAGS = {"n": "-n", "b": "-b", "m": "-m", "rate": "--rate"}
 
 
 def _scheme_option(*names: str, metavar: str, help: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel="Scheme")
+    return typer.Option(
+        *names, metavar=metavar, help=help, rich_help_panel="Scheme", show_default=False
+    )
 
 
-def _noise_option(*names: str, metavar: str, help: str, **more: Any) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel="Noise", **more)
+def _noise_option(*names: str, metavar: str, help: str, show_default: bool = False) -> Any:
+    return typer.Option(
+        *names, metavar=metavar, help=help, rich_help_panel="Noise", show_default=show_default
+    )
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

@@ -35,6 +35,8 @@ class Answer:
 def show(answer: Answer, out: TextIO | None = None, err: TextIO | None = None) -> None:
     """Print ``answer`` to ``out`` and its remark to ``err``."""
     out, err = out or sys.stdout, err or sys.stderr
+    if out is None:
+        raise OSError("standard output is closed")
     if answer.as_json:
         text = as_json(answer.data)
         print(text, file=out)

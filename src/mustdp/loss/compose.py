@@ -61,7 +61,8 @@ class Composition:
         #: No finite sum of losses exceeds this.
         self.largest = math.fsum(count * float(loss.losses[-1]) for loss, count in self.parts)
         self.steps = sum(count for _, count in self.parts)
-        self._ladder = _LADDER / max(self.deviation, 1e-12)
+        # A tilt steeper than about 30 per grid step would only resolve the grid itself.
+        self._ladder = _LADDER / max(self.deviation, 10.0 * self.spacing)
         self._ladder_mgf: tuple[FloatArray, FloatArray] | None = None
 
     @property

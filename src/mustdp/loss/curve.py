@@ -59,6 +59,13 @@ class ComposedLoss:
         """Certified deltas at many epsilons, accurate down to ``smallest``."""
         return self._reader(smallest).curve(epsilon)
 
+    def log_mgf(self, theta: FloatArray, rare: float) -> tuple[FloatArray, float]:
+        """Log moments of the finite part once ``rare`` mass in all was taken out at the top."""
+        keep = self._side == "upper"
+        parts = [(x.truncated(rare / self._steps, keep=keep), k) for x, k in self._parts]
+        composition = Composition(parts)
+        return composition.log_mgf(theta), composition.infinite
+
     def _reader(self, delta: float) -> ReadOff:
         """The composition truncated for this order of magnitude of delta."""
         decade = 3 * math.floor(math.log10(delta) / 3)
@@ -88,6 +95,14 @@ class UpperCurve:
         """The certified answer."""
         return float(getattr(self._fine, question)(at))
 
+    def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
+        """Certified deltas at many epsilons."""
+        return self._fine.curve(epsilon, smallest)
+
+    def log_mgf(self, theta: FloatArray, rare: float) -> tuple[FloatArray, float]:
+        """Log moments of the finite losses, and the mass counted as infinite, ``rare`` allowed."""
+        return self._fine.log_mgf(theta, rare)
+
     def gap(self, question: Question, at: float) -> float:
         """An estimate of what the discretisation adds to the answer."""
         coarse = float(getattr(self._coarse, question)(at))
@@ -113,6 +128,16 @@ class LowerCurve:
                 if count:
                     losses.append((merged[id(pair)], count))
             self._curves.append((label, ComposedLoss(losses, "lower")))
+
+    def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
+        """The largest certified delta over all compositions, at many epsilons."""
+        curves = [curve.curve(epsilon, smallest) for _, curve in self._curves]
+        return np.asarray(np.max(np.stack([np.zeros(epsilon.size), *curves]), axis=0))
+
+    def log_mgf(self, theta: FloatArray, rare: float) -> FloatArray:
+        """The largest log moments over all compositions, ``rare`` mass in all dropped at the top."""
+        moments = [curve.log_mgf(theta, rare)[0] for _, curve in self._curves]
+        return np.asarray(np.max(np.stack([np.zeros(theta.size), *moments]), axis=0))
 
     def best(self, question: Question, at: float) -> tuple[float, str]:
         """The largest certified answer over all compositions, and whose it is."""

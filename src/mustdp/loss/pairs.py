@@ -71,7 +71,7 @@ class MixturePair:
 def family_pair(name: str, law: MultiplicityLaw, noise: Noise, shift: float) -> MixturePair:
     """The aligned, reversed or symmetric pair of a multiplicity law."""
     half = 0.5 if name == "symmetric" else 1.0
-    moved = Mixture(law.probabilities, law.values.astype(np.float64) * shift * half)
+    moved = Mixture(law.weights, law.support * (shift * half))
     still = Mixture(np.ones(1), np.zeros(1))
     error = law.relative_error + 2.0**-53 * (16.0 + 2.0 * law.probabilities.size) + 2e-13
     if name == "aligned":

@@ -13,7 +13,7 @@ error, an entry p and the true probability t satisfy ``p (1 - e) <= t``, and the
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -49,15 +49,25 @@ class MultiplicityLaw(Window):
         """P(J = 0)."""
         return float(self.probabilities[0]) if self.first == 0 else 0.0
 
+    @cached_property
+    def support(self) -> FloatArray:
+        """The multiplicities that occur, as floats; a first stage of one record skips many."""
+        return frozen(self.values[self.probabilities > 0].astype(np.float64))
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Probabilities of the multiplicities that occur, none of them zero."""
+        return frozen(self.probabilities[self.probabilities > 0])
+
     @property
     def positive(self) -> FloatArray:
-        """Probabilities of the multiplicities that are at least one."""
-        return self.probabilities[1:] if self.first == 0 else self.probabilities
+        """Probabilities of the multiplicities that occur and are at least one."""
+        return self.weights[self.support > 0]
 
     @property
     def positive_values(self) -> FloatArray:
-        """The multiplicities that are at least one, as floats."""
-        return np.arange(max(self.first, 1), self.first + self.probabilities.size, dtype=np.float64)
+        """The multiplicities that occur and are at least one, as floats."""
+        return self.support[self.support > 0]
 
     @property
     def mean(self) -> float:

@@ -1,0 +1,89 @@
+"""One step only: no composition, so the profiles themselves are the answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.accounting.pairs import AtomPairs
+from mustdp.loss.curve import Question
+from mustdp.loss.pairs import MixturePair
+from mustdp.loss.points import LARGEST_LOSS
+
+FloatArray = NDArray[np.float64]
+
+
+class SingleStep:
+    """Bounds of one atom that occurs once."""
+
+    def __init__(self, pairs: AtomPairs) -> None:
+        self._pairs = pairs
+        ahead, behind = pairs.dominating.forward, pairs.dominating.backward
+        self._directions = {"both": ahead} if ahead is behind else {"remove": ahead, "add": behind}
+
+    def upper(self, question: Question, at: float) -> tuple[float, str]:
+        """The certified bound, the larger of both directions."""
+        answers = []
+        for name, profile in self._directions.items():
+            if question == "delta":
+                answers.append((float(profile(np.array([at]))[0]), name))
+            else:
+                answers.append((_first_below(profile, at), name))
+        return max(answers, key=lambda answer: answer[0])
+
+    def lower(self, question: Question, at: float) -> tuple[float, str]:
+        """The largest value attained by a named pair."""
+        answers = [(0.0, "none")]
+        for name, pair in self._pairs.families.items():
+            if question == "delta":
+                answers.append((_attained(pair, at), name))
+            else:
+                answers.append((_last_above(pair, at), name))
+        return max(answers, key=lambda answer: answer[0])
+
+
+def _first_below(profile: Callable[[FloatArray], FloatArray], delta: float) -> float:
+    """An epsilon at which the profile is at most ``delta``, as small as bisection can tell."""
+    low, high = 0.0, LARGEST_LOSS
+    if float(profile(np.array([high]))[0]) > delta:
+        return math.inf
+    for _ in range(9):  # each round narrows the bracket 40 times
+        grid = np.concatenate([[low], np.linspace(low, high, 41)[1:]])
+        if low == 0.0:
+            grid = np.concatenate([[0.0], np.geomspace(max(high * 1e-4, 1e-12), high, 40)])
+        met = np.flatnonzero(profile(grid) <= delta)
+        first = int(met[0])
+        high = float(grid[first])
+        low = float(grid[first - 1]) if first else high
+        if high - low <= 1e-12 * high:
+            break
+    return high
+
+
+def _attained(pair: MixturePair, epsilon: float) -> float:
+    """P(S) - e^epsilon Q(S) for a half-line S near the best one, rounded down."""
+    low, high = -pair.span - 40.0, pair.span + 40.0
+    for _ in range(6):
+        grid = np.linspace(low, high, 101)
+        above = np.flatnonzero(pair.loss(grid) >= epsilon)
+        if not above.size:
+            return 0.0
+        place = int(above[0])
+        high, low = float(grid[place]), float(grid[max(place - 1, 0)])
+    up, down = pair.cells(np.array([high]))
+    value = up[1] * (1.0 - 1e-13) - math.exp(min(epsilon, 700.0)) * (down[1] + pair.lost)
+    return max(0.0, float(value))
+
+
+def _last_above(pair: MixturePair, delta: float) -> float:
+    """An epsilon at which the pair still attains more than ``delta``, or zero."""
+    if _attained(pair, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, LARGEST_LOSS
+    while high - low > 1e-11 * (1e-3 + high):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _attained(pair, middle) > delta else (low, middle)
+    return low

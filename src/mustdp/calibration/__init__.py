@@ -1,0 +1,1 @@
+"""Accounting inverted: noise, steps or batch for a target, always on the safe side."""

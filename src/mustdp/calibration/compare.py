@@ -1,0 +1,128 @@
+"""Every scheme side by side: at the same guarantee, or at the same noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mustdp.accounting.account import account
+from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.plan import MOST_STEPS, repeat, subsample
+from mustdp.calibration.noise import calibrate
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.mechanism import gaussian, laplace
+from mustdp.mechanisms.relation import RELATIONS, Relation
+from mustdp.numerics import checks
+from mustdp.sampling.scheme import (
+    Multistage,
+    Scheme,
+    must_oo,
+    must_ow,
+    must_wo,
+    must_ww,
+    poisson,
+    wor,
+    wr,
+)
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """What one scheme needs and gives."""
+
+    scheme: Scheme
+    noise_multiplier: float
+    epsilon: Bounds
+
+    @property
+    def eta(self) -> float:
+        """Chance that one given record is drawn."""
+        return self.scheme.eta
+
+    @property
+    def expected_distinct(self) -> float:
+        """Expected number of distinct records a step touches."""
+        return self.scheme.expected_distinct
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows for all schemes that fit the sizes, under one relation."""
+
+    relation: Relation
+    steps: int
+    delta: float
+    rows: tuple[ComparisonRow, ...]
+
+    def __iter__(self) -> Iterator[ComparisonRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def compare(
+    *,
+    n: int,
+    b: int,
+    m: int,
+    delta: float,
+    steps: int,
+    epsilon: float | None = None,
+    noise_multiplier: float | None = None,
+    mechanism: str = "gaussian",
+    relation: str = "replace_one",
+) -> Comparison:
+    """Compare all schemes with batches of m (in expectation, for Poisson).
+
+    Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
+    ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
+    rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
+    """
+    if (epsilon is None) == (noise_multiplier is None):
+        raise InvalidParameter(
+            "exactly one of epsilon and noise_multiplier must be given, got "
+            f"epsilon={epsilon!r} and noise_multiplier={noise_multiplier!r}"
+        )
+    used = checks.choice("relation", relation, RELATIONS)
+    delta = checks.real("delta", delta, at_least=1e-25, below=1)
+    steps = checks.integer("steps", steps, 1, MOST_STEPS)
+    make = {"gaussian": gaussian, "laplace": laplace}[
+        checks.choice("mechanism", mechanism, ("gaussian", "laplace"))
+    ]
+    known: dict[object, tuple[float, Bounds]] = {}
+    rows = []
+    for scheme in _schemes(n, b, m):
+        key = (scheme.n, scheme.reduced) if isinstance(scheme, Multistage) else scheme
+        if key not in known:
+            if epsilon is not None:
+                found = calibrate(
+                    scheme,
+                    epsilon=epsilon,
+                    delta=delta,
+                    steps=steps,
+                    mechanism=mechanism,
+                    relation=used,
+                )
+                known[key] = found.noise_multiplier, found.epsilon
+            else:
+                noise = make(noise_multiplier=noise_multiplier)
+                plan = repeat(steps, subsample(scheme, noise))
+                bounds = account(plan, relation=used).epsilon(delta)
+                known[key] = float(noise.noise_multiplier or 0.0), bounds
+        rows.append(ComparisonRow(scheme, *known[key]))
+    return Comparison(used, steps, delta, tuple(rows))  # type: ignore[arg-type]
+
+
+def _schemes(n: int, b: int, m: int) -> list[Scheme]:
+    """All schemes that exist for these sizes; the names explain those that do not."""
+    n = checks.integer("n", n, 1)
+    b = checks.integer("b", b, 1, n)
+    m = checks.integer("m", m, 1)
+    schemes: list[Scheme] = []
+    if m <= n:
+        schemes += [poisson(n, m / n), wor(n, m)]
+    schemes += [wr(n, m), must_ow(n, b, m), must_ww(n, b, m)]
+    if m <= b:
+        schemes += [must_wo(n, b, m), must_oo(n, b, m)]
+    return schemes

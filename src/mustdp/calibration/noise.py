@@ -1,0 +1,125 @@
+"""The smallest noise that meets a target, on the safe side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mustdp.accounting.account import account
+from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.plan import repeat, subsample
+from mustdp.errors import NumericalFailure
+from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian, laplace
+from mustdp.mechanisms.relation import Relation, resolve_relation
+from mustdp.numerics import checks
+from mustdp.sampling.scheme import Scheme
+
+_MECHANISMS: dict[str, Callable[..., AdditiveNoise]] = {"gaussian": gaussian, "laplace": laplace}
+#: The epsilon reached lies between this fraction of the target and the target.
+_CLOSE = 1.0 - 1e-3
+#: Accuracy of the account while bracketing, and while closing in.
+_COARSE, _FINE = 0.02, 1e-3
+_SMALLEST, _LARGEST = 1e-4, 1e8
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Noise that meets a target: ``epsilon.upper`` is at most the epsilon asked for."""
+
+    scheme: Scheme
+    mechanism: AdditiveNoise
+    steps: int
+    relation: Relation
+    epsilon: Bounds
+    delta: float
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The noise multiplier found."""
+        return float(self.mechanism.noise_multiplier or math.nan)
+
+
+def calibrate(
+    scheme: Scheme,
+    *,
+    epsilon: float,
+    delta: float,
+    steps: int,
+    mechanism: str = "gaussian",
+    relation: str | None = None,
+) -> Calibration:
+    """Find the noise multiplier for ``steps`` draws of ``scheme`` to be (epsilon, delta)-DP.
+
+    The certified epsilon of the result is at most ``epsilon`` and within 0.1 % of it.
+    """
+    epsilon = checks.real("epsilon", epsilon, above=0, at_most=500)
+    delta = checks.real("delta", delta, at_least=1e-25, below=1)
+    steps = checks.integer("steps", steps, 1, 10**9)
+    make = _MECHANISMS[checks.choice("mechanism", mechanism, tuple(_MECHANISMS))]
+    used = resolve_relation(scheme, relation)
+
+    def spent(z: float, accuracy: float) -> float:
+        plan = repeat(steps, subsample(scheme, make(noise_multiplier=z)))
+        return account(plan, relation=used).certified_epsilon(delta, accuracy)
+
+    z = smallest_noise(spent, epsilon)
+    plan = repeat(steps, subsample(scheme, make(noise_multiplier=z)))
+    bounds = account(plan, relation=used).epsilon(delta)
+    if not bounds.upper <= epsilon:
+        raise NumericalFailure(
+            f"noise multiplier {z!r} was found for epsilon={epsilon!r}, but its account says "
+            f"{bounds.upper!r}"
+        )
+    return Calibration(scheme, make(noise_multiplier=z), steps, used, bounds, delta)
+
+
+def smallest_noise(spent: Callable[[float, float], float], target: float) -> float:
+    """Bracket and close in on the noise whose certified epsilon just meets ``target``.
+
+    ``spent(z, accuracy)`` must not increase with the noise z. It is asked coarsely while the
+    bracket is wide; only a value that met the target at full accuracy is returned.
+    """
+    low, high = math.nan, math.nan  # too little noise, enough noise
+    low_value, high_value = math.inf, 0.0
+    z = 1.0
+    while math.isnan(low) or math.isnan(high):
+        value = spent(z, _COARSE)
+        if value <= target:
+            high, high_value = z, value
+            if z <= _SMALLEST:
+                return high
+            z = max(z / 2.0, _SMALLEST)
+        else:
+            low, low_value = z, value
+            if z >= _LARGEST:
+                raise NumericalFailure(
+                    f"no noise multiplier up to {_LARGEST:g} reaches epsilon={target!r}"
+                )
+            z = min(z * 2.0, _LARGEST)
+    met = math.nan
+    for step in range(80):
+        if high / low - 1.0 < 1e-9:
+            break
+        z = _between(low, high, low_value, high_value, target, step)
+        value = spent(z, _FINE)
+        if value <= target:
+            high, high_value, met = z, value, z
+            if value >= _CLOSE * target:
+                return z
+        else:
+            low, low_value = z, value
+    return met if not math.isnan(met) else high
+
+
+def _between(
+    low: float, high: float, low_value: float, high_value: float, target: float, step: int
+) -> float:
+    """Interpolate log epsilon in log noise, aiming a hair under the target; sometimes bisect."""
+    middle = math.sqrt(low * high)
+    if step % 3 == 2 or not (0 < high_value < low_value < math.inf):
+        return middle
+    aim = math.log(target * (1.0 - 4e-4))
+    share = (math.log(low_value) - aim) / (math.log(low_value) - math.log(high_value))
+    z = low * (high / low) ** share
+    return z if low < z < high else middle
