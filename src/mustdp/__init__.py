@@ -1,41 +1,133 @@
-"""Certified privacy of results computed on random subsamples."""
+"""Certified privacy of results computed on random subsamples.
 
-from mustdp.accounting.account import Account, account
-from mustdp.accounting.bounds import Bounds, Curve
-from mustdp.accounting.ledger import Ledger
-from mustdp.accounting.plan import Plan, repeat, sequence, subsample
-from mustdp.amplification.one_step import OneStep, one_step
-from mustdp.amplification.section4 import (
-    Amplification,
-    AmplificationRow,
-    amplified_epsilon,
-    amplify,
-    base_epsilon,
-)
-from mustdp.calibration.compare import Comparison, compare
-from mustdp.calibration.noise import Calibration, calibrate
-from mustdp.calibration.sizes import largest_batch, most_steps, smallest_first_stage
-from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
-from mustdp.mechanisms.custom import Custom, custom
-from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
-from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism, gaussian, laplace
-from mustdp.sampling.batch import Batch
-from mustdp.sampling.nested import NestedDesign
-from mustdp.sampling.scheme import (
-    Multistage,
-    Poisson,
-    Scheme,
-    multistage,
-    must_oo,
-    must_ow,
-    must_wo,
-    must_ww,
-    poisson,
-    wor,
-    wr,
-)
-from mustdp.sampling.streams import BatchStream
+Everything people call is a name of this package (``import mustdp as md``); the rooms behind it are
+loaded when a name is first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from mustdp.version import __version__
+
+if TYPE_CHECKING:
+    from mustdp.accounting.account import Account, account
+    from mustdp.accounting.bounds import Bounds, Curve
+    from mustdp.accounting.ledger import Ledger
+    from mustdp.accounting.plan import Plan, repeat, sequence, subsample
+    from mustdp.amplification.one_step import OneStep, one_step
+    from mustdp.amplification.section4 import (
+        Amplification,
+        AmplificationRow,
+        amplified_epsilon,
+        amplify,
+        base_epsilon,
+    )
+    from mustdp.calibration.compare import Comparison, compare
+    from mustdp.calibration.noise import Calibration, calibrate
+    from mustdp.calibration.sizes import largest_batch, most_steps, smallest_first_stage
+    from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
+    from mustdp.mechanisms.custom import Custom, custom
+    from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
+    from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism, gaussian, laplace
+    from mustdp.sampling.batch import Batch
+    from mustdp.sampling.nested import NestedDesign
+    from mustdp.sampling.scheme import (
+        Multistage,
+        Poisson,
+        Scheme,
+        multistage,
+        must_oo,
+        must_ow,
+        must_wo,
+        must_ww,
+        poisson,
+        wor,
+        wr,
+    )
+    from mustdp.sampling.streams import BatchStream
+
+#: Where each public name lives.
+_HOMES = {
+    "mustdp.accounting.account": (
+        "Account",
+        "account",
+    ),
+    "mustdp.accounting.bounds": (
+        "Bounds",
+        "Curve",
+    ),
+    "mustdp.accounting.ledger": ("Ledger",),
+    "mustdp.accounting.plan": (
+        "Plan",
+        "repeat",
+        "sequence",
+        "subsample",
+    ),
+    "mustdp.amplification.one_step": (
+        "OneStep",
+        "one_step",
+    ),
+    "mustdp.amplification.section4": (
+        "Amplification",
+        "AmplificationRow",
+        "amplified_epsilon",
+        "amplify",
+        "base_epsilon",
+    ),
+    "mustdp.calibration.compare": (
+        "Comparison",
+        "compare",
+    ),
+    "mustdp.calibration.noise": (
+        "Calibration",
+        "calibrate",
+    ),
+    "mustdp.calibration.sizes": (
+        "largest_batch",
+        "most_steps",
+        "smallest_first_stage",
+    ),
+    "mustdp.errors": (
+        "InvalidParameter",
+        "MustdpError",
+        "NotCovered",
+        "NumericalFailure",
+    ),
+    "mustdp.mechanisms.custom": (
+        "Custom",
+        "custom",
+    ),
+    "mustdp.mechanisms.gaussian_sigma": (
+        "analytic_sigma",
+        "classical_sigma",
+    ),
+    "mustdp.mechanisms.mechanism": (
+        "Gaussian",
+        "Laplace",
+        "Mechanism",
+        "gaussian",
+        "laplace",
+    ),
+    "mustdp.sampling.batch": ("Batch",),
+    "mustdp.sampling.nested": ("NestedDesign",),
+    "mustdp.sampling.scheme": (
+        "Multistage",
+        "Poisson",
+        "Scheme",
+        "multistage",
+        "must_oo",
+        "must_ow",
+        "must_wo",
+        "must_ww",
+        "poisson",
+        "wor",
+        "wr",
+    ),
+    "mustdp.sampling.streams": ("BatchStream",),
+}
+_ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Account",
@@ -90,3 +182,15 @@ __all__ = [
     "wor",
     "wr",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'mustdp' has no attribute {name!r}")
+    value = getattr(import_module(_ROOM_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

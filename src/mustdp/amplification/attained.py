@@ -40,10 +40,10 @@ def aligned(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArra
     logs = noise.log_ratio(distance, t[:, None])[0]
     false_alarm = noise.log_tail(t)
     gained = np.exp(logs + false_alarm[:, None]) @ p
-    lost = np.exp(goal + false_alarm)
+    # Components the law left out can but add to the first side; the second side is whole.
+    lost = np.exp(goal + false_alarm) + law.cut * np.exp(epsilon + false_alarm)
     value = noise.profile(distance, logs) @ p + (gained - lost)
     nats = epsilon + np.maximum(logs.max(axis=1), 0.0) + np.abs(false_alarm)
-    # Components the law left out belong to the first side only: they can but add.
     return _down(value, gained + lost, nats, law)
 
 
@@ -117,9 +117,8 @@ def symmetric_threshold(
 
 
 def _moved(law: MultiplicityLaw, shift: float) -> tuple[FloatArray, FloatArray]:
-    """The components that occur at all (a law may have gaps), and how far they are moved."""
-    occurs = law.positive > 0
-    return law.positive[occurs], law.positive_values[occurs] * shift
+    """Weights of the components that are moved at all, and how far."""
+    return law.positive, law.positive_values * shift
 
 
 def _half_line(p: FloatArray, distance: FloatArray, noise: Noise, goal: FloatArray) -> FloatArray:

@@ -159,8 +159,7 @@ def margin(law: MultiplicityLaw) -> float:
     No alpha_j / alpha is above 1/rho_j, so the argument of that exponential is rounded by at most
     the unit roundoff times -log of the smallest rho_j.
     """
-    rho = law.positive[law.positive > 0]
-    depth = -float(np.log(rho.min())) if rho.size else 0.0
+    depth = -float(np.log(law.positive.min(initial=1.0)))
     sums = (4.0 * law.probabilities.size + depth) * _ROUNDOFF
     return 4.0 * (2.0 * law.relative_error + sums + 4e-16)
 

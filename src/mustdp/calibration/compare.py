@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mustdp.accounting.account import account
@@ -72,12 +72,14 @@ def compare(
     noise_multiplier: float | None = None,
     mechanism: str = "gaussian",
     relation: str = "replace_one",
+    progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson).
 
     Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
     rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
+    ``progress`` is called with the name of each scheme before it is worked on.
     """
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidParameter(
@@ -92,7 +94,9 @@ def compare(
     ]
     known: dict[object, tuple[float, Bounds]] = {}
     rows = []
-    for scheme in _schemes(n, b, m):
+    for scheme in schemes_of(n, b, m):
+        if progress is not None:
+            progress(scheme.name)
         key = (scheme.n, scheme.reduced) if isinstance(scheme, Multistage) else scheme
         if key not in known:
             if epsilon is not None:
@@ -114,8 +118,12 @@ def compare(
     return Comparison(used, steps, delta, tuple(rows))  # type: ignore[arg-type]
 
 
-def _schemes(n: int, b: int, m: int) -> list[Scheme]:
-    """All schemes that exist for these sizes; the names explain those that do not."""
+def schemes_of(n: int, b: int, m: int) -> list[Scheme]:
+    """The schemes that exist for these sizes.
+
+    Without replacement, no more than n can be drawn in one stage (poisson, wor) and no more than b
+    in the second of two (must-wo, must-oo).
+    """
     n = checks.integer("n", n, 1)
     b = checks.integer("b", b, 1, n)
     m = checks.integer("m", m, 1)

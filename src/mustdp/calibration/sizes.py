@@ -16,7 +16,8 @@ from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
-from mustdp.sampling.scheme import Scheme, must_ow, must_ww, poisson, wor, wr
+from mustdp.sampling.naming import scheme_by_name
+from mustdp.sampling.scheme import Scheme
 
 
 @dataclass(frozen=True)
@@ -98,19 +99,6 @@ def smallest_first_stage(
 
     found = _largest("b", lambda c: accounted(n + 1 - c), 1, n, epsilon, delta)
     return Solution(n + 1 - found.value, found.epsilon, delta)
-
-
-def scheme_by_name(name: str, *, n: int, b: int | None = None, m: int) -> Scheme:
-    """A scheme of expected batch size m by its name; two-stage schemes need ``b``."""
-    if name == "poisson":
-        checks.integer("m", m, 1, n)
-        return poisson(n, m / n)
-    if name in ("wor", "wr"):
-        return {"wor": wor, "wr": wr}[name](n, m)
-    checks.choice("scheme", name, ("poisson", "wor", "wr", "must-ow", "must-ww"))
-    if b is None:
-        raise InvalidParameter(f"b must be given for {name}, got None")
-    return {"must-ow": must_ow, "must-ww": must_ww}[name](n, b, m)
 
 
 def _target(epsilon: float, delta: float) -> tuple[float, float]:

@@ -11,19 +11,25 @@ from mustdp.errors import InvalidParameter
 _LONGEST = 40
 
 
-def whole(option: str, text: str, low: int = 1) -> int:
-    """Read an integer of at least ``low``; ``1.5``, ``1e3`` and ``nan`` are refused."""
+def whole(option: str, text: str, low: int = 1, high: int | None = None) -> int:
+    """Read an integer in [low, high]; ``1.5``, ``1e3`` and ``nan`` are refused."""
     from mustdp.numerics import checks
 
     try:
         value: object = int(text) if len(text) <= _LONGEST else clipped(text)
     except ValueError:
         value = clipped(text)
-    return checks.integer(option, value, low)
+    return checks.integer(option, value, low, checks.LARGEST_SIZE if high is None else high)
 
 
 def number(
-    option: str, text: str, *, at_least: float | None = None, at_most: float | None = None
+    option: str,
+    text: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
 ) -> float:
     """Read a finite number; ``nan`` and ``inf`` are refused."""
     from mustdp.numerics import checks
@@ -32,7 +38,9 @@ def number(
         value: object = float(text)
     except ValueError:
         value = clipped(text)
-    return checks.real(option, value, at_least=at_least, at_most=at_most)
+    return checks.real(
+        option, value, above=above, at_least=at_least, below=below, at_most=at_most
+    )
 
 
 def one_of(option: str, text: str, allowed: tuple[str, ...]) -> str:

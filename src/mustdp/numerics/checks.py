@@ -100,7 +100,7 @@ def reals(
     if at_most is not None:
         good &= array <= at_most
     if not good.all():
-        raise InvalidParameter(f"{allowed}, got {array[~good][0]!r}")
+        raise InvalidParameter(f"{allowed}, got {float(array[~good][0])!r}")
     return array
 
 

@@ -46,7 +46,7 @@ class TangentFamily:
     def __init__(self, build: Callable[[int], TangentTable], reach: float) -> None:
         self._build, self._reach = build, reach
         self._tables: dict[int, TangentTable] = {}
-        self._stacks: dict[tuple[int, int], tuple[FloatArray, FloatArray, FloatArray, float]] = {}
+        self._stacks: dict[bytes, tuple[FloatArray, FloatArray, FloatArray, float]] = {}
 
     def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
         """For each ``t`` (rows) and function (columns): eps at that slope, and d eps / d t."""
@@ -77,7 +77,7 @@ class TangentFamily:
         return max(float(self._tables[int(g)].t[-1]) for g in groups)
 
     def _stack(self, groups: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        key = (int(groups[0]), int(groups[-1]))
+        key = groups.tobytes()
         if key not in self._stacks:
             for g in groups:
                 if int(g) not in self._tables:
