@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.pairs import AtomPairs, atom_pairs
-from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
+from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
 from mustdp.accounting.single import SingleStep
 from mustdp.accounting.views import (
     SMALLEST_DELTA,
@@ -21,7 +21,7 @@ from mustdp.accounting.views import (
     tradeoff,
     zero_concentrated,
 )
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.loss.curve import LowerCurve, Question, UpperCurve
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.pairs import MixturePair
@@ -33,8 +33,10 @@ from mustdp.sampling.scheme import Poisson
 FloatArray = NDArray[np.float64]
 
 #: Spacing over the deviation of one step at the first attempt, and how far it is refined.
-_FIRST_FRACTION = 0.075
-_FINEST_FRACTION = _FIRST_FRACTION / 64
+_FIRST_FRACTION: dict[Question, float] = {"epsilon": 0.075, "delta": 0.05}
+_FINEST_FRACTION = 0.075 / 64
+#: Relative accuracy of delta; epsilon has the one that was asked for.
+_DELTA_ACCURACY = 4e-3
 METHODS = ("certified", "section4")
 #: Smallest delta at which an epsilon is asked for: below, losses counted as infinite would decide.
 SMALLEST_QUERY = 1e-25
@@ -61,7 +63,7 @@ class Account:
     def delta(self, epsilon: float) -> Bounds:
         """Bounds of delta at ``epsilon``."""
         epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=500)
-        return self._answer("delta", epsilon, lambda value: 0.01 * value)
+        return self._answer("delta", epsilon, lambda value: _DELTA_ACCURACY * value)
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta``."""
@@ -71,7 +73,7 @@ class Account:
     def curve(self, epsilon: ArrayLike) -> Curve:
         """Bounds of delta at many epsilons at once, at the first spacing."""
         eps = checks.reals("epsilon", epsilon, at_least=0, at_most=500)
-        level = self._level(_FIRST_FRACTION)
+        level = self._level(_FIRST_FRACTION["delta"])
         lower, upper = level.curves(eps, SMALLEST_DELTA)
         return Curve(eps, np.minimum(lower, upper), upper)
 
@@ -86,7 +88,7 @@ class Account:
         given = checks.reals("orders", orders, at_least=1, at_most=1e6)
         if not np.all(given > 1):
             raise InvalidParameter(f"orders must be > 1, got {given.min()!r}")
-        level = self._level(_FIRST_FRACTION)
+        level = self._level(_FIRST_FRACTION["delta"])
         lower, upper, outside = level.moments(given - 1.0, SMALLEST_DELTA)
         return Renyi(given, lower / (given - 1.0), upper / (given - 1.0), outside)
 
@@ -127,7 +129,7 @@ class Account:
             upper, direction = single.upper(question, at)
             lower, name = single.lower(question, at)
             return Bounds(min(lower, upper), upper, name, direction, 0.0)
-        fraction = _FIRST_FRACTION
+        fraction = _FIRST_FRACTION[question]
         while True:
             level = self._level(fraction)
             upper, direction = level.upper(question, at)
@@ -137,6 +139,8 @@ class Account:
             if math.isinf(upper) or upper - lower <= room:
                 return Bounds(lower, upper, name, direction, upper - lower)
             gap = level.gap(question, at, direction)
+            if both_sides:
+                gap = max(gap, level.lower_gap(question, at, name))
             if gap <= room / 2:
                 return Bounds(lower, upper, name, direction, gap)
             halvings = max(1, round(0.5 * math.log2(gap / (room / 2)) + 0.4))
@@ -171,6 +175,10 @@ class _Level:
         curves = self._directions().items()
         answers = [(curve.value(question, at), direction) for direction, curve in curves]
         return max(answers, key=lambda answer: answer[0])
+
+    def lower_gap(self, question: Question, at: float, label: str) -> float:
+        """How much the discretisation took off the lower bound."""
+        return self._lowers().gap(question, at, label)
 
     def curves(self, epsilon: FloatArray, smallest: float) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of delta at many epsilons."""
@@ -258,6 +266,11 @@ def account(
         used: Relation = "add_remove" if all(map(_poisson, counted)) else "replace_one"
     else:
         used = checks.choice("relation", relation, RELATIONS)  # type: ignore[arg-type]
+    if used == "add_remove" and draws_everything(plan):
+        raise NotCovered(
+            "add_remove compares n records with one less, from which n cannot be drawn without "
+            "replacement: leave the draw out, or use replace_one"
+        )
     return Account(plan, used, accuracy, method)
 
 

@@ -16,8 +16,8 @@ class Bounds:
 
     ``upper`` is certified: it holds for every pair of neighbouring data sets. ``lower`` is attained
     by the pair of data sets named in ``attained_by``. ``direction`` says which order of neighbours
-    decided the upper bound under add_remove. ``numerical_gap`` estimates how much of the upper
-    bound is due to its discretisation alone.
+    decided the upper bound under add_remove. ``numerical_gap`` estimates how much of the distance
+    between the two is due to discretisation: each bound is that close to what finer grids give.
     """
 
     lower: float

@@ -191,6 +191,15 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
         yield plan, times
 
 
+def draws_everything(plan: Plan) -> bool:
+    """Whether an outermost draw of the plan hands over all records."""
+    if isinstance(plan, Repeat):
+        return draws_everything(plan.inner)
+    if isinstance(plan, Sequence):
+        return any(draws_everything(part) for part in plan.parts)
+    return isinstance(plan, Subsample) and _takes_everything(_merged(plan).scheme)
+
+
 def _takes_everything(scheme: Scheme) -> bool:
     """Whether the draw hands over all records, each once: then it changes nothing."""
     if isinstance(scheme, Multistage):

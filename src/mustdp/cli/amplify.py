@@ -10,13 +10,12 @@ from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import number
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer, readable
+from mustdp.cli.words import THEOREM, describe, typed
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from mustdp.amplification.section4 import Amplification
-    from mustdp.sampling.scheme import Scheme
 
-THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
 FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
 
 EpsilonOption = Annotated[
@@ -57,7 +56,7 @@ def amplify(
 
 
 def _answer(result: Amplification, as_json: bool) -> Answer:
-    relation = result.relation.replace("_", "-")
+    relation = typed(result.relation)
     data = {
         **result.scheme.describe(),
         "eta": result.eta,
@@ -92,14 +91,3 @@ def _answer(result: Amplification, as_json: bool) -> Answer:
         note=f"{result.mechanism.name} noise, shift {readable(float(result.shift or 0))} per copy, "
         f"relation {relation}; by {THEOREM}.",
     )
-
-
-def describe(scheme: Scheme) -> str:
-    """A scheme in one phrase, as a heading."""
-    from mustdp.sampling.scheme import Multistage, Poisson
-
-    if isinstance(scheme, Multistage):
-        return f"{scheme.name} of {scheme.n} records, stages {','.join(map(str, scheme.stages))}"
-    if isinstance(scheme, Poisson):
-        return f"{scheme.name} of {scheme.n} records, rate {scheme.rate:g}"
-    return scheme.name

@@ -55,11 +55,13 @@ def _usage(problem: Any) -> str:
 
 
 def in_options(message: str, options: Mapping[str, str]) -> str:
-    """Name options where the package's message names arguments.
+    """Name options where the package's message names arguments, and write relations as typed.
 
     >>> in_options("b must be at most n = 10 here, got 20", {"b": "-b", "n": "-n"})
     '-b must be at most -n = 10 here, got 20'
     """
+    for relation in ("replace_one", "add_remove"):
+        message = message.replace(relation, relation.replace("_", "-"))
     if not options:
         return message
     names = "|".join(map(re.escape, options))

@@ -11,7 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from mustdp.cli.account import account
 from mustdp.cli.amplify import amplify
+from mustdp.cli.calibrate import calibrate
+from mustdp.cli.compare import compare
 from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.options import JsonOption, paragraphs
@@ -26,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3.",
 )
-COMMANDS = (amplify, draw)
+COMMANDS = (account, calibrate, compare, amplify, draw)
 for _command in COMMANDS:
     app.command(help=paragraphs(_command.__doc__ or ""))(_command)
 

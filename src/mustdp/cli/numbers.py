@@ -38,9 +38,7 @@ def number(
         value: object = float(text)
     except ValueError:
         value = clipped(text)
-    return checks.real(
-        option, value, above=above, at_least=at_least, below=below, at_most=at_most
-    )
+    return checks.real(option, value, above=above, at_least=at_least, below=below, at_most=at_most)
 
 
 def one_of(option: str, text: str, allowed: tuple[str, ...]) -> str:

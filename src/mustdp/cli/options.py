@@ -41,6 +41,28 @@ def _noise_option(*names: str, metavar: str, help: str, show_default: bool = Fal
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+NOption = Annotated[
+    str | None, _scheme_option("-n", metavar="INT", help="Number of records in the data set.")
+]
+BOption = Annotated[
+    str | None, _scheme_option("-b", metavar="INT", help="Size of the first of two stages.")
+]
+MOption = Annotated[
+    str | None, _scheme_option("-m", metavar="INT", help="Size of the batch, copies counted.")
+]
+MechanismOption = Annotated[
+    str,
+    _noise_option("--mechanism", metavar="NAME", help="gaussian or laplace.", show_default=True),
+]
+NoiseMultiplierOption = Annotated[
+    str | None,
+    _noise_option(
+        "--noise-multiplier",
+        metavar="Z",
+        help="Noise scale divided by the bound C on one record's contribution. One copy moves "
+        "the result by 2/Z noise scales (1/Z for poisson under add-remove).",
+    ),
+]
 
 
 def paragraphs(docstring: str) -> str:
@@ -70,15 +92,9 @@ class SchemeOptions:
             help="Any number of stages instead of --scheme, for example wor:118,wr:200 (-n).",
         ),
     ] = None
-    n: Annotated[
-        str | None, _scheme_option("-n", metavar="INT", help="Number of records in the data set.")
-    ] = None
-    b: Annotated[
-        str | None, _scheme_option("-b", metavar="INT", help="Size of the first of two stages.")
-    ] = None
-    m: Annotated[
-        str | None, _scheme_option("-m", metavar="INT", help="Size of the batch, copies counted.")
-    ] = None
+    n: NOption = None
+    b: BOption = None
+    m: MOption = None
     rate: Annotated[
         str | None,
         _scheme_option("--rate", metavar="P", help="Chance of each record (poisson), 0 to 1."),
@@ -104,6 +120,21 @@ class SchemeOptions:
         factory = getattr(mustdp, name.replace("-", "_"))
         scheme: Scheme = factory(**self._sizes(TAKES[name], f"--scheme {name}"))
         return scheme
+
+    def named(self, unknown: str, allowed: tuple[str, ...]) -> tuple[str, dict[str, int]]:
+        """Name and sizes of a scheme whose size ``unknown`` is still to be found."""
+        owner = f"--solve-for {unknown}"
+        if self.stages is not None:
+            raise InvalidParameter(
+                f"--stages {clipped(self.stages)} does not fit {owner}, which takes --scheme"
+            )
+        if self.scheme is None:
+            raise InvalidParameter(
+                f"--scheme is missing: {owner} takes one of {', '.join(allowed)}"
+            )
+        name = one_of(f"--scheme with {owner}", self.scheme, allowed)
+        takes = tuple(size for size in TAKES[name] if size not in (unknown, "rate"))
+        return name, self._sizes(takes, f"--scheme {name} with {owner}")
 
     def _sizes(self, takes: tuple[str, ...], owner: str) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in _FLAGS}
@@ -147,21 +178,8 @@ def _staged(n: int, text: str) -> Scheme:
 class NoiseOptions:
     """``--mechanism`` and its scale, as typed."""
 
-    mechanism: Annotated[
-        str,
-        _noise_option(
-            "--mechanism", metavar="NAME", help="gaussian or laplace.", show_default=True
-        ),
-    ] = "gaussian"
-    noise_multiplier: Annotated[
-        str | None,
-        _noise_option(
-            "--noise-multiplier",
-            metavar="Z",
-            help="Noise scale divided by the bound C on one record's contribution. One copy moves "
-            "the result by 2/Z noise scales (1/Z for poisson, whose relation is add-remove).",
-        ),
-    ] = None
+    mechanism: MechanismOption = "gaussian"
+    noise_multiplier: NoiseMultiplierOption = None
     shift: Annotated[
         str | None,
         _noise_option(

@@ -125,7 +125,7 @@ class Composition:
             masses, log_m = _tilted_masses(loss, theta)
             # Tilting costs about |theta loss| roundings in the exponent, normalising a few more.
             span = float(np.max(np.abs(theta * loss.losses)))
-            relative += count * _ROUNDOFF * (8.0 + 4.0 * min(span, 700.0))
+            relative += count * _ROUNDOFF * (32.0 + 8.0 * min(span, 700.0))
             folded = np.bincount(loss.index % size, weights=masses, minlength=size)
             coefficients = fft.rfft(folded)
             spectrum *= coefficients**count if count > 1 else coefficients

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.loss.compose import Composition
-from mustdp.loss.discrete import DiscreteLoss
+from mustdp.loss.discrete import DiscreteLoss, IntArray
 from mustdp.loss.dots import DominatingPair, connect_values
 from mustdp.loss.merge import merge
 from mustdp.loss.pairs import MixturePair
@@ -51,7 +51,7 @@ class ComposedLoss:
         floor = _FIRST_FLOOR
         while True:
             found = self._reader(floor).delta(epsilon)
-            if floor <= found or floor < 1e-280:
+            if floor <= found or floor < (1e-280 if self._side == "upper" else 1e-60):
                 return found
             floor = max(floor * 1e-12, 1e-290) if found <= 0 else min(floor * 1e-3, found)
 
@@ -84,7 +84,7 @@ class UpperCurve:
         fine, coarse = [], []
         for pair, count, points in zip(pairs, counts, grid.points, strict=True):
             ahead, behind = pair.values(points.astype(np.float64) * grid.spacing)
-            every = np.unique(np.append(np.arange(0, points.size, 2), points.size - 1))
+            every = every_second(points)
             fine.append((connect_values(grid.spacing, points, ahead, behind), count))
             rough = connect_values(grid.spacing, points[every], ahead[every], behind[every])
             coarse.append((rough, count))
@@ -111,23 +111,38 @@ class UpperCurve:
         return max(0.0, (coarse - self.value(question, at)) / 3.0)
 
 
+#: One composition of the lower side: (pair, count, which points of the grid it is merged on).
+LowerParts = Sequence[tuple[MixturePair, int, int]]
+
+
 class LowerCurve:
     """The lower side: concrete pairs, one family or a mixture of orders per composition."""
 
-    def __init__(
-        self, choices: Sequence[tuple[str, Sequence[tuple[MixturePair, int, int]]]], grid: Grid
-    ) -> None:
-        """``choices``: a label and (pair, count, which points of the grid) for each composition."""
-        merged: dict[int, DiscreteLoss] = {}
-        self._curves: list[tuple[str, ComposedLoss]] = []
-        for label, parts in choices:
-            losses = []
-            for pair, count, which in parts:
-                if id(pair) not in merged:
-                    merged[id(pair)] = merge(pair, grid.spacing, grid.points[which])
-                if count:
-                    losses.append((merged[id(pair)], count))
-            self._curves.append((label, ComposedLoss(losses, "lower")))
+    def __init__(self, choices: Sequence[tuple[str, LowerParts]], grid: Grid) -> None:
+        self._choices, self._grid = dict(choices), grid
+        self._merged: dict[tuple[int, bool], DiscreteLoss] = {}
+        self._curves = [(label, self._composed(parts, fine=True)) for label, parts in choices]
+
+    def gap(self, question: Question, at: float, label: str) -> float:
+        """An estimate of what the discretisation takes off one composition's answer."""
+        if label not in self._choices:
+            return 0.0
+        coarse = getattr(self._composed(self._choices[label], fine=False), question)(at)
+        fine = getattr(dict(self._curves)[label], question)(at)
+        return max(0.0, float(fine - coarse) / 3.0)
+
+    def _composed(self, parts: LowerParts, fine: bool) -> ComposedLoss:
+        losses = [(self._loss(pair, which, fine), count) for pair, count, which in parts if count]
+        return ComposedLoss(losses, "lower")
+
+    def _loss(self, pair: MixturePair, which: int, fine: bool) -> DiscreteLoss:
+        key = (id(pair), fine)
+        if key not in self._merged:
+            points = self._grid.points[which]
+            self._merged[key] = merge(
+                pair, self._grid.spacing, points if fine else points[every_second(points)]
+            )
+        return self._merged[key]
 
     def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
         """The largest certified delta over all compositions, at many epsilons."""
@@ -143,3 +158,8 @@ class LowerCurve:
         """The largest certified answer over all compositions, and whose it is."""
         answers = [(getattr(curve, question)(at), label) for label, curve in self._curves]
         return max(answers, default=(0.0, "none"), key=lambda answer: answer[0])
+
+
+def every_second(points: IntArray) -> NDArray[np.intp]:
+    """Positions of every second point, first and last included."""
+    return np.unique(np.append(np.arange(0, points.size, 2), points.size - 1))

@@ -30,8 +30,10 @@ _FINENESS = 6
 def merge(pair: MixturePair, spacing: float, points: IntArray) -> DiscreteLoss:
     """A discrete loss that ``pair`` dominates, at ``points * spacing`` and their negatives."""
     p, q = _atoms(pair, spacing, points)
-    loss = np.maximum.accumulate(np.log(p) - np.log(q))
-    ends = [math.floor(loss[0] / spacing) - 1, math.ceil(loss[-1] / spacing) + 1]
+    raw = np.log(p) - np.log(q)
+    loss = np.maximum.accumulate(raw)
+    # The guide reaches past every atom, so that each cell of a sweep can close.
+    ends = [math.floor(raw.min() / spacing) - 1, math.ceil(raw.max() / spacing) + 1]
     guide = np.unique(np.concatenate([-points, points, ends]))
     # Sweep upwards from the bottom and downwards from the top. What is left where they meet has to
     # be rounded, so they meet where there is least mass.

@@ -34,10 +34,15 @@ class Mixture:
     def between(self, noise: Noise, x: FloatArray) -> FloatArray:
         """Masses of the cells with ends -inf, x_0, x_1, …, inf (shifted to the right)."""
         ends = x[:, None] - self.distances
-        above, below = noise.tail(ends), noise.tail(-ends)
-        # Differences of the smaller of the two tails: no cancellation on either side.
-        inner = np.where(ends[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
-        cells = np.concatenate([below[:1], inner, above[-1:]])
+        right = ends > 0
+        # The smaller of the two tails at every end; differences of it do not cancel.
+        small = noise.tail(np.abs(ends))
+        same = np.abs(small[:-1] - small[1:])
+        astride = right[1:] & ~right[:-1]
+        inner = np.where(astride, (1.0 - small[1:]) - small[:-1], same)
+        lowest = np.where(right[:1], 1.0 - small[:1], small[:1])
+        highest = np.where(right[-1:], small[-1:], 1.0 - small[-1:])
+        cells = np.concatenate([lowest, inner, highest])
         return np.asarray(np.maximum(cells, 0.0) @ self.weights)
 
 

@@ -54,6 +54,11 @@ class Table:
         drop = math.exp(self.spacing) - math.exp(epsilon - left)
         return float(self.values[cell + 1] + max(drop, 0.0) * self.gains[cell])
 
+    @property
+    def rounding(self) -> float:
+        """Bound of the relative error of the two running sums."""
+        return 2.0**-53 * (4.0 * self.values.size + 1e4)
+
     def doubt(self, epsilon: float) -> float:
         """What may lie outside the window or have wrapped around, in the same units."""
         return 2.0 * OUTSIDE * math.exp(min(-self.theta * (epsilon - self.reference), 700.0))
@@ -142,9 +147,9 @@ class ReadOff:
             return 1.0 if self.side == "upper" else 0.0
         unit = math.exp(min(table.log_unit, 700.0))
         if self.side == "upper":
-            finite = unit * (table.at(epsilon) + table.doubt(epsilon)) * (1.0 + 1e-12)
+            finite = unit * (table.at(epsilon) + table.doubt(epsilon)) * (1.0 + table.rounding)
             return min(1.0, finite + self.composition.infinite)
-        finite = unit * (table.at(epsilon) - table.doubt(epsilon)) * (1.0 - 1e-12)
+        finite = unit * (table.at(epsilon) - table.doubt(epsilon)) * (1.0 - table.rounding)
         finite -= math.exp(min(epsilon, 700.0)) * self.composition.lost
         return min(1.0, max(finite, 0.0))
 

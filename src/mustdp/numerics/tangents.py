@@ -15,8 +15,10 @@ from scipy.special import expit
 
 FloatArray = NDArray[np.float64]
 
-_T_LIMIT, _T_STEPS = 100.0, 2000
+#: Slopes are tabulated down to e^-1000, ever finer towards t = 0: the grid is cubic.
+_T_LIMIT, _T_STEPS = 1000.0, 3000
 _ROOT_STEPS = 600
+_T_GRID = np.linspace(-1.0, 1.0, _T_STEPS + 1) ** 3 * _T_LIMIT
 
 
 class TangentTable:
@@ -51,13 +53,15 @@ class TangentFamily:
     def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
         """For each ``t`` (rows) and function (columns): eps at that slope, and d eps / d t."""
         rows, _, _, _ = self._stack(groups)
-        scale = _T_STEPS / (2.0 * _T_LIMIT)
-        where = np.clip((t + _T_LIMIT) * scale, 0.0, _T_STEPS - 1e-9)
+        where = np.clip((np.cbrt(t / _T_LIMIT) + 1.0) * (_T_STEPS / 2.0), 0.0, _T_STEPS - 1e-9)
         piece = where.astype(np.intp)
+        start, stop = _T_GRID[piece], _T_GRID[piece + 1]
+        share = np.clip((t - start) / (stop - start), 0.0, 1.0)
         left, right = rows[piece], rows[piece + 1]
         inside = (np.abs(t) < _T_LIMIT)[:, None]
         rise = right - left
-        return left + (where - piece)[:, None] * rise, np.where(inside, rise * scale, 0.0)
+        speed = np.where(inside, rise / (stop - start)[:, None], 0.0)
+        return left + share[:, None] * rise, speed
 
     def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
         """The inverse, column by column; infinite outside a function's table."""
@@ -83,13 +87,12 @@ class TangentFamily:
                 if int(g) not in self._tables:
                     self._tables[int(g)] = self._build(int(g))
             tables = [self._tables[int(g)] for g in groups]
-            grid = np.linspace(-_T_LIMIT, _T_LIMIT, _T_STEPS + 1)
             roots = np.linspace(-1.0, 1.0, 2 * _ROOT_STEPS + 1)
             # Tables may end far before the reach: where they all do, so does the common grid.
             reach = min(self._reach, max(float(np.abs(table.epsilon).max()) for table in tables))
             eps = np.sign(roots) * np.square(roots) * reach
             self._stacks[key] = (
-                np.stack([np.interp(grid, table.t, table.epsilon) for table in tables], axis=1),
+                np.stack([np.interp(_T_GRID, table.t, table.epsilon) for table in tables], axis=1),
                 np.stack([np.interp(eps, table.epsilon, table.t) for table in tables], axis=1),
                 np.array([[table.epsilon[k] for table in tables] for k in (0, -1)]),
                 reach,
@@ -110,7 +113,9 @@ def two_sided(epsilon: FloatArray, value: FloatArray, slope: FloatArray) -> Tang
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         right = np.log1p(-slope) - np.log(slope)
         missing = value + np.exp(epsilon + np.log(slope))
-        left = np.log(missing) - np.log1p(-missing)
+        # Where h is so close to 1 that 1 - missing is lost in rounding, t is known to be below
+        # its value at eps = 0.
+        left = np.minimum(np.log(missing) - np.log1p(-missing), right[0])
     keep = epsilon > 0
     return TangentTable(
         np.concatenate([-epsilon[keep][::-1], epsilon]),

@@ -1,0 +1,252 @@
+"""The paper's composition of the symmetric pair, by differences of cdfs and with a narrow interval.
+
+[Z] = Zhao, Zhou & Liu, arXiv 2312.13389, composes one pair of data sets: the differing record
+contributes +C in one and -C in the other, all others contribute 0, so that with z = sigma / C
+
+    fixed size   sum_l p_l N(l, z^2)     against  sum_l p_l N(-l, z^2)     (replace_one)
+    Poisson      (1-q) N(0) + q N(1)     against  N(0)                     (add_remove, remove)
+
+What this pair attains is a lower bound of the privacy loss, not a guarantee: other pairs of data
+sets attain far more (the aligned pair 0.038 where this one attains 1.5e-4 in the paper's example).
+
+The value of the pair itself is enclosed here from both sides. From below its outcomes are merged
+onto the grid (``loss/merge.py``), from above the dots of its hockey-stick profile are connected
+(``loss/dots.py``); the grid is refined until both meet. How the authors compute the same number,
+from sampled densities, is kept in ``fourier.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
+from mustdp.amplification.attained import symmetric_threshold
+from mustdp.amplification.one_step import upper_bound
+from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.loss.curve import ComposedLoss, Question
+from mustdp.loss.dots import DominatingPair, Profile, connect
+from mustdp.loss.merge import merge
+from mustdp.loss.pairs import Mixture, MixturePair, family_pair
+from mustdp.loss.points import Scouted, lay_grid, scout
+from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.mechanisms.noise import Noise
+from mustdp.mechanisms.relation import Relation, default_relation, shift_of
+from mustdp.numerics import checks
+from mustdp.sampling.law import MultiplicityLaw
+from mustdp.sampling.scheme import Scheme
+
+FloatArray = NDArray[np.float64]
+
+LABEL = "attained by one pair of data sets, not a guarantee"
+
+#: Below this a delta is enclosed, but the interval may be wider than was asked for.
+SMALLEST_DELTA = 1e-25
+_LAW_TAIL = 1e-40
+_FIRST_FRACTION = 0.075
+_FINEST_FRACTION = _FIRST_FRACTION / 64
+_PROFILE_ERROR = 1e-11
+_ROUNDOFF = 2.0**-53
+_BLOCK = 1_000_000
+
+
+@dataclass(frozen=True, repr=False)
+class Attained:
+    """An interval around a value attained by one pair of data sets: not a guarantee.
+
+    The pair's own delta (or epsilon) lies between ``lower`` and ``upper``. Neither bounds what
+    another pair of neighbouring data sets can lose: ``upper`` must not be quoted as privacy.
+    """
+
+    lower: float
+    upper: float
+
+    def __repr__(self) -> str:
+        return f"Attained(lower={self.lower!r}, upper={self.upper!r}; {LABEL})"
+
+
+class PaperAccount:
+    """The symmetric pair (Poisson: the remove pair) of a plan of subsampled Gaussian releases.
+
+    ``delta_width`` and ``epsilon_width`` are the relative widths of the intervals that are reached.
+    """
+
+    def __init__(
+        self, plan: Plan, *, delta_width: float = 0.01, epsilon_width: float = 1e-3
+    ) -> None:
+        self.plan = plan
+        self._delta_width = checks.real("delta_width", delta_width, at_least=1e-5, at_most=1)
+        self._epsilon_width = checks.real("epsilon_width", epsilon_width, at_least=1e-5, at_most=1)
+        counted = atoms(plan)
+        released = [_subsampled_gaussian(atom) for atom in counted]
+        relations = {default_relation(scheme) for scheme, _ in released}
+        if len(relations) > 1:
+            raise NotCovered(
+                "the paper's composition does not mix Poisson sampling with schemes of fixed size: "
+                "their neighbouring data sets differ"
+            )
+        self.relation: Relation = relations.pop()
+        self.steps = sum(counted.values())
+        self._shifts = [shift_of(noise, scheme, self.relation) for scheme, noise in released]
+        # A record that is never drawn leaves no trace.
+        drawn = [k for k, (scheme, _) in enumerate(released) if scheme.eta > 0]
+        self._counts = [list(counted.values())[k] for k in drawn]
+        self._pairs = [_pair(*released[k]) for k in drawn]
+        self._scouted: list[Scouted] | None = None
+        self._levels: dict[float, tuple[ComposedLoss, ComposedLoss]] = {}
+
+    @property
+    def shift(self) -> float | None:
+        """The shift of one copy; None if atoms differ in it."""
+        return self._shifts[0] if len(set(self._shifts)) == 1 else None
+
+    def delta(self, epsilon: float) -> Attained:
+        """The pair's delta at ``epsilon``: attained, not a guarantee."""
+        epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=500)
+
+        def allowed(upper: float) -> float:
+            return max(upper - upper / (1.0 + self._delta_width), SMALLEST_DELTA)
+
+        return self._enclose("delta", epsilon, allowed)
+
+    def epsilon(self, delta: float) -> Attained:
+        """The pair's epsilon at ``delta``: attained, not a guarantee."""
+        delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
+        return self._enclose("epsilon", delta, lambda upper: self._epsilon_width * max(upper, 1e-3))
+
+    def _enclose(
+        self, question: Question, at: float, allowed: Callable[[float], float]
+    ) -> Attained:
+        """Refine the grid until upper and lower value are as close as is ``allowed``."""
+        if not self._pairs:
+            return Attained(0.0, 0.0)
+        fraction = _FIRST_FRACTION
+        while True:
+            below, above = self._level(fraction)
+            upper = float(getattr(above, question)(at))
+            lower = min(float(getattr(below, question)(at)), upper)
+            room = allowed(upper)
+            if upper - lower <= room:
+                return Attained(lower, upper)
+            # The distance shrinks with the square of the spacing.
+            excess = min((upper - lower) / room, 4096.0)
+            fraction /= 2.0 ** max(1, math.ceil(0.5 * math.log2(excess) + 0.1))
+            if fraction < _FINEST_FRACTION:
+                raise NumericalFailure(
+                    f"{question} of the pair is between {lower!r} and {upper!r} at {at!r}; "
+                    f"the interval could not be narrowed to {room:.3g}"
+                )
+
+    def _level(self, fraction: float) -> tuple[ComposedLoss, ComposedLoss]:
+        """Lower and upper side at one spacing."""
+        if fraction not in self._levels:
+            if self._scouted is None:
+                self._scouted = [scout(dominating) for _, dominating in self._pairs]
+            grid = lay_grid(self._scouted, self._counts, fraction)
+            below, above = [], []
+            for (concrete, dominating), points in zip(self._pairs, grid.points, strict=True):
+                # A law may have gaps, whose weights are zero.
+                with np.errstate(divide="ignore"):
+                    below.append(merge(concrete, grid.spacing, points))
+                above.append(connect(dominating, grid.spacing, points))
+            self._levels[fraction] = (
+                ComposedLoss(list(zip(below, self._counts, strict=True)), "lower"),
+                ComposedLoss(list(zip(above, self._counts, strict=True)), "upper"),
+            )
+        return self._levels[fraction]
+
+
+def _subsampled_gaussian(atom: Atom) -> tuple[Scheme, Gaussian]:
+    """What one atom consists of, if the paper's composition covers it."""
+    if isinstance(atom, Subsample) and isinstance(atom.inner, Gaussian):
+        return atom.scheme, atom.inner
+    raise NotCovered(
+        "the paper's composition covers subsampled Gaussian noise only, "
+        "subsample(scheme, gaussian(...)) repeated or in sequence"
+    )
+
+
+def _pair(scheme: Scheme, mechanism: Gaussian) -> tuple[MixturePair, DominatingPair]:
+    """The pair as it is, and its profile in both orders rounded up."""
+    relation = default_relation(scheme)
+    law, noise = scheme.law(1, _LAW_TAIL), mechanism.noise
+    shift = checks.real("shift", shift_of(mechanism, scheme, relation), above=0)
+    if relation == "add_remove":
+        return family_pair("aligned", law, noise, shift), DominatingPair(
+            lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="remove"),
+            lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="add"),
+        )
+    profile = _symmetric_profile(law, noise, shift)  # its own mirror image, so self-dual
+    return family_pair("symmetric", law, noise, shift), DominatingPair(profile, profile)
+
+
+def _symmetric_profile(law: MultiplicityLaw, noise: Noise, shift: float) -> Profile:
+    """The profile of the symmetric pair as a function of many epsilons, worked off in blocks."""
+    rows = max(1, _BLOCK // law.probabilities.size)
+
+    def profile(epsilon: FloatArray) -> FloatArray:
+        blocks = [epsilon[start : start + rows] for start in range(0, epsilon.size, rows)]
+        return np.concatenate([symmetric_above(law, noise, shift, block) for block in blocks])
+
+    return profile
+
+
+def symmetric_above(
+    law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray
+) -> FloatArray:
+    """H(sum_j p_j N(j s/2) || sum_j p_j N(-j s/2)) at e^epsilon, epsilon >= 0, rounded up.
+
+    With d_j = j s/2 and u_j, v_j the log ratios of N(d_j) and N(-d_j) against N(0) at t, the half-
+    line above t is best for alpha(t) = sum p_j e^{u_j} / sum p_j e^{v_j}, and there
+
+        h(alpha) = sum_j p_j delta_{d_j}(u_j) + alpha sum_j p_j e^{v_j} delta_{d_j}(-v_j),
+
+    a sum of positive terms. Profiles decrease, so any t with alpha(t) <= e^epsilon bounds h from
+    above. An error e of the law on both sides costs another factor (1 - e)/(1 + e) of alpha.
+    """
+    occurs = law.probabilities > 0
+    p, distance = law.probabilities[occurs], law.values[occurs] * (shift / 2.0)
+    mixture = Mixture(p, distance)
+    t = symmetric_threshold(law, noise, shift, epsilon)
+    _, found, slope = loss_at(noise, mixture, mixture, t)
+    nats = 64.0 + epsilon + distance.max() * (np.abs(t) + distance.max())
+    rounding = _ROUNDOFF * (8.0 * nats + 4.0 * p.size)
+    aim = epsilon - 4.0 * law.relative_error - 4.0 * rounding
+    t = t - np.maximum(found - aim, 0.0) / slope
+    below = loss_at(noise, mixture, mixture, t)[1] + rounding
+    if not np.all(below <= epsilon - 3.0 * law.relative_error):
+        worst = int(np.argmax(below - epsilon))
+        raise NumericalFailure(
+            f"the profile of the symmetric pair could not be rounded up at epsilon = "
+            f"{epsilon[worst]!r} (threshold {t[worst]!r}, loss {below[worst]!r})"
+        )
+    p, d = p[distance > 0], distance[distance > 0]
+    up, down = noise.log_ratio(d, t[:, None])[0], noise.log_ratio(d, -t[:, None])[0]
+    room = rounding[:, None]
+    first = np.maximum(noise.profile(d, up - room), noise.smallest)
+    second = np.maximum(noise.profile(d, -down - room), noise.smallest)
+    value = first @ p + (np.exp(below[:, None] + down + room) * second) @ p
+    value = value * (1.0 + _PROFILE_ERROR + 2.0 * law.relative_error) + law.cut
+    return np.asarray(np.minimum(value, 1.0))
+
+
+def loss_at(
+    noise: Noise, p: Mixture, q: Mixture, x: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of ``p`` to the right against ``q`` to the left: log dP/dN(0), log dP/dQ and its slope."""
+    high, rise = _log_sum(noise, p, x)
+    low, fall = _log_sum(noise, q, -x)
+    return high, high - low, rise + fall
+
+
+def _log_sum(noise: Noise, mixture: Mixture, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    logs, speed = noise.log_ratio(mixture.distances, x[:, None])
+    logs = logs + np.log(mixture.weights)
+    top = logs.max(axis=1)
+    weights = np.exp(logs - top[:, None])
+    total = weights.sum(axis=1)
+    return top + np.log(total), (weights * speed).sum(axis=1) / total

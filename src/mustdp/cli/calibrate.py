@@ -1,0 +1,187 @@
+"""``mustdp calibrate``: the noise that a target needs, or the steps or sizes that it allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mustdp.cli import words
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import clipped, one_of
+from mustdp.cli.options import MECHANISMS, JsonOption, NoiseOptions, SchemeOptions
+from mustdp.cli.output import Answer, readable
+from mustdp.cli.progress import progress
+from mustdp.cli.targets import RunOptions, read_delta, read_epsilon, target_option
+from mustdp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from mustdp.accounting.bounds import Bounds
+    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.sampling.scheme import Scheme
+
+UNKNOWNS = ("noise", "steps", "m", "b")
+#: Schemes whose batch, and whose first stage, can be solved for.
+_SIZED = {"m": ("poisson", "wor", "wr", "must-ow", "must-ww"), "b": ("must-ow", "must-ww")}
+
+EpsilonOption = Annotated[
+    list[str] | None,
+    target_option("--epsilon", metavar="E", help="The largest epsilon allowed, above 0."),
+]
+DeltaOption = Annotated[
+    list[str] | None,
+    target_option("--delta", metavar="D", help="At this delta, between 0 and 1."),
+]
+SolveForOption = Annotated[
+    str,
+    target_option(
+        "--solve-for",
+        metavar="NAME",
+        help="noise: the smallest; steps: the most; m: the largest batch; b: the smallest first "
+        "stage. Leave out the option that is solved for; all but noise take a noise.",
+        show_default=True,
+    ),
+]
+
+
+@with_bundles
+def calibrate(
+    scheme: SchemeOptions,
+    noise: NoiseOptions,
+    run: RunOptions,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    solve_for: SolveForOption = "noise",
+    json: JsonOption = False,
+) -> Answer:
+    """Find the smallest noise that keeps many applications within (epsilon, delta).
+
+    With --solve-for, find instead the most steps, the largest batch or the smallest first stage
+    for a given noise. The answer was itself accounted for: its certified epsilon, the upper bound,
+    is at most the epsilon asked for.
+
+    Example: mustdp calibrate --scheme must-ow -n 10000 -b 500 -m 200 --steps 1000 --epsilon 2
+    --delta 1e-5
+    """
+    unknown = one_of("--solve-for", solve_for, UNKNOWNS)
+    target: dict[str, Any] = {
+        "epsilon": read_epsilon(epsilon or (), target=True),
+        "delta": read_delta(delta or ()),
+        "relation": run.neighbours(),
+    }
+    find = {"noise": _noise, "steps": _steps, "m": _size, "b": _size}[unknown]
+    found = find(scheme, noise, run, target, unknown)
+    return _answer(unknown, target, *found, json)
+
+
+_Found = tuple["Scheme", "Mechanism", int, "Bounds"]
+
+
+def _noise(
+    scheme: SchemeOptions, noise: NoiseOptions, run: RunOptions, target: dict[str, Any], _: str
+) -> _Found:
+    import mustdp
+
+    for option, text in (("--noise-multiplier", noise.noise_multiplier), ("--shift", noise.shift)):
+        if text is not None:
+            raise InvalidParameter(
+                f"{option} {clipped(text)} does not fit --solve-for noise, which finds it; "
+                "--solve-for steps, m and b take a noise"
+            )
+    name = one_of("--mechanism", noise.mechanism, MECHANISMS)
+    built, steps = scheme.build(), run.count()
+    with progress(doing="calibrating the noise"):
+        found = mustdp.calibrate(built, steps=steps, mechanism=name, **target)
+    return built, found.mechanism, steps, found.epsilon
+
+
+def _steps(
+    scheme: SchemeOptions, noise: NoiseOptions, run: RunOptions, target: dict[str, Any], _: str
+) -> _Found:
+    import mustdp
+
+    if run.steps is not None:
+        raise InvalidParameter(
+            f"--steps {clipped(run.steps)} does not fit --solve-for steps, which finds it"
+        )
+    built, mechanism = scheme.build(), noise.build()
+    with progress(doing="looking for the most steps"):
+        found = mustdp.most_steps(built, mechanism, **target)
+    return built, mechanism, found.value, found.epsilon
+
+
+def _size(
+    scheme: SchemeOptions, noise: NoiseOptions, run: RunOptions, target: dict[str, Any], size: str
+) -> _Found:
+    """The largest m or the smallest b."""
+    import mustdp
+    from mustdp.sampling.naming import scheme_by_name
+
+    name, sizes = scheme.named(size, _SIZED[size])
+    mechanism, steps = noise.build(), run.count()
+    search: Any = mustdp.largest_batch if size == "m" else mustdp.smallest_first_stage
+    with progress(doing=f"looking for -{size}"):
+        found = search(name, mechanism, **sizes, steps=steps, **target)
+    built = scheme_by_name(name, **{**sizes, size: found.value})
+    return built, mechanism, steps, found.epsilon
+
+
+def _answer(
+    unknown: str,
+    target: dict[str, Any],
+    scheme: Scheme,
+    mechanism: Mechanism,
+    steps: int,
+    found: Bounds,
+    as_json: bool,
+) -> Answer:
+    from mustdp.mechanisms.relation import resolve_relation, shift_of
+    from mustdp.sampling.scheme import Multistage
+
+    used = resolve_relation(scheme, target["relation"])
+    relation, shift = words.typed(used), shift_of(mechanism, scheme, used)
+    # The size of a Poisson batch is its expectation.
+    size = {"m": round(scheme.expected_size)} if unknown == "m" else {}
+    data = {
+        "solve_for": unknown,
+        **scheme.describe(),
+        **size,
+        "eta": scheme.eta,
+        "expected_distinct": scheme.expected_distinct,
+        **mechanism.describe(),
+        "relation": relation,
+        "shift": shift,
+        "steps": steps,
+        "target_epsilon": target["epsilon"],
+        "epsilon": words.two_sided(found),
+        "delta": target["delta"],
+        **words.origin(found),
+    }
+    if as_json:
+        return Answer(data, as_json=True)
+    first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
+    solved = {
+        "noise": ("noise multiplier", readable(data.get("noise_multiplier", 0.0), "up", 5)),
+        "steps": ("steps", str(steps)),
+        "m": ("m", str(size.get("m"))),
+        "b": ("b", str(first)),
+    }[unknown]
+    return Answer(
+        data,
+        as_json=False,
+        heading=f"{words.describe(scheme)}; steps: {steps}",
+        columns=(solved[0], "delta", "epsilon, lower", "epsilon, upper"),
+        rows=(
+            (
+                solved[1],
+                f"{target['delta']:g}",
+                readable(found.lower, "down", 4),
+                readable(found.upper, "up", 4),
+            ),
+        ),
+        note="\n".join(
+            (
+                words.upper_in_words(found, "epsilon", relation),
+                words.lower_in_words(found, relation, scheme),
+                words.noise_in_words(mechanism, shift, relation),
+            )
+        ),
+    )

@@ -1,0 +1,100 @@
+"""Schemes, noises and bounds in words, and bounds as data: the same in every command."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from mustdp.cli.output import readable
+from mustdp.errors import NumericalFailure
+
+if TYPE_CHECKING:
+    from mustdp.accounting.bounds import Bounds
+    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.sampling.scheme import Scheme
+
+THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
+NEIGHBOURS = {"replace-one": "one record replaced", "add-remove": "one record more or less"}
+#: The families of pairs of data sets behind lower bounds.
+_PAIRS = {
+    "aligned": "the record that differs at one end of its range, all others at the other end",
+    "reversed": "the aligned pair in the other order",
+    "symmetric": "the record that differs at opposite ends of its range, all others in the middle",
+}
+_PRESENCE = {
+    "aligned": "with the record, at the end of its range, and without it",
+    "reversed": "without the record, and with it at the end of its range",
+}
+
+
+def typed(relation: str) -> str:
+    """A relation as it is typed on the command line."""
+    return relation.replace("_", "-")
+
+
+def describe(scheme: Scheme) -> str:
+    """A scheme in one phrase, as a heading."""
+    from mustdp.sampling.scheme import Multistage, Poisson
+
+    if isinstance(scheme, Multistage):
+        return f"{scheme.name} of {scheme.n} records, stages {','.join(map(str, scheme.stages))}"
+    if isinstance(scheme, Poisson):
+        return f"{scheme.name} of {scheme.n} records, rate {scheme.rate:g}"
+    return scheme.name
+
+
+def two_sided(bounds: Bounds, about: str = "") -> dict[str, float]:
+    """Lower and upper bound; one that is infinite is a failure, not an answer.
+
+    JSON cannot hold infinity, and what stands in for it may compare as small: for jq, null is
+    below every number.
+    """
+    if not math.isfinite(bounds.upper):
+        raise NumericalFailure(
+            f"no finite epsilon is certified{about and ' '}{about}: at least "
+            f"{readable(bounds.lower, 'down')} is attained; it takes more noise, fewer steps or a "
+            "larger delta"
+        )
+    return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def origin(bounds: Bounds) -> dict[str, Any]:
+    """Where the bounds come from."""
+    return {
+        "attained_by": bounds.attained_by,
+        "direction": bounds.direction,
+        "numerical_gap": bounds.numerical_gap,
+    }
+
+
+def upper_in_words(bounds: Bounds, what: str, relation: str) -> str:
+    """What a certified upper bound says."""
+    decided = (
+        "" if bounds.direction == "both" else f" (decided by the {bounds.direction} direction)"
+    )
+    return (
+        f"upper: certified, no pair of neighbouring data sets ({NEIGHBOURS[relation]}) has a "
+        f"larger {what}{decided}."
+    )
+
+
+def lower_in_words(bounds: Bounds, relation: str, scheme: Scheme) -> str:
+    """What an attained lower bound says, and which data sets attain it."""
+    if not bounds.lower > 0:
+        return "lower: no pair of data sets that attains more than 0 is known."
+    return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme)}."
+
+
+def pair_in_words(name: str, relation: str, scheme: Scheme) -> str:
+    """A named pair of data sets."""
+    pairs = _PRESENCE if scheme.name == "poisson" and relation == "add-remove" else _PAIRS
+    details = f" ({pairs[name]})" if name in pairs else ""
+    return f"the {name} pair of data sets{details}"
+
+
+def noise_in_words(mechanism: Mechanism, shift: float | None, relation: str) -> str:
+    """The noise, the shift that was used and the relation."""
+    given = mechanism.describe().get("noise_multiplier")
+    multiplier = "" if given is None else f"noise multiplier {readable(given, 'up', 5)}, "
+    moved = "" if shift is None else f"shift {readable(shift)} per copy, "
+    return f"{mechanism.name} noise, {multiplier}{moved}relation {relation}."
