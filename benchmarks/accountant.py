@@ -2,6 +2,7 @@
 
     python benchmarks/accountant.py            tables
     python benchmarks/accountant.py --json     one JSON object
+    python benchmarks/accountant.py --only must --only growth     some sections
 
 Peers: dp-accounting (privacy loss distributions at spacing 1e-4), prv-accountant (+-0.01) and
 Opacus (its own PRV accountant, +-0.01). A peer that is not installed is left out by name. Every
@@ -21,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -69,9 +71,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of every repeat of one task, and its answer."""
+    """Seconds of every repeat of one task, by the clock and of this process, and its answer."""
 
     seconds: tuple[float, ...]
+    cpu: tuple[float, ...]
     answer: Any
 
     @property
@@ -84,20 +87,23 @@ class Timed:
         return statistics.median(mine / its for mine, its in pairs)
 
     def described(self) -> dict[str, float]:
-        return {"seconds": self.median, "fastest": min(self.seconds)}
+        middle = statistics.median(self.cpu)
+        return {"seconds": self.median, "fastest": min(self.seconds), "cpu_seconds": middle}
 
 
 def in_turn(tasks: dict[str, Task], repeats: int = REPEATS) -> dict[str, Timed]:
     """Time the tasks one after the other, again and again, so that a busy machine slows all."""
     answers = {name: task() for name, task in tasks.items()}
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    cpu: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
             forget()
-            start = time.perf_counter()
+            start, started = time.perf_counter(), time.process_time()
             task()
             seconds[name].append(time.perf_counter() - start)
-    return {name: Timed(tuple(seconds[name]), answers[name]) for name in tasks}
+            cpu[name].append(time.process_time() - started)
+    return {name: Timed(tuple(seconds[name]), tuple(cpu[name]), answers[name]) for name in tasks}
 
 
 def forget() -> None:
@@ -142,7 +148,8 @@ def prv_epsilon(module: Any, rate: float, z: float, steps: int) -> list[float]:
 def opacus_epsilon(module: Any, rate: float, z: float, steps: int) -> float:
     accountant = module.PRVAccountant()
     accountant.history = [(z, rate, steps)]
-    return float(accountant.get_epsilon(DELTA, eps_error=0.01))
+    with warnings.catch_warnings(action="ignore"):  # about the Renyi orders of its first guess
+        return float(accountant.get_epsilon(DELTA, eps_error=0.01))
 
 
 #: Name, module and function of every peer.
@@ -202,6 +209,10 @@ def poisson_rows(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
     return rows, figures
 
 
+def interval(bounds: md.Bounds) -> dict[str, float]:
+    return {"lower": bounds.lower, "upper": bounds.upper}
+
+
 def large_ow() -> md.Scheme:
     return md.must_ow(60_000, 3000, 2000)
 
@@ -222,7 +233,7 @@ def must_rows(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
     for label, make, z, steps, target in settings:
         report(label)
         timed = in_turn({label: partial(spent_and_failing, make, z, steps)})[label]
-        epsilon, delta = ({"lower": b.lower, "upper": b.upper} for b in timed.answer)
+        epsilon, delta = map(interval, timed.answer)
         rows.append({"setting": label, "epsilon": epsilon, "delta": delta, **timed.described()})
         figures.append(Figure(f"{label}: seconds", timed.median, target))
     return rows, figures
@@ -237,7 +248,8 @@ GROWING: dict[str, Callable[[int], object]] = {
 
 def growth(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
     """How seconds and memory grow with the number of steps, at the same relative accuracy."""
-    rows, figures = [], []
+    rows: list[dict[str, Any]] = []
+    figures: list[Figure] = []
     idle = peak_in_new_process("nothing", 0)
     for label, answer in GROWING.items():
         report(f"growth of {label}")
@@ -245,8 +257,9 @@ def growth(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
         seconds = [timed[str(k)].median for k in STEPS]
         peaks = [peak_in_new_process(label, k) for k in STEPS]
         extra = [max(peak - idle, 2**20) for peak in peaks]
-        for k, took, peak in zip(STEPS, seconds, peaks, strict=True):
-            rows.append({"plan": label, "steps": k, "seconds": took, "peak_mib": peak / 2**20})
+        for k, peak in zip(STEPS, peaks, strict=True):
+            row = {"setting": f"{label} k={k}", "epsilon": interval(timed[str(k)].answer)}
+            rows.append({**row, **timed[str(k)].described(), "peak_mib": peak / 2**20})
         figures += [
             Figure(f"{label}: exponent of seconds in steps", exponent(seconds), 0.5),
             Figure(f"{label}: exponent of memory in steps", exponent(extra), 0.5),
@@ -254,7 +267,7 @@ def growth(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
         if label.startswith("must-ow"):
             gib = peaks[STEPS.index(10**5)] / 2**30
             figures.append(Figure(f"{label} k=1e5: peak GiB of its process", gib, 1.0))
-    rows.append({"plan": "imports alone", "steps": 0, "seconds": 0.0, "peak_mib": idle / 2**20})
+    rows.append({"setting": "imports alone", "peak_mib": idle / 2**20})
     return rows, figures
 
 
@@ -336,7 +349,9 @@ def certificates(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
     rows, figures = [], []
     for name, make, target in (("must-ow", large_ow, 0.3), ("must-ww", large_ww, 1.0)):
         label = f"one step of {name}(60000, 3000, 2000)"
-        tasks = {str(z): partial(one_step, make, z, epsilon) for z in (1.0, 4.0, 10.0)}
+        tasks: dict[str, Task] = {
+            str(z): partial(one_step, make, z, epsilon) for z in (1.0, 4.0, 10.0)
+        }
         timed = in_turn(tasks)
         rows += [{"setting": f"{label} z={z}", **t.described()} for z, t in timed.items()]
         slowest = max(t.median for t in timed.values())
@@ -348,7 +363,7 @@ def one_step(make: Callable[[], md.Scheme], z: float, epsilon: Any) -> float:
     return float(md.one_step(make(), md.gaussian(noise_multiplier=z), epsilon).upper[0])
 
 
-def imports(report: Report) -> tuple[dict[str, float], list[Figure]]:
+def imports(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
     """Fresh interpreters in turn: with nothing, numpy, the package, and all an account needs."""
     report("imports")
     programs = {
@@ -361,23 +376,31 @@ def imports(report: Report) -> tuple[dict[str, float], list[Figure]]:
     pairs = zip(timed["mustdp"].seconds, timed["numpy"].seconds, strict=True)
     more = statistics.median(ours - plain for ours, plain in pairs)
     figures = [Figure("import mustdp: seconds more than import numpy", more, 0.3)]
-    return {name: t.median for name, t in timed.items()}, figures
+    rows = [
+        {"setting": f"interpreter with {name}", "seconds": t.median, "fastest": min(t.seconds)}
+        for name, t in timed.items()
+    ]
+    return rows, figures
 
 
 def interpret(program: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def measure(report: Report) -> dict[str, Any]:
-    """All figures, as plain values."""
-    parts = {
-        "poisson": poisson_rows(report),
-        "must": must_rows(report),
-        "growth": growth(report),
-        "calibration": calibrations(report),
-        "one_step": certificates(report),
-        "imports": imports(report),
-    }
+#: What can be measured, each on its own or all in this order.
+SECTIONS: dict[str, Callable[[Report], tuple[list[dict[str, Any]], list[Figure]]]] = {
+    "poisson": poisson_rows,
+    "must": must_rows,
+    "growth": growth,
+    "calibration": calibrations,
+    "one_step": certificates,
+    "imports": imports,
+}
+
+
+def measure(sections: list[str], report: Report) -> dict[str, Any]:
+    """The figures of the sections asked for, as plain values."""
+    parts = {name: SECTIONS[name](report) for name in SECTIONS if name in sections}
     missing = [f"{peer} is not installed" for peer, home, _ in PEERS if imported(home) is None]
     return {
         "versions": versions(),
@@ -403,16 +426,15 @@ def show(measured: dict[str, Any]) -> None:
     console = Console()
     peers = [peer for peer, _, _ in PEERS]
     table = Table("", "lower", "upper", "ours", *peers, title="Epsilon at delta 1e-5, and seconds")
-    for row in measured["poisson"]:
+    for row in measured.get("poisson", []):
         theirs = (row["peers"].get(peer, {}).get("seconds", math.nan) for peer in peers)
         values = (row["lower"], row["upper"], row["seconds"], *theirs)
         table.add_row(row["setting"], *(f"{value:.4g}" for value in values))
-    console.print(table)
-    for title in ("must", "growth", "calibration", "one_step"):
-        for row in measured[title]:
+    if table.row_count:
+        console.print(table)
+    for title in SECTIONS:
+        for row in measured.get(title, []) if title != "poisson" else []:
             console.print(", ".join(f"{k} {shown(v)}" for k, v in row.items()), highlight=False)
-    for name, took in measured["imports"].items():
-        console.print(f"interpreter with {name}: {took:.3f} s", highlight=False)
     table = Table("figure", "value", "target", "met", title="Targets")
     words = {True: "yes", False: "NO", None: "-"}
     for row in measured["figures"]:
@@ -432,6 +454,7 @@ def shown(value: Any) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", action="store_true", help="print one JSON object and no table")
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="measure this section")
     parser.add_argument("--peak", nargs=2, metavar=("PLAN", "STEPS"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peak:
@@ -442,7 +465,7 @@ def main() -> None:
         if sys.stderr.isatty():
             print(f"\r\033[K{step}", end="", file=sys.stderr, flush=True)
 
-    measured = measure(report)
+    measured = measure(arguments.only or list(SECTIONS), report)
     report("")
     if arguments.json:
         print(json.dumps(measured))

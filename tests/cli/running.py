@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,6 +28,14 @@ def runner(capsys: pytest.CaptureFixture[str]) -> Run:
         return Outcome(status, *capsys.readouterr())
 
     return run
+
+
+def answer(run: Run, line: str) -> Any:
+    """The JSON answer to a line, which must be all there is."""
+    outcome = run(*shlex.split(line), "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.count("\n") == 1
+    return json.loads(outcome.out, parse_constant=no_constants)
 
 
 def check_refused(outcome: Outcome, *named: str) -> None:

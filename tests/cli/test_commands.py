@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import Any
 
 import numpy as np
 import pytest
 
 import mustdp as md
-from tests.cli.running import Run, no_constants
+from tests.cli.running import Run, answer, no_constants
 
+NAMES = ("account", "calibrate", "compare", "amplify", "draw")
 AMPLIFY = "amplify --scheme must-ow -n 1000 -b 500 -m 400 --mechanism laplace --shift 0.25"
-
-
-def answer(run: Run, line: str) -> Any:
-    outcome = run(*shlex.split(line), "--json")
-    assert (outcome.status, outcome.err) == (0, "")
-    assert outcome.out.count("\n") == 1
-    return json.loads(outcome.out, parse_constant=no_constants)
 
 
 def test_amplify_says_what_the_package_says(run: Run) -> None:
@@ -112,7 +105,7 @@ def test_version(run: Run) -> None:
     assert answer(run, "--version") == {"version": md.__version__}
 
 
-@pytest.mark.parametrize("line", ["--help", "-h", "amplify --help", "draw --help"])
+@pytest.mark.parametrize("line", ["--help", "-h", *(f"{name} --help" for name in NAMES)])
 def test_help(run: Run, line: str) -> None:
     outcome = run(*shlex.split(line))
     assert outcome.status == 0

@@ -52,6 +52,27 @@ def test_a_result_that_is_not_a_number_is_no_answer(
         assert (outcome.status, outcome.out) == (3, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("account", "account --scheme wr -n 10 -m 2 --shift 1 --steps 3 --epsilon 1"),
+        ("calibrate", "calibrate --scheme wr -n 10 -m 2 --steps 3 --epsilon 1 --delta 0.1"),
+        ("compare", "compare -n 10 -b 5 -m 2 --steps 3 --epsilon 1 --delta 0.1"),
+    ],
+)
+@pytest.mark.parametrize("json", [[], ["--json"]])
+def test_accounting_that_cannot_be_trusted(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, line: str, json: list[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise NumericalFailure("a tail of 1e-3")
+
+    monkeypatch.setattr(mustdp, name, fail)
+    outcome = run(*line.split(), *json)
+    assert (outcome.status, outcome.out) == (3, "")
+    assert outcome.err == "mustdp: no result that can be trusted: a tail of 1e-3\n"
+
+
 def test_a_defect_is_not_disguised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(monkeypatch, ZeroDivisionError("a defect"))
     with pytest.raises(ZeroDivisionError):

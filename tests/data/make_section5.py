@@ -172,9 +172,7 @@ def two_with_replacement(n: int, b: int, m: int, shift: float, epsilon: float) -
             budget += (alpha - 1) * outer[0]
 
         def excess(log_w: float) -> float:
-            used = sum(
-                outer[groups[k]] * np.exp(at_slope(groups[k], np.exp(log_w))) for k in block
-            )
+            used = sum(outer[groups[k]] * np.exp(at_slope(groups[k], np.exp(log_w))) for k in block)
             return float(np.log(used) - np.log(budget))
 
         return float(brentq(excess, np.log(1e-14), np.log(0.49), xtol=1e-12))

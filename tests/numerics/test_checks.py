@@ -56,7 +56,20 @@ def test_integer_takes_numpy_integers() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [[], [[1.0]], [NAN], [1.0, INF], [-1.0], "1", ["1"], [True], [None], [1 + 1j], None, [[1], [2, 3]]],
+    [
+        [],
+        [[1.0]],
+        [NAN],
+        [1.0, INF],
+        [-1.0],
+        "1",
+        ["1"],
+        [True],
+        [None],
+        [1 + 1j],
+        None,
+        [[1], [2, 3]],
+    ],
 )
 def test_reals_refuses_empty_nested_and_bad_entries(values: Any) -> None:
     with pytest.raises(InvalidParameter, match="epsilon must be a number or a non-empty list"):
@@ -86,7 +99,7 @@ def test_generator_refuses_seeds_and_legacy_state() -> None:
     rng = np.random.default_rng(1)
     assert checks.generator(rng) is rng
     assert isinstance(checks.generator(None), np.random.Generator)
-    with pytest.raises(InvalidParameter, match="rng must be a numpy.random.Generator"):
+    with pytest.raises(InvalidParameter, match=r"rng must be a numpy\.random\.Generator"):
         checks.generator(1)  # type: ignore[arg-type]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mustdp.numerics.convex import chord, hull_slopes, lower_hull
+from mustdp.numerics.convex import FloatArray, chord, hull_slopes, lower_hull
 
 points = st.lists(
     st.tuples(st.integers(-50, 50), st.integers(-50, 50)),
@@ -28,7 +29,7 @@ def test_the_hull_lies_below_all_points_and_is_convex(chosen: list[tuple[int, in
     assert np.all(np.interp(x, x[hull], y[hull]) <= y + 1e-9)
     slopes = [
         Fraction(chosen[b][1] - chosen[a][1], chosen[b][0] - chosen[a][0])
-        for a, b in zip(hull, hull[1:], strict=False)
+        for a, b in pairwise(hull)
     ]
     assert slopes == sorted(set(slopes))
 
@@ -46,11 +47,11 @@ def test_chords_are_never_below_a_convex_decreasing_function(at: float, seed: in
     rng = np.random.default_rng(seed)
     grid = np.concatenate([[0.0], np.sort(rng.uniform(0.01, 20.0, 12))])
 
-    def function(epsilon: np.ndarray[tuple[int], np.dtype[np.float64]] | float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:  # fmt: skip
-        return np.asarray(np.exp(-1.5 * np.asarray(epsilon)))  # alpha^(-3/2)
+    def function(epsilon: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-1.5 * epsilon))  # alpha^(-3/2)
 
     found = chord(grid, function(grid), np.array([at]))
-    assert found[0] >= function(min(at, grid[-1])) * (1.0 - 1e-14)
+    assert found[0] >= function(np.minimum(at, grid[-1])) * (1.0 - 1e-14)
     assert found[0] >= function(grid)[-1]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from mustdp.numerics.roots import FloatArray, increasing_root
 
@@ -14,7 +15,7 @@ from mustdp.numerics.roots import FloatArray, increasing_root
 def test_roots_of_a_steep_function_are_found_row_by_row(goals: list[float]) -> None:
     goal = np.array(goals)
 
-    def excess(x: FloatArray, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    def excess(x: FloatArray, rows: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         return np.sinh(x) - np.sinh(goal[rows]), np.cosh(x)
 
     found = increasing_root(excess, np.full(goal.size, -30.0), np.full(goal.size, 30.0))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.pairs import AtomPairs, atom_pairs
+from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
 from mustdp.accounting.single import SingleStep
 from mustdp.accounting.views import (
@@ -35,9 +37,9 @@ FloatArray = NDArray[np.float64]
 #: Spacing over the deviation of one step at the first attempt, and how far it is refined.
 _FIRST_FRACTION: dict[Question, float] = {"epsilon": 0.075, "delta": 0.05}
 _FINEST_FRACTION = 0.075 / 64
-#: Relative accuracy of delta; epsilon has the one that was asked for.
-_DELTA_ACCURACY = 4e-3
-METHODS = ("certified", "section4")
+#: Delta is far more sensitive than epsilon: its relative accuracy is that of epsilon times this.
+_DELTA_FACTOR = 4.0
+METHODS = ("certified", "section4", "paper")
 #: Smallest delta at which an epsilon is asked for: below, losses counted as infinite would decide.
 SMALLEST_QUERY = 1e-25
 
@@ -63,7 +65,7 @@ class Account:
     def delta(self, epsilon: float) -> Bounds:
         """Bounds of delta at ``epsilon``."""
         epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=500)
-        return self._answer("delta", epsilon, lambda value: _DELTA_ACCURACY * value)
+        return self._answer("delta", epsilon, lambda value: _DELTA_FACTOR * self.accuracy * value)
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta``."""
@@ -75,6 +77,8 @@ class Account:
         eps = checks.reals("epsilon", epsilon, at_least=0, at_most=500)
         level = self._level(_FIRST_FRACTION["delta"])
         lower, upper = level.curves(eps, SMALLEST_DELTA)
+        if not np.all(lower <= upper * (1.0 + 1e-9) + 1e-300):
+            raise NumericalFailure("the bounds of the curve contradict each other")
         return Curve(eps, np.minimum(lower, upper), upper)
 
     def tradeoff(self, fpr: ArrayLike) -> Tradeoff:
@@ -128,13 +132,13 @@ class Account:
             single = SingleStep(self._pairs[0])
             upper, direction = single.upper(question, at)
             lower, name = single.lower(question, at)
-            return Bounds(min(lower, upper), upper, name, direction, 0.0)
+            return Bounds(_consistent(lower, upper), upper, name, direction, 0.0)
         fraction = _FIRST_FRACTION[question]
         while True:
             level = self._level(fraction)
             upper, direction = level.upper(question, at)
             lower, name = level.lower(question, at) if both_sides else (0.0, "")
-            lower = min(lower, upper)
+            lower = _consistent(lower, upper)
             room = allowed(upper)
             if math.isinf(upper) or upper - lower <= room:
                 return Bounds(lower, upper, name, direction, upper - lower)
@@ -145,10 +149,11 @@ class Account:
                 return Bounds(lower, upper, name, direction, gap)
             halvings = max(1, round(0.5 * math.log2(gap / (room / 2)) + 0.4))
             fraction /= 2.0**halvings
-            if fraction < _FINEST_FRACTION:
+            if fraction < _FINEST_FRACTION or level.grid.finest:
                 raise NumericalFailure(
                     f"{question} = {upper!r} is certified, but its numerical part {gap:.3g} "
-                    f"could not be brought below {room / 2:.3g}"
+                    f"could not be brought below {room / 2:.3g}; accuracy="
+                    f"{2.2 * self.accuracy * gap / room:.2g} can be reached"
                 )
 
     def _level(self, fraction: float) -> _Level:
@@ -166,7 +171,8 @@ class _Level:
     def __init__(
         self, pairs: list[AtomPairs], counts: list[int], grid: Grid, relation: Relation
     ) -> None:
-        self._pairs, self._counts, self._grid, self._relation = pairs, counts, grid, relation
+        self._pairs, self._counts, self._relation = pairs, counts, relation
+        self.grid = grid
         self._uppers: dict[str, UpperCurve] = {}
         self._lower: LowerCurve | None = None
 
@@ -201,18 +207,18 @@ class _Level:
 
     def _lowers(self) -> LowerCurve:
         if self._lower is None:
-            self._lower = LowerCurve(self._choices(), self._grid)
+            self._lower = LowerCurve(self._choices(), self.grid)
         return self._lower
 
     def _directions(self) -> dict[str, UpperCurve]:
         if not self._uppers:
             ahead: list[DominatingPair] = [pair.dominating for pair in self._pairs]
             if all(pair.forward is pair.backward for pair in ahead):
-                self._uppers["both"] = UpperCurve(ahead, self._counts, self._grid)
+                self._uppers["both"] = UpperCurve(ahead, self._counts, self.grid)
             else:
                 behind = [pair.swapped for pair in ahead]
-                self._uppers["remove"] = UpperCurve(ahead, self._counts, self._grid)
-                self._uppers["add"] = UpperCurve(behind, self._counts, self._grid)
+                self._uppers["remove"] = UpperCurve(ahead, self._counts, self.grid)
+                self._uppers["add"] = UpperCurve(behind, self._counts, self.grid)
         return self._uppers
 
     def _choices(self) -> list[tuple[str, list[tuple[MixturePair, int, int]]]]:
@@ -248,16 +254,41 @@ class _Level:
         return parts
 
 
+@overload
+def account(
+    plan: Plan,
+    *,
+    relation: str | None = None,
+    accuracy: float = 1e-3,
+    method: Literal["certified", "section4"] = "certified",
+) -> Account: ...
+@overload
+def account(
+    plan: Plan, *, relation: str | None = None, accuracy: float = 1e-3, method: Literal["paper"]
+) -> PaperAccount: ...
+@overload
+def account(
+    plan: Plan, *, relation: str | None = None, accuracy: float = 1e-3, method: str
+) -> Account | PaperAccount: ...
 def account(
     plan: Plan,
     *,
     relation: str | None = None,
     accuracy: float = 1e-3,
     method: str = "certified",
-) -> Account:
+) -> Account | PaperAccount:
     """Account for a plan.
 
-    The default relation is add_remove if every draw is Poisson, replace_one otherwise.
+    The default relation is add_remove if every draw is Poisson, replace_one otherwise. ``accuracy``
+    is the relative accuracy of epsilon. ``method="section4"`` composes the paper's one-step theorem
+    instead of the certificate: valid, and looser. ``method="paper"`` composes the paper's own pair
+    of data sets: what that pair attains, not a guarantee.
+
+    >>> import mustdp as md
+    >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
+    >>> bounds = md.account(plan).epsilon(delta=1e-5)
+    >>> print(f"{bounds.lower:.2f} <= epsilon <= {bounds.upper:.2f}")
+    1.04 <= epsilon <= 1.18
     """
     accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
     checks.choice("method", method, METHODS)
@@ -266,12 +297,28 @@ def account(
         used: Relation = "add_remove" if all(map(_poisson, counted)) else "replace_one"
     else:
         used = checks.choice("relation", relation, RELATIONS)  # type: ignore[arg-type]
+    if method == "paper":
+        paper = PaperAccount(plan, epsilon_width=accuracy)
+        if relation is not None and used != paper.relation:
+            raise NotCovered(
+                f"the paper composes this plan under {paper.relation} only, got {relation!r}"
+            )
+        return paper
     if used == "add_remove" and draws_everything(plan):
         raise NotCovered(
             "add_remove compares n records with one less, from which n cannot be drawn without "
             "replacement: leave the draw out, or use replace_one"
         )
     return Account(plan, used, accuracy, method)
+
+
+def _consistent(lower: float, upper: float) -> float:
+    """The lower bound, or a refusal to answer if the two contradict each other."""
+    if not lower <= upper * (1.0 + 1e-9) + 1e-300:
+        raise NumericalFailure(
+            f"the bounds contradict each other: {lower!r} is attained, {upper!r} was certified"
+        )
+    return min(lower, upper)
 
 
 def _relative(accuracy: float) -> Callable[[float], float]:

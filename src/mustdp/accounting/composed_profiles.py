@@ -89,6 +89,7 @@ def _self_dual(family: GroupProfiles, group: int) -> DominatingPair:
     groups = np.array([float(group)])
 
     def profile(epsilon: FloatArray) -> FloatArray:
-        return np.minimum(family.delta(groups, epsilon[:, None])[:, 0], 1.0)
+        value = family.delta(groups, epsilon[:, None])[:, 0]
+        return np.minimum(value * (1.0 + family.relative_error), 1.0)
 
     return DominatingPair(profile, profile)

@@ -23,11 +23,11 @@ from mustdp.sampling.scheme import Multistage
 
 FloatArray = NDArray[np.float64]
 
-#: Entries of a law of copies below this are dropped; with at most 1e6 of them, 1e-34 in all.
+#: Entries at the ends of a law of copies below this are dropped, and what was dropped is counted.
 _SMALLEST = 1e-40
-_DROPPED = 1e-34
-_LARGEST_SUPPORT = 4000
-_RELATIVE_ERROR = 1e-11
+_LARGEST_SUPPORT = 40_000
+_LARGEST_RANGE = 20_000_000
+_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class _TooWide(Exception):
 
 def observe(atom: Subsample) -> Observed:
     """The sum of all releases on a subset if that is one release again, else the first of them."""
-    leaves = set(_leaves(atom))
+    leaves = set(mechanisms(atom))
     leaf = next(iter(leaves))
     if len(leaves) == 1 and isinstance(leaf, Gaussian):
         try:
@@ -53,8 +53,8 @@ def observe(atom: Subsample) -> Observed:
         except _TooWide:
             pass
         else:
-            kept = frozen(np.array(law))
-            total = MultiplicityLaw(0, kept, _DROPPED, _RELATIVE_ERROR)
+            kept = frozen(law.weights.copy())
+            total = MultiplicityLaw(law.first, kept, law.cut, law.relative_error)
             return Observed(leaf, _releases(atom), total)
     return _first(atom)
 
@@ -73,10 +73,11 @@ def _first_atom(plan: Plan) -> Atom:
     return next(iter(atoms(plan)))
 
 
-def _leaves(plan: Plan) -> list[Mechanism]:
+def mechanisms(plan: Plan) -> list[Mechanism]:
+    """All mechanisms that a plan releases from."""
     found: list[Mechanism] = []
     for atom in atoms(plan):
-        found += _leaves(atom.inner) if isinstance(atom, Subsample) else [atom]
+        found += mechanisms(atom.inner) if isinstance(atom, Subsample) else [atom]
     return found
 
 
@@ -88,47 +89,76 @@ def _releases(plan: Plan) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _sum_law(plan: Plan, group: int) -> tuple[float, ...]:
+def _sum_law(plan: Plan, group: int) -> _Copies:
     """Law of the copies of ``group`` entries summed over all releases of ``plan``."""
+    total = _Copies(0, np.ones(1))
     if group == 0:
-        return (1.0,)
-    total = np.ones(1)
+        return total
     for atom, count in atoms(plan).items():
         if isinstance(atom, Subsample):
             law = atom.scheme.law(group, _SMALLEST)
-            one = np.zeros(1)
-            for size, weight in zip(law.values.tolist(), law.probabilities, strict=True):
-                inner = np.array(_sum_law(atom.inner, size))
-                one, inner = _same_length(one, weight * inner)
-                one = one + inner
+            one = _mixture(
+                [
+                    (float(weight), _sum_law(atom.inner, int(size)))
+                    for size, weight in zip(law.support, law.weights, strict=True)
+                ],
+                law,
+            )
         else:
-            one = np.zeros(group + 1)
-            one[group] = 1.0
-        total = _trimmed(np.convolve(total, _power(one, count)))
-    return tuple(total.tolist())
+            one = _Copies(group, np.ones(1))
+        total = _sum(total, _power(one, count))
+    return total
 
 
-def _same_length(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    size = max(a.size, b.size)
-    return np.pad(a, (0, size - a.size)), np.pad(b, (0, size - b.size))
+@dataclass(frozen=True, eq=False)
+class _Copies:
+    """Probabilities of ``first, first + 1, …`` copies, with their errors as in a law."""
+
+    first: int
+    weights: FloatArray
+    cut: float = 0.0
+    relative_error: float = 0.0
 
 
-def _power(law: FloatArray, count: int) -> FloatArray:
+def _mixture(parts: list[tuple[float, _Copies]], outer: MultiplicityLaw) -> _Copies:
+    first = min(law.first for _, law in parts)
+    last = max(law.first + law.weights.size for _, law in parts)
+    if last - first > _LARGEST_RANGE:
+        raise _TooWide
+    mixed = np.zeros(last - first)
+    for weight, law in parts:
+        start = law.first - first
+        mixed[start : start + law.weights.size] += weight * law.weights
+    cut = outer.cut + sum(weight * law.cut for weight, law in parts)
+    error = outer.relative_error + max(law.relative_error for _, law in parts)
+    return _trimmed(_Copies(first, mixed, cut, error + (len(parts) + 1) * _ROUNDOFF))
+
+
+def _sum(a: _Copies, b: _Copies) -> _Copies:
+    if min(a.weights.size, b.weights.size) > _LARGEST_SUPPORT:
+        raise _TooWide
+    error = a.relative_error + b.relative_error
+    error += (min(a.weights.size, b.weights.size) + 1) * _ROUNDOFF
+    weights = np.convolve(a.weights, b.weights)
+    return _trimmed(_Copies(a.first + b.first, weights, a.cut + b.cut, error))
+
+
+def _power(law: _Copies, count: int) -> _Copies:
     """The law of a sum of ``count`` independent copies, by repeated squaring."""
-    result = np.ones(1)
+    result = _Copies(0, np.ones(1))
     while True:
         if count & 1:
-            result = _trimmed(np.convolve(result, law))
+            result = _sum(result, law)
         count >>= 1
         if not count:
             return result
-        law = _trimmed(np.convolve(law, law))
+        law = _sum(law, law)
 
 
-def _trimmed(law: FloatArray) -> FloatArray:
-    """Drop negligible entries at the end: mass that is not counted."""
-    kept = np.flatnonzero(law > _SMALLEST)
-    law = law[: int(kept[-1]) + 1] if kept.size else law[:1]
-    if law.size > _LARGEST_SUPPORT:
-        raise _TooWide
-    return law
+def _trimmed(law: _Copies) -> _Copies:
+    """Drop negligible entries at both ends; what they held is cut."""
+    kept = np.flatnonzero(law.weights > _SMALLEST)
+    start, stop = (int(kept[0]), int(kept[-1]) + 1) if kept.size else (0, 1)
+    dropped = float(law.weights[:start].sum() + law.weights[stop:].sum()) * 1.001
+    weights = law.weights[start:stop]
+    return _Copies(law.first + start, weights, law.cut + dropped, law.relative_error)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.accounting.composed_profiles import group_profiles
-from mustdp.accounting.copies import observe
+from mustdp.accounting.copies import mechanisms, observe
 from mustdp.accounting.plan import Atom, Subsample
 from mustdp.amplification.mixed_slope import certificate
 from mustdp.amplification.one_step import upper_bound
@@ -103,6 +103,13 @@ def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
         )
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover a subset that is reused")
+    if isinstance(scheme, Poisson) and not all(
+        isinstance(mechanism, AdditiveNoise) for mechanism in mechanisms(atom.inner)
+    ):
+        raise NotCovered(
+            "a custom profile does not say what leaving a record out does, which Poisson sampling "
+            "under replace_one needs; use a fixed-size scheme"
+        )
     inner = group_profiles(atom.inner, LARGEST_LOSS + 2 * DEPTH)
     if isinstance(scheme, Multistage):
         law = stage_law(scheme.reduced[0], scheme.n, 1, TAIL)

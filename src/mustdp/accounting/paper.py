@@ -129,17 +129,18 @@ class PaperAccount:
             below, above = self._level(fraction)
             upper = float(getattr(above, question)(at))
             lower = min(float(getattr(below, question)(at)), upper)
-            room = allowed(upper)
+            room = allowed(upper) if math.isfinite(upper) else 0.0
             if upper - lower <= room:
                 return Attained(lower, upper)
-            # The distance shrinks with the square of the spacing.
-            excess = min((upper - lower) / room, 4096.0)
-            fraction /= 2.0 ** max(1, math.ceil(0.5 * math.log2(excess) + 0.1))
-            if fraction < _FINEST_FRACTION:
+            if fraction <= _FINEST_FRACTION:
                 raise NumericalFailure(
                     f"{question} of the pair is between {lower!r} and {upper!r} at {at!r}; "
                     f"the interval could not be narrowed to {room:.3g}"
                 )
+            # The distance shrinks with the square of the spacing.
+            excess = (upper - lower) / room if room > 0 else 4.0
+            halvings = max(1, math.ceil(0.5 * math.log2(excess) + 0.1))
+            fraction = max(fraction / 2.0**halvings, _FINEST_FRACTION)
 
     def _level(self, fraction: float) -> tuple[ComposedLoss, ComposedLoss]:
         """Lower and upper side at one spacing."""
@@ -209,7 +210,8 @@ def symmetric_above(
     above. An error e of the law on both sides costs another factor (1 - e)/(1 + e) of alpha.
     """
     occurs = law.probabilities > 0
-    p, distance = law.probabilities[occurs], law.values[occurs] * (shift / 2.0)
+    p = law.probabilities[occurs]
+    distance = law.values[occurs].astype(np.float64) * (shift / 2.0)
     mixture = Mixture(p, distance)
     t = symmetric_threshold(law, noise, shift, epsilon)
     _, found, slope = loss_at(noise, mixture, mixture, t)

@@ -55,6 +55,8 @@ def _first_below(profile: Callable[[FloatArray], FloatArray], delta: float) -> f
         if low == 0.0:
             grid = np.concatenate([[0.0], np.geomspace(max(high * 1e-4, 1e-12), high, 40)])
         met = np.flatnonzero(profile(grid) <= delta)
+        if not met.size:  # steered by another grid, the profile may differ in its last digits
+            break
         first = int(met[0])
         high = float(grid[first])
         low = float(grid[first - 1]) if first else high

@@ -39,7 +39,8 @@ class Renyi:
     ``upper`` bounds the divergence of every pair of neighbours outside an event of probability
     ``outside`` (losses so rare that they were counted as infinite). ``lower`` is reached by a named
     pair outside such an event; without it, sampling with replacement has astronomically large
-    divergences from the draw that holds nothing but copies of one record. Epsilons converted from these (:meth:`epsilon`) are looser than the account's own.
+    divergences from the draw that holds nothing but copies of one record. Epsilons converted from
+    these (:meth:`epsilon`) are looser than the account's own.
     """
 
     orders: FloatArray

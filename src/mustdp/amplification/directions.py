@@ -18,7 +18,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.amplification.mixed_slope import common_tangent, evaluate, margin, rounded_down
+from mustdp.amplification.mixed_slope import (
+    MOST_GROUPS,
+    common_tangent,
+    evaluate,
+    margin,
+    rounded_down,
+)
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.profiles import GroupProfiles
 from mustdp.sampling.law import MultiplicityLaw
@@ -30,6 +36,7 @@ def remove_direction(
     law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
 ) -> FloatArray:
     """Upper bound of H(X || X') at e^epsilon, epsilon >= 0."""
+    law = law.coarsened(MOST_GROUPS, up=True)
     if law.positive.size == 0:
         return np.full(epsilon.size, law.cut)
     room = margin(law)
@@ -44,6 +51,7 @@ def remove_direction(
 
 def add_direction(law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray) -> FloatArray:
     """Upper bound of H(X' || X) at e^epsilon, epsilon >= 0; zero once e^epsilon rho_0 >= 1."""
+    law = law.coarsened(MOST_GROUPS, up=True)
     if law.positive.size == 0:
         return np.full(epsilon.size, law.cut)
     room = margin(law)

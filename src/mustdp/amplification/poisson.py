@@ -1,7 +1,8 @@
 """Poisson sampling when one record is replaced: exact for noise on a bounded sum.
 
 A record is taken with chance q and then moves the sum by at most half the shift s away from where
-it stands without that record; swapping it moves the sum by at most s. For a set S let x, x', x_0 be
+it stands without that record; swapping it moves the sum by at most s. (So a stated shift has to be
+that of a sum of contributions in a ball: twice its radius.) For a set S let x, x', x_0 be
 its probabilities with the record taken, with its substitute taken, with neither. For any shares
 w + w_0 = 1 and slopes beta, beta_0,
 

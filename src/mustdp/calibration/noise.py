@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mustdp.accounting.account import account
+from mustdp.accounting.account import SMALLEST_QUERY, account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import repeat, subsample
+from mustdp.accounting.plan import MOST_STEPS, Plan, repeat, subsample
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian, laplace
 from mustdp.mechanisms.relation import Relation, resolve_relation
@@ -24,12 +24,11 @@ _SMALLEST, _LARGEST = 1e-4, 1e8
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """Noise that meets a target: ``epsilon.upper`` is at most the epsilon asked for."""
+class PlanCalibration:
+    """Noise for a whole plan that meets a target: ``epsilon.upper`` is at most what was asked."""
 
-    scheme: Scheme
+    plan: Plan
     mechanism: AdditiveNoise
-    steps: int
     relation: Relation
     epsilon: Bounds
     delta: float
@@ -38,6 +37,14 @@ class Calibration:
     def noise_multiplier(self) -> float:
         """The noise multiplier found."""
         return float(self.mechanism.noise_multiplier or math.nan)
+
+
+@dataclass(frozen=True)
+class Calibration(PlanCalibration):
+    """Noise that meets a target for repeated draws of one scheme."""
+
+    scheme: Scheme
+    steps: int
 
 
 def calibrate(
@@ -53,25 +60,50 @@ def calibrate(
 
     The certified epsilon of the result is at most ``epsilon`` and within 0.1 % of it.
     """
-    epsilon = checks.real("epsilon", epsilon, above=0, at_most=500)
-    delta = checks.real("delta", delta, at_least=1e-25, below=1)
-    steps = checks.integer("steps", steps, 1, 10**9)
-    make = _MECHANISMS[checks.choice("mechanism", mechanism, tuple(_MECHANISMS))]
+    steps = checks.integer("steps", steps, 1, MOST_STEPS)
     used = resolve_relation(scheme, relation)
+    found = calibrate_plan(
+        lambda noise: repeat(steps, subsample(scheme, noise)),
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        relation=used,
+    )
+    return Calibration(found.plan, found.mechanism, used, found.epsilon, found.delta, scheme, steps)
+
+
+def calibrate_plan(
+    build: Callable[[AdditiveNoise], Plan],
+    *,
+    epsilon: float,
+    delta: float,
+    mechanism: str = "gaussian",
+    relation: str | None = None,
+) -> PlanCalibration:
+    """Find the noise for a plan that is built from its mechanism, nested plans included.
+
+    ``build`` is called with mechanisms of different noise multipliers and must only place them.
+    """
+    epsilon = checks.real("epsilon", epsilon, above=0, at_most=500)
+    delta = checks.real("delta", delta, at_least=SMALLEST_QUERY, below=1)
+    make = _MECHANISMS[checks.choice("mechanism", mechanism, tuple(_MECHANISMS))]
 
     def spent(z: float, accuracy: float) -> float:
-        plan = repeat(steps, subsample(scheme, make(noise_multiplier=z)))
-        return account(plan, relation=used).certified_epsilon(delta, accuracy)
+        plan = build(make(noise_multiplier=z))
+        try:
+            return account(plan, relation=relation).certified_epsilon(delta, accuracy)
+        except NumericalFailure:
+            return math.inf  # not certified: counts as too little noise
 
-    z = smallest_noise(spent, epsilon)
-    plan = repeat(steps, subsample(scheme, make(noise_multiplier=z)))
-    bounds = account(plan, relation=used).epsilon(delta)
+    noise = make(noise_multiplier=smallest_noise(spent, epsilon))
+    settled = account(build(noise), relation=relation)
+    bounds = settled.epsilon(delta)
     if not bounds.upper <= epsilon:
         raise NumericalFailure(
-            f"noise multiplier {z!r} was found for epsilon={epsilon!r}, but its account says "
-            f"{bounds.upper!r}"
+            f"noise multiplier {noise.noise_multiplier!r} was found for epsilon={epsilon!r}, but "
+            f"its account says {bounds.upper!r}"
         )
-    return Calibration(scheme, make(noise_multiplier=z), steps, used, bounds, delta)
+    return PlanCalibration(settled.plan, noise, settled.relation, bounds, delta)
 
 
 def smallest_noise(spent: Callable[[float, float], float], target: float) -> float:

@@ -16,13 +16,14 @@ from mustdp.cli.targets import (
     exactly_one,
     read_delta,
     read_epsilon,
-    read_steps,
+    read_repeats,
     target_option,
 )
 from mustdp.errors import InvalidParameter, NotCovered
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
+    from mustdp.accounting.paper import Attained
     from mustdp.accounting.plan import Plan
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.scheme import Scheme
@@ -136,7 +137,7 @@ def account(
         scheme=scheme.build(),
         mechanism=noise.build(),
         steps=run.count(),
-        reuse=None if reuse is None else read_steps("--reuse", reuse),
+        reuse=None if reuse is None else read_repeats("--reuse", reuse),
         method=one_of("--method", method, METHODS),
         relation=run.neighbours(),
         question="delta" if epsilon else "epsilon",
@@ -181,8 +182,6 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         words.lower_in_words(found, relation, asked.scheme),
         words.noise_in_words(asked.mechanism, result.shift, relation),
     ]
-    if found.numerical_gap > 0:
-        notes[-1] += f" Discretisation: about {found.numerical_gap:.1g} of the upper bound."
     return Answer(
         data,
         as_json=False,
@@ -200,15 +199,16 @@ def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     result = PaperAccount(plan)
     if asked.relation not in (None, result.relation):
         raise NotCovered(f"the paper's composition of {asked.scheme.name} is for {result.relation}")
-    found: Bounds = getattr(result, asked.question)(asked.at)
+    found: Attained = getattr(result, asked.question)(asked.at)
     relation = words.typed(result.relation)
     ends = words.two_sided(found, f"at --delta {asked.at:g}")
-    pair = found.attained_by or "symmetric"
+    pair = "aligned" if relation == "add-remove" else "symmetric"
     data = {
         **asked.data(relation, result.shift),
         asked.given: asked.at,
         asked.question: {"attained_lower": ends["lower"], "attained_upper": ends["upper"]},
         "attained_by": pair,
+        "meaning": "attained by this pair of data sets; other pairs may lose more",
     }
     return Answer(
         data,

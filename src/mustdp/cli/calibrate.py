@@ -159,7 +159,10 @@ def _answer(
         return Answer(data, as_json=True)
     first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
     solved = {
-        "noise": ("noise multiplier", readable(data.get("noise_multiplier", 0.0), "up", 5)),
+        "noise": (
+            "noise multiplier",
+            words.multiplier_in_words(float(data.get("noise_multiplier", 0.0))),
+        ),
         "steps": ("steps", str(steps)),
         "m": ("m", str(size.get("m"))),
         "b": ("b", str(first)),

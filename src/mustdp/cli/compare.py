@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
-from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import number, one_of, whole
 from mustdp.cli.options import (
     MECHANISMS,
@@ -20,10 +19,12 @@ from mustdp.cli.options import (
 from mustdp.cli.output import Answer, readable
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import (
-    RunOptions,
+    StepsOption,
     exactly_one,
     read_delta,
     read_epsilon,
+    read_relation,
+    read_steps,
     target_option,
 )
 from mustdp.errors import InvalidParameter
@@ -43,14 +44,24 @@ DeltaOption = Annotated[
     list[str] | None,
     target_option("--delta", metavar="D", help="At this delta, between 0 and 1."),
 ]
+RelationOption = Annotated[
+    str,
+    target_option(
+        "--relation",
+        metavar="NAME",
+        help="Which data sets are neighbours, for all schemes alike: replace-one (one record is "
+        "swapped) or add-remove (one record more or less).",
+        show_default=True,
+    ),
+]
 
 
-@with_bundles
 def compare(
-    run: RunOptions,
     n: NOption = None,
     b: BOption = None,
     m: MOption = None,
+    steps: StepsOption = None,
+    relation: RelationOption = "replace-one",
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     mechanism: MechanismOption = "gaussian",
@@ -60,8 +71,7 @@ def compare(
     """Compare all schemes with batches of m (expected, for poisson) under one relation.
 
     Give --epsilon to see the noise that each scheme needs for the same guarantee, or
-    --noise-multiplier to see what each guarantees at the same noise. The relation is replace-one
-    unless --relation says otherwise, for poisson too: under different relations nothing compares.
+    --noise-multiplier to see what each guarantees at the same noise.
 
     Example: mustdp compare -n 10000 -b 500 -m 200 --steps 1000 --delta 1e-5 --epsilon 2
     """
@@ -73,10 +83,10 @@ def compare(
     exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
     asked: dict[str, Any] = {
         **sizes,
-        "steps": run.count(),
+        "steps": read_steps(steps),
         "delta": read_delta(delta or ()),
         "mechanism": one_of("--mechanism", mechanism, MECHANISMS),
-        "relation": run.neighbours() or "replace_one",
+        "relation": read_relation(relation),
     }
     if epsilon:
         asked["epsilon"] = read_epsilon(epsilon, target=True)
@@ -123,16 +133,15 @@ def _answer(result: Comparison, asked: dict[str, Any], as_json: bool) -> Answer:
         return Answer(data, as_json=True)
     same = "the same guarantee" if "epsilon" in asked else "the same noise"
     notes = [
-        "Noise is the noise multiplier, the noise scale divided by the bound on one record's "
-        "contribution. distinct: expected distinct records per step.",
-        "epsilon, upper: certified, no pair of neighbouring data sets "
-        f"({words.NEIGHBOURS[relation]}) has a larger epsilon. epsilon, lower: attained by a "
-        "concrete pair.",
+        "distinct: expected distinct records per step; noise: noise multiplier, the noise scale "
+        "divided by the bound on one record's contribution.",
+        f"upper: certified, no pair of neighbouring data sets ({words.NEIGHBOURS[relation]}) has a "
+        "larger epsilon.",
+        "lower: attained by a concrete pair of data sets.",
     ]
     if absent:
         notes.append(
-            f"Left out: {', '.join(absent)}, which cannot draw {asked['m']} records without "
-            "replacement at these sizes."
+            f"Left out: {', '.join(absent)}, which cannot draw {asked['m']} without replacement."
         )
     return Answer(
         data,
@@ -145,7 +154,7 @@ def _answer(result: Comparison, asked: dict[str, Any], as_json: bool) -> Answer:
                 row.scheme.name,
                 readable(row.eta),
                 readable(row.expected_distinct),
-                readable(row.noise_multiplier, "up", 4),
+                words.multiplier_in_words(row.noise_multiplier, 4),
                 readable(row.epsilon.lower, "down"),
                 readable(row.epsilon.upper, "up"),
             )

@@ -19,6 +19,7 @@ from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.train import train
 from mustdp.errors import InvalidParameter
 from mustdp.version import __version__
 
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3.",
 )
-COMMANDS = (account, calibrate, compare, amplify, draw)
+COMMANDS = (account, calibrate, compare, amplify, draw, train)
 for _command in COMMANDS:
     app.command(help=paragraphs(_command.__doc__ or ""))(_command)
 

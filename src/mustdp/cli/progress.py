@@ -22,7 +22,9 @@ def progress(total: int | None = None, doing: str = "") -> Iterator[Callable[[st
 
     console = Console(file=sys.stderr, highlight=False, emoji=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bar:
         task = bar.add_task(doing, total=total)
         begun = 0
 

@@ -49,17 +49,22 @@ class RunOptions:
 
     def count(self) -> int:
         """The number of steps."""
-        if self.steps is None:
-            raise InvalidParameter("--steps is missing: give the number of applications, 1 or more")
-        return read_steps("--steps", self.steps)
+        return read_steps(self.steps)
 
     def neighbours(self) -> str | None:
         """The relation as the package spells it; None for the scheme's default."""
         return None if self.relation is None else read_relation(self.relation)
 
 
-def read_steps(option: str, text: str) -> int:
-    """A number of repetitions."""
+def read_steps(text: str | None) -> int:
+    """The number of steps, which has no default."""
+    if text is None:
+        raise InvalidParameter("--steps is missing: give the number of applications, 1 or more")
+    return read_repeats("--steps", text)
+
+
+def read_repeats(option: str, text: str) -> int:
+    """How often something is repeated."""
     from mustdp.accounting.plan import MOST_STEPS
 
     return whole(option, text, 1, MOST_STEPS)

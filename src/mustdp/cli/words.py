@@ -10,6 +10,7 @@ from mustdp.errors import NumericalFailure
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
+    from mustdp.accounting.paper import Attained
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.scheme import Scheme
 
@@ -25,6 +26,8 @@ _PRESENCE = {
     "aligned": "with the record, at the end of its range, and without it",
     "reversed": "without the record, and with it at the end of its range",
 }
+#: Which order of the neighbours decided an upper bound under add-remove.
+_DIRECTIONS = {"remove": "; removing a record decides it", "add": "; adding a record decides it"}
 
 
 def typed(relation: str) -> str:
@@ -43,17 +46,17 @@ def describe(scheme: Scheme) -> str:
     return scheme.name
 
 
-def two_sided(bounds: Bounds, about: str = "") -> dict[str, float]:
+def two_sided(bounds: Bounds | Attained, about: str = "") -> dict[str, float]:
     """Lower and upper bound; one that is infinite is a failure, not an answer.
 
     JSON cannot hold infinity, and what stands in for it may compare as small: for jq, null is
     below every number.
     """
     if not math.isfinite(bounds.upper):
+        attained = f" ({readable(bounds.lower, 'down')} is attained)" if bounds.lower > 0 else ""
         raise NumericalFailure(
-            f"no finite epsilon is certified{about and ' '}{about}: at least "
-            f"{readable(bounds.lower, 'down')} is attained; it takes more noise, fewer steps or a "
-            "larger delta"
+            f"epsilon has no finite upper bound{about and ' '}{about}{attained}; more noise, fewer "
+            "steps or a larger delta may help"
         )
     return {"lower": bounds.lower, "upper": bounds.upper}
 
@@ -69,12 +72,9 @@ def origin(bounds: Bounds) -> dict[str, Any]:
 
 def upper_in_words(bounds: Bounds, what: str, relation: str) -> str:
     """What a certified upper bound says."""
-    decided = (
-        "" if bounds.direction == "both" else f" (decided by the {bounds.direction} direction)"
-    )
     return (
         f"upper: certified, no pair of neighbouring data sets ({NEIGHBOURS[relation]}) has a "
-        f"larger {what}{decided}."
+        f"larger {what}{_DIRECTIONS.get(bounds.direction, '')}."
     )
 
 
@@ -92,9 +92,19 @@ def pair_in_words(name: str, relation: str, scheme: Scheme) -> str:
     return f"the {name} pair of data sets{details}"
 
 
+def multiplier_in_words(value: float, digits: int = 5) -> str:
+    """A noise multiplier as it was typed, or rounded up if it was found.
+
+    >>> multiplier_in_words(0.1), multiplier_in_words(1.83317552541)
+    ('0.1', '1.8332')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else readable(value, "up", digits)
+
+
 def noise_in_words(mechanism: Mechanism, shift: float | None, relation: str) -> str:
     """The noise, the shift that was used and the relation."""
     given = mechanism.describe().get("noise_multiplier")
-    multiplier = "" if given is None else f"noise multiplier {readable(given, 'up', 5)}, "
+    multiplier = "" if given is None else f"noise multiplier {multiplier_in_words(given)}, "
     moved = "" if shift is None else f"shift {readable(shift)} per copy, "
     return f"{mechanism.name} noise, {multiplier}{moved}relation {relation}."

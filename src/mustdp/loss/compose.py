@@ -32,10 +32,10 @@ Part = tuple[DiscreteLoss, int]
 
 #: Tilted mass that may lie outside the window, per side.
 OUTSIDE = 1e-13
-_LARGEST_TRANSFORM = 2**26
+_LARGEST_TRANSFORM = 2**23
 _ROUNDOFF = 2.0**-53
 #: Exponents tried in Chernoff bounds, in units of one over the standard deviation of the sum.
-_LADDER = np.geomspace(0.03, 300.0, 33)
+_GENTLEST, _STEEPEST, _RUNGS = 0.03, 300.0, 37
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,22 @@ class Composition:
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = tuple(parts)
         self.spacing = self.parts[0][0].spacing
-        self.infinite = math.fsum(count * loss.infinite for loss, count in self.parts)
+        # Masses rounded up may sum to a hair more than one, which the others multiply by.
+        growth = math.fsum(count * math.log(max(loss.total, 1.0)) for loss, count in self.parts)
+        infinite = math.fsum(count * loss.infinite for loss, count in self.parts)
+        self.infinite = infinite * math.exp(min(growth, 700.0)) if infinite else 0.0
         self.lost = math.fsum(count * loss.lost for loss, count in self.parts)
         #: No finite sum of losses exceeds this.
-        self.largest = math.fsum(count * float(loss.losses[-1]) for loss, count in self.parts)
+        ends = [count * float(loss.losses[-1]) for loss, count in self.parts]
+        self.largest = math.fsum(ends) + 4.0 * _ROUNDOFF * math.fsum(map(abs, ends))
+        self.offset = math.fsum(count * loss.offset for loss, count in self.parts)
         self.steps = sum(count for _, count in self.parts)
-        # A tilt steeper than about 30 per grid step would only resolve the grid itself.
-        self._ladder = _LADDER / max(self.deviation, 10.0 * self.spacing)
+        # From one over the largest single loss, which rare losses need, to a tilt of about 30 per
+        # grid step, which would only resolve the grid itself.
+        scale = max(self.deviation, 10.0 * self.spacing)
+        widest = max(float(np.max(np.abs(loss.losses))) for loss, _ in self.parts)
+        gentle = min(_GENTLEST / scale, 0.3 / max(widest, scale))
+        self._ladder = np.geomspace(gentle, _STEEPEST / scale, _RUNGS)
         self._ladder_mgf: tuple[FloatArray, FloatArray] | None = None
 
     @property
@@ -109,8 +118,8 @@ class Composition:
         """Compose under the tilt ``theta``."""
         low, high = self._window(theta)
         d = self.spacing
-        first = math.floor(low / d)
-        needed = math.ceil(high / d) - first + 2
+        first = math.floor((low - self.offset) / d)
+        needed = math.ceil((high - self.offset) / d) - first + 2
         if needed > _LARGEST_TRANSFORM:
             raise NumericalFailure(
                 f"composing {self.steps} steps at spacing {d:.3g} needs a transform of {needed} "
@@ -124,8 +133,8 @@ class Composition:
         for loss, count in self.parts:
             masses, log_m = _tilted_masses(loss, theta)
             # Tilting costs about |theta loss| roundings in the exponent, normalising a few more.
-            span = float(np.max(np.abs(theta * loss.losses)))
-            relative += count * _ROUNDOFF * (32.0 + 8.0 * min(span, 700.0))
+            span = float(np.max(np.abs(theta * loss.losses[masses > 0.0])))
+            relative += count * _ROUNDOFF * (32.0 + 8.0 * span)
             folded = np.bincount(loss.index % size, weights=masses, minlength=size)
             coefficients = fft.rfft(folded)
             spectrum *= coefficients**count if count > 1 else coefficients
@@ -135,7 +144,14 @@ class Composition:
             norms.append((count, math.sqrt(float(folded @ folded)), magnitude))
             log_scale += count * log_m
         total = np.roll(fft.irfft(spectrum, size), -(first % size))
-        losses = (first + np.arange(size, dtype=np.float64)) * d
+        losses = self.offset + (first + np.arange(size, dtype=np.float64)) * d
+        # Taking the tilt back costs as many roundings again, of the composed losses.
+        relative += 8.0 * _ROUNDOFF * theta * float(np.max(np.abs(losses[[0, -1]])))
+        if not relative < 0.1:
+            raise NumericalFailure(
+                f"composing {self.steps} steps under the tilt {theta:.3g} leaves a rounding error "
+                f"of {relative:.3g}, too large for a bound"
+            )
         error = self._rounding(size, logs, norms, total)
         return Tilted(theta, log_scale, losses, total, error, relative)
 
@@ -159,7 +175,7 @@ class Composition:
         spread = 0.0
         for count, own, magnitude in norms:
             with np.errstate(invalid="ignore"):
-                rest = np.where(np.isneginf(magnitude), 0.0, np.exp(logs - magnitude))
+                rest = np.where(np.isneginf(magnitude), 1.0, np.exp(logs - magnitude))
             spread += count * own * math.sqrt(min(1.0, 2.0 * float(rest @ rest) / size))
         return 2.0 * (transform * (spread + norm) + 8.0 * self.steps * _ROUNDOFF * norm)
 

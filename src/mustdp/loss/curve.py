@@ -150,7 +150,7 @@ class LowerCurve:
         return np.asarray(np.max(np.stack([np.zeros(epsilon.size), *curves]), axis=0))
 
     def log_mgf(self, theta: FloatArray, rare: float) -> FloatArray:
-        """The largest log moments over all compositions, ``rare`` mass in all dropped at the top."""
+        """The largest log moments over all compositions, ``rare`` mass dropped at the top."""
         moments = [curve.log_mgf(theta, rare)[0] for _, curve in self._curves]
         return np.asarray(np.max(np.stack([np.zeros(theta.size), *moments]), axis=0))
 

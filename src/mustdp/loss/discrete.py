@@ -7,7 +7,7 @@ should for a lower bound; which of the two a distribution is for is the business
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class DiscreteLoss:
-    """Masses at the losses ``index * spacing`` and at +infinity.
+    """Masses at the losses ``offset + index * spacing`` and at +infinity.
 
     ``lost`` bounds mass of Q that a lower bound left out; it counts against the bound, e^eps times.
     """
@@ -30,6 +30,7 @@ class DiscreteLoss:
     masses: FloatArray
     infinite: float = 0.0
     lost: float = 0.0
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         frozen(self.index)
@@ -38,7 +39,12 @@ class DiscreteLoss:
     @property
     def losses(self) -> FloatArray:
         """The finite losses."""
-        return self.index.astype(np.float64) * self.spacing
+        return self.offset + self.index.astype(np.float64) * self.spacing
+
+    @property
+    def total(self) -> float:
+        """All mass, finite and infinite."""
+        return float(self.masses.sum()) + self.infinite
 
     @property
     def mean(self) -> float:
@@ -58,11 +64,11 @@ class DiscreteLoss:
         """
         tail = np.cumsum(self.masses[::-1])[::-1]
         cut = int(np.searchsorted(-tail, -mass, side="left"))
+        cut = max(cut, 1)  # something finite stays
         if cut >= self.index.size:
             return self
-        cut = max(cut, 1)
         infinite = self.infinite + float(tail[cut]) * (1.0 + 1e-12) if keep else 0.0
-        return DiscreteLoss(self.spacing, self.index[:cut], self.masses[:cut], infinite, self.lost)
+        return replace(self, index=self.index[:cut], masses=self.masses[:cut], infinite=infinite)
 
     def log_mgf(self, theta: FloatArray) -> FloatArray:
         """log sum of masses times e^{theta loss}, for each theta."""

@@ -25,36 +25,59 @@ _TABLE = 4000
 _FAR = 38.5
 #: Fine atoms per coarse cell.
 _FINENESS = 6
+#: A cell with more than this share of the mass is a lump that the grid is moved to.
+_LUMP = 0.3
 
 
 def merge(pair: MixturePair, spacing: float, points: IntArray) -> DiscreteLoss:
-    """A discrete loss that ``pair`` dominates, at ``points * spacing`` and their negatives."""
+    """A discrete loss that ``pair`` dominates, near ``points * spacing`` and their negatives."""
     p, q = _atoms(pair, spacing, points)
     raw = np.log(p) - np.log(q)
     loss = np.maximum.accumulate(raw)
+    offset = _offset(p, q, loss, spacing)
     # The guide reaches past every atom, so that each cell of a sweep can close.
-    ends = [math.floor(raw.min() / spacing) - 1, math.ceil(raw.max() / spacing) + 1]
-    guide = np.unique(np.concatenate([-points, points, ends]))
+    low, high = (
+        math.floor((raw.min() - offset) / spacing),
+        math.ceil((raw.max() - offset) / spacing),
+    )
+    guide = np.unique(np.concatenate([-points, points, [low - 1, high + 1]]))
+    place = offset + guide.astype(np.float64) * spacing
     # Sweep upwards from the bottom and downwards from the top. What is left where they meet has to
     # be rounded, so they meet where there is least mass.
-    cell = np.searchsorted(guide * spacing, loss)
+    cell = np.searchsorted(place, loss)
     weight = np.bincount(cell, weights=p, minlength=guide.size + 1)
     inner = np.arange(cell[0] + 1, cell[-1])
     meet = int(inner[np.argmin(weight[inner])]) if inner.size else int(cell[-1])
     split = int(np.searchsorted(cell, meet))
-    up = _sweep(p[:split].tolist(), q[:split].tolist(), guide.tolist(), spacing)
-    down = _sweep(
-        q[split:][::-1].tolist(), p[split:][::-1].tolist(), (-guide[::-1]).tolist(), spacing
-    )
-    index = up.index + [-i for i in down.index]
+    levels = np.exp(place)
+    up = _sweep(p[:split].tolist(), q[:split].tolist(), levels.tolist())
+    down = _sweep(q[split:][::-1].tolist(), p[split:][::-1].tolist(), (1.0 / levels[::-1]).tolist())
+    index = [int(guide[i]) for i in up.cell] + [int(guide[-1 - i]) for i in down.cell]
     masses = up.first + down.second
     for left_p, left_q in ((up.left_first, up.left_second), (down.left_second, down.left_first)):
         if left_p > 0.0:
-            index.append(math.floor(math.log(left_p / left_q) / spacing - 1e-9))
+            index.append(math.floor((math.log(left_p / left_q) - offset) / spacing - 1e-9))
             masses.append(left_p)
     distinct, where = np.unique(np.array(index, dtype=np.int64), return_inverse=True)
     weights = np.bincount(where, weights=np.array(masses)).astype(np.float64)
-    return DiscreteLoss(spacing, distinct, weights, lost=pair.lost)
+    return DiscreteLoss(spacing, distinct, weights, lost=pair.lost, offset=offset)
+
+
+def _offset(p: FloatArray, q: FloatArray, loss: FloatArray, spacing: float) -> float:
+    """How far to move the grid so that a lump of mass lies on it; nothing if there is none.
+
+    With rare draws most outcomes have almost the same loss, log(1 - q) say, and the grid, made for
+    the losses that matter, is too wide to resolve it.
+    """
+    cell = np.rint(loss / spacing).astype(np.int64)
+    cell -= cell[0]
+    weight = np.bincount(cell, weights=p)
+    lump = int(np.argmax(weight))
+    if weight[lump] < _LUMP * float(p.sum()):
+        return 0.0
+    inside = cell == lump
+    middle = math.log(float(p[inside].sum()) / float(q[inside].sum()))
+    return middle - spacing * round(middle / spacing)
 
 
 def _atoms(pair: MixturePair, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -77,38 +100,44 @@ def _atoms(pair: MixturePair, spacing: float, points: IntArray) -> tuple[FloatAr
 class _Swept:
     """Cells of exact grid loss with their two masses, and what did not fill a cell."""
 
-    index: list[int]
+    cell: list[int]
     first: list[float]
     second: list[float]
     left_first: float
     left_second: float
 
 
-def _sweep(a: list[float], b: list[float], guide: list[int], spacing: float) -> _Swept:
-    """Fill cells with a/b = e^(guide * spacing) from atoms in increasing order of a/b."""
-    index: list[int] = []
+def _sweep(a: list[float], b: list[float], levels: list[float]) -> _Swept:
+    """Fill cells with a/b equal to one of the levels from atoms in increasing order of a/b."""
+    cell: list[int] = []
     first: list[float] = []
     second: list[float] = []
-    place, last = 0, len(guide) - 1
-    level = math.exp(guide[0] * spacing)
+    place, last = 0, len(levels) - 1
+    level = levels[0]
     have_a = have_b = 0.0
     for atom_a, atom_b in zip(a, b, strict=True):
         while atom_a > 0.0 and atom_b > 0.0:
             if have_b == 0.0:
-                # A new cell: the first grid point above the atom's ratio, so that it can close.
+                # A new cell: the first level above the atom's ratio, so that it can close.
                 while place < last and level * atom_b <= atom_a:
                     place += 1
-                    level = math.exp(guide[place] * spacing)
+                    level = levels[place]
+                if level * atom_b <= atom_a:  # beyond all levels: left out
+                    break
             if (have_a + atom_a) - level * (have_b + atom_b) < 0.0:
                 have_a += atom_a
                 have_b += atom_b
                 break
             # The cell closes inside this atom; the rest of the atom starts the next cell.
-            share = min(1.0, max(0.0, (level * have_b - have_a) / (atom_a - level * atom_b)))
-            index.append(guide[place])
+            gain = atom_a - level * atom_b
+            if have_b == 0.0 or gain <= 0.0:  # nothing to fill up, or filled to the last digit
+                share = 0.0
+            else:
+                share = min(1.0, max(0.0, (level * have_b - have_a) / gain))
+            cell.append(place)
             first.append(have_a + share * atom_a)
             second.append(have_b + share * atom_b)
             atom_a -= share * atom_a
             atom_b -= share * atom_b
             have_a = have_b = 0.0
-    return _Swept(index, first, second, have_a, have_b)
+    return _Swept(cell, first, second, have_a, have_b)

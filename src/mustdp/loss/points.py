@@ -27,6 +27,7 @@ NEGLIGIBLE = 1e-30
 LARGEST_LOSS = 500.0
 _MOST_POINTS = 100_000
 _SCOUT = 1e-6
+_FINEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +40,14 @@ class Scouted:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """One spacing, and for every pair the grid indices (from 0 on) at which it is evaluated."""
+    """One spacing, and for every pair the grid indices (from 0 on) at which it is evaluated.
+
+    ``finest`` says that no finer grid spans the losses in the memory that is allowed.
+    """
 
     spacing: float
     points: tuple[IntArray, ...]
+    finest: bool = False
 
 
 def scout(pair: DominatingPair) -> Scouted:
@@ -61,10 +66,11 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
     total = math.fsum(k * s.deviation**2 for s, k in zip(scouted, counts, strict=True))
     typical = math.sqrt(total / sum(counts))
     reach = max(s.reach for s in scouted)
-    spacing = max(fraction * typical, reach * 1e-9, 1e-13)
+    # Rare losses may reach far beyond the deviation of a step; the grid has to span them.
+    spacing = max(fraction * typical, reach * _FINEST, 1e-13)
     ratio = 0.06 * fraction
     points = tuple(_points(spacing, 4.0 * s.deviation, s.reach, ratio) for s in scouted)
-    return Grid(spacing, points)
+    return Grid(spacing, points, finest=spacing > fraction * typical)
 
 
 def _points(spacing: float, dense: float, reach: float, ratio: float) -> IntArray:

@@ -20,15 +20,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.errors import NumericalFailure
 from mustdp.loss.compose import OUTSIDE, Composition, Tilted
 
 FloatArray = NDArray[np.float64]
 Side = Literal["upper", "lower"]
 
-_RATIO = 1.25
-_KEPT = 6
-_LARGEST_EXPONENT = 600.0
+_RATIO = 1.15
+_KEPT = 3
+_LARGEST_EXPONENT = 300.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +54,19 @@ class Table:
         return float(self.values[cell + 1] + max(drop, 0.0) * self.gains[cell])
 
     @property
+    def last(self) -> float:
+        """The largest loss inside the window."""
+        return self.first + self.spacing * (self.values.size - 1)
+
+    @property
     def rounding(self) -> float:
         """Bound of the relative error of the two running sums."""
         return 2.0**-53 * (4.0 * self.values.size + 1e4)
 
     def doubt(self, epsilon: float) -> float:
         """What may lie outside the window or have wrapped around, in the same units."""
-        return 2.0 * OUTSIDE * math.exp(min(-self.theta * (epsilon - self.reference), 700.0))
+        away = -self.theta * (epsilon - self.reference)
+        return 2.0 * OUTSIDE * math.exp(away) if away < 700.0 else math.inf
 
 
 class ReadOff:
@@ -74,14 +79,22 @@ class ReadOff:
 
     def delta(self, epsilon: float) -> float:
         """Bound of delta at one epsilon."""
+        if self.side == "upper" and self.composition.infinite >= 1.0:
+            return 1.0
         if epsilon >= self.composition.largest:
             return self.composition.infinite if self.side == "upper" else 0.0
-        theta = _rounded(self.composition.best_tilt(epsilon))
-        return self._delta(self._table(theta, epsilon), epsilon)
+        best = self.composition.best_tilt(epsilon)
+        table = self._table(_rounded(best), epsilon)
+        if not table.first <= epsilon < table.last:
+            # Losses with rare, far outliers move a long way with the tilt: no rounding then.
+            table = self._table(best, epsilon)
+        return self._delta(table, epsilon)
 
     def curve(self, epsilon: FloatArray) -> FloatArray:
         """Bounds of delta at many epsilons, a few transforms for all."""
-        beyond = self.composition.infinite if self.side == "upper" else 0.0
+        beyond = min(1.0, self.composition.infinite) if self.side == "upper" else 0.0
+        if beyond == 1.0:
+            return np.ones(epsilon.size)
         out = np.full(epsilon.size, beyond)
         inside = epsilon < self.composition.largest
         tilts = self.composition.ladder_tilts(epsilon)
@@ -108,9 +121,7 @@ class ReadOff:
             seen.add(theta)
             table = self._table(theta, guess)
             guess = self._solve(table, delta)
-        if self.side == "upper":
-            return self._safe(guess, delta)
-        return guess
+        return self._settled(guess, delta)
 
     def _table(self, theta: float, near: float) -> Table:
         """A table for this tilt whose reference is close enough to the epsilon in question."""
@@ -134,29 +145,27 @@ class ReadOff:
         start = int(np.searchsorted(tilted.losses, max(lowest, -d)))
         start = min(start, tilted.losses.size - 2)
         losses = tilted.losses[start:]
-        masses = tilted.masses[start:] + sign * tilted.error
-        if self.side == "upper":
-            masses = np.maximum(masses, 0.0)
+        masses = np.maximum(tilted.masses[start:] + sign * tilted.error, 0.0)
         gains = _gains(losses, np.exp(-theta * (losses - reference)) * masses)
         values = np.append(np.cumsum((math.expm1(d) * gains)[::-1])[::-1], 0.0)
         log_unit = tilted.log_scale - theta * reference + math.log1p(sign * tilted.relative)
         return Table(float(losses[0]), d, log_unit, values, gains, theta, reference)
 
     def _delta(self, table: Table, epsilon: float) -> float:
-        if epsilon < table.first:  # outside the window: only the trivial bounds are known
-            return 1.0 if self.side == "upper" else 0.0
-        unit = math.exp(min(table.log_unit, 700.0))
         if self.side == "upper":
-            finite = unit * (table.at(epsilon) + table.doubt(epsilon)) * (1.0 + table.rounding)
-            return min(1.0, finite + self.composition.infinite)
-        finite = unit * (table.at(epsilon) - table.doubt(epsilon)) * (1.0 - table.rounding)
-        finite -= math.exp(min(epsilon, 700.0)) * self.composition.lost
-        return min(1.0, max(finite, 0.0))
+            if epsilon < table.first:  # losses below the window are unknown: the trivial bound
+                return 1.0
+            finite = (table.at(epsilon) + table.doubt(epsilon)) * (1.0 + table.rounding)
+            return min(1.0, _in_units(finite, table.log_unit) + self.composition.infinite)
+        at = max(epsilon, table.first)  # delta never increases
+        finite = (table.at(at) - table.doubt(at)) * (1.0 - table.rounding)
+        missing = math.exp(min(epsilon, 700.0)) * self.composition.lost
+        return min(1.0, max(_in_units(finite, table.log_unit) - missing, 0.0))
 
     def _solve(self, table: Table, delta: float) -> float:
-        """Bisect on the bound read off one table; returns the safe end of the bracket."""
+        """Bisect on the bound read off one table: a guess, which may be an end of the table."""
         low = max(0.0, table.first)
-        high = max(table.first + table.spacing * (table.values.size - 1), low)
+        high = max(table.last, low)
         if self._delta(table, low) <= delta:
             return low
         while high - low > 1e-10 * (1e-2 + high):
@@ -164,13 +173,31 @@ class ReadOff:
             low, high = (middle, high) if self._delta(table, middle) > delta else (low, middle)
         return high if self.side == "upper" else low
 
-    def _safe(self, epsilon: float, delta: float) -> float:
-        """Step up until the bound at ``epsilon`` itself, freshly read off, meets ``delta``."""
-        for _ in range(60):
-            if self.delta(epsilon) <= delta:
-                return epsilon
-            epsilon = epsilon * (1.0 + 1e-8) + 1e-11
-        raise NumericalFailure(f"no epsilon could be certified for delta={delta!r}")
+    def _settled(self, guess: float, delta: float) -> float:
+        """The safe end of a narrow bracket, both ends of it freshly read off."""
+
+        def meets(epsilon: float) -> bool:
+            return self.delta(epsilon) <= delta
+
+        low, high = 0.0, max(self.composition.largest, 0.0)  # fails at low > 0, meets at high
+        step = 1e-9 * (1e-2 + guess)
+        for trial in (guess - step, guess, guess + step):
+            if low < trial < high:
+                low, high = (low, trial) if meets(trial) else (trial, high)
+        while high - low > 3.0 * step:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if meets(middle) else (middle, high)
+            step = 1e-9 * (1e-2 + high)
+        if low == 0.0 and meets(0.0):
+            return 0.0
+        return high if self.side == "upper" else low
+
+
+def _in_units(value: float, log_unit: float) -> float:
+    """``value * e^log_unit`` without overflow, at most 1; zero for negative values."""
+    if not value > 0.0:
+        return 0.0
+    return math.exp(min(math.log(value) + log_unit, 0.0))
 
 
 def _gains(losses: FloatArray, weights: FloatArray) -> FloatArray:
@@ -188,7 +215,10 @@ def _gains(losses: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _rounded(theta: float) -> float:
-    """Round a tilt to a geometric ladder so that nearby questions share a transform."""
+    """Round a tilt down to a geometric ladder so that nearby questions share a transform.
+
+    Down, because a steeper tilt than the best one may drown the sum in its rarest losses.
+    """
     if theta <= 0:
         return 0.0
-    return float(_RATIO ** round(math.log(theta) / math.log(_RATIO)))
+    return float(_RATIO ** math.floor(math.log(theta) / math.log(_RATIO) + 1e-9))

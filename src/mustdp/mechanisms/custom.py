@@ -30,7 +30,12 @@ _GRID = np.concatenate([[0.0], np.geomspace(1e-6, 400.0, 600)])
 
 @dataclass(frozen=True)
 class Custom(Mechanism):
-    """A mechanism described by a function from eps >= 0 to delta, valid under replace_one."""
+    """A mechanism described by a function from eps >= 0 to delta, in both orders of the data sets.
+
+    The profile must hold for batches that differ in one entry: *swapped* for schemes of a fixed
+    batch size, whatever the relation, and *left out* for Poisson sampling (under add_remove, the
+    only relation in which Poisson sampling takes a custom mechanism).
+    """
 
     profile: Profile
     label: str = "custom"
@@ -111,5 +116,5 @@ class CustomProfiles(SteeredProfiles):
 
 
 def custom(profile: Profile, label: str = "custom") -> Custom:
-    """Describe a mechanism by its profile under replace_one: a function from eps to delta."""
+    """Describe a mechanism by its profile, a function from eps to delta (see :class:`Custom`)."""
     return Custom(profile, label)

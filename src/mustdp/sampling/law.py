@@ -13,6 +13,7 @@ error, an entry p and the true probability t satisfy ``p (1 - e) <= t``, and the
 
 from __future__ import annotations
 
+import math
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
@@ -73,6 +74,27 @@ class MultiplicityLaw(Window):
     def mean(self) -> float:
         """Expected multiplicity, of the part that was kept."""
         return float(self.positive @ self.positive_values)
+
+    def coarsened(self, most: int, *, up: bool) -> MultiplicityLaw:
+        """The law with at most ``most`` positive multiplicities: neighbours share the largest
+        (``up``) or the smallest of their values; zero stays by itself.
+
+        Rounding up serves upper bounds, because profiles grow with the group; rounding down
+        serves lower bounds.
+        """
+        values = self.positive_values
+        if values.size <= most:
+            return self
+        width = math.ceil((values[-1] - values[0] + 1) / most)
+        cell = ((values - values[0]) // width).astype(np.int64)
+        sums = np.bincount(cell, weights=self.positive)
+        ends = values[0] + (np.arange(sums.size) + (1.0 if up else 0.0)) * width - (1 if up else 0)
+        spread = np.zeros(int(ends[-1]) - self.first + 1)
+        spread[ends.astype(np.int64) - self.first] = sums
+        if self.first == 0:
+            spread[0] = self.probabilities[0]
+        error = self.relative_error + width * _ROUNDOFF
+        return MultiplicityLaw(self.first, frozen(spread), self.cut, error)
 
     def dense(self) -> FloatArray:
         """Probabilities from multiplicity 0 on: ``p_0, p_1, …`` as one read-only array."""

@@ -1,0 +1,271 @@
+"""``mustdp train``: a private classifier on a data set, its accuracy and what it cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mustdp.cli import words
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import clipped, number, one_of, whole
+from mustdp.cli.options import JsonOption, SchemeOptions
+from mustdp.cli.output import Answer, readable
+from mustdp.cli.progress import progress
+from mustdp.cli.targets import RunOptions, exactly_one, read_delta, read_epsilon, target_option
+from mustdp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from mustdp.sampling.scheme import Scheme
+    from mustdp.training.budget import Budget
+    from mustdp.training.classify import Trial
+    from mustdp.training.data.dataset import DataSet
+
+DATASETS = ("digits", "mnist", "adult")
+_MODELS = ("linear", "mlp")
+_SCHEDULES = ("constant", "linear", "cosine", "inverse-sqrt")
+
+
+def _training_option(name: str, metavar: str, help: str, show_default: bool = True) -> Any:
+    return typer.Option(
+        name, metavar=metavar, help=help, rich_help_panel="Training", show_default=show_default
+    )
+
+
+DatasetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET",
+        help="digits (8 x 8, embedded in scikit-learn), mnist or adult (with the coding of the "
+        "MUST paper).",
+        show_default=False,
+    ),
+]
+EpsilonOption = Annotated[
+    list[str] | None,
+    target_option(
+        "--epsilon", metavar="E", help="Calibrate the noise so that the run costs at most this."
+    ),
+]
+DeltaOption = Annotated[
+    list[str] | None,
+    target_option(
+        "--delta",
+        metavar="D",
+        help="The delta at which epsilon is stated. Default: n^-1.1 (1/n with --epsilon-prime).",
+    ),
+]
+MultiplierOption = Annotated[
+    str | None,
+    target_option(
+        "--noise-multiplier",
+        metavar="Z",
+        help="Instead of --epsilon: noise scale divided by --clip.",
+    ),
+]
+PrimeOption = Annotated[
+    str | None,
+    target_option(
+        "--epsilon-prime",
+        metavar="E",
+        help="Instead of --epsilon: the noise of the MUST paper for this epsilon' of one step. "
+        "Not a guarantee; the certified epsilon is printed beside it.",
+    ),
+]
+DataOption = Annotated[
+    str | None,
+    _training_option(
+        "--data",
+        "DIR",
+        "Folder with the files of mnist or adult, or with subfolders mnist and adult. Without "
+        "it they are downloaded from OpenML once and kept.",
+        show_default=False,
+    ),
+]
+ModelOption = Annotated[
+    str,
+    _training_option(
+        "--model", "NAME", "linear (logistic regression) or mlp (128 hidden units; needs torch)."
+    ),
+]
+ClipOption = Annotated[
+    str, _training_option("--clip", "C", "Bound on the norm of one record's gradient.")
+]
+RateOption = Annotated[
+    str, _training_option("--learning-rate", "R", "Learning rate of the first step.")
+]
+ScheduleOption = Annotated[
+    str,
+    _training_option(
+        "--schedule", "NAME", "Course of the learning rate: constant, linear, cosine, inverse-sqrt."
+    ),
+]
+SeedOption = Annotated[
+    str | None,
+    _training_option(
+        "--seed",
+        "INT",
+        "Train reproducibly, for experiments only: whoever knows the seed can subtract the noise. "
+        "Without it, the operating system's entropy is used.",
+        show_default=False,
+    ),
+]
+
+
+@with_bundles
+def train(
+    dataset: DatasetArgument,
+    scheme: SchemeOptions,
+    run: RunOptions,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    noise_multiplier: MultiplierOption = None,
+    epsilon_prime: PrimeOption = None,
+    data: DataOption = None,
+    model: ModelOption = "linear",
+    clip: ClipOption = "1.0",
+    learning_rate: RateOption = "1.0",
+    schedule: ScheduleOption = "constant",
+    seed: SeedOption = None,
+    json: JsonOption = False,
+) -> Answer:
+    """Train a private classifier on digits, mnist or adult, and certify what it costs.
+
+    -n may be left out: it is the number of training records. Everything is checked, calibrated and
+    certified before the first step. The accuracy is that on test records, which are not part of the
+    guarantee; the majority baseline is that of always answering the most frequent class.
+
+    Example: mustdp train digits --scheme must-ow -b 300 -m 200 --steps 300 --epsilon 4 --delta 1e-4
+    """
+    name = one_of("DATASET", dataset, DATASETS)
+    noise = _noise(epsilon, noise_multiplier, epsilon_prime)
+    settings: dict[str, Any] = {
+        "model": one_of("--model", model, _MODELS),
+        "clip": number("--clip", clip, above=0, at_most=1e9),
+        "learning_rate": number("--learning-rate", learning_rate, above=0, at_most=1e9),
+        "schedule": one_of("--schedule", schedule, _SCHEDULES),
+        "seed": None if seed is None else whole("--seed", seed, 0),
+    }
+    target: dict[str, Any] = {
+        "steps": run.count(),
+        "relation": run.neighbours(),
+        "delta": read_delta(delta) if delta else None,
+    }
+
+    from mustdp.training.budget import settle
+    from mustdp.training.classify import check_model, train_classifier
+    from mustdp.training.data.named import load_data
+
+    check_model(model)
+    with progress(doing=f"reading {name}"):
+        records = load_data(name, data)
+    plan = _scheme(scheme, records)
+    with progress(doing="certifying"):
+        budget = settle(plan, **target, **noise)
+        words.two_sided(budget.spent().epsilon, "here")
+    with _counting(budget.steps) as on_step:
+        trial = train_classifier(records, budget, on_step=on_step, **settings)
+    return _answer(records, budget, trial, settings, json)
+
+
+def _noise(
+    epsilon: list[str] | None, noise_multiplier: str | None, epsilon_prime: str | None
+) -> dict[str, Any]:
+    exactly_one(
+        {
+            "--epsilon": epsilon,
+            "--noise-multiplier": noise_multiplier,
+            "--epsilon-prime": epsilon_prime,
+        }
+    )
+    if noise_multiplier:
+        return {
+            "noise_multiplier": number("--noise-multiplier", noise_multiplier, above=0, at_most=1e9)
+        }
+    if epsilon_prime:
+        return {"epsilon_prime": number("--epsilon-prime", epsilon_prime, above=0, at_most=100)}
+    return {"epsilon": read_epsilon(epsilon or (), target=True)}
+
+
+def _scheme(options: SchemeOptions, records: DataSet) -> Scheme:
+    """The scheme on the training records, whose number -n may repeat."""
+    n = len(records.X_train)
+    if options.n is not None and whole("-n", options.n) != n:
+        raise InvalidParameter(
+            f"-n must be {n}, the number of training records of {records.name}, or be left out; "
+            f"got {clipped(options.n)}"
+        )
+    return dataclasses.replace(options, n=str(n)).build()
+
+
+@contextmanager
+def _counting(steps: int) -> Iterator[Callable[[int], None]]:
+    """A bar that is moved a hundred times at most, whatever the number of steps."""
+    every = max(1, steps // 100)
+    with progress(total=-(-steps // every) + 1, doing="training") as begin:
+
+        def on_step(step: int) -> None:
+            if step % every == 0 or step == steps:
+                begin(f"step {step} of {steps}")
+
+        yield on_step
+
+
+def _answer(
+    records: DataSet, budget: Budget, trial: Trial, settings: dict[str, Any], as_json: bool
+) -> Answer:
+    spent, scheme = trial.privacy, budget.scheme
+    relation, seed = words.typed(spent.relation), settings["seed"]
+    data = {
+        "dataset": records.name,
+        **{key: value for key, value in settings.items() if key != "seed"},
+        **scheme.describe(),
+        "eta": scheme.eta,
+        "expected_distinct": scheme.expected_distinct,
+        "noise_multiplier": spent.noise_multiplier,
+        "noise": spent.source,
+        "relation": relation,
+        "steps": spent.steps,
+        "epsilon": words.two_sided(spent.epsilon),
+        "delta": spent.delta,
+        **words.origin(spent.epsilon),
+        "test_records": len(records.X_test),
+        "test_accuracy": trial.test_accuracy,
+        "majority_baseline": records.majority_baseline,
+    }
+    remark = ""
+    if seed is not None:
+        remark = (
+            f"a run with --seed {seed} can be repeated, its noise with it, and is therefore for "
+            "experiments only; a private release needs a run without it"
+        )
+    return Answer(
+        data,
+        as_json=as_json,
+        heading=f"{records.name}, {settings['model']} model: {words.describe(scheme)}; "
+        f"steps: {spent.steps}",
+        columns=(
+            "test accuracy", "majority baseline", "delta", "epsilon, lower", "epsilon, upper",
+        ),
+        rows=(
+            (
+                f"{trial.test_accuracy:.4f}",
+                f"{records.majority_baseline:.4f}",
+                readable(spent.delta),
+                readable(spent.epsilon.lower, "down", 4),
+                readable(spent.epsilon.upper, "up", 4),
+            ),
+        ),
+        note="\n".join(
+            (
+                words.upper_in_words(spent.epsilon, "epsilon", relation),
+                words.lower_in_words(spent.epsilon, relation, scheme),
+                f"noise multiplier {words.multiplier_in_words(spent.noise_multiplier)} "
+                f"({spent.source}), relation {relation}.",
+            )
+        ),
+        remark=remark,
+    )  # fmt: skip

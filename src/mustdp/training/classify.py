@@ -1,0 +1,149 @@
+"""Train a classifier on a named data set and say how it does: what ``mustdp train`` runs.
+
+Two models: the logistic model (multinomial from three classes on), for which numpy is enough, and a
+network with one hidden layer, which needs torch. Test accuracy is computed on held-out records;
+they are no part of the guarantee, which speaks of the training records alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.training.budget import Budget, Spent
+from mustdp.training.data.dataset import DataSet
+from mustdp.training.linear.clipping import Records
+from mustdp.training.linear.descent import OnStep, Recipe, descend
+from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss
+from mustdp.training.linear.rates import learning_rates
+from mustdp.training.seeding import SeededRelease, read_seed, release_seed
+
+MODELS = ("linear", "mlp")
+HIDDEN = 128
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a private model does on the test records, and what the training records paid."""
+
+    test_accuracy: float
+    privacy: Spent
+
+
+def train_classifier(
+    data: DataSet,
+    budget: Budget,
+    *,
+    model: str = "linear",
+    clip: float = 1.0,
+    learning_rate: float = 1.0,
+    schedule: str = "constant",
+    seed: int | None = None,
+    on_step: OnStep | None = None,
+) -> Trial:
+    """Train ``model`` within ``budget`` on the training records of ``data``, and test it."""
+    check_model(model)
+    clip = checks.real("clip", clip, above=0, at_most=1e9)
+    learning_rates(learning_rate, schedule, budget.steps)
+    privacy = budget.spent()
+    settings: dict[str, Any] = {
+        "clip": clip, "learning_rate": learning_rate, "schedule": schedule, "seed": seed,
+        "on_step": on_step,
+    }  # fmt: skip
+    predict = (_linear if model == "linear" else _network)(data, budget, **settings)
+    return Trial(float(np.mean(predict == data.y_test)), privacy)
+
+
+def check_model(model: str) -> None:
+    """Refuse a model that is not known or that cannot be trained here."""
+    checks.choice("model", model, MODELS)
+    if model == "mlp" and find_spec("torch") is None:
+        raise InvalidParameter(
+            "model must be 'linear' where torch is not installed, got 'mlp'; "
+            "pip install 'mustdp[train]' brings it"
+        )
+
+
+def _linear(
+    data: DataSet,
+    budget: Budget,
+    *,
+    clip: float,
+    learning_rate: float,
+    schedule: str,
+    seed: int | None,
+    on_step: OnStep | None,
+) -> NDArray[Any]:
+    classes = len(data.classes)
+    loss: Loss = LogisticLoss() if classes == 2 else MultinomialLoss(classes)
+    targets = data.y_train if classes > 2 else data.y_train.astype(np.float64)
+    rates = learning_rates(learning_rate, schedule, budget.steps)
+    records = Records(data.X_train, targets, loss, fit_intercept=True)
+    start = release_seed(None) if seed is None else read_seed(seed, "seed")
+    weights = descend(records, Recipe(budget, clip, rates, start=0.0), start, on_step).weights
+    scores = data.X_test @ weights[:, :-1].T + weights[:, -1]
+    labels: NDArray[Any] = scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0
+    return labels
+
+
+def _network(
+    data: DataSet,
+    budget: Budget,
+    *,
+    clip: float,
+    learning_rate: float,
+    schedule: str,
+    seed: int | None,
+    on_step: OnStep | None,
+) -> NDArray[Any]:
+    import torch
+    from torch import nn
+
+    from mustdp.training.networks.trainer import PrivateTrainer
+
+    def released(event: Any) -> None:
+        if on_step is not None:
+            on_step(event.steps)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed if seed is not None else torch.seed())
+        network = nn.Sequential(
+            nn.Linear(len(data.features), HIDDEN),
+            nn.ReLU(),
+            nn.Linear(HIDDEN, len(data.classes)),
+        )
+    optimizer = torch.optim.SGD(network.parameters(), lr=learning_rate)
+    factors = learning_rates(1.0, schedule, budget.steps)
+    with warnings.catch_warnings():
+        # Whoever gives a seed on the command line is told so there, once.
+        warnings.simplefilter("ignore", SeededRelease)
+        trainer = PrivateTrainer(
+            network,
+            nn.CrossEntropyLoss(reduction="none"),
+            (
+                torch.tensor(data.X_train, dtype=torch.float32),
+                torch.tensor(data.y_train, dtype=torch.int64),
+            ),
+            budget,
+            optimizer=optimizer,
+            clip=clip,
+            scheduler=torch.optim.lr_scheduler.LambdaLR(
+                optimizer, lambda step: float(factors[min(step, budget.steps - 1)])
+            ),
+            seed=seed,
+            callbacks=(released,),
+            progress=False,
+        )
+    trainer.train()
+    network.eval()
+    with torch.no_grad():
+        scores = network(torch.tensor(data.X_test, dtype=torch.float32))
+    labels: NDArray[Any] = scores.argmax(dim=1).numpy()
+    return labels

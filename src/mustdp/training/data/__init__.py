@@ -1,0 +1,1 @@
+"""Data sets of the examples and experiments: from a folder, from OpenML, or embedded."""

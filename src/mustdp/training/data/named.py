@@ -1,0 +1,33 @@
+"""Data sets by name, for whoever takes a name from a user."""
+
+from __future__ import annotations
+
+import os
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.training.data.adult import load_adult
+from mustdp.training.data.dataset import DataSet
+from mustdp.training.data.digits import load_digits
+from mustdp.training.data.mnist import load_mnist
+from mustdp.training.data.openml import cached_folder
+
+NAMES = ("digits", "mnist", "adult")
+
+
+def load_data(
+    name: str, data: str | os.PathLike[str] | None = None, *, pixels: str = "unit"
+) -> DataSet:
+    """The data set called ``name``, from the folder ``data``, or from OpenML without it."""
+    checks.choice("dataset", name, NAMES)
+    if name == "digits":
+        if data is not None:
+            raise InvalidParameter(
+                f"data must not be given for digits, which need no files, got {str(data)!r}"
+            )
+        return load_digits()
+    if name == "mnist":
+        return load_mnist(cached_folder("mnist") if data is None else data, pixels=pixels)
+    if data is None:
+        return load_adult(cached_folder("adult"), verify=False)
+    return load_adult(data)

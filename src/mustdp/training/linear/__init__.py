@@ -1,0 +1,1 @@
+"""Linear models trained privately on multisets of records: numpy, in the style of scikit-learn."""

@@ -1,0 +1,132 @@
+"""What the private linear models share: parameters, fitting, and the word on what is private."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.sampling.scheme import Scheme
+from mustdp.training.budget import PaperNoise, Spent
+from mustdp.training.linear.clipping import Records
+from mustdp.training.linear.descent import OnStep, descend
+from mustdp.training.linear.losses import FloatArray, Loss
+from mustdp.training.linear.rates import LearningRate
+from mustdp.training.linear.settings import settle_recipe
+from mustdp.training.seeding import release_seed
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as problem:
+    raise ImportError(
+        "the linear models need scikit-learn 1.6 or later: pip install 'mustdp[train]'"
+    ) from problem
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """A linear model fitted by noisy gradient descent on the batches of a scheme.
+
+    Subclasses say which loss is used and what targets look like.
+    """
+
+    coef_: FloatArray
+    intercept_: Any
+    privacy_: Spent
+    loss_curve_: FloatArray
+    n_iter_: int
+    n_features_in_: int
+
+    def __init__(
+        self,
+        *,
+        scheme: str | Scheme = "wor",
+        b: int | None = None,
+        m: int | None = None,
+        steps: int = 100,
+        clip: float = 1.0,
+        learning_rate: LearningRate = 0.1,
+        schedule: str = "constant",
+        noise_multiplier: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        epsilon_prime: float | None = None,
+        paper_noise: PaperNoise = "analytic",
+        relation: str | None = None,
+        fit_intercept: bool = True,
+        start: float = 0.0,
+        random_state: RandomState = None,
+        on_step: OnStep | None = None,
+    ) -> None:
+        self.scheme = scheme
+        self.b = b
+        self.m = m
+        self.steps = steps
+        self.clip = clip
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.noise_multiplier = noise_multiplier
+        self.epsilon = epsilon
+        self.delta = delta
+        self.epsilon_prime = epsilon_prime
+        self.paper_noise = paper_noise
+        self.relation = relation
+        self.fit_intercept = fit_intercept
+        self.start = start
+        self.random_state = random_state
+        self.on_step = on_step
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Train on X (n, d) and y (n,); everything is checked and certified before step one."""
+        X, y = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], order="C", **self._checks_of_y()
+        )
+        loss, targets, learned = self._read_targets(y)
+        recipe = settle_recipe(self, len(X))
+        privacy = recipe.budget.spent()
+        seed = release_seed(self.random_state)
+        records = Records(X, targets, loss, bool(self.fit_intercept))
+        done = descend(records, recipe, seed, self.on_step)
+        # Nothing of an earlier fit is touched until this one has succeeded.
+        for name, value in learned.items():
+            setattr(self, name, value)
+        self.privacy_ = privacy
+        self.loss_curve_ = done.losses
+        self.n_iter_ = recipe.budget.steps
+        self._keep_weights(*split_weights(done.weights, records.fit_intercept))
+        return self
+
+    def _checks_of_y(self) -> dict[str, Any]:
+        """How scikit-learn should check y."""
+        return {}
+
+    def _read_targets(self, y: NDArray[Any]) -> tuple[Loss, NDArray[Any], dict[str, Any]]:
+        """Loss, targets in its terms, and the attributes that y decides."""
+        raise NotImplementedError
+
+    def _keep_weights(self, coefficients: FloatArray, intercepts: FloatArray) -> None:
+        """Store the fitted (K, d) and (K,) in the shapes of this kind of model."""
+        raise NotImplementedError
+
+    def _scores(self, X: Any) -> FloatArray:
+        """Linear predictors (records, K) of checked rows."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        scores: FloatArray = X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_)
+        return scores
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State to be saved: all but ``loss_curve_``, which is not private."""
+        state = dict(super().__getstate__())
+        state.pop("loss_curve_", None)
+        return state
+
+
+def split_weights(weights: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and intercepts (zero where none was fitted) of weights (..., K, width)."""
+    if fit_intercept:
+        return weights[..., :-1].copy(), weights[..., -1].copy()
+    return weights.copy(), np.zeros(weights.shape[:-1])

@@ -1,0 +1,172 @@
+"""DPLinearRegression and DPLogisticRegression: private counterparts of scikit-learn's models.
+
+Noise, clipping and accounting are in ``descent.py``, ``clipping.py`` and ``budget.py``; here are
+the targets, the predictions and the documentation people read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from mustdp.errors import InvalidParameter
+from mustdp.sampling.scheme import Scheme
+from mustdp.training.budget import PaperNoise
+from mustdp.training.linear.descent import OnStep
+from mustdp.training.linear.estimator import PrivateLinearModel, RandomState
+from mustdp.training.linear.losses import (
+    FloatArray,
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    SquaredError,
+    sigmoid,
+    softmax,
+)
+from mustdp.training.linear.parameters import documented
+from mustdp.training.linear.rates import LearningRate
+
+
+@documented
+class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Linear regression with certified differential privacy.
+
+    Minimises the mean of (x'w + c - y)^2 by noisy gradient descent; the gradient of a record is
+    2 (x'w + c - y) (x, 1), clipped.
+    """
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predicted values, one per row of X."""
+        return self._scores(X)[:, 0]
+
+    def _checks_of_y(self) -> dict[str, Any]:
+        return {"y_numeric": True}
+
+    def _read_targets(self, y: NDArray[Any]) -> tuple[Loss, NDArray[Any], dict[str, Any]]:
+        return SquaredError(), y.astype(np.float64, copy=False), {}
+
+    def _keep_weights(self, coefficients: FloatArray, intercepts: FloatArray) -> None:
+        self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
+
+    def __sklearn_tags__(self) -> Any:
+        """The noise may well drown a small data set."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+@documented
+class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Logistic regression, binary or multinomial, with certified differential privacy.
+
+    Two classes share one score and the gradient (p - y) (x, 1); K > 2 classes have K scores. With
+    ``classes`` (a list, default None) the labels are public and settled beforehand: labels
+    outside it are refused, and a class need not occur. Without it the classes are the labels that
+    occur in y, and *which* labels occur is then taken as public. ``classes_`` holds them, sorted.
+    """
+
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        *,
+        classes: Any = None,
+        scheme: str | Scheme = "wor",
+        b: int | None = None,
+        m: int | None = None,
+        steps: int = 100,
+        clip: float = 1.0,
+        learning_rate: LearningRate = 1.0,
+        schedule: str = "constant",
+        noise_multiplier: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        epsilon_prime: float | None = None,
+        paper_noise: PaperNoise = "analytic",
+        relation: str | None = None,
+        fit_intercept: bool = True,
+        start: float = 0.0,
+        random_state: RandomState = None,
+        on_step: OnStep | None = None,
+    ) -> None:
+        super().__init__(
+            scheme=scheme,
+            b=b,
+            m=m,
+            steps=steps,
+            clip=clip,
+            learning_rate=learning_rate,
+            schedule=schedule,
+            noise_multiplier=noise_multiplier,
+            epsilon=epsilon,
+            delta=delta,
+            epsilon_prime=epsilon_prime,
+            paper_noise=paper_noise,
+            relation=relation,
+            fit_intercept=fit_intercept,
+            start=start,
+            random_state=random_state,
+            on_step=on_step,
+        )
+        self.classes = classes
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores of the rows of X: one each for two classes, else one per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Chance of each class, one row per row of X, in the order of ``classes_``."""
+        scores = self._scores(X)
+        if len(self.classes_) > 2:
+            return softmax(scores)
+        second = sigmoid(scores)
+        return np.hstack([1.0 - second, second])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row of X."""
+        scores = self._scores(X)
+        best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def _read_targets(self, y: NDArray[Any]) -> tuple[Loss, NDArray[Any], dict[str, Any]]:
+        check_classification_targets(y)
+        classes, numbers = read_classes(y, self.classes)
+        learned = {"classes_": classes}
+        if len(classes) == 2:
+            return LogisticLoss(), numbers.astype(np.float64), learned
+        return MultinomialLoss(len(classes)), numbers, learned
+
+    def _keep_weights(self, coefficients: FloatArray, intercepts: FloatArray) -> None:
+        self.coef_, self.intercept_ = coefficients, intercepts
+
+    def __sklearn_tags__(self) -> Any:
+        """The noise may well drown a small data set."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def read_classes(y: NDArray[Any], given: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The sorted classes, and the number of each label among them."""
+    if given is None:
+        classes, numbers = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InvalidParameter(
+                f"y must hold at least two classes, got one class only: {classes[:1].tolist()!r}"
+            )
+        return classes, numbers.reshape(-1).astype(np.int64)
+    classes = np.unique(np.asarray(given))
+    if classes.ndim != 1 or len(classes) < 2 or len(classes) != np.size(given):
+        raise InvalidParameter(f"classes must be a list of two or more labels, got {given!r}")
+    known = np.isin(y, classes)
+    if not known.all():
+        raise InvalidParameter(
+            f"y must hold labels of classes = {classes.tolist()!r} only, got {y[~known][0]!r}"
+        )
+    return classes, np.searchsorted(classes, y).astype(np.int64)

@@ -1,0 +1,70 @@
+"""The part of their documentation that the private linear models share, written once."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SHARED = """
+    Parameters
+    ----------
+    scheme : str or Scheme, default="wor"
+        How batches are drawn: "poisson", "wor", "wr", "must-ow", "must-ww", "must-wo" or
+        "must-oo" (n comes from the data), or a scheme object made for exactly these n records.
+    b, m : int, default=None
+        Size of the first of two stages, and of the batch (its expectation for "poisson"). None
+        means a tenth of the records for m, and 2 m (at most n) for b.
+    steps : int, default=100
+        Number of gradient steps; each is charged.
+    clip : float, default=1.0
+        Bound on the 2-norm of one record's gradient, intercept included.
+    learning_rate : float or callable, default=0.1 (regression) or 1.0 (classification)
+        A number, or a function of the step (from 0).
+    schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
+        What a learning rate that is a number is multiplied by over the steps.
+    noise_multiplier, epsilon, epsilon_prime : float, default=None
+        At most one of: the noise's standard deviation over ``clip``; a target for the whole run,
+        for which the noise is calibrated and certified; the MUST paper's epsilon' of one step,
+        whose noise is reproduced as published and is *not* a guarantee (``privacy_`` says what
+        it really gives). With none of them, epsilon is 1.
+    delta : float, default=None
+        The delta at which epsilon is stated; None means n^-1.1 (1/n with ``epsilon_prime``).
+    paper_noise : {"analytic", "classical"}, default="analytic"
+        Which Gaussian calibration ``epsilon_prime`` uses.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means replace_one (add_remove for "poisson").
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is part of the clipped gradient.
+    start : float, default=0.0
+        Value at which every weight starts.
+    random_state : int, Generator, RandomState or None, default=None
+        None takes fresh entropy from the operating system. Anything else makes the noise
+        repeatable, which is for experiments only and warns (SeededRelease).
+    on_step : callable, default=None
+        Called with the number of each finished step, for progress bars.
+
+    Attributes
+    ----------
+    coef_, intercept_ :
+        The fitted weights, in the shapes of scikit-learn. Private.
+    privacy_ : Spent
+        Certified bounds of epsilon at delta, relation, scheme, noise and steps.
+    loss_curve_ : ndarray of shape (steps,)
+        Mean loss of every batch (NaN for an empty one). **NOT PRIVATE**: computed from the records
+        without noise and covered by no guarantee. Look at it, never release it. It is left out
+        when the model is pickled or copied.
+    n_iter_, n_features_in_ : int
+        Steps that were made; number of features.
+
+    Notes
+    -----
+    Taken as public: the number of records n, the number of features, and whatever was done to the
+    data before ``fit`` (scaling by the maximum of a column, for instance, looks at the records).
+"""
+
+
+def documented(model: type[T]) -> type[T]:
+    """Append the shared parameters and attributes to the docstring of ``model``."""
+    model.__doc__ = f"{model.__doc__ or ''}{SHARED}"
+    return model

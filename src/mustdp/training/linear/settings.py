@@ -1,0 +1,77 @@
+"""From the parameters of an estimator to a settled recipe, before any work on the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.sampling.naming import NAMES, scheme_by_name
+from mustdp.sampling.scheme import Scheme
+from mustdp.training.budget import Budget, settle
+from mustdp.training.linear.descent import Recipe
+from mustdp.training.linear.rates import learning_rates
+
+#: What is spent in all when neither noise nor target is given.
+DEFAULT_EPSILON = 1.0
+_MOST_STEPS = 10_000_000
+
+
+def resolve_scheme(scheme: Any, n: int, b: int | None, m: int | None) -> Scheme:
+    """The scheme of n records: by name with sizes, or an object made for these n records.
+
+    By name, m defaults to a tenth of the records and b to twice m (at most n).
+
+    >>> resolve_scheme("must-ow", 1000, None, None).describe()["stages"]
+    [['wor', 200], ['wr', 100]]
+    """
+    if isinstance(scheme, Scheme):
+        if b is not None or m is not None:
+            raise InvalidParameter(
+                f"b and m must not be given beside a scheme object, got b={b!r}, m={m!r}"
+            )
+        if scheme.n != n:
+            raise InvalidParameter(
+                f"n of the scheme must be the number of records, {n}, got {scheme.n}"
+            )
+        return scheme
+    if not isinstance(scheme, str):
+        raise InvalidParameter(
+            f"scheme must be one of {', '.join(NAMES)} or a scheme object, got {scheme!r}"
+        )
+    size = max(1, n // 10) if m is None else m
+    if b is None and scheme.startswith("must-"):
+        b = min(n, 2 * checks.integer("m", size, 1))
+    return scheme_by_name(scheme, n=n, m=size, b=b)
+
+
+def settle_recipe(estimator: Any, n: int) -> Recipe:
+    """Read the parameters of ``estimator`` for n records; refuse what makes no sense."""
+    steps = checks.integer("steps", estimator.steps, 1, _MOST_STEPS)
+    clip = checks.real("clip", estimator.clip, above=0, at_most=1e9)
+    start = checks.real("start", estimator.start, at_least=-1e9, at_most=1e9)
+    checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
+    if estimator.on_step is not None and not callable(estimator.on_step):
+        raise InvalidParameter(f"on_step must be a function or None, got {estimator.on_step!r}")
+    rates = learning_rates(estimator.learning_rate, estimator.schedule, steps)
+    scheme = resolve_scheme(estimator.scheme, n, estimator.b, estimator.m)
+    if not scheme.expected_size > 0:
+        raise InvalidParameter(f"scheme must draw at least one record, got {scheme!r}")
+    return Recipe(_budget(estimator, scheme, steps), clip, rates, start)
+
+
+def _budget(estimator: Any, scheme: Scheme, steps: int) -> Budget:
+    given = (estimator.noise_multiplier, estimator.epsilon, estimator.epsilon_prime)
+    epsilon = estimator.epsilon
+    if all(value is None for value in given):
+        epsilon = DEFAULT_EPSILON
+    return settle(
+        scheme,
+        steps=steps,
+        noise_multiplier=estimator.noise_multiplier,
+        epsilon=epsilon,
+        delta=estimator.delta,
+        epsilon_prime=estimator.epsilon_prime,
+        paper_noise=estimator.paper_noise,
+        relation=estimator.relation,
+    )

@@ -1,0 +1,93 @@
+"""Simulations: one estimator, many seeds or data sets, all fitted in one batched run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics.checks import frozen
+from mustdp.training.budget import Spent
+from mustdp.training.linear.chains import StackedRecords, descend_chains
+from mustdp.training.linear.estimator import PrivateLinearModel, split_weights
+from mustdp.training.linear.losses import FloatArray
+from mustdp.training.linear.settings import settle_recipe
+from mustdp.training.seeding import read_seed
+
+
+@dataclass(frozen=True)
+class Chains:
+    """R fitted chains. All of it is simulation output: seeded, and so not a private release.
+
+    ``privacy`` is what *one* chain would cost; chains on the same records would add up.
+    """
+
+    #: (R, K, d) and (R, K): weights of each chain; K is 1 but for three classes or more.
+    coefficients: FloatArray
+    intercepts: FloatArray
+    #: (R, steps): mean loss of every batch, without noise.
+    losses: FloatArray
+    privacy: Spent
+    #: (R, steps, K, d) and (R, steps, K): the weights after every step, if they were asked for.
+    coefficient_path: FloatArray | None
+    intercept_path: FloatArray | None
+
+
+def fit_chains(
+    model: PrivateLinearModel, X: Any, y: Any, seeds: Iterable[int], *, keep_path: bool = False
+) -> Chains:
+    """Fit ``model`` once for every seed, in one batched run; ``model`` itself is not changed.
+
+    X is (n, d) for one data set or (R, n, d) for one per seed, y (n,) or (R, n). Chain r has the
+    weights that ``model`` would have after ``fit`` with ``random_state=seeds[r]`` on its data set.
+    """
+    if not isinstance(model, PrivateLinearModel):
+        raise InvalidParameter(f"model must be a private linear model of mustdp, got {model!r}")
+    if model.random_state is not None:
+        raise InvalidParameter(
+            f"random_state of the model must be None here, seeds say it all; "
+            f"got {model.random_state!r}"
+        )
+    listed = [read_seed(seed, "seeds") for seed in seeds]
+    if not listed:
+        raise InvalidParameter("seeds must hold at least one seed, got none")
+    rows, flat = _read_data(X, y, len(listed))
+    loss, targets, _ = model._read_targets(flat.reshape(-1))
+    recipe = settle_recipe(model, rows.shape[-2])
+    records = StackedRecords(
+        rows, targets.reshape(flat.shape), loss, bool(model.fit_intercept), len(listed)
+    )
+    privacy = recipe.budget.spent()
+    done = descend_chains(records, recipe, listed, keep_path=keep_path, on_step=model.on_step)
+    last = split_weights(done.weights, records.fit_intercept)
+    path = (None, None) if done.path is None else split_weights(done.path, records.fit_intercept)
+    return Chains(frozen(last[0]), frozen(last[1]), done.losses, privacy, *path)
+
+
+def _read_data(X: Any, y: Any, chains: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    try:
+        rows, targets = np.asarray(X), np.asarray(y)
+        if rows.dtype != np.float32:
+            rows = rows.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as problem:
+        raise InvalidParameter(f"X and y must be arrays of numbers: {problem}") from None
+    if rows.ndim not in (2, 3) or rows.size == 0:
+        raise InvalidParameter(f"X must have the shape (n, d) or (chains, n, d), got {rows.shape}")
+    if rows.ndim == 3 and len(rows) != chains:
+        raise InvalidParameter(
+            f"X must hold one data set for each of the {chains} seeds, got {len(rows)}"
+        )
+    n = rows.shape[-2]
+    if targets.shape not in ((n,), (chains, n)):
+        raise InvalidParameter(
+            f"y must have the shape ({n},) or ({chains}, {n}), got {targets.shape}"
+        )
+    if not np.isfinite(rows).all():
+        raise InvalidParameter("X must be finite, got NaN or infinity")
+    if targets.dtype.kind in "fc" and not np.isfinite(targets).all():
+        raise InvalidParameter("y must be finite, got NaN or infinity")
+    return rows, targets

@@ -1,0 +1,116 @@
+"""The sum of clipped gradients over a multiset: the only thing noise is added to.
+
+Each distinct record is computed once. Its gradient is scaled down to norm C if it is longer and
+then counted as often as the record was drawn. A batch may be worked on in pieces; sums add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from mustdp.training.networks.bookkeeping import Bookkeeping, Masks
+from mustdp.training.networks.contributions import Contributions
+from mustdp.training.networks.record_by_record import Loss, RecordByRecord, trainable
+from mustdp.training.networks.separate import Buffers, Unsuitable, refuse_mixing
+from mustdp.training.networks.shares import full_precision
+
+#: Clipped gradients are made shorter than C by this factor, which covers float32 rounding.
+_INSIDE = 1.0 - 2.0**-20
+
+#: Inputs, target and how often each record was drawn.
+Piece = tuple[tuple[Tensor, ...], Tensor, Tensor]
+
+
+class Way(Protocol):
+    """A way to the contributions of the records of a piece."""
+
+    name: str
+    reason: str
+    most_rows: int
+
+    def contributions(self, inputs: tuple[Tensor, ...], target: Tensor) -> Contributions:
+        """Losses and gradients of these records."""
+
+
+@dataclass
+class ClippedSum:
+    """Sum of clipped gradients, in the order of the parameters, and what came with it.
+
+    ``loss`` is the sum of the losses over the multiset; it is not private. ``not_finite`` counts
+    records whose gradient is not a number or infinite: if there are any the sum is worthless.
+    """
+
+    gradients: list[Tensor]
+    loss: Tensor
+    not_finite: Tensor
+
+
+class Clipper:
+    """Clips the gradients of a model; how they are found is decided once, on a few records."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        clip: float,
+        trial: tuple[tuple[Tensor, ...], Tensor],
+        masks: Masks,
+        mixed: torch.dtype | None = None,
+    ) -> None:
+        self._model, self._clip = model, clip
+        self._parameters = list(trainable(model).values())
+        self._buffers = Buffers(model)
+        refuse_mixing(model)
+        with torch.enable_grad():
+            self.way = self._decide(loss, trial, masks, mixed)
+
+    def _decide(
+        self, loss: Loss, trial: tuple[tuple[Tensor, ...], Tensor], masks: Masks,
+        mixed: torch.dtype | None,
+    ) -> Way:  # fmt: skip
+        before = self._buffers.seen()
+        reason = ""
+        try:
+            way = Bookkeeping(self._model, loss, mixed)
+            way.try_out(*trial, masks)
+            self._buffers.check(before)
+            return way
+        except Unsuitable as problem:
+            reason = str(problem)
+        self._buffers.check(before)
+        slow = RecordByRecord(self._model, loss, mixed, reason)
+        with masks():
+            slow.contributions(*trial)
+        self._buffers.check(before)
+        return slow
+
+    def sum(self, pieces: Iterable[Piece], masks: AbstractContextManager[None]) -> ClippedSum:
+        """Clip and add up; no piece at all is an empty batch, whose sum is zero."""
+        refuse_mixing(self._model)
+        before = self._buffers.seen()
+        sums = {id(p): torch.zeros_like(p, dtype=_wide(p.dtype)) for p in self._parameters}
+        device = self._parameters[0].device
+        loss = torch.zeros((), device=device)
+        bad = torch.zeros((), device=device)
+        with torch.enable_grad(), masks:
+            for inputs, target, counts in pieces:
+                found = self.way.contributions(inputs, target)
+                with torch.no_grad(), full_precision(device):
+                    norms = found.norms()
+                    factors = (self._clip * _INSIDE / norms).clamp(max=1.0)
+                    found.add_weighted(counts * factors, sums)
+                    loss += (found.losses * counts).sum()
+                    bad += (~torch.isfinite(norms)).sum()
+                del found
+        self._buffers.check(before)
+        return ClippedSum([sums[id(p)] for p in self._parameters], loss, bad)
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32

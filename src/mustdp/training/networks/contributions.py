@@ -1,0 +1,69 @@
+"""The gradient of a piece of a batch as a sum over its records, ready to be clipped.
+
+A parameter that is used in one place has its share there. One that is used in several (tied
+weights, a layer called twice) has a gradient that is the sum over these places, and the norm of a
+sum is not the sum of the norms: its contributions are written out and added before they are
+measured.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mustdp.training.networks.shares import Kept, Share
+
+Parameters = Sequence[torch.nn.Parameter]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share, and the parameter that each of its names stands for."""
+
+    share: Share
+    parameters: dict[str, torch.nn.Parameter]
+
+
+class Contributions:
+    """Losses and contributions of the records of one piece."""
+
+    def __init__(self, losses: Tensor, parts: Sequence[Part]) -> None:
+        self.losses = losses
+        self._parts = _with_single_uses(parts)
+
+    def norms(self) -> Tensor:
+        """Norm of every record's gradient, over all parameters."""
+        total = torch.zeros_like(self.losses, dtype=torch.float32)
+        for part in self._parts:
+            total = total + part.share.squared_norms()
+        return total.sqrt()
+
+    def add_weighted(self, weights: Tensor, sums: dict[int, Tensor]) -> None:
+        """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""
+        for part in self._parts:
+            for name, value in part.share.weighted(weights).items():
+                sums[id(part.parameters[name])] += value.view_as(part.parameters[name])
+
+
+def _with_single_uses(parts: Sequence[Part]) -> list[Part]:
+    """Join all parts that share a parameter into one that has its contributions written out."""
+    uses = Counter(id(p) for part in parts for p in part.parameters.values())
+    single: list[Part] = []
+    shared: list[Part] = []
+    for part in parts:
+        once = all(uses[id(p)] == 1 for p in part.parameters.values())
+        (single if once else shared).append(part)
+    if not shared:
+        return single
+    summed: dict[str, Tensor] = {}
+    owners: dict[str, torch.nn.Parameter] = {}
+    for part in shared:
+        for name, gradient in part.share.each().items():
+            key = str(id(part.parameters[name]))
+            owners[key] = part.parameters[name]
+            summed[key] = summed[key] + gradient if key in summed else gradient
+    return [*single, Part(Kept(summed), owners)]

@@ -1,0 +1,115 @@
+"""The layers whose contributions are known in short form: Linear, Embedding, LayerNorm, GroupNorm.
+
+Each rule takes the layer, what it was given and the gradient of the loss with respect to what it
+returned, records first, and answers with their :class:`~mustdp.training.networks.shares.Share`.
+Conv2d has a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mustdp.training.networks.convolution import convolution
+from mustdp.training.networks.separate import Unsuitable
+from mustdp.training.networks.shares import Kept, Product, Share, trains, wide
+
+Rule = Callable[[Any, Tensor, Tensor], Share]
+
+
+def linear(layer: nn.Linear, given: Tensor, errors: Tensor) -> Share:
+    """Dimensions between the first and the last are places at which the weight is used."""
+    if given.ndim < 2:
+        raise Unsuitable(f"a Linear layer takes vectors without a record dimension: {given.shape}")
+    rows = len(given)
+    inputs = wide(given).reshape(rows, 1, -1, layer.in_features)
+    return Product(layer, inputs, wide(errors).reshape(rows, 1, -1, layer.out_features))
+
+
+class Rows(Share):
+    """An embedding: errors that belong to the same row of the table add up before the norm."""
+
+    def __init__(self, layer: nn.Embedding, given: Tensor, errors: Tensor) -> None:
+        self._layer, self._given = layer, given
+        self._errors = wide(errors)
+
+    def squared_norms(self) -> Tensor:
+        """Sum the errors of equal entries of a record, then take the squares."""
+        table, width = self._layer.num_embeddings, self._layer.embedding_dim
+        rows = len(self._given)
+        entries = self._given.reshape(rows, -1)
+        record = torch.arange(rows, device=entries.device)[:, None].expand_as(entries)
+        errors = self._errors.reshape(-1, width)
+        if self._layer.padding_idx is not None:
+            errors = errors * (entries.reshape(-1, 1) != self._layer.padding_idx)
+        keys, place = torch.unique(record * table + entries, return_inverse=True)
+        summed = errors.new_zeros(len(keys), width).index_add_(0, place.flatten(), errors)
+        squares = torch.linalg.vector_norm(summed, dim=1).square()
+        return errors.new_zeros(rows).index_add_(0, keys // table, squares)
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """One pass over the entries that occurred."""
+        shape = (-1,) + (1,) * (self._errors.ndim - 1)
+        return {"weight": self._table(self._errors * weights.to(self._errors.dtype).view(shape))}
+
+    def each(self) -> dict[str, Tensor]:
+        """A whole table for every record."""
+        return {"weight": torch.func.vmap(self._scattered)(self._given, self._errors)}
+
+    def _table(self, errors: Tensor) -> Tensor:
+        padding = -1 if self._layer.padding_idx is None else self._layer.padding_idx
+        size = self._layer.num_embeddings
+        scatter = torch.ops.aten.embedding_dense_backward
+        table: Tensor = scatter(errors, self._given, size, padding, False)
+        return table
+
+    def _scattered(self, given: Tensor, errors: Tensor) -> Tensor:
+        table, width = self._layer.num_embeddings, self._layer.embedding_dim
+        if self._layer.padding_idx is not None:
+            errors = errors * (given != self._layer.padding_idx)[..., None]
+        zeros = errors.new_zeros(table, width)
+        return zeros.index_add(0, given.reshape(-1), errors.reshape(-1, width))
+
+
+def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor) -> Share:
+    """Scale and offset act entry by entry: sums over the dimensions before them."""
+    standard = functional.layer_norm(wide(given), layer.normalized_shape, eps=layer.eps)
+    keep = len(layer.normalized_shape)
+    return _entrywise(layer, standard, wide(errors), tuple(range(1, given.ndim - keep)))
+
+
+def group_norm(layer: nn.GroupNorm, given: Tensor, errors: Tensor) -> Share:
+    """Scale and offset act channel by channel: sums over the dimensions after them."""
+    standard = functional.group_norm(wide(given), layer.num_groups, eps=layer.eps)
+    return _entrywise(layer, standard, wide(errors), tuple(range(2, given.ndim)))
+
+
+def _entrywise(layer: nn.Module, standard: Tensor, errors: Tensor, over: tuple[int, ...]) -> Share:
+    found: dict[str, Tensor] = {}
+    if trains(layer, "weight"):
+        scaled = errors * standard
+        found["weight"] = scaled.sum(over) if over else scaled
+    if trains(layer, "bias"):
+        found["bias"] = errors.sum(over) if over else errors
+    return Kept(found)
+
+
+#: A layer is known by the forward that it runs: a subclass with its own is another layer.
+_RULES: dict[Any, Rule] = {
+    nn.Linear.forward: linear,
+    nn.Conv2d.forward: convolution,
+    nn.Embedding.forward: Rows,
+    nn.LayerNorm.forward: layer_norm,
+    nn.GroupNorm.forward: group_norm,
+}
+
+
+def rule_for(module: nn.Module) -> Rule | None:
+    """The rule of this layer, or None where none is known."""
+    usual = set(dict(module.named_parameters(recurse=False))) <= {"weight", "bias"}
+    alone = not any(True for _ in module.children())
+    return _RULES.get(type(module).forward) if usual and alone else None

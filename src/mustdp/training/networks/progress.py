@@ -1,0 +1,65 @@
+"""A line on the terminal: steps, loss (not private) and what has been spent so far.
+
+The epsilon shown is that of a step a little ahead, so that it is never too small and need not be
+computed anew at every step.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from types import TracebackType
+from typing import Any
+
+from mustdp.training.budget import Budget
+
+#: The epsilon shown is computed so many times in a run, at most.
+_MILESTONES = 10
+
+
+class Progress:
+    """Shows how far a run is; without a terminal it shows nothing."""
+
+    def __init__(self, budget: Budget, done: int, show: bool | None) -> None:
+        self._budget, self._done = budget, done
+        self._shown = sys.stderr.isatty() if show is None else show
+        self._bar: Any = None
+        self._milestone, self._epsilon = 0, 0.0
+
+    def __enter__(self) -> Progress:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(
+                TextColumn("training"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.description}"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self._budget.steps, completed=self._done)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, done: int, loss: float) -> None:
+        """Show that so many steps are done."""
+        if self._bar is None:
+            return
+        if done > self._milestone:
+            stride = math.ceil(self._budget.steps / _MILESTONES)
+            self._milestone = min(self._budget.steps, math.ceil(done / stride) * stride)
+            self._epsilon = self._budget.spent(self._milestone).epsilon.upper
+        text = f"loss {loss:.4f} (not private), epsilon <= {self._epsilon:.3f}"
+        self._bar.update(self._task, completed=done, description=text)

@@ -1,0 +1,113 @@
+"""Contributions by ``torch.func``: every record's gradient, written out.
+
+Slower and larger than book-keeping, but it takes any function: a module for which no rule is known
+is differentiated on its own, given what it was called with; a model that book-keeping cannot follow
+is differentiated as a whole. Each record is passed through alone, so records cannot mix.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mustdp.errors import MustdpError, NotCovered
+from mustdp.training.networks.contributions import Contributions, Part
+from mustdp.training.networks.separate import Unsuitable, per_record
+from mustdp.training.networks.shares import Kept, Share, shortened, wide
+
+Loss = Callable[[Any, Tensor], Tensor]
+#: Numbers that the gradients of one piece may take: half a gigabyte of float32.
+LARGEST_KEPT = 1 << 27
+
+
+def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters to be trained, each under its first name."""
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
+
+
+def rows_that_fit(numbers: int) -> int:
+    """How many records can have that many numbers written out for each."""
+    return max(1, LARGEST_KEPT // max(1, numbers))
+
+
+def module_share(module: nn.Module, given: tuple[Tensor, ...], errors: Tensor) -> Share:
+    """Every record's gradient of one module, by its vector-Jacobian product."""
+    values = {name: wide(p.detach()) for name, p in trainable(module).items()}
+
+    def one(parameters: dict[str, Tensor], error: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
+        alone = tuple(x[None] for x in inputs)
+
+        def run(changed: dict[str, Tensor]) -> Any:
+            return torch.func.functional_call(module, changed, alone)
+
+        _, pull, *_ = torch.func.vjp(run, parameters)
+        gradients: dict[str, Tensor] = pull(error[None])[0]
+        return gradients
+
+    floating = tuple(wide(x) if x.is_floating_point() else x for x in given)
+    in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in floating))
+    mapped = torch.func.vmap(one, in_dims=in_dims, randomness="different")
+    try:
+        with _quiet():
+            return Kept(mapped(values, wide(errors), *floating))
+    except Exception as problem:
+        name = type(module).__name__
+        raise Unsuitable(
+            f"torch.func cannot run a {name} on its own: {_line(problem)}"
+        ) from problem
+
+
+class RecordByRecord:
+    """The whole model, one record at a time, in one vectorised call."""
+
+    def __init__(
+        self, model: nn.Module, loss: Loss, mixed: torch.dtype | None = None, reason: str = ""
+    ) -> None:
+        self.name, self.reason = "torch.func", reason
+        self._model, self._loss, self._mixed = model, loss, mixed
+        self.most_rows = rows_that_fit(sum(p.numel() for p in trainable(model).values()))
+
+    def contributions(self, inputs: tuple[Tensor, ...], target: Tensor) -> Contributions:
+        """Losses and gradients of these records."""
+        parameters = trainable(self._model)
+        values = {name: p.detach() for name, p in parameters.items()}
+
+        def one(changed: dict[str, Tensor], label: Tensor, *record: Tensor) -> Tensor:
+            alone = tuple(x[None] for x in record)
+            outputs = torch.func.functional_call(self._model, changed, alone)
+            return per_record(self._loss(outputs, label[None]), 1)[0]
+
+        in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in inputs))
+        mapped = torch.func.vmap(
+            torch.func.grad_and_value(one), in_dims=in_dims, randomness="different"
+        )
+        try:
+            with _quiet(), shortened(target.device, self._mixed):
+                gradients, losses = mapped(values, target, *inputs)
+        except MustdpError:
+            raise
+        except Exception as problem:
+            raise NotCovered(
+                "torch.func cannot run this model one record at a time "
+                f"({_line(problem)})"
+                + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
+            ) from problem
+        kept = Kept({name: wide(gradient) for name, gradient in gradients.items()})
+        return Contributions(losses.detach(), [Part(kept, parameters)])
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's remarks on operations that it runs record by record itself."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")
+        yield
+
+
+def _line(problem: Exception) -> str:
+    return " ".join(str(problem).split())[:300]

@@ -1,0 +1,84 @@
+"""Records by number: tensors, or any dataset that has a length and answers ``data[i]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import TensorDataset, default_collate
+
+from mustdp.errors import InvalidParameter
+
+
+class Records:
+    """The records of a run: inputs first, the target last."""
+
+    def __init__(self, data: Any, device: torch.device) -> None:
+        self._device = device
+        self._tensors = _tensors(data)
+        self._data = data
+        if self._tensors is None and not (
+            hasattr(data, "__len__") and hasattr(data, "__getitem__")
+        ):
+            raise InvalidParameter(
+                "data must be a tuple of tensors (inputs, ..., target) or a dataset with a length "
+                f"and data[i], got {type(data).__name__}"
+            )
+        if self._tensors is not None:
+            _check_tensors(self._tensors)
+        self.n = len(data) if self._tensors is None else len(self._tensors[0])
+
+    @property
+    def target(self) -> Tensor | None:
+        """All targets, where they are at hand."""
+        return None if self._tensors is None else self._tensors[-1]
+
+    def take(self, indices: NDArray[np.int64]) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Inputs and target of some records, on the device."""
+        found: Sequence[Tensor]
+        if self._tensors is not None:
+            rows = torch.tensor(indices)
+            found = [t.index_select(0, rows.to(t.device)) for t in self._tensors]
+        else:
+            found = _collated(self._data, indices)
+        *inputs, target = (value.to(self._device, non_blocking=True) for value in found)
+        return tuple(inputs), target
+
+
+def _tensors(data: Any) -> tuple[Tensor, ...] | None:
+    if isinstance(data, TensorDataset):
+        return data.tensors
+    if isinstance(data, tuple | list) and all(isinstance(x, Tensor | np.ndarray) for x in data):
+        return tuple(torch.as_tensor(x) for x in data)
+    return None
+
+
+def _check_tensors(tensors: Sequence[Tensor]) -> None:
+    if len(tensors) < 2 or any(t.ndim == 0 for t in tensors):
+        raise InvalidParameter(
+            "data must hold at least two tensors, inputs and target, one row per record"
+        )
+    lengths = [len(t) for t in tensors]
+    if len(set(lengths)) != 1 or not lengths[0]:
+        raise InvalidParameter(f"all tensors of data must have the same length > 0, got {lengths}")
+    for place, tensor in enumerate(tensors):
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise InvalidParameter(f"data must be finite, tensor {place} has NaN or infinity")
+
+
+def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
+    found = default_collate([data[int(i)] for i in indices])
+    if not (
+        isinstance(found, tuple | list)
+        and len(found) >= 2
+        and all(isinstance(value, Tensor) for value in found)
+    ):
+        raise InvalidParameter(
+            "a record of data must be a tuple (inputs, ..., target) of tensors or numbers, "
+            f"got {type(data[int(indices[0])]).__name__}"
+        )
+    return found

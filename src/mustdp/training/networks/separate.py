@@ -1,0 +1,107 @@
+"""Records must be worked on separately, or clipping one of them does not bound its influence.
+
+A layer that mixes records lets one record change the gradients of all others in the batch, and a
+buffer that the forward pass changes carries data out of the run without any noise. Known layers of
+that kind are refused by name; for the rest the model is tried on a few records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from mustdp.errors import InvalidParameter, NotCovered
+
+
+class Unsuitable(NotCovered):
+    """A model that book-keeping cannot follow; it is then worked on record by record."""
+
+
+def refuse_mixing(model: nn.Module) -> None:
+    """Refuse layers that are known to mix records or to remember them."""
+    for name, module in model.named_modules():
+        reason = _mixes(module)
+        if reason:
+            raise NotCovered(f"layer {name or 'model'} ({type(module).__name__}) {reason}")
+
+
+def _mixes(module: nn.Module) -> str:
+    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        if module.training or module.running_mean is None:
+            return (
+                "mixes the records of a batch, so that clipping one record's gradient does not "
+                "bound its influence; use GroupNorm or LayerNorm, or eval() it to keep its "
+                "statistics fixed"
+            )
+    elif isinstance(module, nn.modules.instancenorm._InstanceNorm):
+        if module.track_running_stats and module.training:
+            return (
+                "remembers statistics of the records without noise; use track_running_stats=False"
+            )
+    elif isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        if module.max_norm is not None:
+            return "changes its table in the forward pass (max_norm), without noise"
+        if module.scale_grad_by_freq:
+            return "scales gradients by how often an entry is in the batch, which mixes records"
+    return ""
+
+
+class Buffers:
+    """Watches the model's buffers: none may change while records pass through."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+
+    def seen(self) -> list[tuple[str, int, int]]:
+        """Name, identity and version of every buffer."""
+        return [(name, id(b), b._version) for name, b in self._model.named_buffers()]
+
+    def check(self, before: list[tuple[str, int, int]]) -> None:
+        """Refuse if anything has changed since :meth:`seen`."""
+        changed = {now[0] for now in set(self.seen()) ^ set(before)}
+        if changed:
+            raise NotCovered(
+                f"the forward pass changes the buffer {min(changed)}, which would carry what it "
+                "has seen of the records out of the run without noise"
+            )
+
+
+@contextmanager
+def as_before(model: nn.Module) -> Iterator[None]:
+    """Put the buffers back if the model turns out to be one that is refused."""
+    kept = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    try:
+        yield
+    except BaseException:
+        with torch.no_grad():
+            for buffer, before in kept:
+                buffer.copy_(before)
+        raise
+
+
+def check_separate(losses: Tensor, edges: list[torch.autograd.graph.GradientEdge]) -> None:
+    """Refuse if the losses of some records depend on what a layer computed for the others."""
+    half = len(losses) // 2
+    for errors in torch.autograd.grad(
+        losses[:half].sum(), edges, allow_unused=True, retain_graph=True
+    ):
+        if errors is not None and not bool((errors[half:] == 0).all()):
+            raise NotCovered(
+                "the loss of one record depends on other records of the batch; the first "
+                "dimension of every layer's output must be the record, and no operation may "
+                "mix records"
+            )
+
+
+def per_record(losses: Tensor, rows: int) -> Tensor:
+    """Check that the loss has one value for every record."""
+    if not isinstance(losses, Tensor) or losses.shape != (rows,):
+        got = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else repr(losses)
+        raise InvalidParameter(
+            f"loss must return one value per record (reduction='none', then a sum or mean over "
+            f"each record's own dimensions): shape ({rows},), got {got}"
+        )
+    return losses

@@ -1,0 +1,282 @@
+"""Train a torch model with a certified budget: draw, clip, add noise, update, be charged.
+
+One step is the plan's own mechanism: the scheme draws a multiset, the gradients of its distinct
+records are clipped to C and weighted by their counts, Gaussian noise of deviation z C is added to
+the sum, and the result is divided by the scheme's size (the expected one for Poisson sampling),
+never by the size that came out. What the optimiser then does is post-processing.
+
+**Charged before released.** A step is *released* when a callback sees it, when ``train`` returns or
+raises, or when it is in the checkpoint. Before that it is in the ledger, and with a checkpoint the
+ledger that holds it has reached the disk. So wherever a run is killed, what has been seen has been
+paid for. The model is changed in place while ``train`` runs; another thread that reads it there
+and then steps outside of this.
+
+**After a kill** the run goes on from the checkpoint with the same batches. Steps behind the
+checkpoint are made again, with fresh noise, and charged once: nobody has seen the first attempt.
+Fresh rather than the same noise, because noise that can be made again must be written down, and
+whoever has it and two checkpoints has the gradients; and because two runs that go on from copies
+of one checkpoint would release different gradients under the same noise, which cancels. Batches
+are repeated, so copies of a checkpoint are not independent runs either: go on from one of them.
+With a seed everything is repeated exactly, which is what experiments want; there is no privacy
+then anyway.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
+from mustdp.numerics import checks
+from mustdp.sampling.batch import Batch
+from mustdp.sampling.streams import BatchStream
+from mustdp.training.budget import Budget, Spent
+from mustdp.training.networks.checkpoint import CheckpointFile
+from mustdp.training.networks.clipping import Clipper, Piece
+from mustdp.training.networks.events import Callback, Released, Trained
+from mustdp.training.networks.progress import Progress
+from mustdp.training.networks.randomness import Masks, Noise
+from mustdp.training.networks.ranks import Ranks
+from mustdp.training.networks.record_by_record import Loss, trainable
+from mustdp.training.networks.records import Records
+from mustdp.training.networks.run_state import (
+    charged,
+    check_state,
+    description,
+    restore,
+    state_of,
+)
+from mustdp.training.networks.separate import as_before, refuse_mixing
+from mustdp.training.networks.setup import (
+    bare,
+    check_optimizer,
+    check_targets,
+    read_device,
+    read_mixed,
+)
+from mustdp.training.seeding import release_seed
+
+#: Records on which a model is tried before the first step.
+_TRIAL = 4
+
+
+class PrivateTrainer:
+    """Trains ``model`` on ``data`` within ``budget``, which :func:`settle` makes.
+
+    ``loss(outputs, target)`` returns one value per record. ``data`` is a tuple of tensors
+    ``(inputs, ..., target)`` or a dataset with a length and ``data[i]``. ``clip`` is the bound C
+    on the norm of one record's gradient. ``max_rows`` works on large batches in pieces, with the
+    same result. ``checkpoint`` names a file; if it exists the run goes on from it (or is refused,
+    with ``resume=False``), and steps are released every ``checkpoint_every`` steps.
+
+    Under ``torch.distributed`` all processes make one run together.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        data: Any,
+        budget: Budget,
+        *,
+        optimizer: torch.optim.Optimizer,
+        clip: float,
+        scheduler: Any = None,
+        max_rows: int | None = None,
+        device: Any = None,
+        mixed_precision: torch.dtype | None = None,
+        seed: int | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 1,
+        resume: bool = True,
+        callbacks: Iterable[Callback] = (),
+        progress: bool | None = None,
+    ) -> None:
+        if not isinstance(budget, Budget):
+            raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
+        self.model, self.budget = model, budget
+        self._module = bare(model)
+        self._clip = checks.real("clip", clip, above=0)
+        self._size = checks.real(
+            "expected size of the scheme", budget.scheme.expected_size, above=0
+        )
+        self._max_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
+        self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
+        self._callbacks, self._show = tuple(callbacks), progress
+        check_optimizer(optimizer, self._module)
+        self._optimizer, self._scheduler = optimizer, scheduler
+        self._device = read_device(device, self._module)
+        self._module.to(self._device)
+        self._records = Records(data, self._device)
+        if self._records.n != budget.scheme.n:
+            raise InvalidParameter(
+                f"data must have the n = {budget.scheme.n} records the scheme draws from, got "
+                f"{self._records.n}"
+            )
+        self._ranks = Ranks()
+        self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
+        self._seeded = seed is not None
+        key = self._ranks.agree(release_seed(seed, name="seed"))
+        self._noise = Noise(key if self._seeded else secrets.randbits(128))
+        self._batches = BatchStream(budget.scheme, key, stop=budget.steps)
+        self._masks = Masks(key, self._device, self._ranks.rank)
+        self._clipper = self._try_out(loss, read_mixed(mixed_precision))
+        self.ledger = charged(budget, 0)
+        self._file = None if checkpoint is None else CheckpointFile(checkpoint)
+        self._go_on(resume)
+
+    @property
+    def steps(self) -> int:
+        """Steps charged so far."""
+        return self.ledger.steps
+
+    @property
+    def privacy(self) -> Spent:
+        """What has been spent so far, certified."""
+        return self.budget.spent(self.steps)
+
+    @property
+    def method(self) -> str:
+        """How gradients are clipped: "book-keeping", or "torch.func" and why."""
+        way = self._clipper.way
+        return f"{way.name} ({way.reason})" if way.reason else way.name
+
+    def train(self, steps: int | None = None) -> Trained:
+        """Make ``steps`` more steps, or all that are left of the budget."""
+        left = self.budget.steps - self.steps
+        last = self.steps + (
+            left if steps is None else min(left, checks.integer("steps", steps, 0))
+        )
+        losses: list[float] = []
+        held = self._file.held() if self._file and self._ranks.first else nullcontext()
+        with held:
+            try:
+                self._save(only_if_new=True)
+                with Progress(self.budget, self.steps, self._show and self._ranks.first) as bar:
+                    pending = 0
+                    while self.steps < last:
+                        losses.append(self._step())
+                        pending += 1
+                        bar.step(self.steps, losses[-1])
+                        if self._file and self.steps % self._every and self.steps < last:
+                            continue
+                        if self._release(tuple(losses[-pending:])):
+                            break
+                        pending = 0
+            except BaseException:
+                self._rewind()
+                raise
+        return Trained(self.model, self.steps, self.budget, self.ledger, tuple(losses))
+
+    def _step(self) -> float:
+        number = self.steps
+        batch = self._batches.batch(number)
+        found = self._clipper.sum(self._pieces(self._ranks.part(batch)), self._masks(number))
+        if self._ranks.first:
+            self._noise.add(number, found.gradients, self.budget.noise_multiplier * self._clip)
+        *sums, loss, bad = self._ranks.add_up([*found.gradients, found.loss, found.not_finite])
+        if not float(bad) == 0:
+            raise NumericalFailure(
+                f"step {number + 1}: the gradients of {float(bad):g} records are not finite; the "
+                "data holds NaN or infinity, or the model has diverged (a smaller learning rate "
+                "helps). Nothing of this step was released"
+            )
+        self.ledger.step(self.budget.plan(1))
+        self._update(sums)
+        return float(loss) / max(1, batch.size)
+
+    def _pieces(self, batch: Batch) -> Iterator[Piece]:
+        most = self._clipper.way.most_rows
+        rows = most if self._max_rows is None else min(most, self._max_rows)
+        for start in range(0, batch.distinct, rows):
+            inputs, target = self._records.take(batch.indices[start : start + rows])
+            counts = torch.tensor(batch.counts[start : start + rows], dtype=torch.float32)
+            yield inputs, target, counts.to(self._device)
+
+    def _update(self, sums: list[Tensor]) -> None:
+        parameters = list(trainable(self._module).values())
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+        for parameter, total in zip(parameters, sums, strict=True):
+            parameter.grad = total.div_(self._size).to(parameter.dtype)
+        self._optimizer.step()
+        for parameter in parameters:
+            parameter.grad = None
+        if self._scheduler is not None:
+            self._scheduler.step()
+
+    def _release(self, losses: tuple[float, ...]) -> bool:
+        """Charge on disk, then show; whether a callback asked for the end."""
+        self._save()
+        event = Released(self.model, self.steps, losses, self.budget)
+        for callback in self._callbacks:
+            callback(event)
+        return bool(self._ranks.agree(event.stopped))
+
+    def _save(self, only_if_new: bool = False) -> None:
+        if self._file is None:
+            return
+        if self._ranks.first and not (only_if_new and self._file.exists()):
+            at = BatchStream(
+                self.budget.scheme, self._batches.seed, position=self.steps, stop=self.budget.steps
+            )
+            self._file.write(
+                state_of(self._run, at, self.ledger, self._module, self._optimizer, self._scheduler)
+            )
+        self._ranks.wait()
+
+    def _go_on(self, resume: bool) -> None:
+        self._run = description(
+            self.budget, self._clip, self._module, self._optimizer, self._seeded
+        )
+        if self._file is None:
+            return
+        here = self._file.exists() and self._ranks.first
+        if here and not resume:
+            raise InvalidParameter(
+                f"checkpoint {self._file.path} exists; resume=True goes on from it, another name "
+                "starts anew"
+            )
+        state = self._ranks.agree(self._file.read() if here else None)
+        if state is not None:
+            self._restore(state)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        if self._file is None:
+            return
+        batches, ledger = check_state(state, self._run, self.budget, self._file.path)
+        if self._seeded and batches.seed != self._batches.seed:
+            raise InvalidParameter(f"checkpoint {self._file.path} was made with another seed")
+        restore(state, self._module, self._optimizer, self._scheduler)
+        self.ledger = ledger
+        self._batches = BatchStream(self.budget.scheme, batches.seed, stop=self.budget.steps)
+        self._masks = Masks(batches.seed, self._device, self._ranks.rank)
+
+    def _rewind(self) -> None:
+        """Back to what was released last: steps behind it have not been charged on disk."""
+        if self._file is not None and self._file.exists() and self._ranks.size == 1:
+            self._restore(self._file.read())
+
+    def _try_out(self, loss: Loss, mixed: torch.dtype | None) -> Clipper:
+        inputs, target = self._records.take(np.arange(min(_TRIAL, self._records.n)))
+        refuse_mixing(self._module)
+        try:
+            with as_before(self._module):
+                with self._masks(0):
+                    check_targets(self._module, loss, inputs, self._records.target)
+                trial = inputs, target
+                return Clipper(self._module, loss, self._clip, trial, lambda: self._masks(0), mixed)
+        except MustdpError:
+            raise
+        except (RuntimeError, IndexError, TypeError, ValueError) as problem:
+            raise InvalidParameter(
+                f"model and loss fail on the first records of the data: {problem}"
+            ) from problem

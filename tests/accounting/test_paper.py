@@ -1,0 +1,300 @@
+"""The paper's symmetric pair: our enclosure of it, and the authors' own computation."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+import mustdp as md
+from mustdp.accounting import paper
+from mustdp.accounting.fourier import fourier_delta
+from mustdp.accounting.paper import Attained, PaperAccount, symmetric_above
+from mustdp.accounting.plan import Plan, repeat, sequence, subsample
+from mustdp.amplification.attained import symmetric
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.mechanisms.noise import GaussianNoise
+
+FloatArray = NDArray[np.float64]
+
+PUBLISHED: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "fourier_published.json").read_text(encoding="utf-8")
+)
+NOISE = GaussianNoise()
+OW = md.must_ow(n=10_000, b=118, m=200)
+WW = md.must_ww(n=10_000, b=118, m=200)
+WR = md.wr(n=10_000, m=200)
+SMALL = (md.wor(20, 5), md.wr(20, 10), md.must_ow(20, 8, 10), md.must_ww(20, 8, 10))
+
+
+def steps(scheme: md.Scheme, z: float, count: int) -> Plan:
+    return repeat(count, subsample(scheme, md.gaussian(noise_multiplier=z)))
+
+
+def holds(interval: Attained, value: float) -> bool:
+    return interval.lower <= value <= interval.upper
+
+
+# The enclosure
+
+
+@pytest.mark.parametrize("name", ["poisson", "wor"])
+def test_published_values_of_the_fourier_accountant(name: str) -> None:
+    case = PUBLISHED["fourier_accountant"]
+    rate = case["rate"]
+    scheme = md.poisson(10_000, rate) if name == "poisson" else md.wor(10_000, round(1e4 * rate))
+    plan = steps(scheme, case["sigma"], case["steps"])
+    found = PaperAccount(plan, delta_width=1e-5).delta(case["epsilon"])
+    printed = float(case[name])
+    assert found.upper - found.lower <= 1.1e-6
+    assert found.lower < printed + 0.5e-6
+    assert found.upper > printed - 0.5e-6
+
+
+def test_the_papers_example() -> None:
+    account = PaperAccount(steps(OW, 4.0, 1000))
+    assert (account.relation, account.shift, account.steps) == ("replace_one", 0.5, 1000)
+    found = account.delta(1.0)
+    assert 1.50e-4 <= found.lower <= found.upper <= 1.54e-4
+    assert found.upper / found.lower <= 1.01
+    back = account.epsilon(found.upper)
+    assert back.lower <= 1.0
+    assert back.upper - back.lower <= 1e-3 * back.upper
+
+
+@pytest.mark.parametrize(("scheme", "value"), [(WW, 1.543e-4), (WR, 1.097e-4)])
+def test_schemes_for_which_the_paper_reports_numerical_errors(
+    scheme: md.Scheme, value: float
+) -> None:
+    found = PaperAccount(steps(scheme, 4.0, 1000)).delta(1.0)
+    assert holds(found, value)
+    assert found.upper / found.lower <= 1.01
+
+
+@pytest.mark.parametrize("scheme", SMALL, ids=lambda scheme: str(scheme.name))
+def test_one_step_is_the_attained_value_of_one_step(scheme: md.Scheme) -> None:
+    account = PaperAccount(steps(scheme, 1.0, 1))
+    for epsilon in (0.0, 0.3, 1.0, 4.0):
+        once = float(symmetric(scheme.law(), NOISE, 2.0, np.array([epsilon]))[0])
+        assert holds(account.delta(epsilon), once)
+
+
+@pytest.mark.parametrize("scheme", SMALL, ids=lambda scheme: str(scheme.name))
+def test_the_rounded_up_profile_is_above_and_close(scheme: md.Scheme) -> None:
+    with mpmath.workdps(60):
+        p = [mpmath.mpf(float(x)) for x in scheme.multiplicity()]
+        for epsilon in (0.0, 0.5, 3.0, 30.0):
+            t = mpmath.findroot(partial(excess, p, epsilon), (0, 100), solver="anderson")
+            tails = [(mpmath.ncdf(j - t), mpmath.ncdf(-j - t)) for j in range(len(p))]
+            exact = sum(
+                w * (a - mpmath.exp(epsilon) * b) for w, (a, b) in zip(p, tails, strict=True)
+            )
+            above = symmetric_above(scheme.law(), NOISE, 2.0, np.array([epsilon]))[0]
+            assert exact <= above <= exact * (1 + 1e-9)
+
+
+def excess(p: list[Any], epsilon: float, t: Any) -> Any:
+    """Loss minus epsilon at the outcome t, for sigma = 1."""
+    high = mpmath.fsum(w * mpmath.exp(j * t - j * j / 2) for j, w in enumerate(p))
+    low = mpmath.fsum(w * mpmath.exp(-j * t - j * j / 2) for j, w in enumerate(p))
+    return mpmath.log(high) - mpmath.log(low) - epsilon
+
+
+def two_steps(p: FloatArray, q: FloatArray, sign: float, z: float, epsilon: float) -> float:
+    """Delta of two steps of sum p_j N(j, z^2) against sum q_j N(sign j, z^2), by quadrature.
+
+    Given the first outcome x, the second step must beat e^(epsilon - loss(x)): a one-step profile.
+    """
+    j, k = np.arange(p.size), sign * np.arange(q.size)
+
+    def loss(x: float) -> float:
+        high = np.log(p @ np.exp(j * x / z**2 - j**2 / (2 * z**2)))
+        return float(high - np.log(q @ np.exp(k * x / z**2 - k**2 / (2 * z**2))))
+
+    def profile(e: float) -> float:
+        if e < loss(-40.0):
+            return float(-np.expm1(e))
+        t = brentq(lambda x: loss(x) - e, -40.0, 40.0, xtol=1e-12)
+        return float(p @ ndtr((j - t) / z) - math.exp(e) * (q @ ndtr((k - t) / z)))
+
+    x, width = np.linspace(-12.0, 24.0, 1201, retstep=True)
+    density = np.exp(-((x[:, None] - j) ** 2) / (2 * z**2)) @ p / (z * math.sqrt(2 * math.pi))
+    values = [profile(epsilon - loss(float(outcome))) for outcome in x]
+    return float(width * (density @ np.array(values)))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+@pytest.mark.parametrize("scheme", [md.wor(20, 5), md.must_ow(20, 4, 4), md.poisson(20, 0.3)])
+def test_two_steps_against_quadrature(scheme: md.Scheme, epsilon: float) -> None:
+    p = scheme.multiplicity()
+    if scheme.name == "poisson":
+        expected = two_steps(p, np.ones(1), 1.0, 1.5, epsilon)
+    else:
+        expected = two_steps(p, p, -1.0, 1.5, epsilon)
+    found = PaperAccount(steps(scheme, 1.5, 2), delta_width=1e-4).delta(epsilon)
+    assert found.lower * (1 - 1e-7) <= expected <= found.upper * (1 + 1e-7)
+
+
+def test_a_record_that_is_always_drawn_is_the_gaussian_mechanism() -> None:
+    scheme = md.poisson(50, 1.0)
+    plan = sequence(steps(scheme, 10.0, 8), steps(scheme, 5.0, 3))
+    account = PaperAccount(plan)
+    assert (account.relation, account.shift, account.steps) == ("add_remove", None, 11)
+    whole = md.gaussian(shift=math.sqrt(8 / 10**2 + 3 / 5**2))
+    for epsilon in (0.0, 0.5, 2.0):
+        assert holds(account.delta(epsilon), float(whole.delta(epsilon)[0]))
+
+
+def test_a_record_that_is_never_drawn_loses_nothing() -> None:
+    account = PaperAccount(steps(md.poisson(50, 0.0), 1.0, 10))
+    assert account.delta(0.0) == Attained(0.0, 0.0)
+    assert account.epsilon(1e-6) == Attained(0.0, 0.0)
+
+
+def test_the_order_of_steps_does_not_matter() -> None:
+    first, second = steps(OW, 4.0, 100), steps(WR, 3.0, 50)
+    one, other = PaperAccount(sequence(first, second)), PaperAccount(sequence(second, first))
+    assert one.delta(0.3) == other.delta(0.3)
+    split = PaperAccount(sequence(steps(OW, 4.0, 40), second, steps(OW, 4.0, 60)))
+    assert split.delta(0.3) == one.delta(0.3)
+
+
+def test_delta_falls_with_epsilon_down_to_tiny_values() -> None:
+    account = PaperAccount(steps(OW, 4.0, 100))
+    found = [account.delta(epsilon) for epsilon in (0.0, 0.5, 1.0, 2.0, 3.0)]
+    assert all(b.upper < a.lower for a, b in pairwise(found))
+    assert found[-1].upper < 1e-11
+    assert all(d.upper / d.lower <= 1.01 for d in found)
+
+
+def test_a_law_with_gaps() -> None:
+    found = PaperAccount(steps(md.must_ow(1000, 2, 400), 100.0, 10)).delta(0.1)
+    assert 0.0 < found.lower <= found.upper <= 1.01 * found.lower
+
+
+def test_results_say_what_they_are() -> None:
+    found = PaperAccount(steps(OW, 4.0, 10)).delta(0.1)
+    assert "attained by one pair of data sets, not a guarantee" in repr(found)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.upper = 0.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        md.gaussian(noise_multiplier=1.0),
+        subsample(WR, md.laplace(noise_multiplier=1.0)),
+        subsample(md.wor(100, 10), repeat(2, subsample(md.wr(10, 5), md.gaussian(shift=1.0)))),
+        sequence(steps(WR, 1.0, 1), steps(md.poisson(100, 0.1), 1.0, 1)),
+        sequence(steps(WR, 1.0, 1), md.gaussian(noise_multiplier=1.0)),
+    ],
+    ids=["plain", "laplace", "reused", "mixed", "partly plain"],
+)
+def test_what_the_paper_does_not_cover_is_refused(plan: Plan) -> None:
+    with pytest.raises(NotCovered, match="the paper's composition"):
+        PaperAccount(plan)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -1e-9, math.inf, 501.0, "1", True])
+def test_bad_epsilon_is_refused(bad: Any) -> None:
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        PaperAccount(steps(WR, 1.0, 1)).delta(bad)
+
+
+@pytest.mark.parametrize("bad", [math.nan, 0.0, 1.0, 1e-26, "1e-5", None])
+def test_bad_delta_is_refused(bad: Any) -> None:
+    with pytest.raises(InvalidParameter, match="delta"):
+        PaperAccount(steps(WR, 1.0, 1)).epsilon(bad)
+
+
+def test_accuracy_out_of_reach_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidParameter, match="delta_width"):
+        PaperAccount(steps(WR, 1.0, 1), delta_width=1e-9)
+    monkeypatch.setattr(paper, "_FINEST_FRACTION", 0.05)
+    with pytest.raises(NumericalFailure, match="could not be narrowed"):
+        PaperAccount(steps(WR, 4.0, 1000), delta_width=1e-5).delta(1.0)
+
+
+# The authors' method
+
+
+def test_the_authors_interval_belongs_to_1500_steps() -> None:
+    case = PUBLISHED["authors_interval"]
+    scheme = md.must_ow(case["n"], case["b"], case["m"])
+    given = {name: case[name] for name in ("sigma", "epsilon", "L", "r")}
+    found = fourier_delta(scheme, steps=case["steps"], **given)
+    assert found.lower == pytest.approx(case["lower"], rel=1e-7)
+    assert found.upper == pytest.approx(case["upper"], rel=1e-7)
+    assert 450 < found.upper / found.lower < 460
+    fewer = fourier_delta(scheme, steps=1000, **given)
+    assert 58 < fewer.upper / fewer.lower < 61
+    for count, interval in ((1500, found), (1000, fewer)):
+        pair = PaperAccount(steps(scheme, case["sigma"], count)).delta(case["epsilon"])
+        assert interval.lower < pair.lower <= pair.upper < interval.upper
+    assert "not a guarantee" in repr(found)
+
+
+@pytest.mark.parametrize("scheme", [WW, WR], ids=["must-ww", "wr"])
+def test_the_authors_method_with_laws_in_log_space(scheme: md.Scheme) -> None:
+    found = fourier_delta(scheme, sigma=4.0, steps=1000, epsilon=1.0, L=6.0, r=300_000)
+    pair = PaperAccount(steps(scheme, 4.0, 1000)).delta(1.0)
+    assert found.lower < pair.lower <= pair.upper < found.upper
+
+
+@pytest.mark.parametrize("scheme", [md.wor(20, 5), md.must_ow(20, 8, 10)])
+def test_both_methods_agree_where_it_is_easy(scheme: md.Scheme) -> None:
+    found = fourier_delta(scheme, sigma=4.0, steps=4, epsilon=0.3, L=8.0, r=200_000)
+    assert found.upper / found.lower < 1.01
+    pair = PaperAccount(steps(scheme, 4.0, 4), delta_width=1e-4).delta(0.3)
+    assert found.lower < pair.lower <= pair.upper < found.upper
+    assert found.lower_mass < 1 < found.upper_mass
+
+
+def test_the_upper_value_of_the_authors_method_is_no_upper_bound() -> None:
+    scheme = md.poisson(20, 0.25)
+    found = fourier_delta(scheme, sigma=4.0, steps=4, epsilon=0.3, L=8.0, r=400_000)
+    pair = PaperAccount(steps(scheme, 4.0, 4), delta_width=1e-4).delta(0.3)
+    assert found.lower < found.upper < pair.lower
+    assert found.upper == pytest.approx(pair.lower, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"sigma": 0.1}, "masses of one step"),  # losses reach far beyond L
+        ({"sigma": 1e3, "steps": 100}, "composed mass"),  # the whole loss lies in a few cells
+        ({"sigma": 1e3, "steps": 10**6}, "composed mass came out as nan"),
+    ],
+)
+def test_failures_of_the_authors_method_are_found(change: dict[str, Any], why: str) -> None:
+    given = {"sigma": 1.0, "steps": 10, "epsilon": 1.0, "L": 4.0, "r": 2000}
+    with pytest.raises(NumericalFailure, match=why):
+        fourier_delta(md.wor(100, 10), **{**given, **change})
+
+
+BAD = {
+    "sigma": (0.0, math.nan),
+    "steps": (0, 1.5),
+    "epsilon": (-0.1, 4.0),
+    "L": (0.0, math.inf),
+    "r": (2, 2001),
+    "scheme": ("wor", md.poisson(10, 0.0)),
+}
+
+
+@pytest.mark.parametrize(("name", "bad"), [(k, bad) for k, all_ in BAD.items() for bad in all_])
+def test_bad_parameters_of_the_authors_method_are_refused(name: str, bad: Any) -> None:
+    given = {"sigma": 1.0, "steps": 10, "epsilon": 1.0, "L": 4.0, "r": 2000}
+    with pytest.raises(InvalidParameter, match=name):
+        fourier_delta(**{"scheme": md.wor(100, 10), **given, name: bad})

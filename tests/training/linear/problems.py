@@ -1,0 +1,43 @@
+"""Small problems for the tests of the linear models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mustdp as md
+from mustdp.training.budget import Budget
+from mustdp.training.linear.clipping import Records
+from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss, SquaredError
+
+KINDS = ("squared", "logistic", "multinomial")
+CLASSES = 4
+
+
+def loss_of(kind: str) -> Loss:
+    return {
+        "squared": SquaredError(),
+        "logistic": LogisticLoss(),
+        "multinomial": MultinomialLoss(CLASSES),
+    }[kind]
+
+
+def targets_of(kind: str, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    if kind == "squared":
+        return rng.normal(size=n) * 2
+    if kind == "logistic":
+        return rng.integers(0, 2, n).astype(np.float64)
+    return rng.integers(0, CLASSES, n)
+
+
+def records_of(
+    kind: str, n: int, d: int, rng: np.random.Generator, fit_intercept: bool = True
+) -> Records:
+    return Records(rng.normal(size=(n, d)), targets_of(kind, n, rng), loss_of(kind), fit_intercept)
+
+
+def budget_of(scheme: md.Scheme, steps: int, noise_multiplier: float) -> Budget:
+    """A budget whose cost nobody asks for."""
+    return Budget(scheme, noise_multiplier, steps, 1e-5, "replace_one", "test")

@@ -1,0 +1,164 @@
+"""What a trainer refuses, with the reason, before anything is released."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import mustdp as md  # noqa: E402
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure  # noqa: E402
+from tests.training.networks import runs  # noqa: E402
+
+nn = torch.nn
+
+
+def images() -> tuple[Any, Any]:
+    return torch.randn(60, 2, 6, 6), runs.data()[1]
+
+
+def behind(layer: Any) -> Any:
+    """A network with this layer in the middle, for images."""
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3), layer, nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 3)
+    )
+
+
+class Centred(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+    """Mixes records without being a layer that is known for it."""
+
+    def forward(self, x: Any) -> Any:
+        return x - x.mean(0)
+
+
+class Counting(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+    """Remembers something of the records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+
+    def forward(self, x: Any) -> Any:
+        self.total += x.detach().sum()
+        return x
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (nn.BatchNorm2d(4), "mixes the records"),
+        (nn.BatchNorm2d(4, affine=False), "mixes the records"),
+        (nn.BatchNorm2d(4, track_running_stats=False).eval(), "mixes the records"),
+        (nn.SyncBatchNorm(4), "mixes the records"),
+        (nn.InstanceNorm2d(4, track_running_stats=True), "remembers statistics"),
+        (Centred(), "depends on other records"),
+        (Counting(), "changes the buffer 1.total"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_models_that_mix_or_remember_records(layer: Any, reason: str) -> None:
+    with pytest.raises(NotCovered, match=reason):
+        runs.trainer(behind(layer), data=images())
+
+
+def test_a_refused_model_is_left_as_it_was() -> None:
+    layer = Counting()
+    with pytest.raises(NotCovered):
+        runs.trainer(behind(layer), data=images())
+    assert float(layer.total) == 0.0
+
+
+def test_a_layer_that_is_switched_to_mixing_between_two_steps() -> None:
+    network = behind(nn.BatchNorm2d(4))
+    network[1].eval()
+    run = runs.trainer(network, data=images(), callbacks=[lambda event: network.train()])
+    with pytest.raises(NotCovered, match="mixes the records"):
+        run.train()
+    assert run.steps == 1
+
+
+def test_tables_that_change_themselves() -> None:
+    words = torch.randint(5, (60, 3)), runs.data()[1]
+    for option, reason in (({"max_norm": 1.0}, "max_norm"), ({"scale_grad_by_freq": True}, "mixes")):
+        table = nn.Embedding(5, 2, **option)
+        with pytest.raises(NotCovered, match=reason):
+            runs.trainer(nn.Sequential(table, nn.Flatten(), nn.Linear(6, 3)), data=words)
+
+
+def test_a_model_that_cannot_be_run_record_by_record() -> None:
+    class Branching(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.inner = nn.Parameter(torch.ones(3)), nn.Linear(6, 3)
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x) * (self.scale if float(x.sum()) > 0 else 1.0)
+
+    with pytest.raises(NotCovered, match=r"one record at a time.*the model itself owns"):
+        runs.trainer(Branching())
+
+
+GOOD, LABELS = runs.data()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"clip": 0.0}, "clip must be"),
+        ({"clip": float("nan")}, "clip must be"),
+        ({"max_rows": 0}, "max_rows must be"),
+        ({"checkpoint_every": 0}, "checkpoint_every must be"),
+        ({"mixed_precision": torch.float16}, "mixed_precision must be"),
+        ({"device": "nowhere"}, "device must be"),
+        ({"budget": 3}, "budget must be"),
+        ({"budget": runs.budget(scheme=md.poisson(60, 0.0))}, "expected size"),
+        ({"budget": runs.budget(scheme=md.wor(61, 5))}, "n = 61 records"),
+        ({"data": (GOOD, LABELS[:-1])}, "same length"),
+        ({"data": (GOOD,)}, "at least two tensors"),
+        ({"data": (GOOD.clone().fill_(float("nan")), LABELS)}, "NaN or infinity"),
+        ({"data": (GOOD, LABELS + 1)}, "targets must be from 0 to 2"),
+        ({"data": (GOOD, LABELS - 1)}, "targets must be from 0 to 2"),
+        ({"data": (GOOD[:, :5], LABELS)}, "fail on the first records"),
+        ({"data": (GOOD.double(), LABELS)}, "fail on the first records"),
+        ({"data": 5}, "data must be"),
+        ({"data": [{"x": 1}] * 60}, "must be a tuple"),
+        ({"loss": nn.CrossEntropyLoss()}, "reduction='none'"),
+        ({"loss": lambda outputs, target: outputs}, "one value per record"),
+        ({"seed": -1}, "seed must be"),
+        ({"optimizer": 3}, "optimizer must be"),
+        ({"optimizer": torch.optim.SGD(nn.Linear(2, 2).parameters())}, "of the model only"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
+)
+def test_bad_input(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        runs.trainer(**options)
+
+
+def test_optimisers_that_do_not_fit() -> None:
+    network = runs.model()
+    with pytest.raises(InvalidParameter, match=r"0\.bias is missing"):
+        runs.trainer(network, optimizer=torch.optim.SGD([network[0].weight, network[3].weight]))
+    with pytest.raises(NotCovered, match="several gradients"):
+        runs.trainer(network, optimizer=torch.optim.LBFGS(network.parameters()))
+    network.requires_grad_(False)
+    with pytest.raises(InvalidParameter, match="all of them are frozen"):
+        runs.trainer(network, optimizer=torch.optim.SGD(network.parameters()))
+    lazy = nn.Sequential(nn.LazyLinear(3))
+    with pytest.raises(InvalidParameter, match="no shape yet"):
+        runs.trainer(lazy, optimizer=torch.optim.SGD([torch.zeros(1, requires_grad=True)]))
+
+
+def test_a_gradient_that_is_not_finite_ends_the_run_uncharged() -> None:
+    inputs, target = runs.data()
+    many = [(inputs[i] if i else inputs[i] * float("inf"), int(target[i])) for i in range(60)]
+    reordered = [many[-1], *many[1:-1], many[0]]  # out of sight of the trial
+    run = runs.trainer(data=reordered, budget=runs.budget(scheme=md.wor(60, 59)), seed=1)
+    before = runs.weights(run.model).clone()
+    with pytest.raises(NumericalFailure, match="not finite"):
+        run.train()
+    if run.steps == 0:
+        assert torch.equal(before, runs.weights(run.model))
+    assert run.steps < 6

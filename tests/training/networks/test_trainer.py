@@ -1,0 +1,239 @@
+"""What a run does: the update, the price, pieces, seeds, callbacks."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import mustdp as md  # noqa: E402
+from mustdp.training.networks.events import Released  # noqa: E402
+from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
+from mustdp.training.seeding import SeededRelease  # noqa: E402
+from tests.training.networks import runs  # noqa: E402
+from tests.training.networks.brute_force import clipped_sum_one_by_one  # noqa: E402
+
+QUIET = 1e-9  # a noise multiplier that leaves the clipped sum as it is, to seven digits
+
+
+def plain() -> Any:
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [md.must_ow(60, 10, 24), md.wor(60, 20), md.wr(60, 30), md.poisson(60, 0.3)],
+    ids=lambda scheme: scheme.name,
+)
+def test_one_step_is_the_clipped_sum_over_the_fixed_size(scheme: md.Scheme) -> None:
+    network, (inputs, target) = plain(), runs.data()
+    before = runs.weights(network).clone()
+    sgd = torch.optim.SGD(network.parameters(), lr=0.5)
+    batch = scheme.batches(seed=11).batch(0)
+    chosen = torch.tensor(batch.indices)
+    case = network, runs.LOSS, (inputs[chosen],), target[chosen]
+    expected = clipped_sum_one_by_one(case, batch.counts.tolist(), 0.7)
+    run = runs.trainer(
+        network,
+        budget=runs.budget(scheme=scheme, z=QUIET),
+        optimizer=sgd,
+        clip=0.7,
+        seed=11,
+    )
+    run.train(1)
+    moved = before - runs.weights(network)
+    flat = torch.cat([g.flatten() for g in expected]) * 0.5 / scheme.expected_size
+    assert torch.allclose(moved.double(), flat, atol=1e-6)
+
+
+def test_an_empty_batch_is_a_step_of_noise_alone() -> None:
+    scheme = md.poisson(60, 1e-4)
+    assert scheme.batches(seed=1).batch(0).size == 0
+    network = plain()
+    before = runs.weights(network).clone()
+    run = runs.trainer(
+        network,
+        budget=runs.budget(scheme=scheme, z=2.0),
+        optimizer=torch.optim.SGD(network.parameters(), lr=1.0),
+        clip=3.0,
+        seed=1,
+    )
+    assert run.train(1).losses == (0.0,)
+    moved = (runs.weights(network) - before) * scheme.expected_size
+    assert run.steps == 1
+    # 53 normal numbers of deviation z C = 6: the chance to be outside is below 1e-6.
+    assert 6 * 0.5 < float(moved.std()) < 6 * 1.6
+
+
+def test_noise_has_the_deviation_that_is_charged() -> None:
+    network = torch.nn.Linear(400, 50)
+    data = torch.zeros(60, 400), torch.zeros(60, dtype=torch.long)
+    found = []
+    for z, clip in ((2.0, 0.5), (0.5, 4.0)):
+        before = runs.weights(network).clone()
+        scheme = md.wor(60, 30)
+        run = runs.trainer(
+            network,
+            data=data,
+            budget=runs.budget(scheme=scheme, z=z),
+            optimizer=torch.optim.SGD(network.parameters(), lr=1.0),
+            clip=clip,
+        )
+        run.train(1)
+        # Inputs are zero, so the weights move by noise alone.
+        moved = (runs.weights(network) - before)[: 400 * 50].double().numpy() * 30
+        found.append(float(moved.std()) / (z * clip))
+        assert abs(float(moved.mean())) < 5 * z * clip / math.sqrt(moved.size)
+    # The deviation of 20,000 numbers is known to 0.5 %: five times that either way.
+    assert np.allclose(found, 1.0, atol=0.025)
+
+
+def test_privacy_is_that_of_the_steps_made() -> None:
+    run = runs.trainer()
+    assert run.privacy.epsilon.upper == 0.0
+    done = run.train(2)
+    assert (done.steps, done.privacy.steps, done.ledger.steps) == (2, 2, 2)
+    assert done.privacy == run.budget.spent(2)
+    assert done.ledger.epsilon(1e-3).upper == pytest.approx(done.privacy.epsilon.upper)
+    assert run.train().steps == 6
+    assert run.train().losses == ()  # the budget is used up
+    assert run.privacy == run.budget.spent()
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7])
+def test_pieces_give_the_same_result(rows: int) -> None:
+    whole = runs.trainer(plain(), seed=4).train().model
+    pieces = runs.trainer(plain(), seed=4, max_rows=rows).train().model
+    assert torch.allclose(runs.weights(whole), runs.weights(pieces), atol=1e-6)
+
+
+def test_a_seed_repeats_everything_and_warns() -> None:
+    first, second = (runs.trainer(seed=9).train() for _ in range(2))
+    assert torch.equal(runs.weights(first.model), runs.weights(second.model))
+    assert first.losses == second.losses
+    assert not torch.equal(
+        runs.weights(first.model), runs.weights(runs.trainer(seed=10).train().model)
+    )
+    network = plain()
+    with pytest.warns(SeededRelease, match="seed is set"):
+        PrivateTrainer(
+            network, runs.LOSS, runs.data(), runs.budget(), clip=1.0, seed=9,
+            optimizer=torch.optim.SGD(network.parameters(), lr=0.1),
+        )  # fmt: skip
+
+
+def test_without_a_seed_batches_and_noise_are_fresh_and_global_state_is_left_alone() -> None:
+    torch.manual_seed(1)
+    np.random.seed(1)  # noqa: NPY002
+    state, state_numpy = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    found = [runs.weights(runs.trainer(plain()).train().model) for _ in range(2)]
+    assert not torch.equal(*found)
+    network = plain()
+    torch.set_rng_state(state)
+    runs.trainer(network).train()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert np.random.get_state()[1].tolist() == state_numpy  # noqa: NPY002
+
+
+def test_any_optimiser_and_schedule() -> None:
+    for make in (torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad):
+        network = plain()
+        before = runs.weights(network).clone()
+        optimizer = make(network.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+        runs.trainer(network, optimizer=optimizer, scheduler=schedule).train()
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1 * 0.5**3)
+        assert not torch.equal(before, runs.weights(network))
+        assert all(p.grad is None for p in network.parameters())
+
+
+def test_frozen_parameters_stay() -> None:
+    network = plain()
+    network[0].requires_grad_(False)
+    frozen = network[0].weight.clone()
+    runs.trainer(network).train()
+    assert torch.equal(network[0].weight, frozen)
+
+
+def test_a_gradient_left_over_from_before_is_not_used() -> None:
+    one, other = plain(), plain()
+    for parameter in one.parameters():
+        parameter.grad = torch.full_like(parameter, 1e6)
+    one[0].requires_grad_(False)
+    other[0].requires_grad_(False)
+    optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
+    runs.trainer(one, optimizer=optimizer, seed=2).train()
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+    runs.trainer(other, optimizer=optimizer, seed=2).train()
+    assert torch.equal(runs.weights(one), runs.weights(other))
+
+
+def test_callbacks_see_each_step_and_may_stop() -> None:
+    seen: list[tuple[int, int, float]] = []
+
+    def watch(event: Released) -> None:
+        seen.append((event.steps, len(event.losses), event.spent().epsilon.upper))
+        if event.steps == 3:
+            event.stop()
+
+    done = runs.trainer(callbacks=[watch]).train()
+    assert [steps for steps, _, _ in seen] == [1, 2, 3]
+    assert [count for _, count, _ in seen] == [1, 1, 1]
+    assert seen[0][2] < seen[1][2] < seen[2][2] == done.privacy.epsilon.upper
+    assert done.steps == 3
+
+
+def test_a_dataset_is_read_record_by_record() -> None:
+    inputs, target = runs.data()
+
+    class Pairs(torch.utils.data.Dataset):  # type: ignore[misc, type-arg, unused-ignore]
+        def __len__(self) -> int:
+            return len(target)
+
+        def __getitem__(self, i: int) -> tuple[Any, int]:
+            return inputs[i], int(target[i])
+
+    found = [
+        runs.weights(runs.trainer(plain(), data=given, seed=1).train().model)
+        for given in (
+            (inputs, target),
+            (inputs.numpy(), target.numpy()),
+            torch.utils.data.TensorDataset(inputs, target),
+            Pairs(),
+        )
+    ]
+    assert all(torch.equal(found[0], other) for other in found[1:])
+
+
+def test_mixed_precision_clips_in_float32() -> None:
+    shapes = []
+    network = plain()
+    network[0].register_forward_hook(lambda *a: shapes.append(a[2].dtype))
+    run = runs.trainer(network, mixed_precision=torch.bfloat16, seed=3)
+    done = run.train()
+    exact = runs.trainer(plain(), seed=3).train()
+    assert shapes[-1] == torch.bfloat16
+    assert runs.weights(network).dtype == torch.float32
+    assert torch.allclose(runs.weights(network), runs.weights(exact.model), atol=0.02)
+    assert done.privacy == exact.privacy
+
+
+def test_progress_shows_loss_and_what_is_spent(capsys: pytest.CaptureFixture[str]) -> None:
+    runs.trainer(progress=True).train()
+    text = " ".join(capsys.readouterr().err.split())
+    assert "not private" in text
+    assert "epsilon" in text
+    assert capsys.readouterr().out == ""
+
+
+def test_importing_the_package_does_not_load_torch() -> None:
+    import subprocess
+
+    code = "import sys, mustdp; import mustdp.training.budget; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

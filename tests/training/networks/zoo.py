@@ -1,0 +1,292 @@
+"""Small models of every kind the trainer may meet, each with records for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tests.training.networks.brute_force import Case
+
+ROWS = 9
+CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
+
+
+def per_record_cross_entropy(outputs: Tensor, target: Tensor) -> Tensor:
+    """Mean over the positions of a sequence."""
+    return functional.cross_entropy(outputs.mT, target, reduction="none").mean(1)
+
+
+def vectors(model: nn.Module) -> Case:
+    return model, CROSS_ENTROPY, (torch.randn(ROWS, 6),), torch.randint(3, (ROWS,))
+
+
+def sequences(model: nn.Module) -> Case:
+    return model, per_record_cross_entropy, (torch.randn(ROWS, 5, 6),), torch.randint(3, (ROWS, 5))
+
+
+def images(model: nn.Module) -> Case:
+    return model, CROSS_ENTROPY, (torch.randn(ROWS, 2, 8, 8),), torch.randint(3, (ROWS,))
+
+
+def words(model: nn.Module) -> Case:
+    entries = torch.randint(7, (ROWS, 5))
+    return model, per_record_cross_entropy, (entries,), torch.randint(7, (ROWS, 5))
+
+
+def perceptron() -> Case:
+    return vectors(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)))
+
+
+def overwriting_activation() -> Case:
+    return vectors(nn.Sequential(nn.Linear(6, 8), nn.ReLU(inplace=True), nn.Linear(8, 3)))
+
+
+def wide_on_sequences() -> Case:
+    return sequences(nn.Sequential(nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 3)))
+
+
+def narrow_on_sequences() -> Case:
+    return sequences(nn.Sequential(nn.Linear(6, 2, bias=False), nn.Tanh(), nn.Linear(2, 3)))
+
+
+def partly_frozen() -> Case:
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    model[0].requires_grad_(False)
+    model[2].weight.requires_grad_(False)
+    model[4].bias.requires_grad_(False)
+    return vectors(model)
+
+
+class _Spare(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.spare = nn.Linear(6, 3), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.spare(x)
+        found: Tensor = self.used(x)
+        return found
+
+
+def never_used() -> Case:
+    return vectors(_Spare())
+
+
+def _pooled(*layers: nn.Module, channels: int) -> nn.Sequential:
+    end = (nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, 3))
+    return nn.Sequential(*layers, *end)
+
+
+def convolution_many_places() -> Case:
+    return images(_pooled(nn.Conv2d(2, 4, 3, padding=1), channels=4))
+
+
+def convolution_few_places() -> Case:
+    small = nn.Conv2d(2, 12, 3, stride=2), nn.ReLU(), nn.Conv2d(12, 16, 2)
+    return images(_pooled(*small, channels=16))
+
+
+def convolution_in_groups() -> Case:
+    layers = nn.Conv2d(2, 4, 3, dilation=2, groups=2), nn.Conv2d(4, 4, 1, bias=False)
+    return images(_pooled(*layers, channels=4))
+
+
+def convolution_padded() -> Case:
+    layers = (
+        nn.Conv2d(2, 3, (3, 2), padding="same"),
+        nn.Conv2d(3, 3, 3, padding=(1, 2), padding_mode="circular", stride=(2, 1)),
+        nn.Conv2d(3, 4, 2, padding="valid"),
+    )
+    return images(_pooled(*layers, channels=4))
+
+
+def group_norm() -> Case:
+    return images(_pooled(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), channels=4))
+
+
+def group_norm_of_vectors() -> Case:
+    return vectors(nn.Sequential(nn.GroupNorm(3, 6), nn.Linear(6, 3)))
+
+
+def layer_norm() -> Case:
+    layers = nn.LayerNorm((5, 6)), nn.Linear(6, 6), nn.LayerNorm(6), nn.Linear(6, 3)
+    return sequences(nn.Sequential(*layers))
+
+
+def embedding() -> Case:
+    return words(nn.Sequential(nn.Embedding(7, 4, padding_idx=1), nn.Tanh(), nn.Linear(4, 7)))
+
+
+class _TwoTables(nn.Module):
+    """One label per record, from two columns of categories."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.out = nn.Embedding(7, 4), nn.Embedding(3, 4), nn.Linear(4, 3)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        found: Tensor = self.out(self.first(a) * self.second(b))
+        return found
+
+
+def two_inputs() -> Case:
+    inputs = torch.randint(7, (ROWS,)), torch.randint(3, (ROWS,))
+    return _TwoTables(), CROSS_ENTROPY, inputs, torch.randint(3, (ROWS,))
+
+
+def tied_weights() -> Case:
+    model = nn.Sequential(nn.Embedding(7, 4), nn.Tanh(), nn.Linear(4, 7))
+    model[2].weight = model[0].weight
+    return words(model)
+
+
+def layer_used_twice() -> Case:
+    middle = nn.Linear(8, 8)
+    layers = nn.Linear(6, 8), nn.ReLU(), middle, nn.ReLU(), middle, nn.ReLU(), nn.Linear(8, 3)
+    return vectors(nn.Sequential(*layers))
+
+
+def convolution_used_twice() -> Case:
+    layer = nn.Conv2d(2, 2, 3, padding=1)
+    return images(_pooled(layer, nn.Tanh(), layer, channels=2))
+
+
+class _Scaled(nn.Module):
+    """A layer nobody has a rule for."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(size))
+        self.inner = nn.Linear(size, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(self.inner(x) * self.scale)
+
+
+def unknown_layer() -> Case:
+    return vectors(nn.Sequential(nn.Linear(6, 5), _Scaled(5), nn.Linear(5, 3)))
+
+
+def weight_norm() -> Case:
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(6, 5))
+    return vectors(nn.Sequential(layer, nn.ReLU(), nn.Linear(5, 3)))
+
+
+def one_dimensional_convolution() -> Case:
+    return sequences(nn.Sequential(nn.Conv1d(5, 5, 3, padding=1), nn.ReLU(), nn.Linear(6, 3)))
+
+
+def normalised_by_fixed_statistics() -> Case:
+    model = _pooled(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), channels=4)
+    model[1].eval()
+    return images(model)
+
+
+class _Functional(nn.Module):
+    """Uses the weight of a layer outside of that layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.between = nn.Embedding(7, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.linear(torch.tanh(self.between(self.table(x))), self.table.weight)
+
+
+def tied_by_hand() -> Case:
+    return words(_Functional())
+
+
+class _Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells, self.out = nn.LSTM(6, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.out(self.cells(x)[0])
+        return found
+
+
+def recurrent() -> Case:
+    return sequences(_Recurrent())
+
+
+class _Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True)
+        self.out = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.out(self.block(x))
+        return found
+
+
+def attention() -> Case:
+    return sequences(_Attention())
+
+
+class _PlacesFirst(nn.Module):
+    """Turns (records, places, p) round, so that the first dimension is not the record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.inner(x.transpose(0, 1)).transpose(0, 1)
+        return found
+
+
+def places_first() -> Case:
+    return sequences(_PlacesFirst())
+
+
+class _Flattens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.inner(x.flatten(0, 1)).view(len(x), -1, 3)
+        return found
+
+
+def flattened() -> Case:
+    return sequences(_Flattens())
+
+
+BOOKKEEPING: tuple[Callable[[], Case], ...] = (
+    perceptron,
+    overwriting_activation,
+    wide_on_sequences,
+    narrow_on_sequences,
+    partly_frozen,
+    never_used,
+    convolution_many_places,
+    convolution_few_places,
+    convolution_in_groups,
+    convolution_padded,
+    group_norm,
+    group_norm_of_vectors,
+    layer_norm,
+    embedding,
+    two_inputs,
+    tied_weights,
+    layer_used_twice,
+    convolution_used_twice,
+    unknown_layer,
+    weight_norm,
+    one_dimensional_convolution,
+    normalised_by_fixed_statistics,
+)
+RECORD_BY_RECORD: tuple[Callable[[], Case], ...] = (
+    tied_by_hand,
+    recurrent,
+    attention,
+    places_first,
+    flattened,
+)
