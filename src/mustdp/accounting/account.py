@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mustdp.accounting.bounds import Bounds, Curve
+from mustdp.accounting.level import Level
 from mustdp.accounting.pairs import AtomPairs, atom_pairs
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
@@ -24,10 +25,8 @@ from mustdp.accounting.views import (
     zero_concentrated,
 )
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.loss.curve import LowerCurve, Question, UpperCurve
-from mustdp.loss.dots import DominatingPair
-from mustdp.loss.pairs import MixturePair
-from mustdp.loss.points import Grid, Scouted, lay_grid, scout
+from mustdp.loss.curve import Question
+from mustdp.loss.points import Scouted, lay_grid, scout
 from mustdp.mechanisms.relation import RELATIONS, Relation
 from mustdp.numerics import checks
 from mustdp.sampling.scheme import Poisson
@@ -54,7 +53,7 @@ class Account:
         self._counts = list(counted.values())
         self._pairs: list[AtomPairs] = [atom_pairs(a, relation, method) for a in counted]
         self._scouted: list[Scouted] | None = None
-        self._levels: dict[float, _Level] = {}
+        self._levels: dict[float, Level] = {}
 
     @property
     def shift(self) -> float | None:
@@ -84,8 +83,9 @@ class Account:
     def tradeoff(self, fpr: ArrayLike) -> Tradeoff:
         """Missed-detection rates of an attacker at false-positive rates ``fpr``."""
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
-        curve = self.curve(self._epsilons())
-        return tradeoff(rates, curve.epsilon, curve.lower, curve.upper)
+        eps = self._epsilons()
+        attained = self._level(_FIRST_FRACTION["delta"]).attained(eps, SMALLEST_DELTA)
+        return tradeoff(rates, eps, self.curve(eps).upper, attained)
 
     def renyi(self, orders: ArrayLike) -> Renyi:
         """Renyi divergences of the given orders, all above 1."""
@@ -103,12 +103,12 @@ class Account:
 
     def zero_concentrated(self) -> Summary:
         """The rho of zero-concentrated DP that covers the Renyi orders from 1.01 to 1000."""
-        return zero_concentrated(self.renyi(1.0 + np.geomspace(0.01, 999.0, 60)))
+        return zero_concentrated(self.renyi(1.0 + np.geomspace(0.01, 999.0, 240)))
 
     def _epsilons(self) -> FloatArray:
         """Epsilons from 0 to where delta is negligible."""
         end = min(500.0, max(1.0, self.epsilon(SMALLEST_DELTA).upper))
-        return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 400) * end])
+        return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 1500) * end])
 
     def certified_epsilon(self, delta: float, accuracy: float | None = None) -> float:
         """The upper bound of epsilon alone, for searches that need no lower bound."""
@@ -156,102 +156,13 @@ class Account:
                     f"{2.2 * self.accuracy * gap / room:.2g} can be reached"
                 )
 
-    def _level(self, fraction: float) -> _Level:
+    def _level(self, fraction: float) -> Level:
         if fraction not in self._levels:
             if self._scouted is None:
                 self._scouted = [scout(pair.dominating) for pair in self._pairs]
             grid = lay_grid(self._scouted, self._counts, fraction)
-            self._levels[fraction] = _Level(self._pairs, self._counts, grid, self.relation)
+            self._levels[fraction] = Level(self._pairs, self._counts, grid, self.relation)
         return self._levels[fraction]
-
-
-class _Level:
-    """Everything at one spacing, made when first asked for."""
-
-    def __init__(
-        self, pairs: list[AtomPairs], counts: list[int], grid: Grid, relation: Relation
-    ) -> None:
-        self._pairs, self._counts, self._relation = pairs, counts, relation
-        self.grid = grid
-        self._uppers: dict[str, UpperCurve] = {}
-        self._lower: LowerCurve | None = None
-
-    def upper(self, question: Question, at: float) -> tuple[float, str]:
-        """The upper bound, the larger of both directions where they differ."""
-        curves = self._directions().items()
-        answers = [(curve.value(question, at), direction) for direction, curve in curves]
-        return max(answers, key=lambda answer: answer[0])
-
-    def lower_gap(self, question: Question, at: float, label: str) -> float:
-        """How much the discretisation took off the lower bound."""
-        return self._lowers().gap(question, at, label)
-
-    def curves(self, epsilon: FloatArray, smallest: float) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of delta at many epsilons."""
-        uppers = [curve.curve(epsilon, smallest) for curve in self._directions().values()]
-        return self._lowers().curve(epsilon, smallest), np.asarray(np.max(uppers, axis=0))
-
-    def moments(self, theta: FloatArray, rare: float) -> tuple[FloatArray, FloatArray, float]:
-        """Log moments of the loss, lower and upper, and the mass the upper side leaves out."""
-        pairs = [curve.log_mgf(theta, rare) for curve in self._directions().values()]
-        upper = np.asarray(np.max([p[0] for p in pairs], axis=0))
-        return self._lowers().log_mgf(theta, rare), upper, max(p[1] for p in pairs)
-
-    def gap(self, question: Question, at: float, direction: str) -> float:
-        """How much of the upper bound is due to the discretisation."""
-        return self._directions()[direction].gap(question, at)
-
-    def lower(self, question: Question, at: float) -> tuple[float, str]:
-        """The largest attained value."""
-        return self._lowers().best(question, at)
-
-    def _lowers(self) -> LowerCurve:
-        if self._lower is None:
-            self._lower = LowerCurve(self._choices(), self.grid)
-        return self._lower
-
-    def _directions(self) -> dict[str, UpperCurve]:
-        if not self._uppers:
-            ahead: list[DominatingPair] = [pair.dominating for pair in self._pairs]
-            if all(pair.forward is pair.backward for pair in ahead):
-                self._uppers["both"] = UpperCurve(ahead, self._counts, self.grid)
-            else:
-                behind = [pair.swapped for pair in ahead]
-                self._uppers["remove"] = UpperCurve(ahead, self._counts, self.grid)
-                self._uppers["add"] = UpperCurve(behind, self._counts, self.grid)
-        return self._uppers
-
-    def _choices(self) -> list[tuple[str, list[tuple[MixturePair, int, int]]]]:
-        """The compositions tried for the lower bound: pure families, and mixtures of orders.
-
-        Under replace_one an adaptive data holder may take a different order in every step; under
-        add_remove the record is on one side throughout.
-        """
-        if any(not pair.families for pair in self._pairs):
-            return []
-        names = [
-            n
-            for n in ("aligned", "reversed", "symmetric")
-            if all(n in pair.families for pair in self._pairs)
-        ]
-        choices = [(name, self._mixture(name, name)) for name in names]
-        if self._relation == "replace_one" and "aligned" in names and max(self._counts) > 1:
-            choices += [
-                (f"half aligned, half {name}", self._mixture("aligned", name))
-                for name in names
-                if name != "aligned"
-            ]
-        return choices
-
-    def _mixture(self, first: str, second: str) -> list[tuple[MixturePair, int, int]]:
-        parts = []
-        for which, (pair, count) in enumerate(zip(self._pairs, self._counts, strict=True)):
-            if first == second:
-                parts.append((pair.families[first], count, which))
-            else:
-                parts.append((pair.families[first], count - count // 2, which))
-                parts.append((pair.families[second], count // 2, which))
-        return parts
 
 
 @overload

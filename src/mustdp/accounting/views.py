@@ -6,6 +6,7 @@ side). Each result says whether it is a bound or an approximation, and of what.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,32 +71,52 @@ class Summary:
 
 
 def tradeoff(
-    false_positive: FloatArray, epsilon: FloatArray, lower: FloatArray, upper: FloatArray
+    false_positive: FloatArray,
+    epsilon: FloatArray,
+    upper: FloatArray,
+    attained: Sequence[tuple[FloatArray, FloatArray]],
 ) -> Tradeoff:
-    """The trade-off curve from delta bounds at a grid of epsilon >= 0.
+    """The trade-off curve from delta bounds at a grid of epsilon >= 0, the first of them 0.
 
-    A pair with profile delta has missed-detection rate at least 1 - delta(eps) - e^eps fpr and at
-    least e^-eps (1 - delta(eps) - fpr), for every eps, and the supremum over eps is attained.
+    A pair (P, Q) with profiles h, h' of (P, Q) and (Q, P) has the missed-detection rate
+
+        sup over alpha >= 1 of max(1 - h(alpha) - alpha fpr, (1 - h'(alpha) - fpr)/alpha).
+
+    For a lower bound of it any alphas will do. For an upper bound all of them count: between two
+    grid points h is at least what it is at the second. ``attained`` holds lower bounds of h and h'
+    for each concrete pair; whoever guesses misses 1 - fpr.
     """
     fpr = false_positive[:, None]
     alpha = np.exp(epsilon)
 
-    def missed(delta: FloatArray) -> FloatArray:
-        first = 1.0 - delta - alpha * fpr
-        second = (1.0 - delta - fpr) / alpha
+    def missed(ahead: FloatArray, behind: FloatArray) -> FloatArray:
+        first = 1.0 - ahead - alpha * fpr
+        second = (1.0 - behind - fpr) / alpha
         return np.asarray(np.clip(np.maximum(first, second).max(axis=1), 0.0, 1.0))
 
-    return Tradeoff(false_positive, missed(upper), missed(lower))
+    reached = [missed(np.append(a[1:], 0.0), np.append(b[1:], 0.0)) for a, b in attained]
+    guessed = 1.0 - false_positive
+    return Tradeoff(false_positive, missed(upper, upper), np.min([guessed, *reached], axis=0))
 
 
 def gaussian_dp(epsilon: FloatArray, upper: FloatArray) -> Summary:
-    """The smallest mu whose Gaussian profile lies above the upper bound."""
+    """The smallest mu whose Gaussian profile lies above the upper bound.
+
+    Between grid points the account is at most its chord in alpha, and the Gaussian profile at least
+    its tangent in the middle: both are lines, so they are compared at the ends.
+    """
     noise = GaussianNoise()
-    seen = upper >= SMALLEST_DELTA
+    seen = np.append(True, upper[:-1] >= SMALLEST_DELTA)  # up to the first below
     eps, values = epsilon[seen], upper[seen]
+    middle = 0.5 * (eps[:-1] + eps[1:])
+    to_left, to_right = -np.expm1(eps[:-1] - middle), np.expm1(eps[1:] - middle)
 
     def covers(mu: float) -> bool:
-        return bool(np.all(noise.profile(np.array(mu), eps) >= values))
+        size = np.array(mu)
+        height = noise.profile(size, middle)
+        slope = np.exp(middle + noise.log_tail(noise.threshold(size, middle)))
+        left, right = height + slope * to_left, height - slope * to_right
+        return bool(np.all(left >= values[:-1]) and np.all(right >= values[1:]))
 
     low, high = 1e-9, 1.0
     while not covers(high):
@@ -103,20 +124,30 @@ def gaussian_dp(epsilon: FloatArray, upper: FloatArray) -> Summary:
         if high > 1e6:
             return Summary(float("inf"), "no mu up to 1e6 covers the account")
     while high - low > 1e-6 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if covers(middle) else (middle, high)
+        middle_mu = 0.5 * (low + high)
+        low, high = (low, middle_mu) if covers(middle_mu) else (middle_mu, high)
     return Summary(
         high,
-        f"upper bound of mu-GDP on a grid of {int(seen.sum())} epsilons, for deltas down to "
-        f"{SMALLEST_DELTA:g}",
+        f"upper bound: the account is mu-GDP for epsilon up to {eps[-1]:.4g}, where delta is "
+        f"{values[-1]:.3g}",
     )
 
 
 def zero_concentrated(renyi: Renyi) -> Summary:
-    """The smallest rho with D_a <= rho a at the orders given: an approximation between them."""
-    rho = float(np.max(renyi.upper / renyi.orders))
+    """The smallest rho with D_a <= rho a for all orders between the smallest and the largest given.
+
+    (a - 1) D_a is convex in a, hence below its chords; rho a (a - 1) is above its tangent in the
+    middle between two orders a distance 2 h apart, which at the ends is h^2 rho lower.
+    """
+    a = renyi.orders
+    gap = 0.5 * np.diff(a)
+    widest = np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
+    room = a * (a - 1.0) - np.square(widest)
+    if not np.all(room > 0):
+        return Summary(float("inf"), "the orders are too far apart to say anything between them")
+    rho = float(np.max((a - 1.0) * renyi.upper / room))
     return Summary(
         rho,
-        f"rho of zCDP over {renyi.orders.size} orders from {renyi.orders.min():g} to "
-        f"{renyi.orders.max():g}, outside an event of probability {renyi.outside:.3g}",
+        f"upper bound: rho of zCDP for orders from {a.min():g} to {a.max():g}, outside an event "
+        f"of probability {renyi.outside:.3g}",
     )

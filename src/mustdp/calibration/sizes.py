@@ -6,6 +6,7 @@ could miss a better answer, never return one over the target.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -123,9 +124,10 @@ def _largest(
 
     if not fits(low):
         least = accounted(low).certified_epsilon(delta)
-        raise InvalidParameter(
-            f"epsilon must be at least {least:.6g} for any {name} to fit, got {epsilon!r}"
+        reached = (
+            f"at least {least:.6g}" if math.isfinite(least) else "larger, or the noise stronger,"
         )
+        raise InvalidParameter(f"epsilon must be {reached} for any {name} to fit, got {epsilon!r}")
     size, over = low, high + 1
     while 2 * size < over:
         size, over = (2 * size, over) if fits(2 * size) else (size, 2 * size)

@@ -196,6 +196,14 @@ class Composition:
         return self._ladder_mgf
 
 
+def _any_infinite(parts: Sequence[Part]) -> float:
+    """Chance that at least one loss is infinite, rounded up."""
+    if any(loss.infinite >= 1.0 for loss, _ in parts):
+        return 1.0
+    spared = math.fsum(count * math.log1p(-loss.infinite) for loss, count in parts)
+    return min(1.0, -math.expm1(spared) * (1.0 + 1e-14))
+
+
 def _tilted_masses(loss: DiscreteLoss, theta: float) -> tuple[FloatArray, float]:
     with np.errstate(divide="ignore"):
         exponents = np.log(loss.masses) + theta * loss.losses

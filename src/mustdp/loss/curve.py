@@ -146,8 +146,12 @@ class LowerCurve:
 
     def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
         """The largest certified delta over all compositions, at many epsilons."""
-        curves = [curve.curve(epsilon, smallest) for _, curve in self._curves]
+        curves = self.curves(epsilon, smallest).values()
         return np.asarray(np.max(np.stack([np.zeros(epsilon.size), *curves]), axis=0))
+
+    def curves(self, epsilon: FloatArray, smallest: float) -> dict[str, FloatArray]:
+        """The certified deltas of each composition, at many epsilons."""
+        return {label: curve.curve(epsilon, smallest) for label, curve in self._curves}
 
     def log_mgf(self, theta: FloatArray, rare: float) -> FloatArray:
         """The largest log moments over all compositions, ``rare`` mass dropped at the top."""

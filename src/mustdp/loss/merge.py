@@ -23,6 +23,7 @@ FloatArray = NDArray[np.float64]
 
 _TABLE = 4000
 _FAR = 38.5
+_SMALLEST = 1e-290
 #: Fine atoms per coarse cell.
 _FINENESS = 6
 #: A cell with more than this share of the mass is a lump that the grid is moved to.
@@ -32,13 +33,14 @@ _LUMP = 0.3
 def merge(pair: MixturePair, spacing: float, points: IntArray) -> DiscreteLoss:
     """A discrete loss that ``pair`` dominates, near ``points * spacing`` and their negatives."""
     p, q = _atoms(pair, spacing, points)
-    raw = np.log(p) - np.log(q)
-    loss = np.maximum.accumulate(raw)
+    if p.size == 0:  # nothing resolved: a loss below zero, which attains nothing, is always valid
+        return DiscreteLoss(spacing, np.array([-1]), np.ones(1), lost=pair.lost)
+    loss = np.log(p) - np.log(q)
     offset = _offset(p, q, loss, spacing)
     # The guide reaches past every atom, so that each cell of a sweep can close.
     low, high = (
-        math.floor((raw.min() - offset) / spacing),
-        math.ceil((raw.max() - offset) / spacing),
+        math.floor((loss[0] - offset) / spacing),
+        math.ceil((loss[-1] - offset) / spacing),
     )
     guide = np.unique(np.concatenate([-points, points, [low - 1, high + 1]]))
     place = offset + guide.astype(np.float64) * spacing
@@ -69,8 +71,7 @@ def _offset(p: FloatArray, q: FloatArray, loss: FloatArray, spacing: float) -> f
     With rare draws most outcomes have almost the same loss, log(1 - q) say, and the grid, made for
     the losses that matter, is too wide to resolve it.
     """
-    cell = np.rint(loss / spacing).astype(np.int64)
-    cell -= cell[0]
+    _, cell = np.unique(np.rint(loss / spacing), return_inverse=True)
     weight = np.bincount(cell, weights=p)
     lump = int(np.argmax(weight))
     if weight[lump] < _LUMP * float(p.sum()):
@@ -92,8 +93,12 @@ def _atoms(pair: MixturePair, spacing: float, points: IntArray) -> tuple[FloatAr
     borders = np.concatenate([-side[:0:-1], side])
     borders = borders[(borders > loss[0]) & (borders < loss[-1])]
     p, q = pair.cells(np.unique(np.interp(borders, loss, x)))
-    kept = (p > 0) & (q > 0)
-    return p[kept], q[kept]
+    kept = p > _SMALLEST
+    # Where Q underflows it is taken larger than it is, which lowers the loss. Any order of merging
+    # is post-processing, so the atoms may be sorted.
+    p, q = p[kept], np.maximum(q[kept], _SMALLEST)
+    order = np.argsort(np.log(p) - np.log(q), kind="stable")
+    return p[order], q[order]
 
 
 @dataclass(frozen=True)

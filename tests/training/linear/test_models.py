@@ -84,7 +84,7 @@ def test_a_target_is_calibrated_and_certified() -> None:
     assert (spent.delta, spent.steps, spent.relation) == (1e-4, 20, "replace_one")
     assert spent.scheme == md.must_ow(N, 100, 50)
     again = md.account(
-        md.repeat(20, md.subsample(spent.scheme, md.gaussian(spent.noise_multiplier)))
+        md.repeat(20, md.subsample(spent.scheme, md.gaussian(noise_multiplier=spent.noise_multiplier)))
     )
     assert again.epsilon(1e-4).upper == spent.epsilon.upper
 

@@ -2,7 +2,7 @@
 
 [Z] = Zhao, Zhou & Liu, arXiv 2312.13389: 200 data sets of n = 1000, y = 1 + x1/2 + x2/5 + N(0, 1),
 T = 200, m = 100, b = 200, C = 3, rate 0.04, start at -1, delta = 1/n, classical Gaussian noise. The
-gradient of a record is 2 (x'w - y) x. The paper's noise is kept as published; it is not a guarantee.
+gradient of a record is 2 (x'w - y) x. The noise is kept as published; it is not a guarantee.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_errors_of_tables_4_and_s2() -> None:
 
 
 def residual_at_the_end(done: Any, X: Any, y: Any) -> float:
-    """Root of the mean, over the last 16 steps, of the mean square residual; mean over data sets."""
+    """Root mean square residual over the last 16 steps, averaged over the data sets."""
     slopes, levels = done.coefficient_path[:, -16:, 0], done.intercept_path[:, -16:, 0]
     residuals = slopes @ X.swapaxes(1, 2) + levels[:, :, None] - y[:, None]
     return float(np.mean(np.sqrt(np.mean(residuals**2, axis=(1, 2)))))

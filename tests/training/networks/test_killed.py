@@ -31,9 +31,15 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lines(folder: Path, name: str) -> list[Any]:
+def diary(folder: Path, name: str) -> list[tuple[int, Any]]:
+    """Entries with the process that wrote them."""
     path = folder / name
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    found = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [(entry[0], entry[1]) for entry in map(json.loads, found)]
+
+
+def lines(folder: Path, name: str) -> list[Any]:
+    return [entry for _, entry in diary(folder, name)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -44,36 +50,15 @@ def test_killed_at(killed: Path, moment: str, every: int, seed: int | None) -> N
     assert lines(folder, "ends") == [[signal.SIGKILL, 0]]
     [done] = lines(folder, "done")
     assert done["steps"] == STEPS
-    # What was shown was shown once, in order, and only at steps that are written down.
-    shown = lines(folder, "released")
-    assert shown == sorted(set(shown))
-    assert set(shown) <= set(range(every, STEPS + 1, every))
-    # Batch k is step k's, whichever process drew it, and no step is left out.
-    drawn = lines(folder, "drawn")
-    assert {number for number, _ in drawn} == set(range(STEPS))
-    assert len({key for _, key in drawn}) == 1
-    repeated = [number for number, count in Counter(n for n, _ in drawn).items() if count > 1]
-    assert len(repeated) <= every
-    assert not set(range(max([0, *shown_before(folder)]))) & set(repeated)
-    # A step that was made again had noise of its own, or with a seed the very same.
+    check_diary(folder, every)
     noise: dict[int, list[float]] = {}
     for step, value in lines(folder, "noise"):
         noise.setdefault(step, []).append(value)
-    for values in noise.values():
+    for values in noise.values():  # made again with noise of its own, or with a seed the very same
         assert len(set(values)) == (len(values) if seed is None else 1)
     if seed is not None:
         whole = runs.trainer(budget=runs.budget(STEPS), seed=seed).train()
         assert done["weights"] == runs.weights(whole.model).tolist()
-
-
-def shown_before(folder: Path) -> list[int]:
-    """Steps shown by the process that was killed: those before any number is drawn again."""
-    first: list[int] = []
-    for number, _ in lines(folder, "drawn"):
-        if first and number <= first[-1]:
-            break
-        first.append(number)
-    return [step for step in lines(folder, "released") if step <= len(first)]
 
 
 def test_killed_at_any_time_again_and_again(killed: Path) -> None:
@@ -81,10 +66,26 @@ def test_killed_at_any_time_again_and_again(killed: Path) -> None:
     [ends] = lines(folder, "ends")
     assert Counter(ends)[signal.SIGKILL] >= 3
     assert set(ends) <= {0, signal.SIGKILL}
-    done = lines(folder, "done")
-    assert done
-    assert all(entry["steps"] == STEPS for entry in done)
-    shown = lines(folder, "released")
-    assert shown == sorted(set(shown))
+    assert [entry["steps"] for entry in lines(folder, "done")] == [STEPS]
+    check_diary(folder, 1)
     noise = lines(folder, "noise")
     assert len({value for _, value in noise}) == len(noise)
+
+
+def check_diary(folder: Path, every: int) -> None:
+    """Every step was made; one that had been shown was never made again."""
+    shown = lines(folder, "released")
+    assert shown == sorted(set(shown))
+    assert set(shown) <= set(range(every, STEPS + 1, every))
+    drawn = lines(folder, "drawn")
+    assert {number for number, _ in drawn} == set(range(STEPS))
+    assert len({key for _, key in drawn}) == 1  # the stream of one seed, so batch k is step k's
+    seen, last = 0, None
+    entries = {name: diary(folder, name) for name in ("drawn", "released")}
+    for process in dict.fromkeys(number for number, _ in entries["drawn"]):
+        numbers = [entry[0] for number, entry in entries["drawn"] if number == process]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        assert numbers[0] >= seen  # goes on at or behind what was shown
+        assert last is None or last + 1 - every <= numbers[0] <= last + 1
+        last = numbers[-1]
+        seen = max([seen, *(step for number, step in entries["released"] if number == process)])

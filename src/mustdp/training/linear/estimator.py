@@ -85,9 +85,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self, X, y, dtype=[np.float64, np.float32], order="C", **self._checks_of_y()
         )
         loss, targets, learned = self._read_targets(y)
+        seed = release_seed(self.random_state)
         recipe = settle_recipe(self, len(X))
         privacy = recipe.budget.spent()
-        seed = release_seed(self.random_state)
         records = Records(X, targets, loss, bool(self.fit_intercept))
         done = descend(records, recipe, seed, self.on_step)
         # Nothing of an earlier fit is touched until this one has succeeded.

@@ -1,0 +1,34 @@
+"""The idx format."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from mustdp.errors import InvalidParameter
+from mustdp.training.data.idx import read_idx, write_idx
+
+
+@given(arrays(np.uint8, array_shapes(max_dims=3, max_side=5, min_side=0)))
+def test_what_was_written_is_read(array: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> None:
+    assert np.array_equal(read_idx(write_idx(array), "test"), array)
+
+
+@given(st.binary(max_size=40))
+def test_any_other_bytes_are_refused_or_read_whole(content: bytes) -> None:
+    try:
+        array = read_idx(content, "test")
+    except InvalidParameter as problem:
+        assert str(problem).startswith("test must")
+    else:
+        assert write_idx(array) == content
+
+
+@pytest.mark.parametrize("cut", [0, 3, 6, -1])
+def test_a_file_that_was_cut_off(cut: int) -> None:
+    whole = write_idx(np.arange(6, dtype=np.uint8).reshape(2, 3))
+    with pytest.raises(InvalidParameter, match="labels must"):
+        read_idx(whole[:cut], "labels")
