@@ -83,9 +83,9 @@ class Account:
     def tradeoff(self, fpr: ArrayLike) -> Tradeoff:
         """Missed-detection rates of an attacker at false-positive rates ``fpr``."""
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
-        eps = self._epsilons()
-        attained = self._level(_FIRST_FRACTION["delta"]).attained(eps, SMALLEST_DELTA)
-        return tradeoff(rates, eps, self.curve(eps).upper, attained)
+        eps, level = self._epsilons(), self._level(_FIRST_FRACTION["delta"])
+        upper = level.upper_curve(eps, SMALLEST_DELTA)
+        return tradeoff(rates, eps, upper, level.attained(eps, SMALLEST_DELTA))
 
     def renyi(self, orders: ArrayLike) -> Renyi:
         """Renyi divergences of the given orders, all above 1."""
@@ -98,8 +98,9 @@ class Account:
 
     def gaussian_dp(self) -> Summary:
         """The smallest mu of Gaussian DP that is an upper bound of this account."""
-        curve = self.curve(self._epsilons())
-        return gaussian_dp(curve.epsilon, curve.upper)
+        eps = self._epsilons()
+        upper = self._level(_FIRST_FRACTION["delta"]).upper_curve(eps, SMALLEST_DELTA)
+        return gaussian_dp(eps, upper)
 
     def zero_concentrated(self) -> Summary:
         """The rho of zero-concentrated DP that covers the Renyi orders from 1.01 to 1000."""
@@ -107,7 +108,7 @@ class Account:
 
     def _epsilons(self) -> FloatArray:
         """Epsilons from 0 to where delta is negligible."""
-        end = min(500.0, max(1.0, self.epsilon(SMALLEST_DELTA).upper))
+        end = min(500.0, max(1.0, self.certified_epsilon(SMALLEST_DELTA)))
         return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 1500) * end])
 
     def certified_epsilon(self, delta: float, accuracy: float | None = None) -> float:

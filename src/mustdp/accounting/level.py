@@ -38,13 +38,17 @@ class Level:
 
     def curves(self, epsilon: FloatArray, smallest: float) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of delta at many epsilons."""
+        return self._lowers().curve(epsilon, smallest), self.upper_curve(epsilon, smallest)
+
+    def upper_curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
+        """Upper bounds of delta at many epsilons, the larger of both directions."""
         uppers = [curve.curve(epsilon, smallest) for curve in self._directions().values()]
-        return self._lowers().curve(epsilon, smallest), np.asarray(np.max(uppers, axis=0))
+        return np.asarray(np.max(uppers, axis=0))
 
     def attained(self, epsilon: FloatArray, smallest: float) -> list[tuple[FloatArray, FloatArray]]:
         """Lower bounds of the deltas of each named pair, in the order named and in the other."""
-        found = self._lowers().curves(epsilon, smallest)
         other = {"aligned": "reversed", "reversed": "aligned", "symmetric": "symmetric"}
+        found = self._lowers().curves(epsilon, smallest, tuple(other))
         return [(found[name], found[back]) for name, back in other.items() if name in found]
 
     def moments(self, theta: FloatArray, rare: float) -> tuple[FloatArray, FloatArray, float]:

@@ -58,7 +58,7 @@ class Composition:
         self.spacing = self.parts[0][0].spacing
         # Masses rounded up may sum to a hair more than one, which the others multiply by.
         growth = math.fsum(count * math.log(max(loss.total, 1.0)) for loss, count in self.parts)
-        infinite = math.fsum(count * loss.infinite for loss, count in self.parts)
+        infinite = _any_infinite(self.parts)
         self.infinite = infinite * math.exp(min(growth, 700.0)) if infinite else 0.0
         self.lost = math.fsum(count * loss.lost for loss, count in self.parts)
         #: No finite sum of losses exceeds this.

@@ -146,12 +146,18 @@ class LowerCurve:
 
     def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
         """The largest certified delta over all compositions, at many epsilons."""
-        curves = self.curves(epsilon, smallest).values()
+        curves = self.curves(epsilon, smallest, tuple(self._choices)).values()
         return np.asarray(np.max(np.stack([np.zeros(epsilon.size), *curves]), axis=0))
 
-    def curves(self, epsilon: FloatArray, smallest: float) -> dict[str, FloatArray]:
-        """The certified deltas of each composition, at many epsilons."""
-        return {label: curve.curve(epsilon, smallest) for label, curve in self._curves}
+    def curves(
+        self, epsilon: FloatArray, smallest: float, labels: Sequence[str]
+    ) -> dict[str, FloatArray]:
+        """The certified deltas of those compositions that there are, at many epsilons."""
+        return {
+            label: curve.curve(epsilon, smallest)
+            for label, curve in self._curves
+            if label in labels
+        }
 
     def log_mgf(self, theta: FloatArray, rare: float) -> FloatArray:
         """The largest log moments over all compositions, ``rare`` mass dropped at the top."""

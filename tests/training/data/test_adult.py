@@ -70,17 +70,17 @@ def test_damaged_rows(content: bytes, message: str) -> None:
 
 def test_other_data_is_not_taken_for_adult() -> None:
     row = LINE.split(", ")
-    with pytest.raises(InvalidParameter, match="41292 complete rows.*got 3"):
+    with pytest.raises(InvalidParameter, match=r"41292 complete rows.*got 3"):
         code([row] * 3)
     with pytest.raises(InvalidParameter, match="cannot be read"):
         code([["young", *row[1:]]] * 41_292)
 
 
 def test_missing_and_changed_files(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match="adult.data in it or in its subfolder adult"):
+    with pytest.raises(InvalidParameter, match=r"adult.data in it or in its subfolder adult"):
         load_adult(tmp_path)
     (tmp_path / "adult.data").write_bytes(lines("adult.data"))
-    with pytest.raises(InvalidParameter, match="adult.test or adult.test.gz"):
+    with pytest.raises(InvalidParameter, match=r"adult.test or adult.test.gz"):
         load_adult(tmp_path)
     (tmp_path / "adult.test").write_bytes(lines("adult.test"))
     with pytest.raises(InvalidParameter, match="as published"):

@@ -37,7 +37,7 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_that_make_no_sense() -> None:
-    with pytest.raises(InvalidParameter, match="dataset must be one of .*'iris'"):
+    with pytest.raises(InvalidParameter, match=r"dataset must be one of .*'iris'"):
         load_data("iris")
     with pytest.raises(InvalidParameter, match="data must not be given for digits"):
         load_data("digits", "somewhere")

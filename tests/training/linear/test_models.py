@@ -83,9 +83,8 @@ def test_a_target_is_calibrated_and_certified() -> None:
     assert 1.5 < spent.epsilon.lower <= spent.epsilon.upper <= 2.0
     assert (spent.delta, spent.steps, spent.relation) == (1e-4, 20, "replace_one")
     assert spent.scheme == md.must_ow(N, 100, 50)
-    again = md.account(
-        md.repeat(20, md.subsample(spent.scheme, md.gaussian(noise_multiplier=spent.noise_multiplier)))
-    )
+    noise = md.gaussian(noise_multiplier=spent.noise_multiplier)
+    again = md.account(md.repeat(20, md.subsample(spent.scheme, noise)))
     assert again.epsilon(1e-4).upper == spent.epsilon.upper
 
 

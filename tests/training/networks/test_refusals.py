@@ -21,9 +21,7 @@ def images() -> tuple[Any, Any]:
 
 def behind(layer: Any) -> Any:
     """A network with this layer in the middle, for images."""
-    return nn.Sequential(
-        nn.Conv2d(2, 4, 3), layer, nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 3)
-    )
+    return nn.Sequential(nn.Conv2d(2, 4, 3), layer, nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 3))
 
 
 class Centred(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
@@ -81,7 +79,10 @@ def test_a_layer_that_is_switched_to_mixing_between_two_steps() -> None:
 
 def test_tables_that_change_themselves() -> None:
     words = torch.randint(5, (60, 3)), runs.data()[1]
-    for option, reason in (({"max_norm": 1.0}, "max_norm"), ({"scale_grad_by_freq": True}, "mixes")):
+    for option, reason in (
+        ({"max_norm": 1.0}, "max_norm"),
+        ({"scale_grad_by_freq": True}, "mixes"),
+    ):
         table = nn.Embedding(5, 2, **option)
         with pytest.raises(NotCovered, match=reason):
             runs.trainer(nn.Sequential(table, nn.Flatten(), nn.Linear(6, 3)), data=words)

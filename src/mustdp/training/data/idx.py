@@ -34,7 +34,13 @@ def read_idx(content: bytes, name: str) -> NDArray[np.uint8]:
             f"{name} must hold {math.prod(sizes)} bytes of data after its header, "
             f"got {max(0, len(content) - start)}: it is cut off or damaged"
         )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(sizes)
+    try:
+        return np.frombuffer(content, np.uint8, offset=start).reshape(sizes)
+    except ValueError:
+        raise InvalidParameter(
+            f"{name} must hold an array of a size that exists, got {len(sizes)} axes, "
+            f"the largest of {max(sizes)}"
+        ) from None
 
 
 def write_idx(array: NDArray[np.uint8]) -> bytes:
