@@ -28,8 +28,11 @@ def _log_density(noise: str, mixture: Mixture, x: mp.mpf) -> mp.mpf:
 
 
 def half_line(noise: str, first: Mixture, second: Mixture, epsilon: float) -> mp.mpf:
-    """sup_t P(x > t) - e^epsilon Q(x > t), at least 30 digits of it, or zero."""
-    with mp.workdps(60 + int(abs(epsilon))):
+    """sup_t P(x > t) - e^epsilon Q(x > t), about 30 digits of it, or zero.
+
+    An error of t enters squared: 1e-25 is enough.
+    """
+    with mp.workdps(60):
         goal = mp.mpf(epsilon)
 
         def excess(x: mp.mpf) -> mp.mpf:
@@ -46,7 +49,7 @@ def half_line(noise: str, first: Mixture, second: Mixture, epsilon: float) -> mp
                 low, reach = low - reach, 2 * reach
         elif excess(high) <= 0:
             return NONE
-        while high - low > mp.mpf(10) ** -45 * (abs(high) + abs(low)):
+        while high - low > mp.mpf(10) ** -25 * (1 + abs(high)):
             middle = (low + high) / 2
             low, high = (middle, high) if excess(middle) < 0 else (low, middle)
         hit = mp.fsum(weight * tail(noise, high - centre) for weight, centre in first)

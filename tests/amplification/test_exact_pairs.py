@@ -17,8 +17,8 @@ from tests.amplification import exact_pairs
 from tests.amplification.exact_pairs import binomial, flip
 
 MAKERS = {"gaussian": gaussian, "laplace": laplace}
-EPSILONS = [0.0, 1e-9, 1e-3, 0.3, 1.0, 5.0, 60.0, 300.0, 600.0]
-SHIFTS = [1e-9, 1e-4, 0.01, 0.5, 2.0, 5.0, 17.0, 30.0, 300.0, 1e6]
+EPSILONS = [0.0, 1e-3, 0.3, 1.0, 5.0, 300.0, 600.0]
+SHIFTS = [1e-9, 1e-4, 0.01, 0.5, 2.0, 17.0, 30.0, 1e6]
 #: Below this, doubles lose digits, and only the order of the bounds is asked for.
 TINY = 1e-290
 
@@ -94,7 +94,7 @@ def test_poisson_under_replace_one_is_the_symmetric_pair(
 
 
 @pytest.mark.parametrize("noise", list(MAKERS))
-@pytest.mark.parametrize("shift", [1e-9, 0.5, 5.0, 17.0, 30.0, 300.0])
+@pytest.mark.parametrize("shift", [1e-9, 0.5, 5.0, 17.0, 30.0])
 @pytest.mark.parametrize("name", ["wr", "wor", "all"])
 def test_attained_values_under_replace_one_are_attained(
     name: str, shift: float, noise: str

@@ -174,7 +174,7 @@ def test_pieces_agree_with_the_whole() -> None:
     step = one_step(scheme, mechanism, epsilon, relation="add_remove")
     parts = [
         upper_bound(scheme, mechanism, epsilon, relation="add_remove", direction=direction)
-        for direction in ("remove", "add")  # type: ignore[misc]
+        for direction in ("remove", "add")
     ]
     assert np.array_equal(step.upper, np.maximum(*parts))
     families = attained_values(scheme, mechanism, epsilon, relation="add_remove")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mustdp import Multistage, gaussian, laplace, multistage, must_ow, must_ww, one_step
+from mustdp import gaussian, laplace, multistage, must_ow, must_ww, one_step
 from mustdp.amplification.mixed_slope import certificate
 from mustdp.amplification.one_step import upper_bound
 from mustdp.amplification.stages import (
@@ -58,9 +58,12 @@ def test_mustow_add_direction_is_its_closed_form() -> None:
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("shift", [1e-6, 1e-3, 0.02, 0.1])
-@pytest.mark.parametrize("scheme", [must_ww(50, 10, 20), multistage(8, [("wr", 4), ("wr", 3), ("wr", 4)])])  # fmt: skip
-def test_small_shifts_are_resolved(scheme: Multistage, shift: float, relation: str) -> None:
+@pytest.mark.parametrize("stages", [[("wr", 10), ("wr", 20)], [("wr", 4), ("wr", 3), ("wr", 4)]])
+def test_small_shifts_are_resolved(
+    stages: list[tuple[str, int]], shift: float, relation: str
+) -> None:
     """The tables inside must follow the scale of the profile: bound and attained value meet."""
+    scheme = multistage(8 if len(stages) == 3 else 50, stages)
     spread = shift * np.sqrt(scheme.law().positive @ scheme.law().positive_values ** 2)
     epsilon = spread * np.array([0.5, 1.0, 2.0, 3.0])
     step = one_step(scheme, gaussian(shift=shift), epsilon, relation=relation)

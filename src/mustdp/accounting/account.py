@@ -26,7 +26,7 @@ from mustdp.accounting.views import (
 )
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.loss.curve import Question
-from mustdp.loss.points import Scouted, lay_grid, scout
+from mustdp.loss.points import LARGEST_LOSS, Scouted, lay_grid, scout
 from mustdp.mechanisms.relation import RELATIONS, Relation
 from mustdp.numerics import checks
 from mustdp.sampling.scheme import Poisson
@@ -134,6 +134,8 @@ class Account:
             upper, direction = single.upper(question, at)
             lower, name = single.lower(question, at)
             return Bounds(_consistent(lower, upper), upper, name, direction, 0.0)
+        if question == "epsilon" and self._beyond_reach(at):
+            return Bounds(0.0, math.inf, "none", "both", math.inf)
         fraction = _FIRST_FRACTION[question]
         while True:
             level = self._level(fraction)
@@ -156,6 +158,15 @@ class Account:
                     f"could not be brought below {room / 2:.3g}; accuracy="
                     f"{2.2 * self.accuracy * gap / room:.2g} can be reached"
                 )
+
+    def _beyond_reach(self, delta: float) -> bool:
+        """Whether losses above the largest that is resolved alone are more likely than delta."""
+        top = np.array([LARGEST_LOSS])
+        spared = 0.0
+        for pair, count in zip(self._pairs, self._counts, strict=True):
+            worst = max(float(side[0]) for side in pair.dominating.values(top))
+            spared += count * math.log1p(-min(worst, 1.0 - 1e-16))
+        return -math.expm1(spared) >= delta
 
     def _level(self, fraction: float) -> Level:
         if fraction not in self._levels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mustdp.accounting.account import SMALLEST_QUERY, account
 from mustdp.accounting.bounds import Bounds
@@ -98,6 +98,8 @@ def calibrate_plan(
     noise = make(noise_multiplier=smallest_noise(spent, epsilon))
     settled = account(build(noise), relation=relation)
     bounds = settled.epsilon(delta)
+    if bounds.upper > epsilon:  # the search may have used a finer grid; either bound is certified
+        bounds = replace(bounds, upper=settled.certified_epsilon(delta, _FINE))
     if not bounds.upper <= epsilon:
         raise NumericalFailure(
             f"noise multiplier {noise.noise_multiplier!r} was found for epsilon={epsilon!r}, but "

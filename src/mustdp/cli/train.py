@@ -198,7 +198,10 @@ def _scheme(options: SchemeOptions, records: DataSet) -> Scheme:
             f"-n must be {n}, the number of training records of {records.name}, or be left out; "
             f"got {clipped(options.n)}"
         )
-    return dataclasses.replace(options, n=str(n)).build()
+    built = dataclasses.replace(options, n=str(n)).build()
+    if not built.expected_size > 0:
+        raise InvalidParameter(f"--rate must be above 0 to train on anything, got {options.rate}")
+    return built
 
 
 @contextmanager

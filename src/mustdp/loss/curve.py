@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from mustdp.loss.compose import Composition
 from mustdp.loss.discrete import DiscreteLoss, IntArray
 from mustdp.loss.dots import DominatingPair, connect_values
-from mustdp.loss.merge import merge
+from mustdp.loss.lumps import Lump, spacing_for
+from mustdp.loss.merge import lumps_of, merge
 from mustdp.loss.pairs import MixturePair
 from mustdp.loss.points import Grid
 from mustdp.loss.readoff import ReadOff, Side
@@ -120,7 +121,8 @@ class LowerCurve:
 
     def __init__(self, choices: Sequence[tuple[str, LowerParts]], grid: Grid) -> None:
         self._choices, self._grid = dict(choices), grid
-        self._merged: dict[tuple[int, bool], DiscreteLoss] = {}
+        self._lumps: dict[int, list[Lump]] = {}
+        self._merged: dict[tuple[int, float, bool], DiscreteLoss] = {}
         self._curves = [(label, self._composed(parts, fine=True)) for label, parts in choices]
 
     def gap(self, question: Question, at: float, label: str) -> float:
@@ -132,16 +134,29 @@ class LowerCurve:
         return max(0.0, float(fine - coarse) / 3.0)
 
     def _composed(self, parts: LowerParts, fine: bool) -> ComposedLoss:
-        losses = [(self._loss(pair, which, fine), count) for pair, count, which in parts if count]
+        spacing = self._spacing(parts)
+        losses = [
+            (self._loss(pair, which, spacing, fine), count) for pair, count, which in parts if count
+        ]
         return ComposedLoss(losses, "lower")
 
-    def _loss(self, pair: MixturePair, which: int, fine: bool) -> DiscreteLoss:
-        key = (id(pair), fine)
+    def _spacing(self, parts: LowerParts) -> float:
+        """The grid's spacing, or a little less so that two lumps of the main part fit on it."""
+        pair, _, which = max(parts, key=lambda part: part[1])
+        return spacing_for(self._lumps_of(pair, which), self._grid.spacing)
+
+    def _lumps_of(self, pair: MixturePair, which: int) -> list[Lump]:
+        if id(pair) not in self._lumps:
+            found = lumps_of(pair, self._grid.spacing, self._grid.points[which])
+            self._lumps[id(pair)] = found
+        return self._lumps[id(pair)]
+
+    def _loss(self, pair: MixturePair, which: int, spacing: float, fine: bool) -> DiscreteLoss:
+        key = (id(pair), spacing, fine)
         if key not in self._merged:
             points = self._grid.points[which]
-            self._merged[key] = merge(
-                pair, self._grid.spacing, points if fine else points[every_second(points)]
-            )
+            kept = points if fine else points[every_second(points)]
+            self._merged[key] = merge(pair, spacing, kept, self._lumps_of(pair, which))
         return self._merged[key]
 
     def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:

@@ -11,12 +11,14 @@ at grid points touches the profile from below. Only differences of cdfs are used
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.loss.discrete import DiscreteLoss, IntArray
+from mustdp.loss.lumps import Lump, find_lumps, offset_for
 from mustdp.loss.pairs import MixturePair
 
 FloatArray = NDArray[np.float64]
@@ -26,28 +28,38 @@ _FAR = 38.5
 _SMALLEST = 1e-290
 #: Fine atoms per coarse cell.
 _FINENESS = 6
-#: A cell with more than this share of the mass is a lump that the grid is moved to.
-_LUMP = 0.3
 
 
-def merge(pair: MixturePair, spacing: float, points: IntArray) -> DiscreteLoss:
-    """A discrete loss that ``pair`` dominates, near ``points * spacing`` and their negatives."""
+def merge(
+    pair: MixturePair, spacing: float, points: IntArray, lumps: Sequence[Lump] | None = None
+) -> DiscreteLoss:
+    """A discrete loss that ``pair`` dominates, near ``points * spacing`` and their negatives.
+
+    ``lumps`` are looked for unless they are given; the grid is moved to the largest.
+    """
     p, q = _atoms(pair, spacing, points)
     if p.size == 0:  # nothing resolved: a loss below zero, which attains nothing, is always valid
         return DiscreteLoss(spacing, np.array([-1]), np.ones(1), lost=pair.lost)
     loss = np.log(p) - np.log(q)
-    offset = _offset(p, q, loss, spacing)
+    if lumps is None:
+        lumps = find_lumps(p, q, spacing, constant_ends=pair.ends.size > 0)
+    offset = offset_for(lumps, spacing)
     # The guide reaches past every atom, so that each cell of a sweep can close.
     low, high = (
         math.floor((loss[0] - offset) / spacing),
         math.ceil((loss[-1] - offset) / spacing),
     )
-    guide = np.unique(np.concatenate([-points, points, [low - 1, high + 1]]))
+    on_lumps = [round((lump.loss - offset) / spacing) for lump in lumps]
+    guide = np.unique(np.concatenate([-points, points, [low - 1, high + 1, *on_lumps]]))
     place = offset + guide.astype(np.float64) * spacing
     # Sweep upwards from the bottom and downwards from the top. What is left where they meet has to
-    # be rounded, so they meet where there is least mass.
+    # be rounded, so they meet where there is least mass, above low lumps and below high ones.
     cell = np.searchsorted(place, loss)
     weight = np.bincount(cell, weights=p, minlength=guide.size + 1)
+    for lump in lumps:
+        at = int(np.searchsorted(place, lump.loss))
+        weight[: at + 2 if lump.low else 0] = math.inf
+        weight[weight.size if lump.low else max(at - 1, 0) :] = math.inf
     inner = np.arange(cell[0] + 1, cell[-1])
     meet = int(inner[np.argmin(weight[inner])]) if inner.size else int(cell[-1])
     split = int(np.searchsorted(cell, meet))
@@ -65,20 +77,10 @@ def merge(pair: MixturePair, spacing: float, points: IntArray) -> DiscreteLoss:
     return DiscreteLoss(spacing, distinct, weights, lost=pair.lost, offset=offset)
 
 
-def _offset(p: FloatArray, q: FloatArray, loss: FloatArray, spacing: float) -> float:
-    """How far to move the grid so that a lump of mass lies on it; nothing if there is none.
-
-    With rare draws most outcomes have almost the same loss, log(1 - q) say, and the grid, made for
-    the losses that matter, is too wide to resolve it.
-    """
-    _, cell = np.unique(np.rint(loss / spacing), return_inverse=True)
-    weight = np.bincount(cell, weights=p)
-    lump = int(np.argmax(weight))
-    if weight[lump] < _LUMP * float(p.sum()):
-        return 0.0
-    inside = cell == lump
-    middle = math.log(float(p[inside].sum()) / float(q[inside].sum()))
-    return middle - spacing * round(middle / spacing)
+def lumps_of(pair: MixturePair, spacing: float, points: IntArray) -> list[Lump]:
+    """The lumps of a pair, seen at this spacing."""
+    p, q = _atoms(pair, spacing, points)
+    return find_lumps(p, q, spacing, constant_ends=pair.ends.size > 0)
 
 
 def _atoms(pair: MixturePair, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -92,7 +94,7 @@ def _atoms(pair: MixturePair, spacing: float, points: IntArray) -> tuple[FloatAr
     side = (points[:-1, None] + np.diff(points)[:, None] * steps).ravel() * spacing
     borders = np.concatenate([-side[:0:-1], side])
     borders = borders[(borders > loss[0]) & (borders < loss[-1])]
-    p, q = pair.cells(np.unique(np.interp(borders, loss, x)))
+    p, q = pair.cells(np.unique(np.concatenate([np.interp(borders, loss, x), pair.ends])))
     kept = p > _SMALLEST
     # Where Q underflows it is taken larger than it is, which lowers the loss. Any order of merging
     # is post-processing, so the atoms may be sorted.

@@ -64,6 +64,13 @@ class MixturePair:
         """The largest distance of any component."""
         return float(max(self.p.distances.max(), self.q.distances.max()))
 
+    @property
+    def ends(self) -> FloatArray:
+        """The outcomes beyond which the loss is constant; none where it never stops growing."""
+        left = -self.noise.saturation(float(self.q.distances.max()))
+        right = self.noise.saturation(float(self.p.distances.max()))
+        return np.array([x for x in (left, right) if np.isfinite(x)])
+
     def loss(self, x: FloatArray) -> FloatArray:
         """log dP/dQ at x."""
         return self.p.log_ratio(self.noise, x) - self.q.log_ratio(self.noise, -x)

@@ -19,7 +19,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.training.budget import Budget, Spent
 from mustdp.training.data.dataset import DataSet
-from mustdp.training.linear.clipping import Records
+from mustdp.training.linear.clipping import Records, check_clip
 from mustdp.training.linear.descent import OnStep, Recipe, descend
 from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss
 from mustdp.training.linear.rates import learning_rates
@@ -50,7 +50,7 @@ def train_classifier(
 ) -> Trial:
     """Train ``model`` within ``budget`` on the training records of ``data``, and test it."""
     check_model(model)
-    clip = checks.real("clip", clip, above=0, at_most=1e9)
+    clip = check_clip(clip)
     learning_rates(learning_rate, schedule, budget.steps)
     privacy = budget.spent()
     settings: dict[str, Any] = {

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mustdp as md
+from mustdp.sampling.batch import Batch
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss, SquaredError
@@ -17,11 +18,20 @@ CLASSES = 4
 
 
 def loss_of(kind: str) -> Loss:
-    return {
+    losses: dict[str, Loss] = {
         "squared": SquaredError(),
         "logistic": LogisticLoss(),
         "multinomial": MultinomialLoss(CLASSES),
-    }[kind]
+    }
+    return losses[kind]
+
+
+def batch_of(**counts: int) -> Batch:
+    """``batch_of(r3=2)``: record 3, twice."""
+    return Batch(
+        np.array([int(name[1:]) for name in counts], dtype=np.int64),
+        np.array(list(counts.values()), dtype=np.int64),
+    )
 
 
 def targets_of(kind: str, n: int, rng: np.random.Generator) -> NDArray[Any]:

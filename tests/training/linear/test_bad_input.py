@@ -37,7 +37,7 @@ PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"scheme": md.poisson(20, 0.0)}, "scheme must draw at least one record"),
     ({"steps": 0}, "steps must be .*0"),
     ({"steps": 1.0}, "steps must be an integer.*1.0"),
-    ({"clip": 0.0}, "clip must be .*> 0.*0.0"),
+    ({"clip": 0.0}, "clip must be .*>= 1e-30.*0.0"),
     ({"clip": float("nan")}, "clip must be .*nan"),
     ({"clip": "auto"}, "clip must be .*'auto'"),
     ({"learning_rate": -0.1}, "learning_rate must be .*-0.1"),

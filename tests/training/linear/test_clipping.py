@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.sampling.batch import Batch
 from mustdp.training.linear import clipping
 from mustdp.training.linear.clipping import Records
 from tests.training.linear.brute_force import clipped_sum
-from tests.training.linear.problems import KINDS, loss_of, records_of, targets_of
+from tests.training.linear.problems import KINDS, batch_of, loss_of, records_of, targets_of
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -51,8 +52,8 @@ def test_copies_weigh_as_often_as_they_were_drawn(kind: str) -> None:
     rng = np.random.default_rng(7)
     records = records_of(kind, 5, 2, rng)
     weights = rng.normal(size=(records.loss.outputs, 3))
-    once, _ = records.clipped_sum(weights, Batch([3], [1]), 1.0)
-    often, _ = records.clipped_sum(weights, Batch([3], [7]), 1.0)
+    once, _ = records.clipped_sum(weights, batch_of(r3=1), 1.0)
+    often, _ = records.clipped_sum(weights, batch_of(r3=7), 1.0)
     np.testing.assert_allclose(often, 7 * once, rtol=1e-14)
     assert np.linalg.norm(once) <= 1.0
 
@@ -61,7 +62,7 @@ def test_copies_weigh_as_often_as_they_were_drawn(kind: str) -> None:
 def test_an_empty_batch_adds_nothing(kind: str) -> None:
     records = records_of(kind, 5, 2, np.random.default_rng(8))
     weights = np.ones((records.loss.outputs, 3))
-    total, loss = records.clipped_sum(weights, Batch([], []), 1.0)
+    total, loss = records.clipped_sum(weights, batch_of(), 1.0)
     assert not total.any()
     assert total.shape == weights.shape
     assert np.isnan(loss)
@@ -77,10 +78,10 @@ def test_blocks_and_slices_change_nothing(kind: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(clipping, "_SLICE", 1)
     monkeypatch.setattr(clipping, "_FEWEST_ROWS", 7)
     pieces = Records(rows, targets, loss_of(kind), True)
-    for ours, same in zip(
-        pieces.clipped_sum(weights, batch, 1.0), whole.clipped_sum(weights, batch, 1.0), strict=True
-    ):
-        np.testing.assert_allclose(ours, same, rtol=1e-12, atol=1e-12)
+    ours, our_loss = pieces.clipped_sum(weights, batch, 1.0)
+    same, same_loss = whole.clipped_sum(weights, batch, 1.0)
+    np.testing.assert_allclose(ours, same, rtol=1e-12, atol=1e-12)
+    assert our_loss == pytest.approx(same_loss, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,21 +95,40 @@ def test_single_precision_is_close(kind: str) -> None:
     np.testing.assert_allclose(ours, same, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=2),
-    st.floats(-1e300, 1e300),
-    st.floats(1e-3, 1e3),
-    st.sampled_from([np.float64, np.float32]),
-)
-def test_no_record_moves_the_sum_by_more_than_clip(
-    x: list[float], y: float, clip: float, precision: type
+def check_bounded(
+    x: list[float], y: float, clip: float, precision: type, fit_intercept: bool
 ) -> None:
-    """Whatever finite values a record holds, overflow on the way included."""
+    """One record, whose gradient is clipped on its way into the sum."""
     rows = np.array([x], dtype=np.float64)
     if precision is np.float32:
         rows = np.clip(rows, -3e38, 3e38).astype(np.float32)
-    records = Records(rows, np.array([y]), loss_of("squared"), True)
+    records = Records(rows, np.array([y]), loss_of("squared"), fit_intercept)
+    weights = np.array([[1.0, -2.0, 0.5]])[:, : records.width]
     with np.errstate(all="ignore"):
-        total, _ = records.clipped_sum(np.array([[1.0, -2.0, 0.5]]), Batch([0], [1]), clip)
-    assert np.linalg.norm(total) <= clip
+        total, _ = records.clipped_sum(weights, batch_of(r0=1), clip)
+    assert math.hypot(*total[0]) <= clip
+
+
+ANY = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(ANY, min_size=2, max_size=2),
+    ANY,
+    st.floats(1e-30, 1e9),
+    st.sampled_from([np.float64, np.float32]),
+    st.booleans(),
+)
+def test_no_record_moves_the_sum_by_more_than_clip(
+    x: list[float], y: float, clip: float, precision: type, fit_intercept: bool
+) -> None:
+    """Whatever finite values a record holds, overflow and underflow on the way included."""
+    check_bounded(x, y, clip, precision, fit_intercept)
+
+
+@pytest.mark.parametrize("x", [1e-170, 1e-320, 1e-40, 1e170, 1e308])
+@pytest.mark.parametrize("y", [1e-320, 1e-170, 1.0, 1e170, 1e308])
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_extreme_records(x: float, y: float, precision: type) -> None:
+    check_bounded([x, 0.0], y, 1e-3, precision, False)

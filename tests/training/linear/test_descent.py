@@ -63,7 +63,7 @@ def test_the_noise_has_the_stated_scale(scheme: md.Scheme) -> None:
     moved = descend(nothing_but_noise(50, width), recipe, seed=12).weights - 0.25
     deviation = rate * z * clip / scheme.expected_size
     square = float(np.sum((moved / deviation) ** 2))
-    low, high = stats.chi2.ppf([0.0005, 0.9995], width)
+    low, high = stats.chi2.ppf(0.0005, width), stats.chi2.ppf(0.9995, width)
     assert low < square < high
     for wrong in (0.9, 1.1):
         assert not low < square / wrong**2 < high

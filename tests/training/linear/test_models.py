@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 import pickle
+import sys
 import warnings
 from typing import Any
 
@@ -155,14 +157,14 @@ def test_the_loss_curve_stays_behind_when_a_model_is_saved() -> None:
 def test_a_batch_without_records_has_no_loss() -> None:
     X, y = line()
     scheme = md.poisson(N, 1e-9)
-    model = DPLinearRegression(scheme=scheme, noise_multiplier=1e-6, steps=2).fit(X, y)
+    model = DPLinearRegression(scheme=scheme, noise_multiplier=1.0, steps=2).fit(X, y)
     assert np.isnan(model.loss_curve_).all()
     assert np.isfinite(model.coef_).all()
 
 
 def test_start_and_schedule() -> None:
     X, y = line()
-    steps: dict[str, Any] = {"noise_multiplier": 1e-3, "steps": 4, "random_state": 1}
+    steps: dict[str, Any] = {"noise_multiplier": 1.0, "steps": 4, "random_state": 1}
     still = DPLinearRegression(start=-1.0, learning_rate=lambda step: 0.0, **steps).fit(X, y)
     assert still.coef_.tolist() == [-1.0, -1.0]
     assert still.intercept_ == -1.0
@@ -193,6 +195,14 @@ def test_it_takes_part_in_scikit_learn() -> None:
 
 def test_too_little_noise_is_said_to_be_unbounded() -> None:
     X, y = line()
-    model = DPLinearRegression(noise_multiplier=1e-6, steps=3).fit(X, y)
+    model = DPLinearRegression(noise_multiplier=1e-6, steps=1).fit(X, y)
     assert math.isinf(model.privacy_.epsilon.upper)
     assert model.privacy_.as_dict()["epsilon"]["upper"] is None
+
+
+def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    for name in [name for name in sys.modules if name.startswith("mustdp.training.linear")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match=r"scikit-learn 1.6.*mustdp\[train\]"):
+        importlib.import_module("mustdp.training.linear.models")

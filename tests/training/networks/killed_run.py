@@ -80,7 +80,7 @@ def run(folder: Path, every: int, seed: int | None, moment: str | None, slow: fl
             die()
         time.sleep(slow)
 
-    here = runs.trainer(
+    here: Any = runs.trainer(
         budget=runs.budget(STEPS), checkpoint=path, checkpoint_every=every, seed=seed,
         callbacks=[watch],
     )  # fmt: skip
@@ -151,11 +151,11 @@ def main(root: Path) -> None:
             for moment in MOMENTS:
                 folder = root / f"{moment}, every {every}, seed {seed}"
                 folder.mkdir()
-                ends = [
+                both = [
                     process(lambda: run(folder, every, seed, moment)),  # noqa: B023
                     process(lambda: run(folder, every, seed, None)),  # noqa: B023
                 ]
-                log(folder, "ends", ends)
+                log(folder, "ends", both)
     folder = root / "any time"
     folder.mkdir()
     ends: list[int] = []

@@ -81,7 +81,7 @@ def test_nothing_is_shown_before_it_is_charged_on_disk(path: Path) -> None:
 
 
 def test_a_run_that_breaks_off_hands_back_what_was_released_last(path: Path) -> None:
-    run = runs.trainer(checkpoint=path, checkpoint_every=3)
+    run: Any = runs.trainer(checkpoint=path, checkpoint_every=3)
     step, calls = run._optimizer.step, []
 
     def breaking() -> None:
@@ -102,7 +102,7 @@ def test_a_run_that_breaks_off_hands_back_what_was_released_last(path: Path) -> 
 
 
 def test_without_a_file_a_step_that_breaks_off_is_charged() -> None:
-    run = runs.trainer()
+    run: Any = runs.trainer()
 
     def breaking() -> None:
         raise KeyboardInterrupt
@@ -203,9 +203,9 @@ def test_two_runs_do_not_share_a_file(path: Path) -> None:
     one.train(2)
     with pytest.raises(InvalidParameter, match="written by another run"):
         other.train(1)
-    third = runs.trainer(checkpoint=path)
+    third: Any = runs.trainer(checkpoint=path)
     with (
-        CheckpointFile.held(third._file),
+        third._file.held(),
         pytest.raises(InvalidParameter, match="in use by another run"),
     ):
         third.train(1)

@@ -60,7 +60,7 @@ def partly_frozen() -> Case:
     return vectors(model)
 
 
-class _Spare(nn.Module):
+class _Spare(nn.Module):  # type: ignore[misc, unused-ignore]
     def __init__(self) -> None:
         super().__init__()
         self.used, self.spare = nn.Linear(6, 3), nn.Linear(6, 3)
@@ -120,7 +120,7 @@ def embedding() -> Case:
     return words(nn.Sequential(nn.Embedding(7, 4, padding_idx=1), nn.Tanh(), nn.Linear(4, 7)))
 
 
-class _TwoTables(nn.Module):
+class _TwoTables(nn.Module):  # type: ignore[misc, unused-ignore]
     """One label per record, from two columns of categories."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ def convolution_used_twice() -> Case:
     return images(_pooled(layer, nn.Tanh(), layer, channels=2))
 
 
-class _Scaled(nn.Module):
+class _Scaled(nn.Module):  # type: ignore[misc, unused-ignore]
     """A layer nobody has a rule for."""
 
     def __init__(self, size: int) -> None:
@@ -185,7 +185,7 @@ def normalised_by_fixed_statistics() -> Case:
     return images(model)
 
 
-class _Functional(nn.Module):
+class _Functional(nn.Module):  # type: ignore[misc, unused-ignore]
     """Uses the weight of a layer outside of that layer."""
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ def tied_by_hand() -> Case:
     return words(_Functional())
 
 
-class _Recurrent(nn.Module):
+class _Recurrent(nn.Module):  # type: ignore[misc, unused-ignore]
     def __init__(self) -> None:
         super().__init__()
         self.cells, self.out = nn.LSTM(6, 4, batch_first=True), nn.Linear(4, 3)
@@ -214,7 +214,7 @@ def recurrent() -> Case:
     return sequences(_Recurrent())
 
 
-class _Attention(nn.Module):
+class _Attention(nn.Module):  # type: ignore[misc, unused-ignore]
     def __init__(self) -> None:
         super().__init__()
         self.block = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True)
@@ -229,7 +229,7 @@ def attention() -> Case:
     return sequences(_Attention())
 
 
-class _PlacesFirst(nn.Module):
+class _PlacesFirst(nn.Module):  # type: ignore[misc, unused-ignore]
     """Turns (records, places, p) round, so that the first dimension is not the record."""
 
     def __init__(self) -> None:
@@ -245,7 +245,7 @@ def places_first() -> Case:
     return sequences(_PlacesFirst())
 
 
-class _Flattens(nn.Module):
+class _Flattens(nn.Module):  # type: ignore[misc, unused-ignore]
     def __init__(self) -> None:
         super().__init__()
         self.inner = nn.Linear(6, 3)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.numerics import checks
 from mustdp.sampling.batch import Batch
 from mustdp.training.linear.losses import FloatArray, Loss
 
@@ -20,6 +21,21 @@ from mustdp.training.linear.losses import FloatArray, Loss
 _BLOCK = 3 << 19
 _SLICE = 1 << 19
 _FEWEST_ROWS = 32
+#: Relative rounding of single and double precision.
+_ROUNDING = {kind().itemsize: float(np.finfo(kind).eps) for kind in (np.float32, np.float64)}
+#: Outside of these, single precision loses digits or overflows.
+_SMALLEST_SINGLE, _LARGEST_SINGLE = (
+    float(limit) for limit in (np.finfo(np.float32).tiny, np.finfo(np.float32).max)
+)
+#: Norms of rows are taken as at least, and at most, this, so that no square leaves floating point.
+_SHORTEST, _LONGEST = 1e-100, 1e100
+#: Bounds on a record's gradient for which rounding, and those limits, are safe.
+SMALLEST_CLIP, LARGEST_CLIP = 1e-30, 1e9
+
+
+def check_clip(clip: object) -> float:
+    """The bound on a record's gradient, as a number in the range where it can be kept."""
+    return checks.real("clip", clip, at_least=SMALLEST_CLIP, at_most=LARGEST_CLIP)
 
 
 class Records:
@@ -97,27 +113,34 @@ def clip_gradient(
     """Scale each column r of ``gradient``, in place, by count * min(1, clip / (|r| * norm)).
 
     The bound is shaved by the rounding of ``precision``, so that no contribution exceeds ``clip``
-    because of it; entries too small to keep their digits in that precision become zero. A column
-    that is not finite contributes nothing. So whatever a record holds, it moves the sum by at most
-    ``clip`` per copy.
+    because of it. Entries that this precision cannot hold become zero, and a column that is not
+    finite contributes nothing. So whatever a record holds, it moves the sum by at most ``clip`` per
+    copy.
     """
-    limits = np.finfo(precision)
-    bound = clip * (1.0 - 8.0 * float(limits.eps))
+    bound = clip * (1.0 - 8.0 * _ROUNDING[precision.itemsize])
     lengths = np.sqrt(np.square(gradient).sum(axis=-2))
     lengths *= norms
     gradient *= (counts * (bound / np.maximum(lengths, bound)))[..., None, :]
     if precision != np.float64:
-        gradient[np.abs(gradient) < float(limits.tiny)] = 0.0
+        sizes = np.abs(gradient)
+        gradient[(sizes < _SMALLEST_SINGLE) | (sizes > _LARGEST_SINGLE)] = 0.0
     finite = np.isfinite(gradient)
     if not finite.all():
         np.copyto(gradient, 0.0, where=~finite.all(axis=-2, keepdims=True))
 
 
 def row_norms(rows: NDArray[Any], fit_intercept: bool) -> FloatArray:
-    """The norm of every row in double precision, the 1 of the intercept included."""
+    """The norm of every row in double precision, the 1 of the intercept included.
+
+    Norms are rounded up to 1e-100, which clips a little more, and to infinity above 1e100, which
+    leaves the row out: the product of a norm and a gradient's length is then always meaningful.
+    """
     squares = np.empty(len(rows))
     piece = max(1, (1 << 22) // max(1, rows.shape[1]))
-    for begin in range(0, len(rows), piece):
-        part = rows[begin : begin + piece].astype(np.float64, copy=False)
-        squares[begin : begin + piece] = np.einsum("ij,ij->i", part, part)
-    return np.sqrt(squares + fit_intercept)
+    with np.errstate(over="ignore", under="ignore"):
+        for begin in range(0, len(rows), piece):
+            part = rows[begin : begin + piece].astype(np.float64, copy=False)
+            squares[begin : begin + piece] = np.einsum("ij,ij->i", part, part)
+    norms = np.maximum(np.sqrt(squares + fit_intercept), _SHORTEST)
+    norms[norms > _LONGEST] = np.inf
+    return norms

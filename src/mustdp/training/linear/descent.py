@@ -16,14 +16,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mustdp.errors import NumericalFailure
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.checks import frozen
+from mustdp.sampling.scheme import Scheme
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.losses import FloatArray
 from mustdp.training.seeding import noise_generator
 
 OnStep = Callable[[int], object]
+
+
+def check_draws(scheme: Scheme) -> None:
+    """Refuse a scheme that never draws anything: its expected size is what sums are divided by."""
+    if not scheme.expected_size > 0:
+        raise InvalidParameter(f"scheme must draw at least one record, got {scheme!r}")
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,9 @@ class Recipe:
     clip: float
     rates: FloatArray
     start: float
+
+    def __post_init__(self) -> None:
+        check_draws(self.budget.scheme)
 
     @property
     def deviation(self) -> float:

@@ -13,16 +13,9 @@ from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.descent import OnStep, descend
 from mustdp.training.linear.losses import FloatArray, Loss
 from mustdp.training.linear.rates import LearningRate
+from mustdp.training.linear.scikit import BaseEstimator, check_is_fitted, validate_data
 from mustdp.training.linear.settings import settle_recipe
 from mustdp.training.seeding import release_seed
-
-try:
-    from sklearn.base import BaseEstimator
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as problem:
-    raise ImportError(
-        "the linear models need scikit-learn 1.6 or later: pip install 'mustdp[train]'"
-    ) from problem
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 

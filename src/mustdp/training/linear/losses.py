@@ -18,7 +18,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Loss(Protocol):
-    """Gradient and value of a loss, record by record, for scores of shape (..., K, records).
+    """Gradient and value of a loss for scores (K, records) or (chains, K, records).
 
     Records lie along the last axis, so that everything done per record runs over long rows.
     """
@@ -51,8 +51,11 @@ class LogisticLoss:
 
     def evaluate(self, scores: FloatArray, targets: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """Gradient and value for targets 0.0 and 1.0."""
-        value = np.logaddexp(0.0, scores[..., 0, :]) - targets * scores[..., 0, :]
-        return sigmoid(scores) - targets[..., None, :], value
+        score = scores[..., 0, :]
+        small = np.exp(-np.abs(score))
+        value = np.log(1.0 + small) + np.maximum(score, 0.0) - targets * score
+        chance = np.where(score >= 0.0, 1.0, small) / (1.0 + small)
+        return (chance - targets)[..., None, :], value
 
 
 class MultinomialLoss:
@@ -65,15 +68,24 @@ class MultinomialLoss:
 
     def evaluate(self, scores: FloatArray, targets: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """Gradient and value for class numbers as targets."""
-        own = targets[..., None, :]
         shifted = scores - scores.max(axis=-2, keepdims=True)
-        value = -np.take_along_axis(shifted, own, axis=-2)
+        own = _own_scores(shifted.shape, targets)
+        value = -shifted.reshape(-1)[own]
         gradient = np.exp(shifted, out=shifted)
-        total = gradient.sum(axis=-2, keepdims=True)
+        total = gradient.sum(axis=-2)
         value += np.log(total)
-        gradient /= total
-        np.put_along_axis(gradient, own, np.take_along_axis(gradient, own, axis=-2) - 1.0, axis=-2)
-        return gradient, value[..., 0, :]
+        gradient /= total[..., None, :]
+        gradient.reshape(-1)[own] -= 1.0
+        return gradient, value
+
+
+def _own_scores(shape: tuple[int, ...], targets: NDArray[Any]) -> NDArray[Any]:
+    """Where, in scores of this shape laid out flat, each record has the score of its own class."""
+    *leading, classes, records = shape
+    places = targets * records + np.arange(records)
+    if leading:
+        places += (np.arange(leading[0]) * (classes * records))[:, None]
+    return places
 
 
 def sigmoid(scores: FloatArray) -> FloatArray:

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from mustdp.errors import InvalidParameter
 from mustdp.sampling.scheme import Scheme
@@ -29,6 +27,11 @@ from mustdp.training.linear.losses import (
 )
 from mustdp.training.linear.parameters import documented
 from mustdp.training.linear.rates import LearningRate
+from mustdp.training.linear.scikit import (
+    ClassifierMixin,
+    RegressorMixin,
+    check_classification_targets,
+)
 
 
 @documented

@@ -9,7 +9,8 @@ from mustdp.numerics import checks
 from mustdp.sampling.naming import NAMES, scheme_by_name
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.budget import Budget, settle
-from mustdp.training.linear.descent import Recipe
+from mustdp.training.linear.clipping import check_clip
+from mustdp.training.linear.descent import Recipe, check_draws
 from mustdp.training.linear.rates import learning_rates
 
 #: What is spent in all when neither noise nor target is given.
@@ -48,15 +49,14 @@ def resolve_scheme(scheme: Any, n: int, b: int | None, m: int | None) -> Scheme:
 def settle_recipe(estimator: Any, n: int) -> Recipe:
     """Read the parameters of ``estimator`` for n records; refuse what makes no sense."""
     steps = checks.integer("steps", estimator.steps, 1, _MOST_STEPS)
-    clip = checks.real("clip", estimator.clip, above=0, at_most=1e9)
+    clip = check_clip(estimator.clip)
     start = checks.real("start", estimator.start, at_least=-1e9, at_most=1e9)
     checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
     if estimator.on_step is not None and not callable(estimator.on_step):
         raise InvalidParameter(f"on_step must be a function or None, got {estimator.on_step!r}")
     rates = learning_rates(estimator.learning_rate, estimator.schedule, steps)
     scheme = resolve_scheme(estimator.scheme, n, estimator.b, estimator.m)
-    if not scheme.expected_size > 0:
-        raise InvalidParameter(f"scheme must draw at least one record, got {scheme!r}")
+    check_draws(scheme)
     return Recipe(_budget(estimator, scheme, steps), clip, rates, start)
 
 

@@ -101,7 +101,7 @@ class Bookkeeping:
                 losses, notes = self._forward(inputs, target, None)
             if losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
-            sums = {id(p): torch.zeros_like(p) for p in parameters}
+            sums: dict[int, Tensor] = {}
             self._backward(losses, notes).add_weighted(torch.ones_like(losses), sums)
             with masks():
                 total = self._loss(self._model(*inputs), target).sum()
@@ -109,7 +109,8 @@ class Bookkeeping:
         size = max((float(g.abs().max()) for g in usual if g is not None and g.numel()), default=0)
         for parameter, gradient in zip(parameters, usual, strict=True):
             expected = torch.zeros_like(parameter) if gradient is None else gradient
-            gap = float((sums[id(parameter)] - expected).abs().sum())
+            found = sums.get(id(parameter), torch.zeros_like(parameter))
+            gap = float((found - expected).abs().sum())
             if not gap <= _TRIAL_TOLERANCE * size * max(1, parameter.numel()):
                 raise Unsuitable("a parameter is used outside the layer that owns it")
         self.most_rows = rows_that_fit(_numbers_kept(notes))

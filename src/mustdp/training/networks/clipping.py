@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mustdp.training.networks.bookkeeping import Bookkeeping, Masks
 from mustdp.training.networks.contributions import Contributions
 from mustdp.training.networks.record_by_record import Loss, RecordByRecord, trainable
-from mustdp.training.networks.separate import Buffers, Unsuitable, refuse_mixing
+from mustdp.training.networks.separate import Unsuitable, Watch
 from mustdp.training.networks.shares import full_precision
 
 #: Clipped gradients are made shorter than C by this factor, which covers float32 rounding.
@@ -64,9 +64,8 @@ class Clipper:
         mixed: torch.dtype | None = None,
     ) -> None:
         self._model, self._clip = model, clip
-        self._parameters = list(trainable(model).values())
-        self._buffers = Buffers(model)
-        refuse_mixing(model)
+        self.parameters = list(trainable(model).values())
+        self._watch = Watch(model)
         with torch.enable_grad():
             self.way = self._decide(loss, trial, masks, mixed)
 
@@ -74,28 +73,27 @@ class Clipper:
         self, loss: Loss, trial: tuple[tuple[Tensor, ...], Tensor], masks: Masks,
         mixed: torch.dtype | None,
     ) -> Way:  # fmt: skip
-        before = self._buffers.seen()
+        before = self._watch.start()
         reason = ""
         try:
             way = Bookkeeping(self._model, loss, mixed)
             way.try_out(*trial, masks)
-            self._buffers.check(before)
+            self._watch.check(before)
             return way
         except Unsuitable as problem:
             reason = str(problem)
-        self._buffers.check(before)
+        self._watch.check(before)
         slow = RecordByRecord(self._model, loss, mixed, reason)
         with masks():
             slow.contributions(*trial)
-        self._buffers.check(before)
+        self._watch.check(before)
         return slow
 
     def sum(self, pieces: Iterable[Piece], masks: AbstractContextManager[None]) -> ClippedSum:
         """Clip and add up; no piece at all is an empty batch, whose sum is zero."""
-        refuse_mixing(self._model)
-        before = self._buffers.seen()
-        sums = {id(p): torch.zeros_like(p, dtype=_wide(p.dtype)) for p in self._parameters}
-        device = self._parameters[0].device
+        before = self._watch.start()
+        sums: dict[int, Tensor] = {}
+        device = self.parameters[0].device
         loss = torch.zeros((), device=device)
         bad = torch.zeros((), device=device)
         with torch.enable_grad(), masks:
@@ -108,8 +106,11 @@ class Clipper:
                     loss += (found.losses * counts).sum()
                     bad += (~torch.isfinite(norms)).sum()
                 del found
-        self._buffers.check(before)
-        return ClippedSum([sums[id(p)] for p in self._parameters], loss, bad)
+        self._watch.check(before)
+        for p in self.parameters:
+            if id(p) not in sums:
+                sums[id(p)] = torch.zeros_like(p, dtype=_wide(p.dtype))
+        return ClippedSum([sums[id(p)] for p in self.parameters], loss, bad)
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

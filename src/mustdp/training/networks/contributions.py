@@ -46,7 +46,8 @@ class Contributions:
         """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""
         for part in self._parts:
             for name, value in part.share.weighted(weights).items():
-                sums[id(part.parameters[name])] += value.view_as(part.parameters[name])
+                key, found = id(part.parameters[name]), value.view_as(part.parameters[name])
+                sums[key] = sums[key].add_(found) if key in sums else found
 
 
 def _with_single_uses(parts: Sequence[Part]) -> list[Part]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mustdp.training.networks.separate import Unsuitable
-from mustdp.training.networks.shares import Product, Share, trains, wide
+from mustdp.training.networks.shares import Products, Share, trains, wide
 
 #: Numbers written out at a time: the patches, and what is computed from them.
 _ON_CPU, _ON_GPU = 1 << 21, 1 << 28
@@ -40,7 +40,7 @@ class Patches(Share):
         one = weight[0].numel() * self._layer.groups * self._errors[0, 0].numel() + weight.numel()
         most = max(1, (_ON_GPU if self._errors.is_cuda else _ON_CPU) // one)
         starts = range(0, len(self._errors), most)
-        return torch.cat([self._product(slice(k, k + most)).squared_norms() for k in starts])
+        return torch.cat([self._products(slice(k, k + most)).squared_norms() for k in starts])
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """The usual gradient of a convolution, of scaled errors."""
@@ -56,15 +56,15 @@ class Patches(Share):
 
     def each(self) -> dict[str, Tensor]:
         """Every record's gradient, written out."""
-        return self._product(slice(None)).each()
+        return self._products(slice(None)).each()
 
-    def _product(self, rows: slice) -> Product:
+    def _products(self, rows: slice) -> Products:
         layer, errors = self._layer, self._errors[rows]
         patches = functional.unfold(
             self._given[rows], layer.kernel_size, layer.dilation, self._padding, layer.stride
         )
         grouped = patches.view(len(errors), layer.groups, -1, patches.shape[2])
-        return Product(
+        return Products(
             layer, grouped.mT, errors.reshape(*grouped.shape[:2], -1, grouped.shape[3]).mT
         )
 

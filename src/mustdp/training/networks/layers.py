@@ -16,18 +16,43 @@ from torch.nn import functional
 
 from mustdp.training.networks.convolution import convolution
 from mustdp.training.networks.separate import Unsuitable
-from mustdp.training.networks.shares import Kept, Product, Share, trains, wide
+from mustdp.training.networks.shares import Kept, Products, Share, trains, wide
 
 Rule = Callable[[Any, Tensor, Tensor], Share]
 
 
-def linear(layer: nn.Linear, given: Tensor, errors: Tensor) -> Share:
-    """Dimensions between the first and the last are places at which the weight is used."""
-    if given.ndim < 2:
-        raise Unsuitable(f"a Linear layer takes vectors without a record dimension: {given.shape}")
-    rows = len(given)
-    inputs = wide(given).reshape(rows, 1, -1, layer.in_features)
-    return Product(layer, inputs, wide(errors).reshape(rows, 1, -1, layer.out_features))
+class Dense(Share):
+    """Linear: dimensions between the first and the last are places at which the weight is used."""
+
+    def __init__(self, layer: nn.Linear, given: Tensor, errors: Tensor) -> None:
+        if given.ndim < 2:
+            raise Unsuitable(
+                f"a Linear layer takes vectors without a record dimension: {given.shape}"
+            )
+        self._layer, self._rows = layer, len(given)
+        self._given = wide(given).reshape(self._rows, -1, layer.in_features)
+        self._errors = wide(errors).reshape(self._rows, -1, layer.out_features)
+
+    def squared_norms(self) -> Tensor:
+        """From the inputs and errors alone."""
+        return self._products().squared_norms()
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """One matrix product for all records and places."""
+        scaled = (self._errors * weights.to(self._errors.dtype)[:, None, None]).flatten(0, 1)
+        found: dict[str, Tensor] = {}
+        if trains(self._layer, "weight"):
+            found["weight"] = scaled.T @ self._given.flatten(0, 1)
+        if trains(self._layer, "bias"):
+            found["bias"] = scaled.sum(0)
+        return found
+
+    def each(self) -> dict[str, Tensor]:
+        """Every record's gradient, written out."""
+        return self._products().each()
+
+    def _products(self) -> Products:
+        return Products(self._layer, self._given[:, None], self._errors[:, None])
 
 
 class Rows(Share):
@@ -100,7 +125,7 @@ def _entrywise(layer: nn.Module, standard: Tensor, errors: Tensor, over: tuple[i
 
 #: A layer is known by the forward that it runs: a subclass with its own is another layer.
 _RULES: dict[Any, Rule] = {
-    nn.Linear.forward: linear,
+    nn.Linear.forward: Dense,
     nn.Conv2d.forward: convolution,
     nn.Embedding.forward: Rows,
     nn.LayerNorm.forward: layer_norm,

@@ -31,7 +31,7 @@ from mustdp.sampling.scheme import Scheme
 from mustdp.training.seeding import release_seed
 
 
-class MultisetSampler(Sampler[list[int]]):
+class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
     """Batches for a ``DataLoader``: the numbers of the records drawn, copies repeated.
 
     An epoch is about n / m batches. The next epoch goes on where the last one ended; no batch comes

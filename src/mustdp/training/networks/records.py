@@ -51,7 +51,7 @@ class Records:
 
 def _tensors(data: Any) -> tuple[Tensor, ...] | None:
     if isinstance(data, TensorDataset):
-        return data.tensors
+        return tuple(data.tensors)
     if isinstance(data, tuple | list) and all(isinstance(x, Tensor | np.ndarray) for x in data):
         return tuple(torch.as_tensor(x) for x in data)
     return None

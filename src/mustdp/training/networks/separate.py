@@ -7,7 +7,7 @@ that kind are refused by name; for the rest the model is tried on a few records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -20,9 +20,9 @@ class Unsuitable(NotCovered):
     """A model that book-keeping cannot follow; it is then worked on record by record."""
 
 
-def refuse_mixing(model: nn.Module) -> None:
+def refuse_mixing(modules: Iterable[tuple[str, nn.Module]]) -> None:
     """Refuse layers that are known to mix records or to remember them."""
-    for name, module in model.named_modules():
+    for name, module in modules:
         reason = _mixes(module)
         if reason:
             raise NotCovered(f"layer {name or 'model'} ({type(module).__name__}) {reason}")
@@ -49,24 +49,37 @@ def _mixes(module: nn.Module) -> str:
     return ""
 
 
-class Buffers:
-    """Watches the model's buffers: none may change while records pass through."""
+class Watch:
+    """Watches a model while records pass through it: no layer may mix, no buffer may change."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._model = model
+        kinds = (
+            nn.modules.batchnorm._BatchNorm,
+            nn.modules.instancenorm._InstanceNorm,
+            nn.Embedding,
+            nn.EmbeddingBag,
+        )
+        modules = list(model.named_modules())
+        self._suspects = [(name, m) for name, m in modules if isinstance(m, kinds)]
+        self._owners = [(f"{name}.{key}", m, key) for name, m in modules for key in m._buffers]
 
-    def seen(self) -> list[tuple[str, int, int]]:
-        """Name, identity and version of every buffer."""
-        return [(name, id(b), b._version) for name, b in self._model.named_buffers()]
+    def start(self) -> list[tuple[str, int, int]]:
+        """Refuse layers that mix; name, identity and version of every buffer."""
+        refuse_mixing(self._suspects)
+        return self._seen()
 
     def check(self, before: list[tuple[str, int, int]]) -> None:
-        """Refuse if anything has changed since :meth:`seen`."""
-        changed = {now[0] for now in set(self.seen()) ^ set(before)}
+        """Refuse if a buffer has changed since :meth:`start`."""
+        changed = {now[0] for now in set(self._seen()) ^ set(before)}
         if changed:
             raise NotCovered(
                 f"the forward pass changes the buffer {min(changed)}, which would carry what it "
                 "has seen of the records out of the run without noise"
             )
+
+    def _seen(self) -> list[tuple[str, int, int]]:
+        found = ((name, m._buffers.get(key)) for name, m, key in self._owners)
+        return [(name, id(b), b._version) for name, b in found if b is not None]
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Kept(Share):
         return self._gradients
 
 
-class Product(Share):
+class Products:
     """A weight used at several places t of a record: its gradient is ``sum_t d_t a_t'``.
 
     ``inputs`` has the shape (records, groups, places, p), ``errors`` (records, groups, places, q).
@@ -70,22 +70,23 @@ class Product(Share):
 
     def __init__(self, layer: nn.Linear | nn.Conv2d, inputs: Tensor, errors: Tensor) -> None:
         self.inputs, self.errors = inputs, errors
-        self.has_weight, self.has_bias = trains(layer, "weight"), trains(layer, "bias")
+        self.weight, self.bias = trains(layer, "weight"), trains(layer, "bias")
         self._shape: torch.Size = layer.weight.shape
 
     def squared_norms(self) -> Tensor:
-        """Of weight and bias together."""
-        total = self.errors.new_zeros(len(self.errors))
-        if self.has_weight:
-            total += self._weight_squares()
-        if self.has_bias:
-            total += _squares(self.errors.sum(2).flatten(1))
-        return total
+        """Of weight and bias together, for every record."""
+        if self.inputs.shape[2] == 1:
+            squares = _squares(self.errors)
+            if self.weight:
+                squares *= _squares(self.inputs) + float(self.bias)
+            return squares.flatten(1).sum(1) if squares.shape[1] > 1 else squares.flatten()
+        if not self.bias:
+            return self._weight_squares()
+        squares = _squares(self.errors.sum(2).flatten(1))
+        return squares + self._weight_squares() if self.weight else squares
 
     def _weight_squares(self) -> Tensor:
         places, p, q = self.inputs.shape[2], self.inputs.shape[3], self.errors.shape[3]
-        if places == 1:
-            return (_squares(self.inputs[:, :, 0]) * _squares(self.errors[:, :, 0])).sum(1)
         if places * (p + q) > p * q:
             return _squares((self.errors.mT @ self.inputs).flatten(1))
         a = self.inputs @ self.inputs.mT
@@ -93,23 +94,12 @@ class Product(Share):
         size = (_lengths(self.inputs) * _lengths(self.errors)).sum(2).square().sum(1)
         return (a * d).sum((1, 2, 3)).clamp_min(0) + _ROUNDOFF * size
 
-    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
-        """One matrix product for all records and places of a group."""
-        scaled = self.errors * weights.to(self.errors.dtype)[:, None, None, None]
-        found: dict[str, Tensor] = {}
-        if self.has_weight:
-            a, d = (x.transpose(0, 1).flatten(1, 2) for x in (self.inputs, scaled))
-            found["weight"] = (d.mT @ a).view(self._shape)
-        if self.has_bias:
-            found["bias"] = scaled.sum((0, 2)).flatten()
-        return found
-
     def each(self) -> dict[str, Tensor]:
         """Every record's gradient, written out."""
         found: dict[str, Tensor] = {}
-        if self.has_weight:
+        if self.weight:
             found["weight"] = (self.errors.mT @ self.inputs).view(-1, *self._shape)
-        if self.has_bias:
+        if self.bias:
             found["bias"] = self.errors.sum(2).flatten(1)
         return found
 

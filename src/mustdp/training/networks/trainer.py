@@ -44,7 +44,7 @@ from mustdp.training.networks.events import Callback, Released, Trained
 from mustdp.training.networks.progress import Progress
 from mustdp.training.networks.randomness import Masks, Noise
 from mustdp.training.networks.ranks import Ranks
-from mustdp.training.networks.record_by_record import Loss, trainable
+from mustdp.training.networks.record_by_record import Loss
 from mustdp.training.networks.records import Records
 from mustdp.training.networks.run_state import (
     charged,
@@ -103,6 +103,7 @@ class PrivateTrainer:
             raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
         self.model, self.budget = model, budget
         self._module = bare(model)
+        self._one = budget.plan(1)
         self._clip = checks.real("clip", clip, above=0)
         self._size = checks.real(
             "expected size of the scheme", budget.scheme.expected_size, above=0
@@ -111,6 +112,7 @@ class PrivateTrainer:
         self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
         self._callbacks, self._show = tuple(callbacks), progress
         check_optimizer(optimizer, self._module)
+        optimizer.zero_grad()  # whatever gradients are left over are not private
         self._optimizer, self._scheduler = optimizer, scheduler
         self._device = read_device(device, self._module)
         self._module.to(self._device)
@@ -188,7 +190,7 @@ class PrivateTrainer:
                 "data holds NaN or infinity, or the model has diverged (a smaller learning rate "
                 "helps). Nothing of this step was released"
             )
-        self.ledger.step(self.budget.plan(1))
+        self.ledger.step(self._one)
         self._update(sums)
         return float(loss) / max(1, batch.size)
 
@@ -201,15 +203,10 @@ class PrivateTrainer:
             yield inputs, target, counts.to(self._device)
 
     def _update(self, sums: list[Tensor]) -> None:
-        parameters = list(trainable(self._module).values())
-        for group in self._optimizer.param_groups:
-            for parameter in group["params"]:
-                parameter.grad = None
-        for parameter, total in zip(parameters, sums, strict=True):
+        for parameter, total in zip(self._clipper.parameters, sums, strict=True):
             parameter.grad = total.div_(self._size).to(parameter.dtype)
         self._optimizer.step()
-        for parameter in parameters:
-            parameter.grad = None
+        self._optimizer.zero_grad()
         if self._scheduler is not None:
             self._scheduler.step()
 
@@ -267,7 +264,7 @@ class PrivateTrainer:
 
     def _try_out(self, loss: Loss, mixed: torch.dtype | None) -> Clipper:
         inputs, target = self._records.take(np.arange(min(_TRIAL, self._records.n)))
-        refuse_mixing(self._module)
+        refuse_mixing(self._module.named_modules())
         try:
             with as_before(self._module):
                 with self._masks(0):

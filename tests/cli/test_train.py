@@ -1,0 +1,162 @@
+"""``mustdp train``: a private classifier from the command line."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import Run, check_refused, no_constants
+from tests.training.data.places import SHARED, needs_adult, needs_mnist
+
+pytest.importorskip("sklearn")
+
+DIGITS = "train digits --scheme must-ow -b 300 -m 200 --steps 300"
+
+
+def answer(run: Run, line: str) -> Any:
+    outcome = run(*shlex.split(line), "--json")
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.count("\n") == 1
+    return json.loads(outcome.out, parse_constant=no_constants)
+
+
+def test_digits_at_a_certified_epsilon(run: Run) -> None:
+    given = answer(run, f"{DIGITS} --epsilon 4 --delta 1e-4 --seed 1")
+    assert given["epsilon"]["lower"] <= given["epsilon"]["upper"] <= 4
+    assert (given["delta"], given["relation"], given["steps"]) == (1e-4, "replace-one", 300)
+    assert (given["scheme"], given["n"]) == ("must-ow", 1347)
+    assert given["stages"] == [["wor", 300], ["wr", 200]]
+    assert given["noise"] == "calibrated for a certified epsilon"
+    # 0.84 to 0.88 over many seeds.
+    assert given["test_accuracy"] > 0.8
+    assert given["majority_baseline"] == 0.1
+    assert given["test_records"] == 450
+
+
+@needs_adult
+def test_adult(run: Run) -> None:
+    line = "train adult --scheme wor -m 1000 --steps 100 --noise-multiplier 5 --learning-rate 3"
+    given = answer(run, f"{line} --schedule cosine --seed 1 --data {SHARED}")
+    assert given["majority_baseline"] == pytest.approx(0.7402, abs=1e-4)
+    assert given["test_accuracy"] > 0.78
+    assert given["noise"] == "noise multiplier as given"
+    assert (given["learning_rate"], given["schedule"], given["clip"]) == (3.0, "cosine", 1.0)
+
+
+@needs_mnist
+def test_mnist(run: Run) -> None:
+    line = "train mnist --stages wor:1500,wr:1000 --steps 40 --noise-multiplier 3 --seed 1"
+    given = answer(run, f"{line} -n 60000 --data {SHARED / 'mnist'}")
+    assert given["test_accuracy"] > 0.75
+    assert given["test_records"] == 10_000
+
+
+def test_the_papers_noise_is_labelled(run: Run) -> None:
+    given = answer(run, f"{DIGITS} --epsilon-prime 0.01 --seed 1")
+    assert "not a guarantee" in given["noise"]
+    assert given["delta"] == 1 / 1347
+    assert given["epsilon"]["lower"] > 1
+
+
+def test_a_seed_repeats_and_is_remarked_upon(run: Run) -> None:
+    line = "train digits --scheme poisson --rate 0.1 --steps 20 --noise-multiplier 2"
+    first, again = (run(*shlex.split(f"{line} --seed 3")) for _ in range(2))
+    assert first == again
+    assert first.err.count("\n") == 1
+    assert "--seed 3" in first.err
+    assert "experiments only" in first.err
+    assert "relation add-remove" in first.out
+    assert run(*shlex.split(line)).err == ""
+
+
+def test_a_table(run: Run) -> None:
+    outcome = run(*shlex.split(f"{DIGITS} --noise-multiplier 6"))
+    assert "test accuracy  majority baseline" in outcome.out
+    assert "digits, linear model: must-ow of 1347 records" in outcome.out
+    assert "certified" in outcome.out
+
+
+BAD = [
+    ("train", "DATASET"),
+    ("train iris", "DATASET must be one of digits, mnist, adult", "'iris'"),
+    ("train digits --steps 5 --epsilon 1", "--scheme is missing"),
+    ("train digits --scheme wor -m 5 --epsilon 1", "--steps is missing"),
+    ("train digits --scheme wor -m 5 --steps 5", "--epsilon or --noise-multiplier or"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --epsilon-prime 1", "exclude"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 0", "--epsilon must", "got 0"),
+    ("train digits --scheme wor -m 5 --steps 5 --noise-multiplier nan", "--noise-multiplier must"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon-prime x", "--epsilon-prime must", "'x'"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --delta 1", "--delta must"),
+    ("train digits --scheme wor -m 2000 --steps 5 --epsilon 1", "-m must", "-n = 1347", "2000"),
+    ("train digits --scheme must-ow -m 5 --steps 5 --epsilon 1", "-b is missing"),
+    ("train digits --scheme wor -n 500 -m 5 --steps 5 --epsilon 1", "-n must be 1347", "500"),
+    ("train digits --scheme poisson --rate 0 --steps 5 --noise-multiplier 1", "--rate"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --clip 0", "--clip must", "got 0"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --learning-rate -1", "--learning-rate"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --schedule up", "--schedule must"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --model tree", "--model must", "'tree'"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --seed -1", "--seed must", "-1"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --data .", "--data must not be given"),
+    ("train mnist --scheme wor -m 5 --steps 5 --epsilon 1 --data /nowhere", "--data must", "/nowh"),
+    ("train adult --scheme wor -m 5 --steps 5 --epsilon 1 --data /nowhere", "--data must", "/nowh"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --relation swap", "--relation must"),
+]
+
+
+@pytest.mark.parametrize(("line", "named"), [(line, named) for line, *named in BAD])
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_bad_input(run: Run, line: str, named: list[str], as_json: list[str]) -> None:
+    check_refused(run(*shlex.split(line), *as_json), *named)
+
+
+def test_damaged_files_are_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "adult.data").write_text("half a file")
+    (tmp_path / "adult.test").write_text("")
+    line = f"train adult --scheme wor -m 5 --steps 5 --epsilon 1 --data {tmp_path}"
+    check_refused(run(*shlex.split(line)), "adult.test must be the file as published")
+
+
+def test_noise_without_a_bound_is_not_trained_with(run: Run) -> None:
+    line = "train digits --scheme wor -m 5 --steps 1 --noise-multiplier 1e-6"
+    outcome = run(*shlex.split(line))
+    assert outcome.status == 3
+    assert outcome.out == ""
+    assert "no finite upper bound" in outcome.err
+
+
+def test_a_network_without_torch(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        "mustdp.training.classify.find_spec", lambda name: None if name == "torch" else real(name)
+    )
+    line = "train digits --scheme wor -m 5 --steps 5 --epsilon 1 --model mlp"
+    check_refused(run(*shlex.split(line)), "--model must be 'linear'", "torch", "mustdp[train]")
+
+
+def test_a_network_with_torch(run: Run) -> None:
+    pytest.importorskip("torch")
+    line = "train digits --scheme wor -m 200 --steps 50 --noise-multiplier 1 --model mlp --seed 1"
+    given = answer(run, line)
+    assert given["test_accuracy"] > 0.6
+    assert given["model"] == "mlp"
+
+
+def test_without_scikit_learn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any, **more: Any) -> Any:
+        if name.startswith("sklearn"):
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    line = "train digits --scheme wor -m 5 --steps 5 --epsilon 1"
+    check_refused(run(*shlex.split(line)), "scikit-learn", "mustdp[train]")

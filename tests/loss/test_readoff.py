@@ -1,0 +1,131 @@
+"""Delta and epsilon read off compositions, against exact sums; both sides."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from exact_sums import ExactSum, short
+
+from mustdp.loss.compose import Composition
+from mustdp.loss.curve import ComposedLoss
+from mustdp.loss.discrete import DiscreteLoss
+from mustdp.loss.readoff import ReadOff, _gains
+
+
+def pair_loss(rng: np.random.Generator, spacing: float) -> DiscreteLoss:
+    """A loss that some pair has: Q = e^-loss P sums to at most one."""
+    index = np.unique(rng.integers(-25, 40, 25))
+    masses = rng.random(index.size) ** rng.choice([1, 5, 12])
+    masses /= max(masses.sum(), float(masses @ np.exp(-index * spacing)))
+    return DiscreteLoss(spacing, index, short(masses))
+
+
+@pytest.mark.parametrize("trial", range(10))
+def test_delta_and_epsilon_are_enclosed(trial: int) -> None:
+    rng = np.random.default_rng(100 + trial)
+    loss = pair_loss(rng, 10 ** rng.uniform(-3, 0.3))
+    steps = int(rng.integers(1, 30))
+    composition, exact = Composition([(loss, steps)]), ExactSum([(loss, steps)])
+    upper, lower = ReadOff(composition, "upper"), ReadOff(composition, "lower")
+    for epsilon in (rng.random(5) * max(0.0, composition.largest)).tolist():
+        true = exact.delta(epsilon)
+        assert lower.delta(epsilon) <= true <= upper.delta(epsilon)
+        if true > 1e-25:
+            assert upper.delta(epsilon) - lower.delta(epsilon) < 1e-3 * true
+    for delta in (0.3, 1e-3, 1e-9, 1e-20):
+        low, high = lower.epsilon(delta), upper.epsilon(delta)
+        assert exact.encloses(low, high, delta)
+        assert high - low <= 1e-5 * (1e-3 + high)
+        assert upper.delta(high) <= delta  # the answers certify themselves
+        assert low == 0.0 or lower.delta(low) > delta
+
+
+def test_curves_agree_with_single_values() -> None:
+    loss = pair_loss(np.random.default_rng(7), 0.1)
+    composition, exact = Composition([(loss, 12)]), ExactSum([(loss, 12)])
+    epsilons = np.linspace(0.0, 1.1 * composition.largest, 40)
+    high = ReadOff(composition, "upper").curve(epsilons)
+    low = ReadOff(composition, "lower").curve(epsilons)
+    for epsilon, below, above in zip(epsilons.tolist(), low, high, strict=True):
+        assert below <= exact.delta(epsilon) <= above
+
+
+def test_far_outliers_do_not_mislead_the_lower_side() -> None:
+    """A rare huge loss moves the tilted window far to the right of the epsilon in question."""
+    index = np.array([-1, 0, 2, 900])
+    masses = np.array([0.3, 0.5, 0.2 - 1e-6, 1e-6])
+    for steps in (2, 20):
+        loss = DiscreteLoss(0.1, index, short(masses))
+        composition, exact = Composition([(loss, steps)]), ExactSum([(loss, steps)])
+        upper, lower = ReadOff(composition, "upper"), ReadOff(composition, "lower")
+        for delta in (1e-2, 1e-4, 3e-6, 1e-6, 3e-7, 1e-10):
+            assert exact.encloses(lower.epsilon(delta), upper.epsilon(delta), delta)
+
+
+def test_everything_above_the_window() -> None:
+    """With all losses far above zero the window starts above epsilon = 0."""
+    loss = DiscreteLoss(0.5, np.array([9, 10, 11]), np.array([0.3, 0.4, 0.3]))
+    composition, exact = Composition([(loss, 40)]), ExactSum([(loss, 40)])
+    for epsilon in (0.0, 1.0, 100.0, 180.0):
+        high = ReadOff(composition, "upper").delta(epsilon)
+        low = ReadOff(composition, "lower").delta(epsilon)
+        assert low <= min(exact.delta(epsilon), 1.0) <= high
+        assert high - low < 1e-3
+    low, high = (
+        ReadOff(composition, "lower").epsilon(0.5),
+        ReadOff(composition, "upper").epsilon(0.5),
+    )
+    assert exact.encloses(low, high, 0.5)
+
+
+def test_mass_at_infinity_counts_on_the_upper_side_only() -> None:
+    loss = DiscreteLoss(0.1, np.array([-3, 4]), np.array([0.55, 0.44]), infinite=0.01)
+    composition = Composition([(loss, 5)])
+    finite = ExactSum([(loss, 5)])
+    assert composition.infinite > 0.04
+    upper, lower = ReadOff(composition, "upper"), ReadOff(composition, "lower")
+    for epsilon in (0.0, 1.0, 1.9, 3.0):
+        assert upper.delta(epsilon) >= finite.delta(epsilon) + composition.infinite
+        assert lower.delta(epsilon) <= finite.delta(epsilon)
+    assert upper.epsilon(0.04) == math.inf
+    assert math.isfinite(upper.epsilon(0.06))
+
+
+def test_mass_lost_by_q_counts_e_to_the_epsilon_times() -> None:
+    index, masses = np.array([-3, 4]), np.array([0.5, 0.5])
+    kept = DiscreteLoss(0.1, index.copy(), masses.copy())
+    missing = DiscreteLoss(0.1, index, masses, lost=1e-3)
+    for epsilon in (0.0, 0.5, 1.2):
+        without = ReadOff(Composition([(kept, 5)]), "lower").delta(epsilon)
+        charged = ReadOff(Composition([(missing, 5)]), "lower").delta(epsilon)
+        assert charged == pytest.approx(max(0.0, without - 5e-3 * math.exp(epsilon)), abs=1e-9)
+
+
+@pytest.mark.parametrize("spacing", [0.01, 0.4, 3.0, 40.0])
+def test_running_sums_in_blocks(spacing: float) -> None:
+    rng = np.random.default_rng(2)
+    losses = np.arange(-50, 1500) * spacing
+    weights = rng.random(losses.size) * np.exp(-rng.random(losses.size) * 50)
+    gains = _gains(losses, weights)
+    for i in rng.integers(0, losses.size - 1, 40):
+        direct = math.fsum(np.exp(losses[i] - losses[i + 1 :]) * weights[i + 1 :])
+        assert gains[i] == pytest.approx(direct, rel=1e-11, abs=1e-300)
+
+
+def test_rare_losses_are_judged_by_the_delta_in_question() -> None:
+    """Losses taken out before composing cost at most a small share of delta."""
+    index = np.arange(-20, 200)
+    masses = np.exp(-0.5 * np.abs(index.astype(float)))
+    masses /= max(masses.sum(), float(masses @ np.exp(-index * 0.1)))
+    loss = DiscreteLoss(0.1, index, short(masses))
+    exact = ExactSum([(loss, 15)])
+    upper = ComposedLoss([(loss, 15)], "upper")
+    lower = ComposedLoss([(loss, 15)], "lower")
+    for epsilon in (0.0, 2.0, 6.0, 12.0, 20.0):
+        true = exact.delta(epsilon)
+        assert lower.delta(epsilon) <= true <= upper.delta(epsilon)
+        assert upper.delta(epsilon) - lower.delta(epsilon) < 5e-3 * true
+    for delta in (0.1, 1e-6, 1e-18):
+        assert exact.encloses(lower.epsilon(delta), upper.epsilon(delta), delta)

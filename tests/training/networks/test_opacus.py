@@ -1,0 +1,169 @@
+"""Beside Opacus: the same clipped sums, and our schemes and prices in its own loop."""
+
+from __future__ import annotations
+
+import runpy
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+opacus = pytest.importorskip("opacus")
+
+import mustdp as md  # noqa: E402
+from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
+from mustdp.training.networks.opacus_bridge import (  # noqa: E402
+    MultisetSampler,
+    charged_to,
+    multiset_loader,
+)
+from mustdp.training.seeding import SeededRelease  # noqa: E402
+from tests.training.networks import runs, zoo  # noqa: E402
+from tests.training.networks.brute_force import clipped_sum, clipper  # noqa: E402
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Opacus and the hooks it uses warn about themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+@pytest.mark.parametrize("make", [zoo.perceptron, zoo.convolution_many_places, zoo.group_norm])
+def test_clipped_sums_are_those_of_opacus(make: Any, mode: str) -> None:
+    torch.manual_seed(2)
+    network, _, (inputs,), target = make()
+    counts = [1, 3, 1, 2, 1, 1, 4, 1, 2]
+    ours = clipped_sum(clipper((network, zoo.CROSS_ENTROPY, (inputs,), target), 0.8), (
+        network, zoo.CROSS_ENTROPY, (inputs,), target), counts, 9)  # fmt: skip
+    rows = torch.tensor([i for i, count in enumerate(counts) for _ in range(count)])
+    found = opacus.PrivacyEngine().make_private(
+        module=network,
+        optimizer=torch.optim.SGD(network.parameters(), lr=1.0),
+        data_loader=torch.utils.data.DataLoader([0] * 9, batch_size=9),
+        criterion=torch.nn.CrossEntropyLoss(),
+        noise_multiplier=0.0,
+        max_grad_norm=0.8,
+        poisson_sampling=False,
+        grad_sample_mode=mode,
+    )
+    private, optimizer = found[0], found[1]
+    criterion = found[2] if mode == "ghost" else torch.nn.CrossEntropyLoss()
+    criterion(private(inputs[rows]), target[rows]).backward()
+    if mode == "hooks":
+        optimizer.clip_and_accumulate()
+        theirs = [p.summed_grad for p in network.parameters()]
+    else:
+        theirs = [p.grad for p in network.parameters()]
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine, other, atol=1e-5)
+
+
+def engine_for(loader: Any, **options: Any) -> tuple[Any, Any, Any, Any]:
+    network = torch.nn.Linear(6, 3)
+    engine = opacus.PrivacyEngine(accountant=charged_to(loader))
+    private, optimizer, loader = engine.make_private(
+        module=network,
+        optimizer=torch.optim.SGD(network.parameters(), lr=0.1),
+        data_loader=loader,
+        noise_multiplier=1.5,
+        max_grad_norm=1.0,
+        **{"poisson_sampling": False, **options},
+    )
+    return engine, private, optimizer, loader
+
+
+def epoch(private: Any, optimizer: Any, loader: Any) -> list[int]:
+    sizes = []
+    for inputs, target in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(private(inputs), target).backward()
+        optimizer.step()
+        sizes.append(len(target))
+    return sizes
+
+
+def dataset() -> Any:
+    return torch.utils.data.TensorDataset(*runs.data())
+
+
+def test_an_opacus_loop_is_charged_for_the_scheme_it_draws_by() -> None:
+    scheme = md.must_ow(60, 30, 20)
+    engine, private, optimizer, loader = engine_for(multiset_loader(dataset(), scheme))
+    assert engine.get_epsilon(1e-3) == 0.0
+    assert epoch(private, optimizer, loader) == [20, 20, 20]
+    assert epoch(private, optimizer, loader) == [20, 20, 20]
+    expected = runs.budget(6).spent().epsilon
+    assert engine.get_epsilon(1e-3) == pytest.approx(expected.upper)
+    assert engine.accountant.bounds(1e-3).lower == pytest.approx(expected.lower)
+    assert len(engine.accountant) == 6
+
+
+def test_empty_poisson_batches_are_steps_too() -> None:
+    scheme = md.poisson(60, 0.04)
+    engine, private, optimizer, loader = engine_for(multiset_loader(dataset(), scheme, seed=12))
+    sizes = epoch(private, optimizer, loader)
+    assert min(sizes) == 0
+    assert max(sizes) > 0
+    assert len(engine.accountant) == len(sizes) == 25
+
+
+def test_the_sampler_yields_the_multisets_of_the_scheme() -> None:
+    scheme = md.wr(60, 20)
+    with pytest.warns(SeededRelease):
+        sampler = MultisetSampler(scheme, seed=3)
+    drawn = [*sampler, *sampler]
+    stream = scheme.batches(seed=3)
+    assert drawn == [next(stream).rows().tolist() for _ in range(6)]
+    assert sampler.drawn == 6
+
+
+def test_a_loader_that_opacus_has_replaced_is_not_charged_as_ours() -> None:
+    loader = multiset_loader(dataset(), md.wor(60, 20))
+    _, private, optimizer, replaced = engine_for(loader, poisson_sampling=True)
+    with pytest.raises(InvalidParameter, match="poisson_sampling=False"):
+        epoch(private, optimizer, replaced)
+
+
+def test_gradients_of_several_batches_in_one_step_are_refused() -> None:
+    loader = multiset_loader(dataset(), md.wor(60, 20))
+    _, private, optimizer, loader = engine_for(loader)
+    optimizer.zero_grad()
+    for inputs, target in loader:
+        torch.nn.functional.cross_entropy(private(inputs), target).backward()
+    with pytest.raises(NotCovered, match="several batches"):
+        optimizer.step()
+
+
+def test_the_accountant_is_saved_and_loaded_with_its_scheme() -> None:
+    scheme = md.wor(60, 20)
+    engine, private, optimizer, loader = engine_for(multiset_loader(dataset(), scheme))
+    epoch(private, optimizer, loader)
+    saved = engine.accountant.state_dict()
+    other = opacus.PrivacyEngine(accountant=charged_to(multiset_loader(dataset(), scheme)))
+    other.accountant.load_state_dict(saved)
+    assert other.get_epsilon(1e-3) == engine.get_epsilon(1e-3)
+    different = multiset_loader(dataset(), md.wr(60, 20))
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        opacus.PrivacyEngine(accountant=charged_to(different)).accountant.load_state_dict(saved)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(InvalidParameter, match="n = 61 records"):
+        multiset_loader(dataset(), md.wor(61, 20))
+    with pytest.raises(InvalidParameter, match="multiset_loader"):
+        charged_to(torch.utils.data.DataLoader(dataset(), batch_size=4))
+    with pytest.raises(InvalidParameter, match="expected size"):
+        MultisetSampler(md.poisson(60, 0.0))
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "examples" / "opacus_bridge.py"), run_name="__main__")
+    assert "at most" in capsys.readouterr().out

@@ -1,0 +1,43 @@
+"""Two processes that make one run: what one process alone would have made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.training.networks import two_processes  # noqa: E402
+
+if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+    pytest.skip("torch has no gloo here", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    torch.multiprocessing.spawn(two_processes.together, args=(2, str(folder)), nprocs=2)
+    return [torch.load(Path(folder) / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+def test_together_as_alone(found: list[dict[str, Any]]) -> None:
+    for number, expected in enumerate(two_processes.alone()):
+        for rank in found:
+            assert torch.allclose(rank["weights"][number], expected, atol=1e-6)
+
+
+def test_all_processes_hold_the_same_model_with_fresh_noise(found: list[dict[str, Any]]) -> None:
+    one, other = found
+    assert torch.equal(one["fresh"], other["fresh"])
+    start = torch.cat([p.detach().flatten() for p in two_processes.network(3).parameters()])
+    assert not torch.allclose(one["fresh"], start, atol=1e-3)
+    for mine, theirs in zip(one["weights"], other["weights"], strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_every_process_is_shown_each_step_once(found: list[dict[str, Any]]) -> None:
+    for rank in found:
+        assert rank["shown"] == [1, 2, 3, 4, 5, 6] * 2
+        assert rank["privacy"]["steps"] == 6
