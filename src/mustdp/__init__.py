@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         base_epsilon,
     )
     from mustdp.calibration.compare import Comparison, compare
-    from mustdp.calibration.noise import Calibration, calibrate
+    from mustdp.calibration.noise import Calibration, calibrate, calibrate_plan
     from mustdp.calibration.sizes import largest_batch, most_steps, smallest_first_stage
     from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
     from mustdp.mechanisms.custom import Custom, custom
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
         wr,
     )
     from mustdp.sampling.streams import BatchStream
+    from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
+    from mustdp.training.budget import Budget, Spent, settle
+    from mustdp.training.seeding import SeededRelease
 
 #: Where each public name lives.
 _HOMES = {
@@ -83,7 +86,7 @@ _HOMES = {
     "mustdp.calibration.noise": (
         "Calibration",
         "calibrate",
-    ),
+, "calibrate_plan"),
     "mustdp.calibration.sizes": (
         "largest_batch",
         "most_steps",
@@ -126,10 +129,20 @@ _HOMES = {
         "wr",
     ),
     "mustdp.sampling.streams": ("BatchStream",),
+    "mustdp.training.linear.models": ("DPLinearRegression", "DPLogisticRegression",),
+    "mustdp.training.budget": ("Budget", "Spent", "settle",),
+    "mustdp.training.seeding": ("SeededRelease",),
 }
 _ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "calibrate_plan",
+    "SeededRelease",
+    "Budget",
+    "Spent",
+    "settle",
+    "DPLinearRegression",
+    "DPLogisticRegression",
     "Account",
     "Amplification",
     "AmplificationRow",

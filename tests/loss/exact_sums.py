@@ -60,7 +60,7 @@ class ExactSum:
             return [value / total for value in raised]
 
     def wrapped(self, theta: float, first: int, size: int) -> list[mp.mpf]:
-        """The tilted masses, wrapped around a window of ``size`` places that starts at ``first``."""
+        """The tilted masses, wrapped around a window of ``size`` places from ``first`` on."""
         window = [mp.mpf(0)] * size
         with mp.workdps(DIGITS):
             for place, value in zip(self.places, self.tilted(theta), strict=True):

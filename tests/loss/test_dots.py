@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from exact_pairs import ExactPair, family
+from mixture_pairs import ExactPair, family
 from numpy.typing import NDArray
 
 import mustdp as md

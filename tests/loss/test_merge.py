@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from exact_pairs import family
+from mixture_pairs import family
 from numpy.typing import NDArray
 
 from mustdp.loss.compose import Composition
