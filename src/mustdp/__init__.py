@@ -47,8 +47,8 @@ if TYPE_CHECKING:
         wr,
     )
     from mustdp.sampling.streams import BatchStream
-    from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
     from mustdp.training.budget import Budget, Spent, settle
+    from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
     from mustdp.training.seeding import SeededRelease
 
 #: Where each public name lives.
@@ -86,7 +86,8 @@ _HOMES = {
     "mustdp.calibration.noise": (
         "Calibration",
         "calibrate",
-, "calibrate_plan"),
+        "calibrate_plan",
+    ),
     "mustdp.calibration.sizes": (
         "largest_batch",
         "most_steps",
@@ -129,30 +130,33 @@ _HOMES = {
         "wr",
     ),
     "mustdp.sampling.streams": ("BatchStream",),
-    "mustdp.training.linear.models": ("DPLinearRegression", "DPLogisticRegression",),
-    "mustdp.training.budget": ("Budget", "Spent", "settle",),
+    "mustdp.training.linear.models": (
+        "DPLinearRegression",
+        "DPLogisticRegression",
+    ),
+    "mustdp.training.budget": (
+        "Budget",
+        "Spent",
+        "settle",
+    ),
     "mustdp.training.seeding": ("SeededRelease",),
 }
 _ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "calibrate_plan",
-    "SeededRelease",
-    "Budget",
-    "Spent",
-    "settle",
-    "DPLinearRegression",
-    "DPLogisticRegression",
     "Account",
     "Amplification",
     "AmplificationRow",
     "Batch",
     "BatchStream",
     "Bounds",
+    "Budget",
     "Calibration",
     "Comparison",
     "Curve",
     "Custom",
+    "DPLinearRegression",
+    "DPLogisticRegression",
     "Gaussian",
     "InvalidParameter",
     "Laplace",
@@ -167,6 +171,8 @@ __all__ = [
     "Plan",
     "Poisson",
     "Scheme",
+    "SeededRelease",
+    "Spent",
     "__version__",
     "account",
     "amplified_epsilon",
@@ -174,6 +180,7 @@ __all__ = [
     "analytic_sigma",
     "base_epsilon",
     "calibrate",
+    "calibrate_plan",
     "classical_sigma",
     "compare",
     "custom",
@@ -190,6 +197,7 @@ __all__ = [
     "poisson",
     "repeat",
     "sequence",
+    "settle",
     "smallest_first_stage",
     "subsample",
     "wor",
