@@ -44,6 +44,8 @@ def half_line(noise: str, first: Mixture, second: Mixture, epsilon: float) -> mp
             reach = mp.mpf(1)
             while excess(high) < 0:
                 high, reach = high + reach, 2 * reach
+                if reach > mp.mpf(10) ** 30:  # the ratio is bounded, and never gets there
+                    return NONE
             reach = mp.mpf(1)
             while excess(low) > 0:
                 low, reach = low - reach, 2 * reach

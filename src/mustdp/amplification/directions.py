@@ -31,6 +31,10 @@ from mustdp.sampling.law import MultiplicityLaw
 
 FloatArray = NDArray[np.float64]
 
+#: Where the common tangents jump over the budget by more than this, because profiles have kinks or
+#: their tables are coarse, one slope for all is tried as well.
+_JUMP = 1e-3
+
 
 def remove_direction(
     law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
@@ -43,10 +47,16 @@ def remove_direction(
     capacity = (-np.expm1(-epsilon) * law.zero + law.eta) * (1.0 - room)
     logs = _tangents(law, profiles, epsilon + np.log(capacity))
     with np.errstate(over="ignore"):
-        used = np.exp(logs - epsilon[:, None] + np.log(law.positive)).sum(axis=1)
+        used = np.exp((logs - epsilon[:, None]) + np.log(law.positive)).sum(axis=1)
     # Use up the budget exactly, whether the search ended a hair off or the tangents stopped moving.
-    logs = rounded_down(logs + np.log(capacity / used)[:, None])
-    return evaluate(law, profiles, logs)
+    missed = np.log(capacity / used)
+    out = evaluate(law, profiles, rounded_down(logs + missed[:, None]))
+    jumped = np.flatnonzero(np.abs(missed) > _JUMP)
+    if jumped.size:
+        level = rounded_down(epsilon[jumped] + np.log(capacity[jumped] / law.eta))
+        equal = np.repeat(level[:, None], law.positive.size, axis=1)
+        out[jumped] = np.minimum(out[jumped], evaluate(law, profiles, equal))
+    return out
 
 
 def add_direction(law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray) -> FloatArray:
@@ -63,19 +73,31 @@ def add_direction(law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatA
     live = np.flatnonzero(needed > 0)
     if live.size:
         need = needed[live] * (1.0 + room)
-        # From here on ``logs`` are log(1/beta_j), and ``weights`` are alpha rho_j / beta_j.
+        # From here on ``logs`` are log(1/beta_j).
         logs = _tangents(law, profiles, np.log(need) - epsilon[live])
-        offset = epsilon[live, None] + np.log(law.positive)
         with np.errstate(over="ignore"):
-            got = np.exp(logs + offset).sum(axis=1)
-        logs = -rounded_down(-logs - np.log(need / got)[:, None])
-        weights = np.exp(logs + offset)
-        values = (weights * profiles.delta(law.positive_values, -logs)).sum(axis=1)
+            got = np.exp((logs + epsilon[live, None]) + np.log(law.positive)).sum(axis=1)
+        missed = np.log(need / got)
+        logs = -rounded_down(-logs - missed[:, None])
         # X' is one component of X: H(X' || X) <= 1 - alpha rho_0 whatever the mechanism.
-        out[live] = np.minimum(values * (1.0 + profiles.relative_error + room), need)
-        if not np.all(out[live] >= 0):
-            raise NumericalFailure(f"no bound found for epsilon={epsilon[live][:3]!r}")
+        out[live] = np.minimum(_added(law, profiles, logs, epsilon[live]), need)
+        jumped = live[np.abs(missed) > _JUMP]
+        if jumped.size:
+            level = np.log(needed[jumped] * (1.0 + room) / law.eta) - epsilon[jumped]
+            equal = np.repeat(-rounded_down(-level)[:, None], law.positive.size, axis=1)
+            out[jumped] = np.minimum(out[jumped], _added(law, profiles, equal, epsilon[jumped]))
     return np.minimum(out, 1.0)
+
+
+def _added(
+    law: MultiplicityLaw, profiles: GroupProfiles, logs: FloatArray, epsilon: FloatArray
+) -> FloatArray:
+    """Sum alpha rho_j delta_j(beta_j) / beta_j for log(1/beta_j) = ``logs``, rounded up."""
+    weights = np.exp((logs + epsilon[:, None]) + np.log(law.positive))
+    total = (weights * profiles.delta(law.positive_values, -logs)).sum(axis=1)
+    if not np.all(total >= 0):
+        raise NumericalFailure(f"no bound found for epsilon={epsilon[:3]!r}")
+    return np.asarray(total * (1.0 + profiles.relative_error + margin(law)))
 
 
 def _tangents(law: MultiplicityLaw, profiles: GroupProfiles, budget: FloatArray) -> FloatArray:

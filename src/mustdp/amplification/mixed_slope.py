@@ -69,10 +69,11 @@ def _certificate(
         pooled = np.arange(rho.size) <= block[:, None]
         budget = epsilon + np.log(capacity[np.arange(epsilon.size), block])
         t, spare = common_tangent(rho, groups, profiles, budget, pooled)
-        # Where tangents have stopped moving before the capacity was used up, nothing more is to
-        # be gained; the spare room takes up the margin that `feasible` asks for.
-        lift = np.minimum(spare, 4.0 * margin(law) + 1e-12)[:, None]
-        logs = np.where(pooled, profiles.tangent(groups, t)[0] + lift, epsilon[:, None])
+        # Where tangents have stopped moving before the capacity was used up, all members of the
+        # block share what is left: it takes up the margin that `feasible` asks for, and tables
+        # of slopes may have ended a little early.
+        logs = profiles.tangent(groups, t)[0] + spare[:, None]
+        logs = np.where(pooled, logs, epsilon[:, None])
         alone = profiles.slope_at(groups, np.broadcast_to(epsilon[:, None], logs.shape))
         common = np.where(spare > 0, 0.0, profiles.slope(t))[:, None]
         slope = law.zero * common[:, 0] + np.where(pooled, common, alone) @ rho

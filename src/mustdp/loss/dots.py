@@ -39,8 +39,10 @@ class DominatingPair:
         """Both directions at ``epsilon``."""
         ahead = self.forward(epsilon)
         behind = ahead if self.backward is self.forward else self.backward(epsilon)
-        if not (np.all(np.isfinite(ahead)) and np.all(np.isfinite(behind))):
-            raise NumericalFailure("a profile returned a value that is not a number")
+        for values in (ahead, behind):
+            if not np.all((values >= 0.0) & (values <= 1.0)):
+                wrong = values[~((values >= 0.0) & (values <= 1.0))][0]
+                raise NumericalFailure(f"a profile returned {wrong!r}, which is no probability")
         return ahead, behind
 
     @property

@@ -52,8 +52,9 @@ def merge(
     on_lumps = [round((lump.loss - offset) / spacing) for lump in lumps]
     guide = np.unique(np.concatenate([-points, points, [low - 1, high + 1, *on_lumps]]))
     place = offset + guide.astype(np.float64) * spacing
-    # Sweep upwards from the bottom and downwards from the top. What is left where they meet has to
-    # be rounded, so they meet where there is least mass, above low lumps and below high ones.
+    # Sweep upwards from the bottom and downwards from the top. What is left where they meet is
+    # filled up or rounded, so they meet where there is least mass, above low lumps and below high
+    # ones.
     cell = np.searchsorted(place, loss)
     weight = np.bincount(cell, weights=p, minlength=guide.size + 1)
     for lump in lumps:
@@ -66,12 +67,15 @@ def merge(
     levels = np.exp(place)
     up = _sweep(p[:split].tolist(), q[:split].tolist(), levels.tolist())
     down = _sweep(q[split:][::-1].tolist(), p[split:][::-1].tolist(), (1.0 / levels[::-1]).tolist())
-    index = [int(guide[i]) for i in up.cell] + [int(guide[-1 - i]) for i in down.cell]
-    masses = up.first + down.second
-    for left_p, left_q in ((up.left_first, up.left_second), (down.left_second, down.left_first)):
-        if left_p > 0.0:
-            index.append(math.floor((math.log(left_p / left_q) - offset) / spacing - 1e-9))
-            masses.append(left_p)
+    where_to = up.cell + [guide.size - 1 - i for i in down.cell]
+    masses, against = up.first + down.second, up.second + down.first
+    left_p, left_q = up.left_first + down.left_second, up.left_second + down.left_first
+    if left_p > 0.0 and _fill_up(left_p, left_q, levels, where_to, masses, against):
+        left_p = 0.0
+    index = [int(guide[i]) for i in where_to]
+    if left_p > 0.0:
+        index.append(math.floor((math.log(left_p / left_q) - offset) / spacing - 1e-9))
+        masses.append(left_p)
     distinct, where = np.unique(np.array(index, dtype=np.int64), return_inverse=True)
     weights = np.bincount(where, weights=np.array(masses)).astype(np.float64)
     return DiscreteLoss(spacing, distinct, weights, lost=pair.lost, offset=offset)
@@ -101,6 +105,33 @@ def _atoms(pair: MixturePair, spacing: float, points: IntArray) -> tuple[FloatAr
     p, q = p[kept], np.maximum(q[kept], _SMALLEST)
     order = np.argsort(np.log(p) - np.log(q), kind="stable")
     return p[order], q[order]
+
+
+def _fill_up(
+    left_p: float,
+    left_q: float,
+    levels: FloatArray,
+    cell: list[int],
+    first: list[float],
+    second: list[float],
+) -> bool:
+    """Fill what is left up to the next level with a share of the next cell above that level."""
+    level = int(np.searchsorted(levels, left_p / left_q))
+    above = [i for i, at in enumerate(cell) if at > level]
+    if level >= levels.size or not above:
+        return False
+    donor = min(above, key=lambda i: cell[i])
+    gain = first[donor] - float(levels[level]) * second[donor]
+    missing = float(levels[level]) * left_q - left_p
+    if not 0.0 <= missing <= gain:
+        return False
+    share = missing / gain if gain > 0.0 else 0.0
+    cell.append(level)
+    first.append(left_p + share * first[donor])
+    second.append(left_q + share * second[donor])
+    first[donor] -= share * first[donor]
+    second[donor] -= share * second[donor]
+    return True
 
 
 @dataclass(frozen=True)

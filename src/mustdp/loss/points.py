@@ -27,15 +27,21 @@ NEGLIGIBLE = 1e-30
 LARGEST_LOSS = 500.0
 _MOST_POINTS = 100_000
 _SCOUT = 1e-6
+#: A profile that falls from this to nothing between two looks ends sharply.
+_SHARP = 1e-12
 _FINEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Scouted:
-    """What a first look at a pair told: how far its losses reach, how widely they spread."""
+    """What a first look at a pair told: how far its losses reach, how widely they spread.
+
+    ``sharp`` says that the losses end at ``reach`` at once, as those of Laplace noise do.
+    """
 
     reach: float
     deviation: float
+    sharp: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +62,22 @@ def scout(pair: DominatingPair) -> Scouted:
     seen = np.maximum(*pair.values(looks))
     small = np.flatnonzero(seen <= NEGLIGIBLE)
     reach = float(looks[small[0]]) if small.size else LARGEST_LOSS
+    sharp = bool(small.size and small[0] and seen[small[0] - 1] > _SHARP)
+    if sharp:
+        reach = _end(pair, float(looks[small[0] - 1]), reach)
     spacing = max(reach, 1e-6) * _SCOUT
     rough = connect(pair, spacing, _points(spacing, 0.0, max(reach, 1e-6), 0.06))
-    return Scouted(reach, math.sqrt(rough.variance))
+    return Scouted(reach, math.sqrt(rough.variance), sharp)
+
+
+def _end(pair: DominatingPair, low: float, high: float) -> float:
+    """A close upper bound of where a profile becomes negligible, between ``low`` and ``high``."""
+    for _ in range(5):  # each round narrows the bracket 24 times
+        looks = np.linspace(low, high, 25)
+        small = np.flatnonzero(np.maximum(*pair.values(looks))[:-1] <= NEGLIGIBLE)
+        last = int(small[0]) if small.size else 24
+        low, high = float(looks[max(last - 1, 0)]), float(looks[last])
+    return high
 
 
 def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float) -> Grid:
@@ -68,9 +87,15 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
     reach = max(s.reach for s in scouted)
     # Rare losses may reach far beyond the deviation of a step; the grid has to span them.
     spacing = max(fraction * typical, reach * _FINEST, 1e-13)
+    finest = spacing > fraction * typical
+    ends = [(k * s.deviation, s.reach) for s, k in zip(scouted, counts, strict=True) if s.sharp]
+    if ends and max(ends)[1] > 4.0 * spacing:
+        # A dot where the losses end, so that no chord reaches past it; an even number of cells.
+        end = max(ends)[1]
+        spacing = end / (2 * math.ceil(end / (2.0 * spacing))) * (1.0 + 1e-12)
     ratio = 0.06 * fraction
     points = tuple(_points(spacing, 4.0 * s.deviation, s.reach, ratio) for s in scouted)
-    return Grid(spacing, points, finest=spacing > fraction * typical)
+    return Grid(spacing, points, finest)
 
 
 def _points(spacing: float, dense: float, reach: float, ratio: float) -> IntArray:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mustdp.training.networks.clipping import Clipper
 from mustdp.training.networks.randomness import Masks
+from mustdp.training.networks.records import Records, Rows
 
 Case = tuple[nn.Module, Any, tuple[Tensor, ...], Tensor]
 
@@ -33,7 +35,7 @@ def clipper(case: Case, clip: float) -> Clipper:
     """Ours, on the same model."""
     model, loss, inputs, target = case
     masks = Masks(1, torch.device("cpu"))
-    trial = tuple(x[:4] for x in inputs), target[:4]
+    trial = Rows(tuple(x[:4] for x in inputs), target[:4])
     return Clipper(model, loss, clip, trial, lambda: masks(0))
 
 
@@ -41,8 +43,9 @@ def clipped_sum(found: Clipper, case: Case, counts: list[int], rows: int) -> lis
     """Ours, in pieces of so many rows."""
     _, _, inputs, target = case
     weights = torch.tensor(counts, dtype=torch.float32)
+    records = Records((*inputs, target), torch.device("cpu"))
     pieces = (
-        (tuple(x[k : k + rows] for x in inputs), target[k : k + rows], weights[k : k + rows])
+        (records.take(np.arange(k, min(k + rows, len(target)))), weights[k : k + rows])
         for k in range(0, len(target), rows)
     )
     masks = Masks(1, torch.device("cpu"))

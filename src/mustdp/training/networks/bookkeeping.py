@@ -26,6 +26,7 @@ from mustdp.training.networks.record_by_record import (
     rows_that_fit,
     trainable,
 )
+from mustdp.training.networks.records import Rows
 from mustdp.training.networks.separate import Unsuitable, check_separate, per_record
 from mustdp.training.networks.shares import Share, full_precision, shortened
 
@@ -84,27 +85,27 @@ class Bookkeeping:
         if any(layer.module is model and layer.rule is None for layer in self._layers):
             raise Unsuitable("the model itself owns parameters")
 
-    def contributions(self, inputs: tuple[Tensor, ...], target: Tensor) -> Contributions:
+    def contributions(self, rows: Rows) -> Contributions:
         """Losses and gradients of these records."""
-        losses, notes = self._forward(inputs, target, self._mixed)
-        return self._backward(losses, notes)
+        losses, notes = self._forward(rows, self._mixed)
+        return self._backward(rows, losses, notes)
 
-    def try_out(self, inputs: tuple[Tensor, ...], target: Tensor, masks: Masks) -> None:
+    def try_out(self, rows: Rows, masks: Masks) -> None:
         """Check on a few records that the notes explain the whole gradient, record by record.
 
         Raises :class:`Unsuitable` where they do not, as for a parameter that is used outside its
         own layer, and refuses a model that mixes records.
         """
         parameters = list(trainable(self._model).values())
-        with full_precision(target.device):
+        with full_precision(rows.target.device):
             with masks():
-                losses, notes = self._forward(inputs, target, None)
+                losses, notes = self._forward(rows, None)
             if losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
             sums: dict[int, Tensor] = {}
-            self._backward(losses, notes).add_weighted(torch.ones_like(losses), sums)
+            self._backward(rows, losses, notes).add_weighted(torch.ones_like(losses), sums)
             with masks():
-                total = self._loss(self._model(*inputs), target).sum()
+                total = self._loss(self._model(*rows.inputs), rows.target).sum()
             usual = torch.autograd.grad(total, parameters, allow_unused=True)
         size = max((float(g.abs().max()) for g in usual if g is not None and g.numel()), default=0)
         for parameter, gradient in zip(parameters, usual, strict=True):
@@ -115,21 +116,19 @@ class Bookkeeping:
                 raise Unsuitable("a parameter is used outside the layer that owns it")
         self.most_rows = rows_that_fit(_numbers_kept(notes))
 
-    def _forward(
-        self, inputs: tuple[Tensor, ...], target: Tensor, mixed: torch.dtype | None
-    ) -> tuple[Tensor, list[Note]]:
-        with self._noting(len(target)) as notes, shortened(target.device, mixed):
-            outputs = self._model(*inputs)
-            losses = self._loss(outputs, target)
-        return per_record(losses, len(target)), notes
+    def _forward(self, rows: Rows, mixed: torch.dtype | None) -> tuple[Tensor, list[Note]]:
+        size = len(rows.target)
+        with self._noting(size) as notes, shortened(rows.target.device, mixed):
+            losses = self._loss(self._model(*rows.inputs), rows.target)
+        return per_record(losses, size), notes
 
-    def _backward(self, losses: Tensor, notes: list[Note]) -> Contributions:
+    def _backward(self, rows: Rows, losses: Tensor, notes: list[Note]) -> Contributions:
         found: tuple[Tensor | None, ...] = ()
         if losses.requires_grad:
             edges = [note.edge for note in notes]
             found = torch.autograd.grad(losses.sum(), edges, allow_unused=True)
         parts = [
-            Part(_share(note, errors), note.layer.parameters)
+            Part(_share(note, errors, rows), note.layer.parameters)
             for note, errors in zip(notes, found, strict=False)
             if errors is not None
         ]
@@ -176,11 +175,12 @@ def _note_taker(layer: Layer, rows: int, notes: list[Note]) -> Any:
     return take
 
 
-def _share(note: Note, errors: Tensor) -> Share:
+def _share(note: Note, errors: Tensor, rows: Rows) -> Share:
     if tuple(x._version for x in note.given) != note.versions:
         raise Unsuitable(
             f"what layer {note.layer.name} was given has been overwritten in place since"
         )
     if note.layer.rule is None:
         return module_share(note.layer.module, note.given, errors)
-    return note.layer.rule(note.layer.module, note.given[0], errors)
+    given = note.given[0]
+    return note.layer.rule(note.layer.module, given, errors, rows.squares_of(given))

@@ -17,14 +17,15 @@ from torch import Tensor, nn
 from mustdp.training.networks.bookkeeping import Bookkeeping, Masks
 from mustdp.training.networks.contributions import Contributions
 from mustdp.training.networks.record_by_record import Loss, RecordByRecord, trainable
+from mustdp.training.networks.records import Rows
 from mustdp.training.networks.separate import Unsuitable, Watch
 from mustdp.training.networks.shares import full_precision
 
 #: Clipped gradients are made shorter than C by this factor, which covers float32 rounding.
 _INSIDE = 1.0 - 2.0**-20
 
-#: Inputs, target and how often each record was drawn.
-Piece = tuple[tuple[Tensor, ...], Tensor, Tensor]
+#: Records, and how often each of them was drawn.
+Piece = tuple[Rows, Tensor]
 
 
 class Way(Protocol):
@@ -34,7 +35,7 @@ class Way(Protocol):
     reason: str
     most_rows: int
 
-    def contributions(self, inputs: tuple[Tensor, ...], target: Tensor) -> Contributions:
+    def contributions(self, rows: Rows) -> Contributions:
         """Losses and gradients of these records."""
 
 
@@ -59,7 +60,7 @@ class Clipper:
         model: nn.Module,
         loss: Loss,
         clip: float,
-        trial: tuple[tuple[Tensor, ...], Tensor],
+        trial: Rows,
         masks: Masks,
         mixed: torch.dtype | None = None,
     ) -> None:
@@ -69,15 +70,12 @@ class Clipper:
         with torch.enable_grad():
             self.way = self._decide(loss, trial, masks, mixed)
 
-    def _decide(
-        self, loss: Loss, trial: tuple[tuple[Tensor, ...], Tensor], masks: Masks,
-        mixed: torch.dtype | None,
-    ) -> Way:  # fmt: skip
+    def _decide(self, loss: Loss, trial: Rows, masks: Masks, mixed: torch.dtype | None) -> Way:
         before = self._watch.start()
         reason = ""
         try:
             way = Bookkeeping(self._model, loss, mixed)
-            way.try_out(*trial, masks)
+            way.try_out(trial, masks)
             self._watch.check(before)
             return way
         except Unsuitable as problem:
@@ -85,7 +83,7 @@ class Clipper:
         self._watch.check(before)
         slow = RecordByRecord(self._model, loss, mixed, reason)
         with masks():
-            slow.contributions(*trial)
+            slow.contributions(trial)
         self._watch.check(before)
         return slow
 
@@ -97,8 +95,8 @@ class Clipper:
         loss = torch.zeros((), device=device)
         bad = torch.zeros((), device=device)
         with torch.enable_grad(), masks:
-            for inputs, target, counts in pieces:
-                found = self.way.contributions(inputs, target)
+            for rows, counts in pieces:
+                found = self.way.contributions(rows)
                 with torch.no_grad(), full_precision(device):
                     norms = found.norms()
                     factors = (self._clip * _INSIDE / norms).clamp(max=1.0)

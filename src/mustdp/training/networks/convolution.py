@@ -69,6 +69,6 @@ class Patches(Share):
         )
 
 
-def convolution(layer: nn.Conv2d, given: Tensor, errors: Tensor) -> Share:
+def convolution(layer: nn.Conv2d, given: Tensor, errors: Tensor, _: object) -> Share:
     """The share of a Conv2d layer."""
     return Patches(layer, given, errors)

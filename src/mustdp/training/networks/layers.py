@@ -18,24 +18,27 @@ from mustdp.training.networks.convolution import convolution
 from mustdp.training.networks.separate import Unsuitable
 from mustdp.training.networks.shares import Kept, Products, Share, trains, wide
 
-Rule = Callable[[Any, Tensor, Tensor], Share]
+#: Layer, what it was given, errors of what it returned, squared norms of the former if known.
+Rule = Callable[[Any, Tensor, Tensor, Tensor | None], Share]
 
 
 class Dense(Share):
     """Linear: dimensions between the first and the last are places at which the weight is used."""
 
-    def __init__(self, layer: nn.Linear, given: Tensor, errors: Tensor) -> None:
+    def __init__(
+        self, layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | None
+    ) -> None:
         if given.ndim < 2:
             raise Unsuitable(
                 f"a Linear layer takes vectors without a record dimension: {given.shape}"
             )
-        self._layer, self._rows = layer, len(given)
+        self._layer, self._rows, self._squares = layer, len(given), squares
         self._given = wide(given).reshape(self._rows, -1, layer.in_features)
         self._errors = wide(errors).reshape(self._rows, -1, layer.out_features)
 
     def squared_norms(self) -> Tensor:
         """From the inputs and errors alone."""
-        return self._products().squared_norms()
+        return self._products().squared_norms(self._squares)
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One matrix product for all records and places."""
@@ -55,10 +58,10 @@ class Dense(Share):
         return Products(self._layer, self._given[:, None], self._errors[:, None])
 
 
-class Rows(Share):
+class Table(Share):
     """An embedding: errors that belong to the same row of the table add up before the norm."""
 
-    def __init__(self, layer: nn.Embedding, given: Tensor, errors: Tensor) -> None:
+    def __init__(self, layer: nn.Embedding, given: Tensor, errors: Tensor, _: object) -> None:
         self._layer, self._given = layer, given
         self._errors = wide(errors)
 
@@ -100,14 +103,14 @@ class Rows(Share):
         return zeros.index_add(0, given.reshape(-1), errors.reshape(-1, width))
 
 
-def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor) -> Share:
+def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor, _: object) -> Share:
     """Scale and offset act entry by entry: sums over the dimensions before them."""
     standard = functional.layer_norm(wide(given), layer.normalized_shape, eps=layer.eps)
     keep = len(layer.normalized_shape)
     return _entrywise(layer, standard, wide(errors), tuple(range(1, given.ndim - keep)))
 
 
-def group_norm(layer: nn.GroupNorm, given: Tensor, errors: Tensor) -> Share:
+def group_norm(layer: nn.GroupNorm, given: Tensor, errors: Tensor, _: object) -> Share:
     """Scale and offset act channel by channel: sums over the dimensions after them."""
     standard = functional.group_norm(wide(given), layer.num_groups, eps=layer.eps)
     return _entrywise(layer, standard, wide(errors), tuple(range(2, given.ndim)))
@@ -127,7 +130,7 @@ def _entrywise(layer: nn.Module, standard: Tensor, errors: Tensor, over: tuple[i
 _RULES: dict[Any, Rule] = {
     nn.Linear.forward: Dense,
     nn.Conv2d.forward: convolution,
-    nn.Embedding.forward: Rows,
+    nn.Embedding.forward: Table,
     nn.LayerNorm.forward: layer_norm,
     nn.GroupNorm.forward: group_norm,
 }

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from mustdp.errors import MustdpError, NotCovered
 from mustdp.training.networks.contributions import Contributions, Part
+from mustdp.training.networks.records import Rows
 from mustdp.training.networks.separate import Unsuitable, per_record
 from mustdp.training.networks.shares import Kept, Share, shortened, wide
 
@@ -72,8 +73,9 @@ class RecordByRecord:
         self._model, self._loss, self._mixed = model, loss, mixed
         self.most_rows = rows_that_fit(sum(p.numel() for p in trainable(model).values()))
 
-    def contributions(self, inputs: tuple[Tensor, ...], target: Tensor) -> Contributions:
+    def contributions(self, rows: Rows) -> Contributions:
         """Losses and gradients of these records."""
+        inputs, target = rows.inputs, rows.target
         parameters = trainable(self._model)
         values = {name: p.detach() for name, p in parameters.items()}
 

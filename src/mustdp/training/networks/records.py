@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,27 @@ from torch import Tensor
 from torch.utils.data import TensorDataset, default_collate
 
 from mustdp.errors import InvalidParameter
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some records on the device.
+
+    ``squares`` has the squared norms of the rows of an input that is a matrix, one for each input:
+    they never change, so that they are computed once and for all.
+    """
+
+    inputs: tuple[Tensor, ...]
+    target: Tensor
+    squares: tuple[Tensor | None, ...] = ()
+
+    def squares_of(self, given: Tensor) -> Tensor | None:
+        """The squared norms of the rows of ``given``, if it is one of the inputs as it came."""
+        for values, squares in zip(self.inputs, self.squares, strict=False):
+            same = given.data_ptr() == values.data_ptr() and given.numel() == values.numel()
+            if same and not given._version:
+                return squares
+        return None
 
 
 class Records:
@@ -30,6 +52,7 @@ class Records:
             )
         if self._tensors is not None:
             _check_tensors(self._tensors)
+        self._squares = [_squares(t) for t in (self._tensors or ())[:-1]]
         self.n = len(data) if self._tensors is None else len(self._tensors[0])
 
     @property
@@ -37,16 +60,18 @@ class Records:
         """All targets, where they are at hand."""
         return None if self._tensors is None else self._tensors[-1]
 
-    def take(self, indices: NDArray[np.int64]) -> tuple[tuple[Tensor, ...], Tensor]:
-        """Inputs and target of some records, on the device."""
-        found: Sequence[Tensor]
-        if self._tensors is not None:
-            rows = torch.tensor(indices)
-            found = [t.index_select(0, rows.to(t.device)) for t in self._tensors]
-        else:
-            found = _collated(self._data, indices)
-        *inputs, target = (value.to(self._device, non_blocking=True) for value in found)
-        return tuple(inputs), target
+    def take(self, indices: NDArray[np.int64]) -> Rows:
+        """Some records, by number."""
+        if self._tensors is None:
+            *inputs, target = (value.to(self._device) for value in _collated(self._data, indices))
+            return Rows(tuple(inputs), target)
+        rows = torch.tensor(indices)
+        *inputs, target = (self._selected(t, rows) for t in self._tensors)
+        squares = (None if s is None else self._selected(s, rows) for s in self._squares)
+        return Rows(tuple(inputs), target, tuple(squares))
+
+    def _selected(self, values: Tensor, rows: Tensor) -> Tensor:
+        return values.index_select(0, rows.to(values.device)).to(self._device)
 
 
 def _tensors(data: Any) -> tuple[Tensor, ...] | None:
@@ -55,6 +80,13 @@ def _tensors(data: Any) -> tuple[Tensor, ...] | None:
     if isinstance(data, tuple | list) and all(isinstance(x, Tensor | np.ndarray) for x in data):
         return tuple(torch.as_tensor(x) for x in data)
     return None
+
+
+def _squares(values: Tensor) -> Tensor | None:
+    if values.ndim != 2 or values.dtype not in (torch.float32, torch.float64):
+        return None
+    norms: Tensor = torch.linalg.vector_norm(values, dim=1)
+    return norms.square_()
 
 
 def _check_tensors(tensors: Sequence[Tensor]) -> None:

@@ -73,12 +73,13 @@ class Products:
         self.weight, self.bias = trains(layer, "weight"), trains(layer, "bias")
         self._shape: torch.Size = layer.weight.shape
 
-    def squared_norms(self) -> Tensor:
-        """Of weight and bias together, for every record."""
+    def squared_norms(self, known: Tensor | None = None) -> Tensor:
+        """Of weight and bias together; ``known``: the squared norms of the inputs, if at hand."""
         if self.inputs.shape[2] == 1:
             squares = _squares(self.errors)
             if self.weight:
-                squares *= _squares(self.inputs) + float(self.bias)
+                a = _squares(self.inputs) if known is None else known.view_as(squares)
+                squares *= a + float(self.bias)
             return squares.flatten(1).sum(1) if squares.shape[1] > 1 else squares.flatten()
         if not self.bias:
             return self._weight_squares()

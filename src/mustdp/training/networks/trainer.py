@@ -198,9 +198,9 @@ class PrivateTrainer:
         most = self._clipper.way.most_rows
         rows = most if self._max_rows is None else min(most, self._max_rows)
         for start in range(0, batch.distinct, rows):
-            inputs, target = self._records.take(batch.indices[start : start + rows])
             counts = torch.tensor(batch.counts[start : start + rows], dtype=torch.float32)
-            yield inputs, target, counts.to(self._device)
+            taken = self._records.take(batch.indices[start : start + rows])
+            yield taken, counts.to(self._device)
 
     def _update(self, sums: list[Tensor]) -> None:
         for parameter, total in zip(self._clipper.parameters, sums, strict=True):
@@ -263,13 +263,12 @@ class PrivateTrainer:
             self._restore(self._file.read())
 
     def _try_out(self, loss: Loss, mixed: torch.dtype | None) -> Clipper:
-        inputs, target = self._records.take(np.arange(min(_TRIAL, self._records.n)))
+        trial = self._records.take(np.arange(min(_TRIAL, self._records.n)))
         refuse_mixing(self._module.named_modules())
         try:
             with as_before(self._module):
                 with self._masks(0):
-                    check_targets(self._module, loss, inputs, self._records.target)
-                trial = inputs, target
+                    check_targets(self._module, loss, trial.inputs, self._records.target)
                 return Clipper(self._module, loss, self._clip, trial, lambda: self._masks(0), mixed)
         except MustdpError:
             raise
