@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.amplification.mixed_slope import (
+    JUMP,
     MOST_GROUPS,
     common_tangent,
     evaluate,
@@ -30,10 +31,6 @@ from mustdp.mechanisms.profiles import GroupProfiles
 from mustdp.sampling.law import MultiplicityLaw
 
 FloatArray = NDArray[np.float64]
-
-#: Where the common tangents jump over the budget by more than this, because profiles have kinks or
-#: their tables are coarse, one slope for all is tried as well.
-_JUMP = 1e-3
 
 
 def remove_direction(
@@ -51,7 +48,7 @@ def remove_direction(
     # Use up the budget exactly, whether the search ended a hair off or the tangents stopped moving.
     missed = np.log(capacity / used)
     out = evaluate(law, profiles, rounded_down(logs + missed[:, None]))
-    jumped = np.flatnonzero(np.abs(missed) > _JUMP)
+    jumped = np.flatnonzero((np.abs(missed) > JUMP) & (out > 2.0 * law.cut))
     if jumped.size:
         level = rounded_down(epsilon[jumped] + np.log(capacity[jumped] / law.eta))
         equal = np.repeat(level[:, None], law.positive.size, axis=1)
@@ -81,7 +78,7 @@ def add_direction(law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatA
         logs = -rounded_down(-logs - missed[:, None])
         # X' is one component of X: H(X' || X) <= 1 - alpha rho_0 whatever the mechanism.
         out[live] = np.minimum(_added(law, profiles, logs, epsilon[live]), need)
-        jumped = live[np.abs(missed) > _JUMP]
+        jumped = live[(np.abs(missed) > JUMP) & (out[live] > 0)]
         if jumped.size:
             level = np.log(needed[jumped] * (1.0 + room) / law.eta) - epsilon[jumped]
             equal = np.repeat(-rounded_down(-level)[:, None], law.positive.size, axis=1)

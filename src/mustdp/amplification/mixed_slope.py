@@ -29,6 +29,9 @@ FloatArray = NDArray[np.float64]
 
 _ROUNDOFF = 2.0**-53
 _LARGEST_MATRIX = 2_000_000
+#: Where the common tangents jump over the budget by more than this, because profiles have kinks or
+#: their tables are coarse, one slope for all is tried as well.
+JUMP = 1e-3
 #: Wider laws are coarsened. The proof then runs over cells of multiplicities: batches of cells
 #: c' <= c differ in at most as many entries as the largest multiplicity of cell c.
 MOST_GROUPS = 512
@@ -61,6 +64,7 @@ def _certificate(
     if rho.size == 0:
         return np.full(epsilon.size, law.cut), np.zeros(epsilon.size)
     capacity = -np.expm1(-epsilon)[:, None] * law.zero + np.cumsum(rho)
+    jumped = np.zeros(epsilon.size, dtype=np.bool_)
     if rho.size == 1:
         logs = epsilon[:, None] + np.log(capacity / rho)
         slope = profiles.slope_at(groups, logs)[:, 0] * (law.zero + rho[0])
@@ -69,16 +73,23 @@ def _certificate(
         pooled = np.arange(rho.size) <= block[:, None]
         budget = epsilon + np.log(capacity[np.arange(epsilon.size), block])
         t, spare = common_tangent(rho, groups, profiles, budget, pooled)
-        # Where tangents have stopped moving before the capacity was used up, all members of the
-        # block share what is left: it takes up the margin that `feasible` asks for, and tables
-        # of slopes may have ended a little early.
-        logs = profiles.tangent(groups, t)[0] + spare[:, None]
-        logs = np.where(pooled, logs, epsilon[:, None])
+        # Where tangents have stopped moving, or jump, before the capacity was used up, all members
+        # of the block share what is left. One slope for all (Section 4) may then do better.
+        logs = profiles.tangent(groups, t)[0]
+        missed = budget - _log_sum(np.where(pooled, logs + np.log(rho), -np.inf))
+        jumped = np.abs(missed) > JUMP
+        logs = np.where(pooled, logs + missed[:, None], epsilon[:, None])
         alone = profiles.slope_at(groups, np.broadcast_to(epsilon[:, None], logs.shape))
         common = np.where(spare > 0, 0.0, profiles.slope(t))[:, None]
         slope = law.zero * common[:, 0] + np.where(pooled, common, alone) @ rho
-    logs = feasible(law, logs, epsilon, capacity)
-    return evaluate(law, profiles, logs), slope
+    out = evaluate(law, profiles, feasible(law, logs, epsilon, capacity))
+    again = np.flatnonzero(jumped & (out > 2.0 * law.cut))
+    if again.size:
+        level = epsilon[again] + np.log(capacity[again, -1] / law.eta)
+        logs = np.repeat(level[:, None], rho.size, axis=1)
+        logs = feasible(law, logs, epsilon[again], capacity[again])
+        out[again] = np.minimum(out[again], evaluate(law, profiles, logs))
+    return out, slope
 
 
 def _first_block(
@@ -152,6 +163,12 @@ def common_tangent(
     if at_end.size:
         spare[at_end] = np.maximum(-excess(t[at_end], at_end)[0], 0.0)
     return t, spare
+
+
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Log of the sum of exponentials along each row."""
+    top = logs.max(axis=1)
+    return np.asarray(np.log(np.exp(logs - top[:, None]).sum(axis=1)) + top)
 
 
 def _smallest(values: FloatArray, pooled: NDArray[np.bool_]) -> FloatArray:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mustdp.accounting.account import Account, account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import MOST_STEPS, repeat, subsample
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
@@ -120,7 +120,10 @@ def _largest(
     """Double, then bisect, for the largest size within the budget."""
 
     def fits(size: int) -> bool:
-        return accounted(size).certified_epsilon(delta) <= epsilon
+        try:
+            return accounted(size).certified_epsilon(delta) <= epsilon
+        except NumericalFailure:
+            return False  # not certified: counts as over the budget
 
     if not fits(low):
         least = accounted(low).certified_epsilon(delta)
@@ -134,4 +137,12 @@ def _largest(
     while over - size > 1:
         trial = (size + over) // 2
         size, over = (trial, over) if fits(trial) else (size, trial)
-    return Solution(size, accounted(size).epsilon(delta), delta)
+    settled = accounted(size)
+    bounds = settled.epsilon(delta)
+    if bounds.upper > epsilon:  # the search may have used a finer grid; either bound is certified
+        bounds = replace(bounds, upper=settled.certified_epsilon(delta))
+    if not bounds.lower <= bounds.upper <= epsilon:
+        raise NumericalFailure(
+            f"{name} = {size} was found for epsilon={epsilon!r}, but its account says {bounds!r}"
+        )
+    return Solution(size, bounds, delta)

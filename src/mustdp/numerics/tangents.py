@@ -116,8 +116,7 @@ def two_sided(epsilon: FloatArray, value: FloatArray, slope: FloatArray) -> Tang
         # Where h is so close to 1 that 1 - missing is lost in rounding, t is known to be below
         # its value at eps = 0.
         left = np.minimum(np.log(missing) - np.log1p(-missing), right[0])
-    keep = epsilon > 0
+    # Both ends meet at eps = 0, where upper bounds of profiles often have a kink.
     return TangentTable(
-        np.concatenate([-epsilon[keep][::-1], epsilon]),
-        np.concatenate([left[keep][::-1], right]),
+        np.concatenate([-epsilon[::-1], epsilon]), np.concatenate([left[::-1], right])
     )

@@ -45,7 +45,8 @@ def overwriting_activation() -> Case:
 
 
 def wide_on_sequences() -> Case:
-    return sequences(nn.Sequential(nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 3)))
+    layers = nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 40), nn.Tanh(), nn.Linear(40, 3)
+    return sequences(nn.Sequential(*layers))
 
 
 def narrow_on_sequences() -> Case:

@@ -127,12 +127,12 @@ class Bookkeeping:
         if losses.requires_grad:
             edges = [note.edge for note in notes]
             found = torch.autograd.grad(losses.sum(), edges, allow_unused=True)
-        parts = [
-            Part(_share(note, errors, rows), note.layer.parameters)
-            for note, errors in zip(notes, found, strict=False)
-            if errors is not None
-        ]
         with full_precision(losses.device):
+            parts = [
+                Part(_share(note, errors, rows), note.layer.parameters)
+                for note, errors in zip(notes, found, strict=False)
+                if errors is not None
+            ]
             return Contributions(losses.detach(), parts)
 
     @contextmanager

@@ -16,14 +16,21 @@ from torch.nn import functional
 
 from mustdp.training.networks.convolution import convolution
 from mustdp.training.networks.separate import Unsuitable
-from mustdp.training.networks.shares import Kept, Products, Share, trains, wide
+from mustdp.training.networks.shares import Kept, Products, Share, is_kept, trains, wide
 
 #: Layer, what it was given, errors of what it returned, squared norms of the former if known.
 Rule = Callable[[Any, Tensor, Tensor, Tensor | None], Share]
 
 
+def linear(layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | None) -> Share:
+    """Dimensions between the first and the last are places at which the weight is used."""
+    share = Dense(layer, given, errors, squares)
+    out = is_kept(given[0].numel() // layer.in_features, layer.in_features, layer.out_features)
+    return Kept(share.each()) if out else share
+
+
 class Dense(Share):
-    """Linear: dimensions between the first and the last are places at which the weight is used."""
+    """A Linear layer: norms from inputs and errors, then one matrix product."""
 
     def __init__(
         self, layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | None
@@ -128,7 +135,7 @@ def _entrywise(layer: nn.Module, standard: Tensor, errors: Tensor, over: tuple[i
 
 #: A layer is known by the forward that it runs: a subclass with its own is another layer.
 _RULES: dict[Any, Rule] = {
-    nn.Linear.forward: Dense,
+    nn.Linear.forward: linear,
     nn.Conv2d.forward: convolution,
     nn.Embedding.forward: Table,
     nn.LayerNorm.forward: layer_norm,

@@ -89,7 +89,7 @@ class RecordByRecord:
             torch.func.grad_and_value(one), in_dims=in_dims, randomness="different"
         )
         try:
-            with _quiet(), shortened(target.device, self._mixed):
+            with _quiet(), self._without_cudnn(), shortened(target.device, self._mixed):
                 gradients, losses = mapped(values, target, *inputs)
         except MustdpError:
             raise
@@ -101,6 +101,19 @@ class RecordByRecord:
             ) from problem
         kept = Kept({name: wide(gradient) for name, gradient in gradients.items()})
         return Contributions(losses.detach(), [Part(kept, parameters)])
+
+    @contextmanager
+    def _without_cudnn(self) -> Iterator[None]:
+        """cuDNN's recurrent layers cannot be run record by record; torch's own can."""
+        if not any(isinstance(module, nn.RNNBase) for module in self._model.modules()):
+            yield
+            return
+        before = torch.backends.cudnn.enabled
+        torch.backends.cudnn.enabled = False
+        try:
+            yield
+        finally:
+            torch.backends.cudnn.enabled = before
 
 
 @contextmanager

@@ -62,10 +62,9 @@ class Products:
     """A weight used at several places t of a record: its gradient is ``sum_t d_t a_t'``.
 
     ``inputs`` has the shape (records, groups, places, p), ``errors`` (records, groups, places, q).
-    With one place the norm is |a| |d|. With more it is either read off the Gram matrices of a and
-    d or off the products themselves, whichever is less work (Bu, Mao & Xu 2022, arXiv 2205.10683v3,
-    section 4). A Gram matrix is a difference of large numbers, so its rounding is added on: a norm
-    may come out larger than it is, never smaller.
+    With one place the norm is |a| |d|. With more it is read off the Gram matrices of a and d (Bu,
+    Mao & Xu 2022, arXiv 2205.10683v3, section 4). That is a difference of large numbers, so its
+    rounding is added on: a norm may come out larger than it is, never smaller.
     """
 
     def __init__(self, layer: nn.Linear | nn.Conv2d, inputs: Tensor, errors: Tensor) -> None:
@@ -87,9 +86,6 @@ class Products:
         return squares + self._weight_squares() if self.weight else squares
 
     def _weight_squares(self) -> Tensor:
-        places, p, q = self.inputs.shape[2], self.inputs.shape[3], self.errors.shape[3]
-        if places * (p + q) > p * q:
-            return _squares((self.errors.mT @ self.inputs).flatten(1))
         a = self.inputs @ self.inputs.mT
         d = self.errors @ self.errors.mT
         size = (_lengths(self.inputs) * _lengths(self.errors)).sum(2).square().sum(1)
@@ -103,6 +99,15 @@ class Products:
         if self.bias:
             found["bias"] = self.errors.sum(2).flatten(1)
         return found
+
+
+def is_kept(places: int, p: int, q: int) -> bool:
+    """Whether a weight of p by q used at several places is better written out for every record.
+
+    That is the least work, as nothing has to be computed again for the sum; it takes p q numbers,
+    which is no more than twice what goes in.
+    """
+    return places > 1 and p * q <= 2 * places * (p + q)
 
 
 def trains(module: nn.Module, name: str) -> bool:
