@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import os
 import platform
 import resource
@@ -427,9 +426,9 @@ def show(measured: dict[str, Any]) -> None:
     peers = [peer for peer, _, _ in PEERS]
     table = Table("", "lower", "upper", "ours", *peers, title="Epsilon at delta 1e-5, and seconds")
     for row in measured.get("poisson", []):
-        theirs = (row["peers"].get(peer, {}).get("seconds", math.nan) for peer in peers)
+        theirs = (row["peers"].get(peer, {}).get("seconds") for peer in peers)
         values = (row["lower"], row["upper"], row["seconds"], *theirs)
-        table.add_row(row["setting"], *(f"{value:.4g}" for value in values))
+        table.add_row(row["setting"], *map(shown, values))
     if table.row_count:
         console.print(table)
     for title in SECTIONS:
@@ -448,6 +447,8 @@ def show(measured: dict[str, Any]) -> None:
 def shown(value: Any) -> str:
     if isinstance(value, dict):
         return f"[{value['lower']:.4g}, {value['upper']:.4g}]"
+    if value is None:
+        return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

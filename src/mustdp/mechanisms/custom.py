@@ -34,7 +34,8 @@ class Custom(Mechanism):
 
     The profile must hold for batches that differ in one entry: *swapped* for schemes of a fixed
     batch size, whatever the relation, and *left out* for Poisson sampling (under add_remove, the
-    only relation in which Poisson sampling takes a custom mechanism).
+    only relation in which Poisson sampling takes a custom mechanism). A value of zero is taken at
+    its word: a function that underflows to zero should return a small number instead.
     """
 
     profile: Profile

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
+
+#: What tests import; without torch there is nothing to find in them.
+collect_ignore = (
+    []
+    if find_spec("torch")
+    else ["brute_force.py", "killed_run.py", "runs.py", "two_processes.py", "zoo.py"]
+)
 
 
 @pytest.fixture(autouse=True, scope="session")

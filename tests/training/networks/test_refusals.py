@@ -31,6 +31,15 @@ class Centred(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         return x - x.mean(0)
 
 
+class Paired(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+    """Mixes each record with its neighbour only."""
+
+    def forward(self, x: Any) -> Any:
+        even = len(x) // 2 * 2
+        swapped = x[:even].unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
+        return x + torch.cat([swapped, x[even:]])
+
+
 class Counting(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
     """Remembers something of the records."""
 
@@ -52,6 +61,7 @@ class Counting(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         (nn.SyncBatchNorm(4), "mixes the records"),
         (nn.InstanceNorm2d(4, track_running_stats=True), "remembers statistics"),
         (Centred(), "depends on other records"),
+        (Paired(), "depends on other records"),
         (Counting(), "changes the buffer 1.total"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
@@ -75,6 +85,20 @@ def test_a_layer_that_is_switched_to_mixing_between_two_steps() -> None:
     with pytest.raises(NotCovered, match="mixes the records"):
         run.train()
     assert run.steps == 1
+
+
+def test_parameters_that_are_frozen_or_unfrozen_between_two_steps() -> None:
+    for frozen in (True, False):
+        network = runs.model()
+        network[0].requires_grad_(frozen)
+
+        def switch(event: Any) -> None:
+            event.model[0].requires_grad_(not frozen)  # noqa: B023
+
+        run = runs.trainer(network, callbacks=[switch])
+        with pytest.raises(InvalidParameter, match="must stay the same"):
+            run.train()
+        assert run.steps == 1
 
 
 def test_tables_that_change_themselves() -> None:
@@ -124,6 +148,7 @@ GOOD, LABELS = runs.data()
         ({"data": (GOOD[:, :5], LABELS)}, "fail on the first records"),
         ({"data": (GOOD.double(), LABELS)}, "fail on the first records"),
         ({"data": 5}, "data must be"),
+        ({"data": [(GOOD[0] * float("inf"), 1)] * 60}, "loss must be finite"),
         ({"data": [{"x": 1}] * 60}, "must be a tuple"),
         ({"loss": nn.CrossEntropyLoss()}, "reduction='none'"),
         ({"loss": lambda outputs, target: outputs}, "one value per record"),

@@ -27,7 +27,7 @@ from mustdp.training.networks.record_by_record import (
     trainable,
 )
 from mustdp.training.networks.records import Rows
-from mustdp.training.networks.separate import Unsuitable, check_separate, per_record
+from mustdp.training.networks.separate import Unsuitable, check_finite, check_separate, per_record
 from mustdp.training.networks.shares import Share, full_precision, shortened
 
 Masks = Callable[[], AbstractContextManager[None]]
@@ -100,6 +100,7 @@ class Bookkeeping:
         with full_precision(rows.target.device):
             with masks():
                 losses, notes = self._forward(rows, None)
+            check_finite(losses)
             if losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
             sums: dict[int, Tensor] = {}

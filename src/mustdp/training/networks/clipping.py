@@ -99,10 +99,10 @@ class Clipper:
                 found = self.way.contributions(rows)
                 with torch.no_grad(), full_precision(device):
                     norms = found.norms()
-                    factors = (self._clip * _INSIDE / norms).clamp(max=1.0)
-                    found.add_weighted(counts * factors, sums)
-                    loss += (found.losses * counts).sum()
-                    bad += (~torch.isfinite(norms)).sum()
+                    factors = (self._clip * _INSIDE / norms).clamp_(max=1.0)
+                    found.add_weighted(factors.mul_(counts), sums)
+                    loss += found.losses @ counts.to(found.losses.dtype)
+                    bad += norms.isfinite().logical_not_().sum()
                 del found
         self._watch.check(before)
         for p in self.parameters:

@@ -57,6 +57,8 @@ class Patches(Share):
     def each(self) -> dict[str, Tensor]:
         """Every record's gradient, written out."""
         found = [part.each() for part in self._parts()]
+        if len(found) == 1:
+            return found[0]
         return {name: torch.cat([part[name] for part in found]) for name in found[0]}
 
     def _parts(self) -> Iterator[Products]:

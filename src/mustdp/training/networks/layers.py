@@ -49,12 +49,14 @@ class Dense(Share):
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One matrix product for all records and places."""
-        scaled = (self._errors * weights.to(self._errors.dtype)[:, None, None]).flatten(0, 1)
+        weights = weights.to(self._errors.dtype)
         found: dict[str, Tensor] = {}
         if trains(self._layer, "weight"):
+            scaled = (self._errors * weights[:, None, None]).flatten(0, 1)
             found["weight"] = scaled.T @ self._given.flatten(0, 1)
         if trains(self._layer, "bias"):
-            found["bias"] = scaled.sum(0)
+            one = self._errors.shape[1] == 1
+            found["bias"] = weights @ (self._errors[:, 0] if one else self._errors.sum(1))
         return found
 
     def each(self) -> dict[str, Tensor]:

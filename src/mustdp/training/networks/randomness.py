@@ -43,8 +43,8 @@ class Noise:
             on_device = torch.Generator(device).manual_seed(int(generator.integers(2**63)))
             noise = torch.randn(sum(sizes), generator=on_device, dtype=torch.float64, device=device)
             noise = noise.mul_(deviation).to(sums[0].dtype)
-        for values, part in zip(sums, torch.split(noise, sizes), strict=True):
-            values.add_(part.view_as(values))
+        parts = zip(torch.split(noise, sizes), sums, strict=True)
+        torch._foreach_add_(list(sums), [part.view_as(values) for part, values in parts])
 
 
 class Normal:

@@ -14,6 +14,8 @@ from torch.utils.data import TensorDataset, default_collate
 
 from mustdp.errors import InvalidParameter
 
+_MULTIPLE = 128
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -72,6 +74,23 @@ class Records:
 
     def _selected(self, values: Tensor, rows: Tensor) -> Tensor:
         return values.index_select(0, rows.to(values.device)).to(self._device)
+
+
+def rounded_up(
+    indices: NDArray[np.int64], counts: NDArray[np.int64], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Fill up to a multiple of 128 rows with a record that counts zero times.
+
+    A GPU prepares its kernels anew for every number of rows it has not seen, and the number of
+    distinct records is another one in every batch.
+    """
+    missing = -len(indices) % _MULTIPLE
+    if len(indices) < _MULTIPLE or len(indices) + missing > most:
+        return indices, counts
+    return (
+        np.concatenate([indices, np.full(missing, indices[0])]),
+        np.concatenate([counts, np.zeros(missing, dtype=np.int64)]),
+    )
 
 
 def _tensors(data: Any) -> tuple[Tensor, ...] | None:

@@ -61,11 +61,18 @@ class Watch:
         )
         modules = list(model.named_modules())
         self._suspects = [(name, m) for name, m in modules if isinstance(m, kinds)]
+        self._parameters = list(model.parameters())
+        self._trained = [p.requires_grad for p in self._parameters]
         self._owners = [(f"{name}.{key}", m, key) for name, m in modules for key in m._buffers]
 
     def start(self) -> list[tuple[str, int, int]]:
         """Refuse layers that mix; name, identity and version of every buffer."""
         refuse_mixing(self._suspects)
+        if [p.requires_grad for p in self._parameters] != self._trained:
+            raise InvalidParameter(
+                "which parameters are trained must stay the same during a run, as the bound C "
+                "holds for all of them together; start another run on the model"
+            )
         return self._seen()
 
     def check(self, before: list[tuple[str, int, int]]) -> None:
@@ -95,18 +102,28 @@ def as_before(model: nn.Module) -> Iterator[None]:
         raise
 
 
+def check_finite(losses: Tensor) -> None:
+    """Refuse if the trial already fails on numbers."""
+    if not bool(torch.isfinite(losses).all()):
+        raise InvalidParameter(
+            "the loss must be finite, on the first records of the data it is not; look for NaN "
+            "or infinity in the data and in the model's parameters"
+        )
+
+
 def check_separate(losses: Tensor, edges: list[torch.autograd.graph.GradientEdge]) -> None:
-    """Refuse if the losses of some records depend on what a layer computed for the others."""
-    half = len(losses) // 2
-    for errors in torch.autograd.grad(
-        losses[:half].sum(), edges, allow_unused=True, retain_graph=True
-    ):
-        if errors is not None and not bool((errors[half:] == 0).all()):
-            raise NotCovered(
-                "the loss of one record depends on other records of the batch; the first "
-                "dimension of every layer's output must be the record, and no operation may "
-                "mix records"
-            )
+    """Refuse if the loss of a record depends on what a layer computed for another."""
+    for record in range(len(losses)):
+        found = torch.autograd.grad(losses[record], edges, allow_unused=True, retain_graph=True)
+        for errors in found:
+            if errors is None:
+                continue
+            if int(errors.count_nonzero()) != int(errors[record].count_nonzero()):
+                raise NotCovered(
+                    "the loss of one record depends on other records of the batch; the first "
+                    "dimension of every layer's output must be the record, and no operation may "
+                    "mix records"
+                )
 
 
 def per_record(losses: Tensor, rows: int) -> Tensor:

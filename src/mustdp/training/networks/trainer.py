@@ -45,7 +45,7 @@ from mustdp.training.networks.progress import Progress
 from mustdp.training.networks.randomness import Masks, Noise
 from mustdp.training.networks.ranks import Ranks
 from mustdp.training.networks.record_by_record import Loss
-from mustdp.training.networks.records import Records
+from mustdp.training.networks.records import Records, rounded_up
 from mustdp.training.networks.run_state import (
     charged,
     check_state,
@@ -175,7 +175,8 @@ class PrivateTrainer:
             except BaseException:
                 self._rewind()
                 raise
-        return Trained(self.model, self.steps, self.budget, self.ledger, tuple(losses))
+        ledger = charged(self.budget, self.steps)
+        return Trained(self.model, self.steps, self.budget, ledger, tuple(losses))
 
     def _step(self) -> float:
         number = self.steps
@@ -198,13 +199,17 @@ class PrivateTrainer:
         most = self._clipper.way.most_rows
         rows = most if self._max_rows is None else min(most, self._max_rows)
         for start in range(0, batch.distinct, rows):
-            counts = torch.tensor(batch.counts[start : start + rows], dtype=torch.float32)
-            taken = self._records.take(batch.indices[start : start + rows])
-            yield taken, counts.to(self._device)
+            part = slice(start, start + rows)
+            indices, counts = batch.indices[part], batch.counts[part]
+            if self._device.type == "cuda":
+                indices, counts = rounded_up(indices, counts, rows)
+            weights = torch.tensor(counts, dtype=torch.float32)
+            yield self._records.take(indices), weights.to(self._device)
 
     def _update(self, sums: list[Tensor]) -> None:
+        torch._foreach_div_(sums, self._size)
         for parameter, total in zip(self._clipper.parameters, sums, strict=True):
-            parameter.grad = total.div_(self._size).to(parameter.dtype)
+            parameter.grad = total.to(parameter.dtype)
         self._optimizer.step()
         self._optimizer.zero_grad()
         if self._scheduler is not None:

@@ -1,0 +1,122 @@
+"""What no theorem covers, and what is no number, is refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import mustdp as md
+
+NOISE = md.gaussian(noise_multiplier=3.0)
+STEP = md.subsample(md.wor(200, 20), NOISE)
+POISSON = md.poisson(100, 0.1)
+CUSTOM = md.custom(lambda e: 0.1 * np.exp(-np.asarray(e)))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        # reuse under add_remove
+        lambda: md.account(
+            md.subsample(md.wor(50, 10), md.repeat(2, md.subsample(md.wr(10, 5), NOISE))),
+            relation="add_remove",
+        ),
+        lambda: md.account(md.subsample(POISSON, md.repeat(2, NOISE)), relation="add_remove"),
+        # Poisson inside or around another stage
+        lambda: md.subsample(md.wor(200, 100), md.subsample(POISSON, NOISE)),
+        lambda: md.subsample(POISSON, STEP),
+        lambda: md.subsample(POISSON, md.repeat(3, STEP)),
+        # n of n - 1 records
+        lambda: md.account(md.subsample(md.wor(20, 20), NOISE), relation="add_remove"),
+        lambda: md.account(md.subsample(md.must_oo(20, 20, 20), NOISE), relation="add_remove"),
+        # what a custom profile does not say
+        lambda: md.account(md.subsample(POISSON, CUSTOM), relation="replace_one").delta(0.1),
+        lambda: md.account(
+            md.subsample(POISSON, md.repeat(2, CUSTOM)), relation="replace_one"
+        ).delta(0.1),
+        # section 4 outside its theorem
+        lambda: md.account(STEP, relation="add_remove", method="section4"),
+        lambda: md.account(
+            md.subsample(POISSON, NOISE), relation="replace_one", method="section4"
+        ),
+        lambda: md.account(
+            md.subsample(md.wor(50, 10), md.repeat(2, NOISE)), method="section4"
+        ),
+    ],
+)  # fmt: skip
+def test_not_covered(build: Callable[[], object]) -> None:
+    with pytest.raises(md.NotCovered):
+        build()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: md.subsample(md.wor(200, 20), md.subsample(md.wr(21, 5), NOISE)),
+        lambda: md.subsample(md.wor(200, 20), md.repeat(2, md.subsample(md.wr(200, 5), NOISE))),
+        lambda: md.subsample(md.wor(200, 201), NOISE),
+        lambda: md.subsample("wor", NOISE),  # type: ignore[arg-type]
+        lambda: md.subsample(md.wor(200, 20), "gaussian"),  # type: ignore[arg-type]
+        lambda: md.repeat(3, md.wor(200, 20)),  # type: ignore[arg-type]
+        lambda: md.sequence(),
+        lambda: md.sequence(STEP, None),  # type: ignore[arg-type]
+        lambda: md.account(STEP, relation="replace-one"),
+        lambda: md.account(STEP, accuracy=0.0),
+        lambda: md.account(STEP, accuracy=float("nan")),
+        lambda: md.account(STEP, method="exact"),  # type: ignore[call-overload]
+        lambda: md.gaussian(noise_multiplier=0.0),
+        lambda: md.gaussian(noise_multiplier=float("nan")),
+        lambda: md.gaussian(noise_multiplier=-1.0),
+        lambda: md.gaussian(noise_multiplier=float("inf")),
+        lambda: md.gaussian(),
+        lambda: md.laplace(noise_multiplier=1.0, shift=1.0),
+        lambda: md.one_step(md.wor(10, 2), NOISE, 1.0, group=11),
+    ],
+)
+def test_invalid(build: Callable[[], object]) -> None:
+    with pytest.raises(md.InvalidParameter):
+        build()
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 2.0, 1e-26, float("nan"), True, "1e-5", None])
+def test_deltas(delta: float, steps: int) -> None:
+    account = md.account(md.repeat(steps, STEP))
+    with pytest.raises(md.InvalidParameter, match="delta"):
+        account.epsilon(delta)
+    with pytest.raises(md.InvalidParameter, match="delta"):
+        account.certified_epsilon(delta)
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("epsilon", [-1e-9, 501.0, float("nan"), float("inf"), None, "1"])
+def test_epsilons(epsilon: float, steps: int) -> None:
+    account = md.account(md.repeat(steps, STEP))
+    with pytest.raises(md.InvalidParameter, match="epsilon"):
+        account.delta(epsilon)
+    with pytest.raises(md.InvalidParameter, match="epsilon"):
+        account.curve([0.1, epsilon])
+
+
+def test_views_check_their_arguments() -> None:
+    account = md.account(md.repeat(5, STEP))
+    for orders in ([1.0], [0.5], [float("nan")], []):
+        with pytest.raises(md.InvalidParameter, match="orders"):
+            account.renyi(orders)
+    for fpr in ([-0.1], [1.1], [float("nan")]):
+        with pytest.raises(md.InvalidParameter, match="fpr"):
+            account.tradeoff(fpr)
+
+
+def test_contradicting_bounds_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the attained value came out above the certified one, no number would be trusted."""
+    account = md.account(md.repeat(5, STEP))
+    monkeypatch.setattr(
+        "mustdp.accounting.level.Level.lower", lambda self, question, at: (1e3, "broken")
+    )
+    with pytest.raises(md.NumericalFailure, match="contradict"):
+        account.epsilon(1e-5)
+    with pytest.raises(md.NumericalFailure, match="contradict"):
+        account.delta(1.0)

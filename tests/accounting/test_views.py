@@ -1,0 +1,133 @@
+"""Other views of an account, against Gaussian closed forms and against the account itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+import mustdp as md
+
+RATES = np.array([0.0, 1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1.0])
+CASES = [(0.1, 100), (0.5, 2), (2.0, 1), (0.02, 900)]
+
+
+def gaussian_account(shift: float, steps: int) -> md.Account:
+    return md.account(md.repeat(steps, md.gaussian(shift=shift)), relation="replace_one")
+
+
+SUBSAMPLED = md.repeat(40, md.subsample(md.wr(60, 12), md.gaussian(noise_multiplier=3.0)))
+
+
+@pytest.mark.parametrize(("shift", "steps"), CASES)
+def test_gaussian_tradeoff(shift: float, steps: int) -> None:
+    """Missed detections Phi(Phi^-1(1 - fpr) - mu): certified below, reached above."""
+    mu = shift * math.sqrt(steps)
+    view = gaussian_account(shift, steps).tradeoff(RATES)
+    exact = ndtr(ndtri(1 - RATES) - mu)
+    assert np.all(view.lower <= exact + 1e-12)
+    assert np.all(exact <= view.upper + 1e-12)
+    assert np.all(view.upper - view.lower <= 0.01)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_tradeoff_of_a_subsampled_plan(relation: str) -> None:
+    """Between guessing and certainty, decreasing, and consistent with every delta."""
+    account = md.account(SUBSAMPLED, relation=relation)
+    view = account.tradeoff(RATES)
+    assert np.all(view.lower <= view.upper + 1e-12)
+    assert np.all(view.upper <= 1 - RATES + 1e-12)
+    assert np.all(np.diff(view.lower) <= 1e-12)
+    for epsilon in (0.0, 0.5, 2.0):
+        upper = account.delta(epsilon).upper
+        assert np.all(view.lower >= 1 - upper * 1.01 - math.exp(epsilon) * RATES - 1e-6)
+
+
+def test_an_attacker_cannot_mix_pairs() -> None:
+    """The upper curve is reached on one pair: the exact curve of the aligned pair is above none.
+
+    For one draw with two outcomes per order, P(S) and Q(S) of half-lines are known exactly.
+    """
+    scheme, shift = md.wor(4, 1), 3.0
+    plan = md.subsample(scheme, md.gaussian(shift=shift))
+    view = md.account(plan, relation="add_remove").tradeoff(RATES[1:-1])
+    t = np.linspace(-6.0, 9.0, 4001)
+    below, above = ndtr(-t), 0.75 * ndtr(-t) + 0.25 * ndtr(shift - t)
+    for rate, reached in zip(RATES[1:-1], view.upper, strict=True):
+        ahead = 1 - np.interp(rate, below[::-1], above[::-1])
+        behind = np.interp(rate, (1 - above), below)
+        assert min(ahead, behind) - 1e-4 <= reached <= min(ahead, behind) + 0.02
+
+
+@pytest.mark.parametrize(("shift", "steps"), CASES)
+def test_gaussian_renyi(shift: float, steps: int) -> None:
+    """D_a = a mu^2 / 2, as long as the losses cut off at the top cannot matter."""
+    mu = shift * math.sqrt(steps)
+    orders = np.array([1.1, 1.5, 2.0, 3.0])
+    view = gaussian_account(shift, steps).renyi(orders)
+    exact = orders * mu * mu / 2
+    assert view.lower == pytest.approx(exact, rel=2e-3)
+    assert view.upper == pytest.approx(exact, rel=2e-3)
+    assert np.all(view.lower <= exact * (1 + 1e-9))
+    assert view.outside <= 1e-19
+    assert np.all(exact <= view.upper * (1 + 1e-4))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_epsilons_from_renyi_are_looser(relation: str) -> None:
+    account = md.account(SUBSAMPLED, relation=relation)
+    orders = 1.0 + np.geomspace(0.1, 100.0, 60)
+    view = account.renyi(orders)
+    assert np.all(view.lower <= view.upper)
+    assert np.all(np.diff(view.upper) >= -1e-12)
+    for delta in (1e-3, 1e-6, 1e-10):
+        assert view.epsilon(delta) >= account.epsilon(delta).lower
+        assert view.epsilon(delta) >= account.epsilon(delta).upper * (1 - 1e-3)
+        assert view.epsilon(delta) <= 2.0 * account.epsilon(delta).upper
+    assert view.epsilon(view.outside) == math.inf
+
+
+@pytest.mark.parametrize(("shift", "steps"), CASES)
+def test_gaussian_dp_of_gaussian_noise(shift: float, steps: int) -> None:
+    mu = shift * math.sqrt(steps)
+    found = gaussian_account(shift, steps).gaussian_dp()
+    assert mu * (1 - 1e-9) <= found.value <= mu * (1 + 3e-3)
+    assert "upper bound" in found.meaning
+
+
+def test_gaussian_dp_covers_the_account() -> None:
+    account = md.account(SUBSAMPLED, relation="add_remove")
+    mu = account.gaussian_dp().value
+    covered = md.account(md.gaussian(shift=mu), relation="replace_one")
+    for epsilon in np.linspace(0.0, account.epsilon(1e-15).upper, 23).tolist():
+        assert covered.delta(epsilon).upper >= account.delta(epsilon).lower
+    end = account.certified_epsilon(1e-20)
+    needed = account.curve([end]).upper[0]
+    assert md.gaussian(shift=mu).delta(end)[0] >= needed
+    assert md.gaussian(shift=0.99 * mu).delta(end)[0] < needed
+
+
+@pytest.mark.parametrize(("shift", "steps"), [(0.1, 100), (0.02, 900)])
+def test_zero_concentrated_of_gaussian_noise(shift: float, steps: int) -> None:
+    rho = shift * shift * steps / 2
+    found = gaussian_account(shift, steps).zero_concentrated()
+    assert rho * (1 - 1e-6) <= found.value <= rho * (1 + 3e-3)
+    assert "upper bound" in found.meaning
+
+
+def test_zero_concentrated_covers_orders_in_between() -> None:
+    account = md.account(SUBSAMPLED)
+    rho = account.zero_concentrated().value
+    orders = 1.0 + np.geomspace(0.011, 990.0, 37)
+    assert np.all(account.renyi(orders).upper <= rho * orders * (1 + 1e-9))
+
+
+def test_curves_agree_with_single_answers() -> None:
+    account = md.account(SUBSAMPLED)
+    curve = account.curve([0.0, 0.5, 2.0])
+    for k, epsilon in enumerate((0.0, 0.5, 2.0)):
+        bounds = account.delta(epsilon)
+        assert curve.upper[k] == pytest.approx(bounds.upper, rel=0.01)
+        assert curve.lower[k] == pytest.approx(bounds.lower, rel=0.01)
