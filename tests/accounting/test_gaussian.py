@@ -4,35 +4,16 @@ from __future__ import annotations
 
 import math
 
-import mpmath as mp
 import pytest
 
 import mustdp as md
+from tests.accounting.closed_forms import exact_delta, exact_epsilon
 
-
-def exact_delta(mu: float, epsilon: float) -> mp.mpf:
-    with mp.workdps(60):
-        m, e = mp.mpf(mu), mp.mpf(epsilon)
-        above = mp.erfc((e / m - m / 2) / mp.sqrt(2)) / 2
-        below = mp.erfc((e / m + m / 2) / mp.sqrt(2)) / 2
-        return above - mp.exp(e) * below
-
-
-def exact_epsilon(mu: float, delta: float) -> float:
-    low, high = 0.0, 60.0 * mu + mu * mu
-    if exact_delta(mu, 0.0) <= delta:
-        return 0.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if exact_delta(mu, middle) > delta else (low, middle)
-    return high
-
-
-DELTAS = [1e-3, 1e-6, 1e-10, 1e-15, 1e-20]
+DELTAS = [1e-3, 1e-6, 1e-12, 1e-20]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 1000, pytest.param(10**6, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("mu", [0.2, 3.0])
 def test_closed_form(steps: int, mu: float) -> None:
     shift = mu / math.sqrt(steps)
     whole = shift * math.sqrt(steps)
@@ -47,16 +28,6 @@ def test_closed_form(steps: int, mu: float) -> None:
         true = float(exact_delta(whole, truth))
         assert value.lower <= true <= value.upper
         assert value.upper - value.lower <= 0.01 * true
-
-
-@pytest.mark.slow
-def test_a_million_steps() -> None:
-    account = md.account(md.repeat(10**6, md.gaussian(shift=1e-3)), relation="replace_one")
-    for delta in (1e-5, 1e-20):
-        bounds = account.epsilon(delta)
-        truth = exact_epsilon(1.0, delta)
-        assert bounds.lower <= truth <= bounds.upper
-        assert bounds.upper <= truth * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("delta", [1e-22, 1e-25])

@@ -37,7 +37,7 @@ def test_epsilon_is_never_above_pure_privacy() -> None:
     [
         md.poisson(50, 0.2), md.wor(50, 10), md.wr(50, 10), md.must_ow(50, 20, 10),
         md.must_ww(50, 20, 10), md.must_wo(50, 20, 10), md.must_oo(50, 20, 10),
-        md.multistage(50, [("wor", 40), ("wr", 20), ("wr", 10)]),
+        md.multistage(20, [("wor", 10), ("wr", 5), ("wr", 4)]),
     ],
     ids=lambda scheme: scheme.name,
 )  # fmt: skip

@@ -25,7 +25,7 @@ def simulated(
 ) -> FloatArray:
     """Losses of ``steps`` steps of the aligned, reversed or symmetric pair under P."""
     chances = scheme.multiplicity()
-    places = np.arange(chances.size) * shift
+    places = np.arange(chances.size, dtype=np.float64) * shift
     total = np.zeros(SAMPLES)
     for _ in range(steps):
         noise = rng.standard_normal(SAMPLES)

@@ -35,7 +35,8 @@ def density(contributions: tuple[float, ...], b: int, m: int, z: float) -> Float
 
 
 def divergence(p: FloatArray, q: FloatArray, epsilon: float, z: float) -> float:
-    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) * ((GRID[1] - GRID[0]) * z) ** 2
+    cell = (float(GRID[1] - GRID[0]) * z) ** 2
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) * cell
 
 
 Z = 1.5

@@ -65,7 +65,7 @@ def test_not_covered(build: Callable[[], object]) -> None:
         lambda: md.account(STEP, relation="replace-one"),
         lambda: md.account(STEP, accuracy=0.0),
         lambda: md.account(STEP, accuracy=float("nan")),
-        lambda: md.account(STEP, method="exact"),  # type: ignore[call-overload]
+        lambda: md.account(STEP, method="exact"),
         lambda: md.gaussian(noise_multiplier=0.0),
         lambda: md.gaussian(noise_multiplier=float("nan")),
         lambda: md.gaussian(noise_multiplier=-1.0),

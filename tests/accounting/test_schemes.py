@@ -82,11 +82,9 @@ def test_section_4_composes_to_more() -> None:
 def test_heavy_tails_do_not_confuse_the_lower_bound() -> None:
     """Many copies with little noise: losses of hundreds, and tilts that move windows far."""
     plan = md.subsample(md.must_ow(1000, 100, 100), md.gaussian(noise_multiplier=1.0))
-    for steps in (2, 7, 100):
-        for relation in ("replace_one", "add_remove"):
-            account = md.account(md.repeat(steps, plan), relation=relation, accuracy=0.02)
-            for delta in (1e-3, 1e-7):
-                bounds = account.epsilon(delta)
-                low = account.delta(bounds.lower)
-                assert low.upper >= delta * (1 - 1e-9)
-                assert bounds.lower <= bounds.upper <= 1.1 * bounds.lower
+    for steps, relation in ((2, "replace_one"), (100, "add_remove")):
+        account = md.account(md.repeat(steps, plan), relation=relation, accuracy=0.02)
+        for delta in (1e-3, 1e-7):
+            bounds = account.epsilon(delta)
+            assert account.delta(bounds.lower).upper >= delta * (1 - 1e-9)
+            assert bounds.lower <= bounds.upper <= 1.1 * bounds.lower

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from mixture_pairs import ExactPair, family, two_steps
 
 import mustdp as md
+from tests.loss.mixture_pairs import ExactPair, family, two_steps
 
 SCHEMES = {
     "wor": md.wor(4, 2),

@@ -54,7 +54,7 @@ def test_everything_fits() -> None:
     assert found.value == 50
 
 
-@pytest.mark.parametrize("name", ["must-ow", "must-ww"])
+@pytest.mark.parametrize("name", ["must-ow", pytest.param("must-ww", marks=pytest.mark.slow)])
 def test_smallest_first_stage(name: str) -> None:
     found = md.smallest_first_stage(name, NOISE, n=40, m=10, epsilon=3.0, delta=1e-5, steps=8)
     assert found.epsilon.upper <= 3.0
@@ -86,15 +86,14 @@ def test_what_cannot_be_certified_does_not_fit(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"epsilon": 0.0}, {"epsilon": float("nan")}, {"delta": 0.0}, {"delta": 1.0}],
+    ("epsilon", "delta", "named"),
+    [(0.0, 1e-5, "epsilon"), (float("nan"), 1e-5, "epsilon"), (1.0, 0.0, "delta"), (1, 1, "delta")],
 )
-def test_bad_targets(change: dict[str, float]) -> None:
-    arguments = {"epsilon": 1.0, "delta": 1e-5, **change}
-    with pytest.raises(md.InvalidParameter, match=next(iter(change))):
-        md.most_steps(md.wor(10, 1), NOISE, **arguments)
-    with pytest.raises(md.InvalidParameter, match=next(iter(change))):
-        md.largest_batch("wor", NOISE, n=10, steps=3, **arguments)
+def test_bad_targets(epsilon: float, delta: float, named: str) -> None:
+    with pytest.raises(md.InvalidParameter, match=named):
+        md.most_steps(md.wor(10, 1), NOISE, epsilon=epsilon, delta=delta)
+    with pytest.raises(md.InvalidParameter, match=named):
+        md.largest_batch("wor", NOISE, n=10, steps=3, epsilon=epsilon, delta=delta)
 
 
 def test_bad_names_and_sizes() -> None:

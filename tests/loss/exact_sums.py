@@ -46,7 +46,7 @@ class ExactSum:
 
     def encloses(self, low: float, high: float, delta: float) -> bool:
         """Whether the smallest epsilon >= 0 that meets ``delta`` lies between the two."""
-        return (low == 0.0 or self.delta(low) > delta) and self.delta(high) <= delta
+        return bool((low == 0.0 or self.delta(low) > delta) and self.delta(high) <= delta)
 
     def tilted(self, theta: float) -> list[mp.mpf]:
         """Masses times e^(theta loss), normalised."""

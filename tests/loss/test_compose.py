@@ -7,13 +7,13 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from exact_sums import ExactSum, short
 
 from mustdp.errors import NumericalFailure
 from mustdp.loss import compose
 from mustdp.loss.compose import OUTSIDE, Composition
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.readoff import ReadOff
+from tests.loss.exact_sums import ExactSum, short
 
 
 def random_loss(rng: np.random.Generator, spacing: float, size: int = 30) -> DiscreteLoss:

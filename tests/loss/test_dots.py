@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from mixture_pairs import ExactPair, family
 from numpy.typing import NDArray
 
 import mustdp as md
@@ -15,6 +14,7 @@ from mustdp.errors import NumericalFailure
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import DominatingPair, connect, connect_values
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise
+from tests.loss.mixture_pairs import ExactPair, family
 
 FloatArray = NDArray[np.float64]
 EVERY = np.arange(0, 100)

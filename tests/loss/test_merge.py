@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from mixture_pairs import family
 from numpy.typing import NDArray
 
 from mustdp.loss.compose import Composition
@@ -18,6 +17,7 @@ from mustdp.loss.pairs import family_pair
 from mustdp.loss.readoff import ReadOff
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
 from mustdp.sampling.law import MultiplicityLaw
+from tests.loss.mixture_pairs import family
 
 NOISES: dict[str, Noise] = {"gaussian": GaussianNoise(), "laplace": LaplaceNoise()}
 FAMILIES = ("aligned", "reversed", "symmetric")

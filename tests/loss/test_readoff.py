@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from exact_sums import ExactSum, short
 
 from mustdp.loss.compose import Composition
 from mustdp.loss.curve import ComposedLoss
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.readoff import ReadOff, _gains
+from tests.loss.exact_sums import ExactSum, short
 
 
 def pair_loss(rng: np.random.Generator, spacing: float) -> DiscreteLoss:
@@ -106,9 +106,9 @@ def test_mass_lost_by_q_counts_e_to_the_epsilon_times() -> None:
 @pytest.mark.parametrize("spacing", [0.01, 0.4, 3.0, 40.0])
 def test_running_sums_in_blocks(spacing: float) -> None:
     rng = np.random.default_rng(2)
-    losses = np.arange(-50, 1500) * spacing
+    losses = np.arange(-50.0, 1500.0) * spacing
     weights = rng.random(losses.size) * np.exp(-rng.random(losses.size) * 50)
-    gains = _gains(losses, weights)
+    gains = _gains(np.asarray(losses, dtype=np.float64), weights)
     for i in rng.integers(0, losses.size - 1, 40):
         direct = math.fsum(np.exp(losses[i] - losses[i + 1 :]) * weights[i + 1 :])
         assert gains[i] == pytest.approx(direct, rel=1e-11, abs=1e-300)

@@ -34,8 +34,8 @@ from mustdp.sampling.scheme import Poisson
 FloatArray = NDArray[np.float64]
 
 #: Spacing over the deviation of one step at the first attempt, and how far it is refined.
-_FIRST_FRACTION: dict[Question, float] = {"epsilon": 0.075, "delta": 0.05}
-_FINEST_FRACTION = 0.075 / 64
+_FIRST_FRACTION = 0.05
+_FINEST_FRACTION = _FIRST_FRACTION / 64
 #: Delta is far more sensitive than epsilon: its relative accuracy is that of epsilon times this.
 _DELTA_FACTOR = 4.0
 METHODS = ("certified", "section4", "paper")
@@ -74,7 +74,7 @@ class Account:
     def curve(self, epsilon: ArrayLike) -> Curve:
         """Bounds of delta at many epsilons at once, at the first spacing."""
         eps = checks.reals("epsilon", epsilon, at_least=0, at_most=500)
-        level = self._level(_FIRST_FRACTION["delta"])
+        level = self._level(_FIRST_FRACTION)
         lower, upper = level.curves(eps, SMALLEST_DELTA)
         if not np.all(lower <= upper * (1.0 + 1e-9) + 1e-300):
             raise NumericalFailure("the bounds of the curve contradict each other")
@@ -83,7 +83,7 @@ class Account:
     def tradeoff(self, fpr: ArrayLike) -> Tradeoff:
         """Missed-detection rates of an attacker at false-positive rates ``fpr``."""
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
-        eps, level = self._epsilons(), self._level(_FIRST_FRACTION["delta"])
+        eps, level = self._epsilons(), self._level(_FIRST_FRACTION)
         upper = level.upper_curve(eps, SMALLEST_DELTA)
         return tradeoff(rates, eps, upper, level.attained(eps, SMALLEST_DELTA))
 
@@ -92,7 +92,7 @@ class Account:
         given = checks.reals("orders", orders, at_least=1, at_most=1e6)
         if not np.all(given > 1):
             raise InvalidParameter(f"orders must be > 1, got {given.min()!r}")
-        level = self._level(_FIRST_FRACTION["delta"])
+        level = self._level(_FIRST_FRACTION)
         lower, upper, outside = level.moments(given - 1.0, SMALLEST_DELTA)
         # The pairs leave out events of their own, so at high orders the lower side may come out
         # above; what it bounds from below is the divergence with nothing left out.
@@ -102,7 +102,7 @@ class Account:
     def gaussian_dp(self) -> Summary:
         """The smallest mu of Gaussian DP that is an upper bound of this account."""
         eps = self._epsilons()
-        upper = self._level(_FIRST_FRACTION["delta"]).upper_curve(eps, SMALLEST_DELTA)
+        upper = self._level(_FIRST_FRACTION).upper_curve(eps, SMALLEST_DELTA)
         return gaussian_dp(eps, upper)
 
     def zero_concentrated(self) -> Summary:
@@ -139,7 +139,7 @@ class Account:
             return Bounds(_consistent(lower, upper), upper, name, direction, 0.0)
         if question == "epsilon" and self._beyond_reach(at):
             return Bounds(0.0, math.inf, "none", "both", math.inf)
-        fraction = _FIRST_FRACTION[question]
+        fraction = _FIRST_FRACTION
         while True:
             level = self._level(fraction)
             upper, direction = level.upper(question, at)

@@ -34,6 +34,7 @@ Part = tuple[DiscreteLoss, int]
 OUTSIDE = 1e-13
 _LARGEST_TRANSFORM = 2**23
 _ROUNDOFF = 2.0**-53
+_UNDERFLOWS = -745.0
 #: Exponents tried in Chernoff bounds, in units of one over the standard deviation of the sum.
 _GENTLEST, _STEEPEST, _RUNGS = 0.03, 300.0, 37
 
@@ -137,9 +138,12 @@ class Composition:
             relative += count * _ROUNDOFF * (32.0 + 8.0 * span)
             folded = np.bincount(loss.index % size, weights=masses, minlength=size)
             coefficients = fft.rfft(folded)
-            spectrum *= coefficients**count if count > 1 else coefficients
             with np.errstate(divide="ignore"):
                 magnitude = np.log(np.abs(coefficients))
+            # Powers that underflow are zero; at large counts almost all of them do.
+            alive = count * magnitude > _UNDERFLOWS
+            spectrum[~alive] = 0.0
+            spectrum[alive] *= coefficients[alive] ** count
             logs += count * magnitude
             norms.append((count, math.sqrt(float(folded @ folded)), magnitude))
             log_scale += count * log_m
