@@ -313,3 +313,16 @@ def test_long_requests_are_worked_through_in_pieces(monkeypatch: pytest.MonkeyPa
     whole = certificate(law, family, epsilon)[0]
     monkeypatch.setattr("mustdp.amplification.mixed_slope._LARGEST_MATRIX", 7 * law.positive.size)
     assert certificate(law, family, epsilon)[0] == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(), LaplaceNoise()])
+def test_lower_bounds_do_not_count_on_a_zero_that_was_left_out(noise: GaussianNoise) -> None:
+    """Half-line values of a law whose zero is in the cut stay below those of the whole law."""
+    whole = [mp.mpf("0.3"), mp.mpf("0.7")]
+    rough = MultiplicityLaw(1, np.array([0.7]), 0.3, 1e-16)
+    epsilon = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
+    for name in ("aligned", "reversed_pair", "symmetric"):
+        values = getattr(attained, name)(rough, noise, 2.0, epsilon)
+        for value, e in zip(values, epsilon, strict=True):
+            exact = getattr(exact_pairs, name)(noise.name, whole, 2.0, float(e))
+            assert mp.mpf(float(value)) <= exact

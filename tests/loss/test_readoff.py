@@ -56,7 +56,7 @@ def test_far_outliers_do_not_mislead_the_lower_side() -> None:
     """A rare huge loss moves the tilted window far to the right of the epsilon in question."""
     index = np.array([-1, 0, 2, 900])
     masses = np.array([0.3, 0.5, 0.2 - 1e-6, 1e-6])
-    for steps in (2, 20):
+    for steps in (2, 8):
         loss = DiscreteLoss(0.1, index, short(masses))
         composition, exact = Composition([(loss, steps)]), ExactSum([(loss, steps)])
         upper, lower = ReadOff(composition, "upper"), ReadOff(composition, "lower")

@@ -42,8 +42,11 @@ def together(rank: int, size: int, folder: str) -> None:
     found: dict[str, Any] = {"weights": [], "fresh": None, "shown": []}
     for number, scheme in enumerate(SCHEMES):
         for steps in (2, None):  # the second trainer goes on where the first one stopped
+            model: nn.Module = network(3 + rank)  # the first process's weights are everybody's
+            if number:
+                model = nn.parallel.DistributedDataParallel(model)
             run = runs.trainer(
-                network(3 + rank),  # the first process's weights are everybody's
+                model,
                 budget=runs.budget(scheme=scheme),
                 seed=6,
                 checkpoint=Path(folder) / f"run{number}.pt",
