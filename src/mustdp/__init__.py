@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mustdp.sampling.streams import BatchStream
     from mustdp.training.budget import Budget, Spent, settle
     from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
+    from mustdp.training.networks.trainer import PrivateTrainer
     from mustdp.training.seeding import SeededRelease
 
 #: Where each public name lives.
@@ -140,6 +141,7 @@ _HOMES = {
         "settle",
     ),
     "mustdp.training.seeding": ("SeededRelease",),
+    "mustdp.training.networks.trainer": ("PrivateTrainer",),
 }
 _ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}
 
@@ -170,6 +172,7 @@ __all__ = [
     "OneStep",
     "Plan",
     "Poisson",
+    "PrivateTrainer",
     "Scheme",
     "SeededRelease",
     "Spent",
