@@ -205,6 +205,20 @@ def test_infeasible_slopes_are_lowered_until_they_fit() -> None:
         assert np.all(used <= capacity)
 
 
+def test_a_first_slope_that_only_fits_the_whole_budget_is_lowered() -> None:
+    """(*) is asked for every k: what later multiplicities leave over is not the first one's."""
+    law = stage_law(Stage("wr", 6), 5, 1, TAIL)
+    epsilon = np.array([0.3])
+    capacity = -np.expm1(-epsilon)[:, None] * law.zero + np.cumsum(law.positive)
+    greedy = np.full((1, law.positive.size), -50.0)
+    greedy[0, 0] = epsilon[0] + np.log(0.999 * capacity[0, -1] / law.positive[0])
+    used = np.exp(greedy - epsilon[:, None]) * law.positive
+    assert used.sum() < capacity[0, -1]
+    assert used[0, 0] > capacity[0, 0]
+    lowered = np.exp(feasible(law, greedy, epsilon, capacity) - epsilon[:, None]) * law.positive
+    assert np.all(np.cumsum(lowered, axis=1) <= capacity)
+
+
 def test_slopes_that_are_no_numbers_fail() -> None:
     law = stage_law(Stage("wr", 6), 5, 1, TAIL)
     epsilon = np.array([0.3])

@@ -181,6 +181,19 @@ def test_pieces_agree_with_the_whole() -> None:
     assert np.array_equal(step.lower, np.maximum(*families.values()))
 
 
+@pytest.mark.parametrize("direction", ["remove_direction", "add_direction"])
+def test_under_add_remove_the_larger_direction_counts(
+    direction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        f"mustdp.amplification.one_step.{direction}",
+        lambda law, inner, epsilon: np.full(epsilon.size, 0.9),
+    )
+    for scheme in (wr(20, 6), must_ow(20, 10, 6), poisson(20, 0.3)):
+        step = one_step(scheme, gaussian(shift=0.6), [0.1, 0.9], relation="add_remove")
+        assert step.upper.tolist() == [0.9, 0.9]
+
+
 def test_large_schemes_are_quick() -> None:
     start = time.perf_counter()
     one_step(wr(10**6, 10**5), gaussian(shift=0.5), np.linspace(0.0, 5.0, 50))
