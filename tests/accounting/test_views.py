@@ -9,6 +9,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import mustdp as md
+from mustdp.accounting.views import gaussian_dp, tradeoff
 
 RATES = np.array([0.0, 1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1.0])
 CASES = [(0.1, 100), (0.5, 2), (2.0, 1), (0.02, 900)]
@@ -43,6 +44,20 @@ def test_tradeoff_of_a_subsampled_plan(relation: str) -> None:
     for epsilon in (0.0, 0.5, 2.0):
         upper = account.delta(epsilon).upper
         assert np.all(view.lower >= 1 - upper * 1.01 - math.exp(epsilon) * RATES - 1e-6)
+
+
+def test_between_the_epsilons_of_a_grid() -> None:
+    """Few epsilons make both sides looser; neither may cross the exact curve."""
+    mu = 1.3
+    exact = ndtr(ndtri(1 - RATES) - mu)
+    for count in (4, 15, 200):
+        epsilons = np.concatenate([[0.0], np.geomspace(0.05, 12.0, count)])
+        deltas = md.gaussian(shift=mu).delta(epsilons)
+        view = tradeoff(RATES, epsilons, deltas, [(deltas, deltas)])
+        assert np.all(view.lower <= exact + 1e-12)
+        assert np.all(exact <= view.upper + 1e-12)
+        found = gaussian_dp(epsilons, deltas)
+        assert found.value >= mu
 
 
 def test_an_attacker_cannot_mix_pairs() -> None:

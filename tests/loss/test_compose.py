@@ -39,6 +39,22 @@ def test_rounding_stays_below_its_bound(trial: int) -> None:
         assert tilted.relative < 1e-9
 
 
+def test_rounding_of_large_exponents_is_covered() -> None:
+    """Losses of a million under a tilt of ten: exponents of 1e7 keep nine digits of a mass."""
+    far = 10**7
+    index = np.array([far, far + 3, far + 7])
+    loss = DiscreteLoss(0.1, index, np.array([0.5, 0.25, 0.25]))
+    parts = [(loss, 5)]
+    tilted = Composition(parts).tilt(10.0)
+    first = round(float(tilted.losses[0]) / 0.1)
+    truth = ExactSum(parts).wrapped(10.0, first, tilted.masses.size)
+    off = [abs(got - true) for got, true in zip(tilted.masses.tolist(), truth, strict=True)]
+    assert max(off) > tilted.error  # the transform's own error would not explain it
+    for distance, true in zip(off, truth, strict=True):
+        assert distance <= tilted.error + tilted.relative * true
+    assert tilted.relative < 1e-6
+
+
 def test_the_window_holds_all_but_a_known_mass() -> None:
     rng = np.random.default_rng(3)
     for _ in range(6):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -125,6 +126,22 @@ def test_tiny_spacings_lose_no_mass(spacing: float) -> None:
         assert loss.total >= 1.0
         for place in (-30.3, -7.0, 0.0, 0.5, 3.3, 12.0, 40.0):
             assert profile_of(loss, place * spacing) >= exact.profile(place * spacing)
+
+
+@pytest.mark.parametrize("spacing", [1e-2, 1e-6, 1e-9])
+def test_rounding_is_put_back_into_the_masses(spacing: float) -> None:
+    """Taken as exact numbers, the masses reproduce at least the values they were made from."""
+    values = GaussianNoise().profile(np.array(10.0 * spacing), EVERY * spacing)
+    loss = connect_values(spacing, EVERY, values, values)
+    with mp.workdps(50):
+        d = mp.mpf(spacing)
+        for place in (0, 1, 2, 7, 20, 45, 80):
+            terms = [
+                mp.mpf(float(mass)) * -mp.expm1((place - int(i)) * d)
+                for i, mass in zip(loss.index, loss.masses, strict=True)
+                if i > place
+            ]
+            assert mp.fsum(terms) + mp.mpf(loss.infinite) >= mp.mpf(float(values[place]))
 
 
 def test_not_a_number_is_refused() -> None:

@@ -52,6 +52,17 @@ def test_curves_agree_with_single_values() -> None:
         assert below <= exact.delta(epsilon) <= above
 
 
+def test_curves_far_out() -> None:
+    """Where a tilt from the short ladder misses the epsilon, the curve takes the best one."""
+    index = np.array([-1, 0, 1, 60])
+    loss = DiscreteLoss(0.1, index, np.array([0.3, 0.4, 0.3 - 1e-20, 1e-20]))
+    composition = Composition([(loss, 12)])
+    epsilons = np.linspace(0.0, composition.largest, 100)
+    curve = ReadOff(composition, "upper").curve(epsilons)
+    assert np.all(np.diff(curve) <= 1e-12 * curve[:-1])
+    assert curve[-2] < 1e-200
+
+
 def test_far_outliers_do_not_mislead_the_lower_side() -> None:
     """A rare huge loss moves the tilted window far to the right of the epsilon in question."""
     index = np.array([-1, 0, 2, 900])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mustdp.loss.compose import Composition
 from mustdp.loss.discrete import DiscreteLoss, IntArray
-from mustdp.loss.dots import DominatingPair, connect_values
+from mustdp.loss.dots import DominatingPair, connect_values, just_below
 from mustdp.loss.lumps import Lump, spacing_for
 from mustdp.loss.merge import lumps_of, merge
 from mustdp.loss.pairs import MixturePair
@@ -84,7 +84,7 @@ class UpperCurve:
     def __init__(self, pairs: Sequence[DominatingPair], counts: Sequence[int], grid: Grid) -> None:
         fine, coarse = [], []
         for pair, count, points in zip(pairs, counts, grid.points, strict=True):
-            ahead, behind = pair.values(points.astype(np.float64) * grid.spacing)
+            ahead, behind = pair.values(just_below(grid.spacing, points))
             every = every_second(points)
             fine.append((connect_values(grid.spacing, points, ahead, behind), count))
             rough = connect_values(grid.spacing, points[every], ahead[every], behind[every])

@@ -53,21 +53,26 @@ class DominatingPair:
 
 def connect(pair: DominatingPair, spacing: float, points: IntArray) -> DiscreteLoss:
     """The discrete loss through the profile at ``points * spacing`` (increasing, from 0 on)."""
-    return connect_values(spacing, points, *pair.values(points.astype(np.float64) * spacing))
+    return connect_values(spacing, points, *pair.values(just_below(spacing, points)))
+
+
+def just_below(spacing: float, points: IntArray) -> FloatArray:
+    """``points * spacing`` rounded down: where a decreasing bound covers the exact grid points."""
+    return np.asarray(points.astype(np.float64) * (spacing * (1.0 - 4.0 * _ROUNDOFF)))
 
 
 def connect_values(
     spacing: float, points: IntArray, ahead: FloatArray, behind: FloatArray
 ) -> DiscreteLoss:
     """The same from values of H(P || Q) and H(Q || P) at the points."""
-    eps = points.astype(np.float64) * spacing
     middle = max(ahead[0], behind[0])  # the total variation distance, either way
-    right_index, right, right_masses = _side(points, eps, ahead, middle)
-    left_index, left, left_masses = _side(points, eps, behind, middle)
+    right_index, right, right_masses = _side(points, spacing, ahead, middle)
+    left_index, left, left_masses = _side(points, spacing, behind, middle)
     e1, f1 = float(right_index[1] * spacing), float(right[1])
     e2, b2 = float(left_index[1] * spacing), float(left[1])
     centre = 1.0 + (f1 - middle) / np.expm1(e1) + (middle - np.exp(-e2) * b2) / np.expm1(-e2)
-    centre += 4.0 * _ROUNDOFF * (1.0 + middle / np.expm1(e1) + middle / -np.expm1(-e2))
+    sizes = 1.0 + middle / np.expm1(e1) + middle / -np.expm1(-e2)
+    centre += _ROUNDOFF * (8.0 + 4.0 * (e1 + e2)) * sizes
     index = np.concatenate([-left_index[:0:-1], [0], right_index[1:]])
     lower = np.exp(-left_index[:0:-1] * spacing) * left_masses[::-1]
     masses = np.concatenate([lower, [max(centre, 0.0)], right_masses])
@@ -75,16 +80,18 @@ def connect_values(
 
 
 def _side(
-    points: IntArray, eps: FloatArray, values: FloatArray, middle: float
+    points: IntArray, spacing: float, values: FloatArray, middle: float
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Hull of one side and its masses at every hull point but the one at zero, rounded up."""
     values = np.minimum.accumulate(np.concatenate([[middle], values[1:]]))
-    kept = lower_hull(np.exp(eps), values)
-    index, e, h = points[kept], eps[kept], values[kept]
-    gap = np.diff(e)
+    kept = lower_hull(np.exp(points.astype(np.float64) * spacing), values)
+    index, h = points[kept], values[kept]
+    # From whole numbers of cells: differences of rounded epsilons would not be accurate enough.
+    gap = np.diff(index).astype(np.float64) * spacing
     rise = np.diff(h)
     after = np.append(rise[1:] / np.expm1(gap[1:]), 0.0)
     before = rise / -np.expm1(-gap)
     size = np.append(h[1:-1] / np.expm1(gap[1:]), 0.0) + h[:-1] / -np.expm1(-gap)
-    masses = np.maximum(after - before, 0.0) + 4.0 * _ROUNDOFF * size
+    wider = np.maximum(gap, np.append(gap[1:], 0.0))
+    masses = np.maximum(after - before, 0.0) + _ROUNDOFF * (8.0 + 4.0 * wider) * size
     return index, h, masses

@@ -60,8 +60,9 @@ class Table:
 
     @property
     def rounding(self) -> float:
-        """Bound of the relative error of the two running sums."""
-        return 2.0**-53 * (4.0 * self.values.size + 1e4)
+        """Bound of the relative error of the two running sums, and of places between the dots."""
+        places = max(abs(self.first), abs(self.last)) / self.spacing
+        return 2.0**-53 * (4.0 * self.values.size + 16.0 * places + 1e4)
 
     def doubt(self, epsilon: float) -> float:
         """What may lie outside the window or have wrapped around, in the same units."""
@@ -96,11 +97,12 @@ class ReadOff:
         if beyond == 1.0:
             return np.ones(epsilon.size)
         out = np.full(epsilon.size, beyond)
-        inside = epsilon < self.composition.largest
         tilts = self.composition.ladder_tilts(epsilon)
-        for row in np.flatnonzero(inside):
+        for row in np.flatnonzero(epsilon < self.composition.largest):
             e = float(epsilon[row])
-            out[row] = self._delta(self._table(float(tilts[row]), e), e)
+            table = self._table(float(tilts[row]), e)
+            inside = table.first <= e < table.last
+            out[row] = self._delta(table, e) if inside else self.delta(e)
         return out
 
     def epsilon(self, delta: float) -> float:
