@@ -46,11 +46,11 @@ if TYPE_CHECKING:
         wor,
         wr,
     )
+    from mustdp.sampling.seeding import SeededRelease
     from mustdp.sampling.streams import BatchStream
     from mustdp.training.budget import Budget, Spent, settle
     from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
     from mustdp.training.networks.trainer import PrivateTrainer
-    from mustdp.training.seeding import SeededRelease
 
 #: Where each public name lives.
 _HOMES = {
@@ -140,7 +140,7 @@ _HOMES = {
         "Spent",
         "settle",
     ),
-    "mustdp.training.seeding": ("SeededRelease",),
+    "mustdp.sampling.seeding": ("SeededRelease",),
     "mustdp.training.networks.trainer": ("PrivateTrainer",),
 }
 _ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
+from mustdp.sampling.seeding import SeededRelease, read_seed, release_seed
 from mustdp.training.budget import Budget, Spent
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.clipping import Records, check_clip
 from mustdp.training.linear.descent import OnStep, Recipe, descend
 from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss
 from mustdp.training.linear.rates import learning_rates
-from mustdp.training.seeding import SeededRelease, read_seed, release_seed
 
 MODELS = ("linear", "mlp")
 HIDDEN = 128

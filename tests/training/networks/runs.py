@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 import mustdp as md
+from mustdp.sampling.seeding import SeededRelease
 from mustdp.training.budget import Budget, settle
 from mustdp.training.networks.trainer import PrivateTrainer
-from mustdp.training.seeding import SeededRelease
 
 N = 60
 LOSS = nn.CrossEntropyLoss(reduction="none")

@@ -15,12 +15,12 @@ opacus = pytest.importorskip("opacus")
 
 import mustdp as md  # noqa: E402
 from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
+from mustdp.sampling.seeding import SeededRelease  # noqa: E402
 from mustdp.training.networks.opacus_bridge import (  # noqa: E402
     MultisetSampler,
     charged_to,
     multiset_loader,
 )
-from mustdp.training.seeding import SeededRelease  # noqa: E402
 from tests.training.networks import runs, zoo  # noqa: E402
 from tests.training.networks.brute_force import clipped_sum, clipper  # noqa: E402
 

@@ -12,9 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md  # noqa: E402
+from mustdp.sampling.seeding import SeededRelease  # noqa: E402
 from mustdp.training.networks.events import Released  # noqa: E402
 from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
-from mustdp.training.seeding import SeededRelease  # noqa: E402
 from tests.training.networks import runs  # noqa: E402
 from tests.training.networks.brute_force import clipped_sum_one_by_one  # noqa: E402
 

@@ -19,10 +19,10 @@ import numpy as np
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.seeding import noise_generator
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.losses import FloatArray
-from mustdp.training.seeding import noise_generator
 
 OnStep = Callable[[int], object]
 

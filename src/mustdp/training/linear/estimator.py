@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.seeding import release_seed
 from mustdp.training.budget import PaperNoise, Spent
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.descent import OnStep, descend
@@ -15,7 +16,6 @@ from mustdp.training.linear.losses import FloatArray, Loss
 from mustdp.training.linear.rates import LearningRate
 from mustdp.training.linear.scikit import BaseEstimator, check_is_fitted, validate_data
 from mustdp.training.linear.settings import settle_recipe
-from mustdp.training.seeding import release_seed
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.checks import frozen
+from mustdp.sampling.seeding import read_seed
 from mustdp.training.budget import Spent
 from mustdp.training.linear.chains import StackedRecords, descend_chains
 from mustdp.training.linear.estimator import PrivateLinearModel, split_weights
 from mustdp.training.linear.losses import FloatArray
 from mustdp.training.linear.settings import settle_recipe
-from mustdp.training.seeding import read_seed
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.sampling.scheme import Scheme
-from mustdp.training.seeding import release_seed
+from mustdp.sampling.seeding import release_seed
 
 
 class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]

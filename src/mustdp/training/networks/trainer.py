@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
 from mustdp.numerics import checks
 from mustdp.sampling.batch import Batch
+from mustdp.sampling.seeding import release_seed
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget, Spent
 from mustdp.training.networks.checkpoint import CheckpointFile
@@ -61,7 +62,6 @@ from mustdp.training.networks.setup import (
     read_device,
     read_mixed,
 )
-from mustdp.training.seeding import release_seed
 
 #: Records on which a model is tried before the first step.
 _TRIAL = 4

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.training.seeding import SeededRelease, noise_generator, read_seed, release_seed
+from mustdp.sampling.seeding import SeededRelease, noise_generator, read_seed, release_seed
 
 
 def test_without_a_seed_fresh_entropy_and_silence() -> None:

@@ -1,4 +1,4 @@
-"""Where the randomness of a training run comes from, and a loud word when it can be repeated.
+"""Where the randomness of a private run comes from, and a loud word when it can be repeated.
 
 One number of 128 bits decides a run: the batches come from the stream of that seed and the noise
 from a child of it, so the two never share a block. Without a seed the number is fresh entropy of
