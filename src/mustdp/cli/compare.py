@@ -75,10 +75,36 @@ def compare(
 
     Example: mustdp compare -n 10000 -b 500 -m 200 --steps 1000 --delta 1e-5 --epsilon 2
     """
+    asked = read_question(
+        n, b, m, steps=steps, relation=relation, epsilon=epsilon, delta=delta,
+        noise_multiplier=noise_multiplier, mechanism=mechanism,
+    )  # fmt: skip
+
+    import mustdp
+    from mustdp.calibration.compare import schemes_of
+
+    with progress(len(schemes_of(asked["n"], asked["b"], asked["m"]))) as begin:
+        result = mustdp.compare(**asked, progress=begin)
+    return answer(result, asked, json)
+
+
+def read_question(
+    n: str | None,
+    b: str | None,
+    m: str | None,
+    *,
+    steps: str | None,
+    relation: str,
+    epsilon: list[str] | None,
+    delta: list[str] | None,
+    noise_multiplier: str | None,
+    mechanism: str = "gaussian",
+) -> dict[str, Any]:
+    """The arguments of :func:`mustdp.compare`, read from what was typed."""
     sizes = {}
     for name, text in (("n", n), ("b", b), ("m", m)):
         if text is None:
-            raise InvalidParameter(f"-{name} is missing: compare takes -n, -b and -m")
+            raise InvalidParameter(f"-{name} is missing: give -n, -b and -m")
         sizes[name] = whole(f"-{name}", text)
     exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
     asked: dict[str, Any] = {
@@ -92,16 +118,11 @@ def compare(
         asked["epsilon"] = read_epsilon(epsilon, target=True)
     else:
         asked["noise_multiplier"] = number("--noise-multiplier", str(noise_multiplier))
-
-    import mustdp
-    from mustdp.calibration.compare import schemes_of
-
-    with progress(len(schemes_of(**sizes))) as begin:
-        result = mustdp.compare(**asked, progress=begin)
-    return _answer(result, asked, json)
+    return asked
 
 
-def _answer(result: Comparison, asked: dict[str, Any], as_json: bool) -> Answer:
+def answer(result: Comparison, asked: dict[str, Any], as_json: bool) -> Answer:
+    """Every scheme a row, as data and as a table."""
     relation = words.typed(result.relation)
     rows = [
         {

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from mustdp.errors import NumericalFailure
+from mustdp.numerics.decimals import readable as readable
 
-Toward = Literal["nearest", "up", "down"]
-_ROUNDING = {"nearest": ROUND_HALF_EVEN, "up": ROUND_CEILING, "down": ROUND_FLOOR}
 #: A terminal shows at most this many rows; files, pipes and JSON hold them all.
 _MOST_ROWS = 40
 
@@ -94,24 +91,3 @@ def _show_table(answer: Answer, out: TextIO) -> None:
             console.print(f"and {len(answer.rows) - _MOST_ROWS} more rows: --json prints them all")
     if answer.note:
         console.print(answer.note, style="dim")
-
-
-def readable(value: float, toward: Toward = "nearest", digits: int = 3) -> str:
-    """Write a number with few significant digits; bounds are rounded ``toward`` their safe side.
-
-    >>> readable(0.2308), readable(1.26593235e-73), readable(0), readable(12345.6)
-    ('0.231', '1.27e-73', '0', '12346')
-    >>> readable(0.078196, "up"), readable(0.077687, "down")
-    ('0.0782', '0.0776')
-    """
-    if isinstance(value, int):
-        return str(value)
-    if not math.isfinite(value):
-        raise NumericalFailure(f"a result is infinite or not a number: {value}")
-    if value == 0:
-        return "0"
-    precision = max(digits, math.floor(math.log10(abs(value))) + 1 if abs(value) < 1e6 else 0)
-    shown = Context(prec=precision, rounding=_ROUNDING[toward]).create_decimal_from_float(value)
-    if 1e-3 <= abs(shown) < 1e6:
-        return f"{shown:f}"
-    return f"{shown:.{digits - 1}e}"

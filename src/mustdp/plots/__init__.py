@@ -1,5 +1,30 @@
-"""Pictures of given results: axes in, axes out. Needs ``pip install "mustdp[plots]"``."""
+"""Pictures of given results, known to users as ``md.plot``: axes in, axes out.
+
+    import mustdp as md
+    ax = md.plot.profile_bands({"wor": account.curve(epsilons)})
+    ax.figure.savefig("profile.svg")
+
+Without axes a new figure is made; nothing is shown, saved or remembered. ``theme`` is
+``md.plot.LIGHT`` or ``md.plot.DARK``; without it the ground of the given axes decides. Needs
+``pip install "mustdp[plots]"``.
+"""
 
 from mustdp.plots.aligned import aligned_profile, aligned_profile_panels
+from mustdp.plots.bands import epsilon_against_steps, profile_bands
+from mustdp.plots.contours import contours
+from mustdp.plots.drawing import DARK, LIGHT, Theme
+from mustdp.plots.losses import loss_curves
+from mustdp.plots.multiplicity import multiplicity_law
 
-__all__ = ["aligned_profile", "aligned_profile_panels"]
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "Theme",
+    "aligned_profile",
+    "aligned_profile_panels",
+    "contours",
+    "epsilon_against_steps",
+    "loss_curves",
+    "multiplicity_law",
+    "profile_bands",
+]

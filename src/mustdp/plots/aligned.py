@@ -15,7 +15,8 @@ import numpy as np
 from mustdp.amplification.section4 import Amplification, amplify
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
-from mustdp.plots.drawing import INK, QUIET, look_of, new_figure
+from mustdp.numerics import checks
+from mustdp.plots.drawing import LIGHT, Theme, add_legend, dress, look_of, new_figure, on
 from mustdp.sampling.scheme import must_ow, must_ww, wor, wr
 
 if TYPE_CHECKING:
@@ -25,26 +26,33 @@ if TYPE_CHECKING:
 #: Base epsilons of the paper's figure, inside (0, 6); whole numbers are among them.
 EPSILON = tuple(float(e) for e in np.arange(1, 300) / 50.0)
 _RIGHT_END = 1.28
-_GROUNDS = {"strong": "#e9f3ec", "weak I": "#fbf6e6", "weak II": "#fbf6e6", "dilution": "#f7e9e6"}
+#: Which tint of the theme lies behind each kind of amplification.
+_TINTS = {"strong": 0, "weak I": 1, "weak II": 1, "dilution": 2}
 
 
 def aligned_profile(
-    results: Iterable[Amplification], *, ax: Axes | None = None, legend: bool = True
+    results: Iterable[Amplification],
+    *,
+    ax: Axes | None = None,
+    theme: Theme | None = None,
+    legend: bool = True,
+    linear_within: float | None = None,
 ) -> Axes:
     """Draw one curve per result of :func:`mustdp.amplify` and return the axes.
 
     Markers sit where the base epsilon is a whole number. Without ``ax`` a new figure is made;
-    nothing is shown or saved.
+    nothing is shown or saved. Without ``theme`` the ground of the axes decides between light and
+    dark. With ``linear_within`` the upright axis is linear up to this size and logarithmic beyond
+    it on both sides, so that small differences can be seen next to large ones.
     """
     curves = list(results)
     if not curves or not all(len(curve) for curve in curves):
         raise InvalidParameter("results must hold at least one amplification with rows, got none")
-    if ax is None:
-        ax = new_figure(6.0, 4.5).add_subplot()
+    ax, theme = on(ax, theme)
     for curve in curves:
         epsilon = curve.column("epsilon")
         marked = np.flatnonzero((epsilon > 0) & (epsilon == np.round(epsilon)))
-        look = look_of(curve.scheme.name)
+        look = look_of(curve.scheme.name, theme)
         ax.plot(
             curve.column("ratio"),
             curve.column("difference"),
@@ -53,11 +61,16 @@ def aligned_profile(
             zorder=3,
             **look.line(),
         )
-    _quadrants(ax, [curve.column("difference") for curve in curves])
+    if linear_within is not None:
+        ax.set_yscale("symlog", linthresh=checks.real("linear_within", linear_within, above=0))
+    _quadrants(
+        ax, theme, linear_within is not None, [curve.column("difference") for curve in curves]
+    )
+    dress(ax, theme, grid=False)
     ax.set_xlabel("ε′ / ε")
     ax.set_ylabel("δ′ − δ")
     if legend:
-        ax.legend(loc="center right", framealpha=1.0, edgecolor="none", fontsize=9)
+        add_legend(ax, theme, loc="center right", framealpha=1.0)
     return ax
 
 
@@ -67,38 +80,58 @@ def aligned_profile_panels(
     m: int = 400,
     shifts: Sequence[float] = (0.25, 1.0),
     epsilon: Sequence[float] = EPSILON,
+    *,
+    theme: Theme = LIGHT,
 ) -> Figure:
     """The paper's figure: Laplace and Gaussian noise (rows) at every shift (columns)."""
     schemes = [wor(n, m), wr(n, m), must_ow(n, b, m), must_ww(n, b, m)]
-    figure = new_figure(5.0 * len(shifts), 7.6)
+    figure = new_figure(5.0 * len(shifts), 7.6, theme)
     grid = figure.subplots(2, len(shifts), squeeze=False)
     for row, (name, make) in enumerate((("Laplace", laplace), ("Gaussian", gaussian))):
         for column, shift in enumerate(shifts):
             mechanism: Mechanism = make(shift=shift)
             ax = grid[row, column]
+            ax.set_facecolor(theme.ground)
             aligned_profile(
-                (amplify(scheme, mechanism, epsilon) for scheme in schemes), ax=ax, legend=False
+                (amplify(scheme, mechanism, epsilon) for scheme in schemes),
+                ax=ax,
+                theme=theme,
+                legend=False,
             )
-            ax.set_title(f"{name}, shift {shift:g}", fontsize=11, color=INK)
+            ax.set_title(f"{name}, shift {shift:g}", fontsize=11, color=theme.ink)
             ax.label_outer(remove_inner_ticks=False)
             ax.yaxis.set_tick_params(labelleft=True)
     handles, labels = grid[0, 0].get_legend_handles_labels()
     labels = [f"{label} (= Poisson at rate m/n)" if label == "WOR" else label for label in labels]
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=len(labels),
+        frameon=False,
+        labelcolor=theme.ink,
+    )
     low, high = min(epsilon), max(epsilon)
     figure.supxlabel(
         f"n = {n}, b = {b}, m = {m}; ε from {low:g} to {high:g}, markers where ε is a whole "
         "number; one application, by Theorem 4 of arXiv 2312.13389",
         fontsize=9,
-        color=QUIET,
+        color=theme.quiet,
     )
     return figure
 
 
 def _quadrants(
-    ax: Axes, differences: Sequence[np.ndarray[tuple[int], np.dtype[np.float64]]]
+    ax: Axes,
+    theme: Theme,
+    inward: bool,
+    differences: Sequence[np.ndarray[tuple[int], np.dtype[np.float64]]],
 ) -> None:
-    """Draw, tint and label the four kinds of amplification."""
+    """Draw, tint and label the four kinds of amplification.
+
+    ``inward`` puts the names of the kinds on the left beside the upright line, out of the way of
+    curves that hug the other edge.
+    """
     lowest = min(float(values.min()) for values in differences)
     highest = max(float(values.max()) for values in differences)
     room = max(highest - lowest, 1e-300)
@@ -114,20 +147,20 @@ def _quadrants(
     ):
         x, width = (0.0, 1.0) if left else (1.0, _RIGHT_END - 1.0)
         y, height = (bottom, -bottom) if below else (0.0, top)
-        ax.fill_between([x, x + width], y, y + height, color=_GROUNDS[name], lw=0, zorder=0)
+        ax.fill_between(
+            [x, x + width], y, y + height, color=theme.tints[_TINTS[name]], lw=0, zorder=0
+        )
+        at_left = left and not inward
         ax.annotate(
             name,
-            (x + (0.02 if left else width - 0.02), y if below else y + height),
+            (x + (0.02 if at_left else width - 0.02), y if below else y + height),
             xytext=(0, 6 if below else -6),
             textcoords="offset points",
-            ha="left" if left else "right",
+            ha="left" if at_left else "right",
             va="bottom" if below else "top",
             fontsize=9,
             fontstyle="italic",
-            color=QUIET,
+            color=theme.quiet,
         )
-    ax.axhline(0.0, color=INK, linewidth=0.9, zorder=1)
-    ax.axvline(1.0, color=INK, linewidth=0.9, zorder=1)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    ax.tick_params(colors=INK)
+    ax.axhline(0.0, color=theme.ink, linewidth=0.9, zorder=1)
+    ax.axvline(1.0, color=theme.ink, linewidth=0.9, zorder=1)

@@ -1,19 +1,48 @@
-"""What all pictures share: matplotlib on demand, and how each scheme looks.
+"""What all pictures share: matplotlib on demand, two themes, and how each scheme looks.
 
 Every scheme differs from the others in line style and marker as well as in colour, so that pictures
 survive a black-and-white printer. The colours are those of Okabe & Ito, made for colour-blind
-readers. Figures are made without pyplot: nothing opens a window or stays behind in global state.
+readers, and lighter relatives of them on a dark ground. Figures are made without pyplot: nothing
+opens a window or stays behind in global state.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mustdp.errors import InvalidParameter
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK, QUIET = "#222222", "#6b6b6b"
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a picture apart from those of the schemes."""
+
+    name: str
+    ground: str
+    ink: str
+    quiet: str
+    grid: str
+    #: Behind the quadrants of an aligned profile: good, middling, bad.
+    tints: tuple[str, str, str]
+    #: Name of a colour map from small to large that stays readable in grey.
+    shades: str
+
+
+LIGHT = Theme(
+    "light", "#ffffff", INK, QUIET, "#e4e4e4", ("#e9f3ec", "#fbf6e6", "#f7e9e6"), "cividis"
+)
+DARK = Theme(
+    "dark", "#16191d", "#e6e6e6", "#a2a7ad", "#33383f", ("#17291f", "#2a2617", "#2f1c1a"), "cividis"
+)
+THEMES = (LIGHT, DARK)
 
 
 @dataclass(frozen=True)
@@ -24,6 +53,8 @@ class Look:
     color: str
     linestyle: str | tuple[int, tuple[float, ...]]
     marker: str
+    #: Colour inside markers: that of the ground, so that lines do not run through them.
+    inside: str = "white"
 
     def line(self) -> dict[str, Any]:
         """Keyword arguments for ``Axes.plot``."""
@@ -33,7 +64,7 @@ class Look:
             "marker": self.marker,
             "linewidth": 1.6,
             "markersize": 5.5,
-            "markerfacecolor": "white",
+            "markerfacecolor": self.inside,
             "markeredgewidth": 1.3,
         }
 
@@ -48,19 +79,110 @@ LOOKS = {
     "must-oo": Look("MUSToo", "#56B4E9", (0, (8, 2)), "X"),
 }
 _ANY = Look("multistage", "#E69F00", (0, (6, 1, 2, 1)), "*")
+#: Colours of the same schemes on a dark ground.
+ON_DARK = {
+    "#666666": "#b4b4b4",
+    "#000000": "#ffffff",
+    "#0072B2": "#4aa3e8",
+    "#D55E00": "#ff8a4a",
+    "#009E73": "#2cc79a",
+    "#CC79A7": "#e6a0c8",
+    "#56B4E9": "#9ad8ff",
+    "#E69F00": "#f2bb45",
+}
 
 
-def look_of(scheme_name: str) -> Look:
+def look_of(scheme_name: str, theme: Theme = LIGHT) -> Look:
     """The look of a scheme by its name on the command line."""
-    return LOOKS.get(scheme_name, _ANY)
+    look = LOOKS.get(scheme_name, _ANY)
+    if theme.name == "light":
+        return look
+    return replace(look, color=ON_DARK[look.color], inside=theme.ground)
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure on a white ground, in inches."""
+def new_figure(width: float, height: float, theme: Theme = LIGHT) -> Figure:
+    """An empty figure in inches, on the ground of a theme."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError(
             'pictures need matplotlib, which is not installed: pip install "mustdp[plots]"'
         ) from None
-    return Figure(figsize=(width, height), facecolor="white", layout="constrained")
+    return Figure(figsize=(width, height), facecolor=theme.ground, layout="constrained")
+
+
+def new_axes(theme: Theme = LIGHT, width: float = 5.6, height: float = 4.0) -> Axes:
+    """Axes alone in a new figure, on the ground of a theme."""
+    ax = new_figure(width, height, theme).add_subplot()
+    ax.set_facecolor(theme.ground)
+    return ax
+
+
+def theme_of(ax: Axes) -> Theme:
+    """The theme that fits axes which are already there, by how bright their ground is."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(ax.get_facecolor())
+    return LIGHT if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else DARK
+
+
+def on(ax: Axes | None, theme: Theme | None) -> tuple[Axes, Theme]:
+    """Axes and theme to draw with; axes that are given decide unless a theme is given too."""
+    if ax is None:
+        used = theme or LIGHT
+        return new_axes(used), used
+    return ax, theme or theme_of(ax)
+
+
+def dress(ax: Axes, theme: Theme, *, grid: bool = True) -> None:
+    """Give spines, ticks, labels and grid the colours of the theme."""
+    for side, spine in ax.spines.items():
+        spine.set_color(theme.quiet)
+        spine.set_visible(side not in ("top", "right"))
+    ax.tick_params(which="both", colors=theme.quiet, labelcolor=theme.ink, labelsize=9)
+    for label in (ax.xaxis.label, ax.yaxis.label, ax.title):
+        label.set_color(theme.ink)
+    if grid:
+        ax.grid(color=theme.grid, linewidth=0.7, zorder=0)
+        ax.set_axisbelow(True)
+
+
+def add_legend(ax: Axes, theme: Theme, **options: Any) -> None:
+    """A legend without a frame of its own, on the ground of the theme."""
+    placed = {
+        "fontsize": 9,
+        "framealpha": 0.85,
+        "edgecolor": "none",
+        "facecolor": theme.ground,
+        "labelcolor": theme.ink,
+        "handlelength": 3.2,
+        **options,
+    }
+    ax.legend(**placed)
+
+
+def looks_for(names: Iterable[str], theme: Theme) -> dict[str, Look]:
+    """A look for every name: a scheme's own, and for other names those of schemes not named.
+
+    Other names are their own labels. Beyond eight names looks repeat.
+    """
+    given = list(names)
+    free = [look_of(name, theme) for name in (*LOOKS, "") if name not in given]
+    found: dict[str, Look] = {}
+    for name in given:
+        if name in LOOKS:
+            found[name] = look_of(name, theme)
+        else:
+            others = sum(other not in LOOKS for other in found)
+            found[name] = replace(free[others % len(free)], label=name)
+    return found
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure that axes stand in."""
+    from matplotlib.figure import Figure
+
+    figure = ax.figure
+    if not isinstance(figure, Figure):
+        raise InvalidParameter("ax must stand in a figure of its own, not in a part of one")
+    return figure

@@ -1,0 +1,105 @@
+"""``mustdp report``: one page about one choice of sizes, for reading and for passing on."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mustdp.cli.compare import (
+    DeltaOption,
+    EpsilonOption,
+    RelationOption,
+    answer,
+    read_question,
+)
+from mustdp.cli.numbers import clipped
+from mustdp.cli.options import BOption, JsonOption, MOption, NoiseMultiplierOption, NOption
+from mustdp.cli.output import Answer
+from mustdp.cli.progress import progress
+from mustdp.cli.targets import StepsOption
+from mustdp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from mustdp.report.findings import Findings
+
+OutOption = Annotated[
+    str,
+    typer.Option(
+        "--out", metavar="FILE", help="The page to write; its folder must exist.", show_default=True
+    ),
+]
+
+
+def report(
+    n: NOption = None,
+    b: BOption = None,
+    m: MOption = None,
+    steps: StepsOption = None,
+    relation: RelationOption = "replace-one",
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    noise_multiplier: NoiseMultiplierOption = None,
+    out: OutOption = "mustdp-report.html",
+    json: JsonOption = False,
+) -> Answer:
+    """Write a page that compares all schemes: tables, pictures and what they say in plain words.
+
+    The page is one file that needs no network. Numbers are those of compare, with Gaussian noise;
+    pictures show bounds against epsilon and steps, copies, other sizes and one application.
+
+    Example: mustdp report -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2
+    """
+    asked = read_question(
+        n, b, m, steps=steps, relation=relation, epsilon=epsilon, delta=delta,
+        noise_multiplier=noise_multiplier,
+    )  # fmt: skip
+    target = _target(out)
+    _check_matplotlib()
+
+    from mustdp.report import Question, compose, gather, parts_of
+
+    question = Question(**{key: value for key, value in asked.items() if key != "mechanism"})
+    with progress(parts_of(question) + 1) as begin:
+        found = gather(question, begin)
+        shown = answer(found.comparison, asked, json)
+        begin("drawing")
+        page = compose(found, out)
+        page.write(target)
+    written = str(target.resolve())
+    size = f"{target.stat().st_size / 1e6:.1f} MB"
+    return dataclasses.replace(
+        shown,
+        data={**shown.data, "report": written},
+        note="" if json else f"{shown.note}\n{_words(found)}\nThe page ({size}): {written}",
+    )
+
+
+def _words(found: Findings) -> str:
+    """The most important sentence of the page."""
+    from mustdp.report.reading import reading
+
+    return reading(found)[0].replace("**", "")
+
+
+def _target(out: str) -> Path:
+    """The file to write, refused before any work is done if it cannot be."""
+    target = Path(out)
+    allowed = "--out must be a file in a folder that exists and can be written to"
+    if target.is_dir() or not target.name or not target.parent.is_dir():
+        raise InvalidParameter(f"{allowed}, got {clipped(out)!r}")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise InvalidParameter(f"{allowed}, got {clipped(out)!r}")
+    return target
+
+
+def _check_matplotlib() -> None:
+    from mustdp.plots.drawing import new_figure
+
+    try:
+        new_figure(1.0, 1.0)
+    except ImportError as problem:
+        raise InvalidParameter(f"report: {problem}") from None

@@ -1,0 +1,33 @@
+"""Numbers for people: few digits, bounds rounded to their safe side."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from typing import Literal
+
+from mustdp.errors import NumericalFailure
+
+Toward = Literal["nearest", "up", "down"]
+_ROUNDING = {"nearest": ROUND_HALF_EVEN, "up": ROUND_CEILING, "down": ROUND_FLOOR}
+
+
+def readable(value: float, toward: Toward = "nearest", digits: int = 3) -> str:
+    """Write a number with few significant digits; bounds are rounded ``toward`` their safe side.
+
+    >>> readable(0.2308), readable(1.26593235e-73), readable(0), readable(12345.6)
+    ('0.231', '1.27e-73', '0', '12346')
+    >>> readable(0.078196, "up"), readable(0.077687, "down")
+    ('0.0782', '0.0776')
+    """
+    if isinstance(value, int):
+        return str(value)
+    if not math.isfinite(value):
+        raise NumericalFailure(f"a result is infinite or not a number: {value}")
+    if value == 0:
+        return "0"
+    precision = max(digits, math.floor(math.log10(abs(value))) + 1 if abs(value) < 1e6 else 0)
+    shown = Context(prec=precision, rounding=_ROUNDING[toward]).create_decimal_from_float(value)
+    if 1e-3 <= abs(shown) < 1e6:
+        return f"{shown:f}"
+    return f"{shown:.{digits - 1}e}"

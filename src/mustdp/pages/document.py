@@ -1,0 +1,241 @@
+"""One page that needs nothing but itself: headings, text, tables, pictures, code.
+
+    page = Page("What the schemes cost", "60,000 records, 300 steps.")
+    page.heading("The same guarantee")
+    page.paragraph("The noise that **each** scheme needs; see `mustdp compare`.")
+    page.table(("scheme", "noise"), [("wor", "3.117"), ("must-ow", Cell("4.283", "bad"))], "Noise.")
+    page.figure(lambda theme: draw(theme), "Noise against batch size.", alt="Noise rises with m.")
+    page.write("report.html")
+
+Every text is escaped. In running text (lead, paragraphs, points, notes, captions, and cells of
+columns that hold text), `backquotes` mark code and **double stars** strong words; nothing else has
+a meaning. The order of calls is the order on the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Literal
+
+from mustdp.errors import InvalidParameter
+from mustdp.pages.files import write_whole
+from mustdp.pages.style import STYLE
+from mustdp.plots.drawing import THEMES
+from mustdp.plots.rendering import LARGEST_SVG, Draw, Rendered, render
+
+#: What a cell's colour says: a good, middling or bad outcome, or something of less weight.
+Tone = Literal["", "good", "fair", "bad", "quiet"]
+#: right: numbers; left: short words; text: sentences, which may be broken into lines.
+Alignment = Literal["right", "left", "text"]
+_TONES = ("", "good", "fair", "bad", "quiet")
+_ALIGNMENTS = ("right", "left", "text")
+#: What a browser may do with the page: nothing that needs anything but the page.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+#: With fewer sections than this, a list of contents would only be in the way.
+_FEWEST_CONTENTS = 4
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell with a tone; a plain string is a cell without one."""
+
+    text: str
+    tone: Tone = ""
+
+
+class Page:
+    """Collects the parts of a page and writes it."""
+
+    def __init__(self, title: str, lead: str = "") -> None:
+        self.title, self.lead = title, lead
+        self._parts: list[str] = []
+        self._sections: list[tuple[str, str]] = []
+        self._pictures = 0
+        self._row_open = False
+        self._footer = ""
+
+    def heading(self, text: str, level: int = 2) -> None:
+        """A heading; level 2 begins a section, which the list of contents names, level 3 a part."""
+        if level not in (2, 3):
+            raise InvalidParameter(f"level must be 2 or 3, got {level!r}")
+        mark = ""
+        if level == 2:
+            mark = f"section-{len(self._sections) + 1}"
+            self._sections.append((mark, text))
+        named = f' id="{mark}"' if mark else ""
+        self._add(f"<h{level}{named}>{escape(text)}</h{level}>")
+
+    def paragraph(self, text: str) -> None:
+        """A paragraph of running text."""
+        self._add(f"<p>{marked(text)}</p>")
+
+    def note(self, text: str) -> None:
+        """A paragraph in small print."""
+        self._add(f'<p class="note">{marked(text)}</p>')
+
+    def points(self, items: Iterable[str]) -> None:
+        """A list of statements."""
+        listed = "".join(f"<li>{marked(item)}</li>" for item in items)
+        if listed:
+            self._add(f"<ul>{listed}</ul>")
+
+    def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """A few numbers that everything else rests on, each a (name, value)."""
+        shown = "".join(
+            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs
+        )
+        self._add(f'<dl class="facts">{shown}</dl>')
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str | Cell]],
+        caption: str = "",
+        *,
+        align: Sequence[Alignment] | None = None,
+    ) -> None:
+        """A table, which scrolls inside its own box where the window is too narrow.
+
+        The first cell of a row is its heading. ``align`` has one word per column; by default the
+        first column is left, the others right.
+        """
+        sides = tuple(align) if align is not None else ("left", *("right",) * (len(columns) - 1))
+        if len(sides) != len(columns) or not set(sides) <= set(_ALIGNMENTS):
+            raise InvalidParameter(
+                f"align must have one of {', '.join(_ALIGNMENTS)} for each of {len(columns)} "
+                f"columns, got {align!r}"
+            )
+        head = "".join(
+            f'<th scope="col"{_classes(side)}>{escape(column)}</th>'
+            for column, side in zip(columns, sides, strict=True)
+        )
+        body = "".join(_row(row, sides) for row in rows)
+        shown = f"<figcaption>{marked(caption)}</figcaption>" if caption else ""
+        label = escape(re.sub(r"[`*]", "", caption) or "table")
+        self._add(
+            f'<figure class="table">{shown}<div class="box" tabindex="0" role="region" '
+            f'aria-label="{label}"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
+            "</table></div></figure>"
+        )
+
+    def figure(
+        self,
+        draw: Draw,
+        caption: str = "",
+        *,
+        alt: str,
+        wide: bool = False,
+        largest_svg: int = LARGEST_SVG,
+    ) -> None:
+        """A picture, drawn at once by ``draw(theme)`` for the light and for the dark theme.
+
+        Pictures that follow each other stand side by side where there is room for it, unless they
+        are ``wide``. A width of 5 to 6 inches keeps letters readable on a phone. ``alt`` says what
+        the picture shows to those who do not see it. An SVG of more than ``largest_svg`` bytes is
+        replaced by a PNG.
+        """
+        if not alt.strip():
+            raise InvalidParameter(f"alt must say what the picture shows, got {alt!r}")
+        self._pictures += 1
+        both = ""
+        for theme in THEMES:
+            drawn = render(draw(theme), f"p{self._pictures}-{theme.name}", largest_svg)
+            both += _picture(drawn, theme.name, alt)
+        shown = f"<figcaption>{marked(caption)}</figcaption>" if caption else ""
+        element = f"<figure>{both}{shown}</figure>"
+        if wide:
+            self._add(f'<div class="figures wide">{element}</div>')
+        elif self._row_open:
+            self._parts[-1] = self._parts[-1].removesuffix("</div>") + element + "</div>"
+        else:
+            self._add(f'<div class="figures">{element}</div>')
+            self._row_open = True
+
+    def code(self, text: str) -> None:
+        """Lines to be typed or read as they stand."""
+        self._add(f"<pre tabindex='0'><code>{escape(text)}</code></pre>")
+
+    def footer(self, text: str) -> None:
+        """What stands at the very end; said again, it replaces what was said before."""
+        self._footer = text
+
+    def html(self) -> str:
+        """The whole page."""
+        lead = f'<p class="lead">{marked(self.lead)}</p>' if self.lead else ""
+        contents = ""
+        if len(self._sections) >= _FEWEST_CONTENTS:
+            links = "".join(
+                f'<li><a href="#{mark}">{escape(text)}</a></li>' for mark, text in self._sections
+            )
+            contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
+        footer = f"<footer>{marked(self._footer)}</footer>" if self._footer else ""
+        parts = "\n".join(self._parts)
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n'
+            f"<title>{escape(self.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+            f"<main>\n<h1>{escape(self.title)}</h1>\n{lead}\n{contents}\n{parts}\n{footer}\n"
+            "</main>\n</body>\n</html>\n"
+        )
+
+    def write(self, path: str | Path) -> Path:
+        """Write the page in one move; see :func:`mustdp.pages.files.write_whole`."""
+        return write_whole(path, self.html())
+
+    def _add(self, part: str) -> None:
+        self._parts.append(part)
+        self._row_open = False
+
+
+def marked(text: str) -> str:
+    """Escaped text in which `backquotes` mark code and **double stars** strong words.
+
+    >>> marked("`a < b` is **so**")
+    '<code>a &lt; b</code> is <strong>so</strong>'
+    """
+    parts = re.split(r"`([^`]+)`", escape(text))
+    for index, part in enumerate(parts):
+        if index % 2:
+            parts[index] = f"<code>{part}</code>"
+        else:
+            parts[index] = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", part)
+    return "".join(parts)
+
+
+def _row(row: Sequence[str | Cell], sides: Sequence[str]) -> str:
+    if len(row) != len(sides):
+        raise InvalidParameter(f"rows must have {len(sides)} cells, got {len(row)}: {row!r}")
+    cells = ""
+    for index, (given, side) in enumerate(zip(row, sides, strict=True)):
+        cell = given if isinstance(given, Cell) else Cell(given)
+        if cell.tone not in _TONES:
+            raise InvalidParameter(f"tone must be one of {_TONES}, got {cell.tone!r}")
+        text = marked(cell.text) if side == "text" else escape(cell.text)
+        tag = "th" if index == 0 else "td"
+        scope = ' scope="row"' if index == 0 else ""
+        cells += f"<{tag}{scope}{_classes(side, cell.tone)}>{text}</{tag}>"
+    return f"<tr>{cells}</tr>"
+
+
+def _classes(side: str, tone: str = "") -> str:
+    named = " ".join(name for name in ("" if side == "right" else side, tone) if name)
+    return f' class="{named}"' if named else ""
+
+
+def _picture(drawn: Rendered, theme: str, alt: str) -> str:
+    room = f'style="max-width:{drawn.width * 1.2:.0f}px"'
+    if drawn.svg:
+        return (
+            f'<div class="picture {theme}" role="img" aria-label="{escape(alt)}" {room}>'
+            f"{drawn.svg}</div>"
+        )
+    return (
+        f'<div class="picture {theme}" {room}><img src="{drawn.address}" alt="{escape(alt)}" '
+        f'width="{drawn.width}" height="{drawn.height}"></div>'
+    )

@@ -1,0 +1,115 @@
+"""Bounds as bands: certified above, attained below, the truth in between.
+
+The upper edge is what may be relied on and is drawn as the line of the scheme; the lower edge is
+what some pair of data sets reaches. Where the two meet, the band is a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mustdp.accounting.bounds import Bounds, Curve
+from mustdp.errors import InvalidParameter
+from mustdp.plots.drawing import Look, Theme, add_legend, dress, looks_for, on
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Deltas below this are left out of pictures: nothing is to be seen there.
+_SMALLEST = 1e-12
+
+
+def profile_bands(
+    curves: Mapping[str, Curve],
+    *,
+    ax: Axes | None = None,
+    theme: Theme | None = None,
+    legend: bool = True,
+    mark: tuple[float, float] | None = None,
+) -> Axes:
+    """Draw delta against epsilon, one band per curve, and return the axes.
+
+    ``curves`` maps names to what ``Account.curve`` returns; names of schemes (``"wor"``,
+    ``"must-ow"``) give each its usual look. ``mark`` is a target (epsilon, delta) to be shown.
+    """
+    if not curves:
+        raise InvalidParameter("curves must hold at least one curve, got none")
+    ax, theme = on(ax, theme)
+    for name, look in looks_for(curves, theme).items():
+        curve = curves[name]
+        _band(ax, look, curve.epsilon, curve.lower, curve.upper)
+    ax.set_yscale("log")
+    highest = max(float(np.max(curve.upper)) for curve in curves.values())
+    lowest = min(float(np.min(curve.upper)) for curve in curves.values())
+    bottom = max(lowest, _SMALLEST)
+    ax.set_ylim(bottom, max(2.0 * highest, 4.0 * bottom))
+    ax.set_xlabel("ε")
+    ax.set_ylabel("δ")
+    if mark is not None:
+        _target(ax, theme, *mark)
+    _finish(ax, theme, legend, "upper right")
+    return ax
+
+
+def epsilon_against_steps(
+    bands: Mapping[str, Mapping[int, Bounds]],
+    *,
+    ax: Axes | None = None,
+    theme: Theme | None = None,
+    legend: bool = True,
+    mark: tuple[float, float] | None = None,
+) -> Axes:
+    """Draw epsilon against the number of steps, one band per name, and return the axes.
+
+    ``bands`` maps names to bounds by number of steps, for example
+    ``{"wor": {k: md.account(md.repeat(k, step)).epsilon(1e-5) for k in (10, 100, 1000)}}``.
+    ``mark`` is a target (steps, epsilon) to be shown.
+    """
+    if not bands or not all(bands.values()):
+        raise InvalidParameter("bands must hold bounds for at least one number of steps each")
+    ax, theme = on(ax, theme)
+    for name, look in looks_for(bands, theme).items():
+        counts = sorted(bands[name])
+        found = [bands[name][count] for count in counts]
+        _band(ax, look, counts, [one.lower for one in found], [one.upper for one in found])
+    ax.set_xlabel("steps")
+    ax.set_ylabel("ε")
+    ax.set_ylim(bottom=0.0)
+    if mark is not None:
+        _target(ax, theme, *mark)
+    _finish(ax, theme, legend, "upper left")
+    return ax
+
+
+def _band(ax: Axes, look: Look, across: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
+    x = np.asarray(across, dtype=np.float64)
+    low, high = _shown(lower), _shown(upper)
+    if not np.all(low <= high * (1.0 + 1e-9)):
+        raise InvalidParameter(f"lower must be at most upper, which fails for {look.label}")
+    every = max(1, len(x) // 8)
+    ax.fill_between(x, low, high, color=look.color, alpha=0.16, linewidth=0, zorder=2)
+    ax.plot(x, high, label=look.label, markevery=every, zorder=4, **look.line())
+    ax.plot(x, low, color=look.color, linewidth=0.7, zorder=3)
+
+
+def _shown(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if np.any(np.isnan(array)):
+        raise InvalidParameter("bounds must be numbers, got NaN")
+    return array
+
+
+def _target(ax: Axes, theme: Theme, x: float, y: float) -> None:
+    """Two thin lines that cross at the target."""
+    ax.axvline(x, color=theme.ink, linewidth=0.8, alpha=0.6, zorder=1)
+    ax.axhline(y, color=theme.ink, linewidth=0.8, alpha=0.6, zorder=1)
+
+
+def _finish(ax: Axes, theme: Theme, legend: bool, corner: str) -> None:
+    dress(ax, theme)
+    if legend:
+        add_legend(ax, theme, loc=corner)

@@ -1,0 +1,66 @@
+"""A private bootstrap at a glance: noisy replicates, the interval, and the share of the noise."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mustdp.plots.drawing import LOOKS, ON_DARK, Theme, add_legend, dress, on
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from mustdp.resampling.result import BootstrapResult
+
+
+def bootstrap_replicates(
+    result: BootstrapResult,
+    label: str | None = None,
+    *,
+    ax: Axes | None = None,
+    theme: Theme | None = None,
+) -> Axes:
+    """Draw the replicates of one estimate (the first by default) and return the axes.
+
+    The histogram is of the noisy replicates; the thick bar below it is the interval, the dot the
+    estimate, and the hatched part of the bar is as much of it as the noise causes.
+    """
+    chosen = result.estimates[0] if label is None else result[label]
+    place = result.estimates.index(chosen)
+    values = result.replicates[:, place]
+    ax, theme = on(ax, theme)
+    look = LOOKS["wr"]
+    color = look.color if theme.name == "light" else ON_DARK[look.color]
+    bins = int(min(60, max(8, math.isqrt(values.size))))
+    heights, edges = np.histogram(values, bins=bins)
+    ax.stairs(heights, edges, fill=True, color=color, alpha=0.3, label="noisy replicates")
+    ax.stairs(heights, edges, color=color, linewidth=1.1)
+    top = float(heights.max())
+    below = -0.09 * top
+    low, high = chosen.interval
+    name = f"{100 * result.level:g} % interval ({result.kind})"
+    ax.plot([low, high], [below, below], color=theme.ink, linewidth=5, solid_capstyle="butt",
+            label=name)  # fmt: skip
+    half = 0.5 * math.sqrt(chosen.noise_share) * chosen.width
+    ax.fill_between(
+        [chosen.value - half, chosen.value + half],
+        below - 0.055 * top,
+        below + 0.055 * top,
+        facecolor=theme.ground,
+        edgecolor=theme.ink,
+        hatch="////",
+        linewidth=0.8,
+        zorder=3,
+        label=f"the noise alone ({100 * chosen.noise_share:.0f} % of the variance)",
+    )
+    ax.plot(chosen.value, below, "o", color=theme.ink, markersize=6, zorder=4, label="estimate")
+    ax.set_ylim(bottom=-0.2 * top)
+    ax.set_xlabel(chosen.label)
+    ax.set_ylabel(f"replicates (of {values.size})")
+    ax.set_yticks([tick for tick in ax.get_yticks() if tick >= 0])
+    ax.set_ylim(-0.2 * top, 1.45 * top)
+    dress(ax, theme)
+    add_legend(ax, theme, loc="upper right")
+    return ax

@@ -1,0 +1,72 @@
+"""Loss against steps of training runs: one line per run, or the mean of several with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.plots.drawing import Theme, add_legend, dress, looks_for, on
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def loss_curves(
+    losses: Mapping[str, ArrayLike],
+    *,
+    smooth: int = 1,
+    label: str = "loss",
+    ax: Axes | None = None,
+    theme: Theme | None = None,
+    legend: bool = True,
+) -> Axes:
+    """Draw the loss of every step, one line per name, and return the axes.
+
+    A value of ``losses`` is one run (a loss per step) or several runs of the same length (a row
+    each), of which mean and standard error are drawn. ``smooth`` averages over that many steps.
+    ``label`` names what was measured. Losses on training records are not private: the picture is
+    for those who may see the data.
+    """
+    if not losses:
+        raise InvalidParameter("losses must hold at least one run, got none")
+    width = checks.integer("smooth", smooth, 1)
+    ax, theme = on(ax, theme)
+    for name, look in looks_for(losses, theme).items():
+        runs = np.stack([_moving_mean(run, width) for run in _runs(name, losses[name], width)])
+        steps = np.arange(width, width + runs.shape[1])
+        mean = runs.mean(axis=0)
+        ax.plot(
+            steps, mean, label=look.label, markevery=max(1, len(steps) // 8), zorder=3,
+            **look.line(),
+        )  # fmt: skip
+        if len(runs) > 1:
+            error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+            ax.fill_between(
+                steps, mean - error, mean + error, color=look.color, alpha=0.22, linewidth=0
+            )
+    ax.set_xlabel("steps" if width == 1 else f"steps (mean over {width})")
+    ax.set_ylabel(label)
+    dress(ax, theme)
+    if legend:
+        add_legend(ax, theme, loc="upper right")
+    return ax
+
+
+def _runs(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]:
+    """The runs as rows, every number finite and no run shorter than the mean over it."""
+    runs = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if runs.ndim != 2 or runs.shape[1] < width or not np.all(np.isfinite(runs)):
+        raise InvalidParameter(
+            f"losses[{name!r}] must be one run or rows of equal length, finite and of at least "
+            f"smooth = {width} steps, got shape {runs.shape}"
+        )
+    return runs
+
+
+def _moving_mean(run: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    return np.convolve(run, np.full(width, 1.0 / width), mode="valid")

@@ -1,0 +1,210 @@
+"""Everything a report says, as numbers, before any of it is put into words or drawn.
+
+All bounds come from :mod:`mustdp.accounting` and :mod:`mustdp.calibration`; nothing is computed
+twice in different ways.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mustdp.accounting.account import account
+from mustdp.accounting.bounds import Bounds, Curve
+from mustdp.accounting.plan import MOST_STEPS, Plan, repeat, subsample
+from mustdp.amplification.section4 import Amplification, amplify
+from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
+from mustdp.calibration.noise import calibrate
+from mustdp.errors import NumericalFailure
+from mustdp.mechanisms.mechanism import gaussian
+from mustdp.report.draw_times import draw_time
+from mustdp.report.sensitivity import Sensitivity, grid_of, sensitivity
+from mustdp.sampling.scheme import Scheme, wor
+
+Begin = Callable[[str], None]
+
+#: Numbers of steps in the picture, as shares of the number asked about.
+_SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
+_POINTS = 60
+#: Schemes whose law is that of another one; they are left out of pictures.
+SAME_LAW = {"must-wo": "wr", "must-oo": "wor"}
+#: Schemes of the aligned privacy profile, as in the paper.
+_ALIGNED = ("wor", "wr", "must-ow", "must-ww")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a report is about: the arguments of :func:`mustdp.compare`, Gaussian noise."""
+
+    n: int
+    b: int
+    m: int
+    steps: int
+    delta: float
+    epsilon: float | None = None
+    noise_multiplier: float | None = None
+    relation: str = "replace_one"
+
+
+@dataclass(frozen=True)
+class SameWork:
+    """WOR with as many records as MUSTow has distinct ones, at the guarantee that MUSTow has."""
+
+    m: int
+    noise_multiplier: float
+    epsilon: Bounds
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The numbers of a report. Mappings are by name of the scheme."""
+
+    question: Question
+    comparison: Comparison
+    #: delta against epsilon, each scheme at its own noise.
+    profiles: Mapping[str, Curve]
+    #: epsilon by number of steps, each scheme at its own noise.
+    by_steps: Mapping[str, Mapping[int, Bounds]]
+    #: What MUSTow and the reference cost at one and the same noise, that of the reference.
+    at_one_noise: Mapping[str, Bounds]
+    same_work: SameWork | None
+    #: One application of the noise of the reference, by the paper's theorem.
+    aligned: tuple[Amplification, ...]
+    sensitivity: Sensitivity | None
+    #: Median seconds of a draw, measured.
+    draw_seconds: Mapping[str, float]
+
+    @cached_property
+    def rows(self) -> dict[str, ComparisonRow]:
+        """The comparison by name of the scheme."""
+        return {row.scheme.name: row for row in self.comparison}
+
+    @property
+    def reference(self) -> ComparisonRow:
+        """The scheme that others are measured by: WOR, or WR where WOR does not exist."""
+        return self.rows.get("wor") or self.rows["wr"]
+
+    @property
+    def same_noise(self) -> bool:
+        """Whether schemes are compared at the same noise instead of the same guarantee."""
+        return self.question.epsilon is None
+
+
+def parts_of(question: Question) -> int:
+    """How often :func:`gather` says that a part begins."""
+    schemes = schemes_of(question.n, question.b, question.m)
+    grid = grid_of(question.n, question.b, question.m)
+    return len(schemes) + len(_drawn(schemes)) + (len(grid[1]) if grid else 0) + 1
+
+
+def gather(question: Question, begin: Begin = lambda name: None) -> Findings:
+    """Find all numbers of a report; ``begin`` is called with the name of each part begun."""
+    asked = question
+    comparison = compare(
+        n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
+        epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
+        progress=begin,
+    )  # fmt: skip
+    rows = {row.scheme.name: row for row in comparison}
+    for name, row in rows.items():
+        if not math.isfinite(row.epsilon.upper):
+            raise NumericalFailure(
+                f"epsilon of {name} has no finite upper bound at delta={asked.delta!r}; more "
+                "noise, fewer steps or a larger delta may help"
+            )
+    reference = rows.get("wor") or rows["wr"]
+    drawn = [rows[scheme.name] for scheme in _drawn([row.scheme for row in comparison])]
+    points = _epsilons(drawn)
+    profiles, by_steps, at_one_noise = {}, {}, {}
+    for row in drawn:
+        name = row.scheme.name
+        begin(f"bands of {name}")
+        own = account(_plan(row.scheme, row.noise_multiplier, asked.steps), relation=asked.relation)
+        profiles[name] = own.curve(points)
+        by_steps[name] = _by_steps(row, asked)
+        if row.noise_multiplier == reference.noise_multiplier:
+            at_one_noise[name] = row.epsilon
+        elif name == "must-ow":
+            there = _epsilon(row.scheme, reference.noise_multiplier, asked.steps, asked)
+            at_one_noise |= {name: there} if there else {}
+    found = sensitivity(
+        asked.n, asked.b, asked.m, noise_multiplier=rows["must-ow"].noise_multiplier,
+        steps=asked.steps, delta=asked.delta, relation=comparison.relation, begin=begin,
+    )  # fmt: skip
+    begin("one application, draws")
+    noise = gaussian(noise_multiplier=reference.noise_multiplier)
+    bases = _bases(2.0 / reference.noise_multiplier)
+    aligned = tuple(amplify(rows[name].scheme, noise, bases) for name in _ALIGNED if name in rows)
+    times = {row.scheme.name: draw_time(row.scheme) for row in comparison}
+    return Findings(
+        asked, comparison, profiles, by_steps, at_one_noise, _same_work(rows["must-ow"], asked),
+        aligned, found, times,
+    )  # fmt: skip
+
+
+def _drawn(schemes: list[Scheme]) -> list[Scheme]:
+    """One scheme for each law."""
+    names = {scheme.name for scheme in schemes}
+    return [scheme for scheme in schemes if SAME_LAW.get(scheme.name) not in names]
+
+
+def _plan(scheme: Scheme, noise_multiplier: float, steps: int) -> Plan:
+    return repeat(steps, subsample(scheme, gaussian(noise_multiplier=noise_multiplier)))
+
+
+def _epsilons(rows: list[ComparisonRow]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Epsilons for the profiles: beyond all of the comparison, unless they lie far apart."""
+    known = sorted(row.epsilon.upper for row in rows if np.isfinite(row.epsilon.upper))
+    middle, largest = (known[len(known) // 2], known[-1]) if known else (1.0, 1.0)
+    end = min(max(2.0 * middle, 1.2 * largest), 8.0 * middle)
+    return np.linspace(0.01, 1.0, _POINTS) * min(max(end, 1e-3), 500.0)
+
+
+def _by_steps(row: ComparisonRow, asked: Question) -> dict[int, Bounds]:
+    """Epsilon at several numbers of steps; the one asked about is known already."""
+    counts = {max(1, round(share * asked.steps)) for share in _SHARES}
+    found = {asked.steps: row.epsilon}
+    for count in counts - {asked.steps}:
+        if count <= MOST_STEPS:
+            bounds = _epsilon(row.scheme, row.noise_multiplier, count, asked)
+            found |= {count: bounds} if bounds and math.isfinite(bounds.upper) else {}
+    return dict(sorted(found.items()))
+
+
+def _epsilon(scheme: Scheme, noise_multiplier: float, steps: int, asked: Question) -> Bounds | None:
+    """Epsilon beside the point that was asked about; None where nothing can be certified."""
+    plan = _plan(scheme, noise_multiplier, steps)
+    try:
+        return account(plan, relation=asked.relation).epsilon(asked.delta)
+    except NumericalFailure:
+        return None
+
+
+def _same_work(row: ComparisonRow, asked: Question) -> SameWork | None:
+    """What WOR needs that touches as many records; None where it cannot be asked."""
+    size = max(1, round(row.expected_distinct))
+    target = asked.epsilon if asked.epsilon is not None else row.epsilon.upper
+    if not (size <= asked.n and 0 < target <= 500):
+        return None
+    if asked.relation == "add_remove" and size == asked.n:
+        return None
+    try:
+        found = calibrate(
+            wor(asked.n, size), epsilon=target, delta=asked.delta, steps=asked.steps,
+            relation=asked.relation,
+        )  # fmt: skip
+    except NumericalFailure:
+        return None
+    return SameWork(size, found.noise_multiplier, found.epsilon)
+
+
+def _bases(shift: float) -> tuple[float, ...]:
+    """Base epsilons of the aligned profile: whole numbers and what lies between, up to where the
+    base mechanism's delta is negligible."""
+    end = max(2.0, min(60.0, float(np.ceil(3.0 * shift + 0.5 * shift * shift))))
+    between = np.linspace(0.0, end, 160)[1:-1]
+    return tuple(float(value) for value in np.union1d(between, np.arange(1.0, end)))

@@ -1,0 +1,87 @@
+"""How much the sizes matter: the certified epsilon of MUSTow at other b and m, same noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mustdp.accounting.account import account
+from mustdp.accounting.plan import repeat, subsample
+from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.mechanisms.mechanism import gaussian
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.checks import LARGEST_SIZE
+from mustdp.sampling.scheme import must_ow
+
+#: Factors from a quarter to four times, with one in the middle.
+_FACTORS = tuple(4.0 ** (step / 3.0) for step in range(-3, 4))
+#: Relative accuracy, enough for a picture; the values are certified all the same.
+_ACCURACY = 0.02
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """``epsilon[i][j]`` is certified for b[j] and m[i]; NaN where nothing could be certified."""
+
+    b: tuple[int, ...]
+    m: tuple[int, ...]
+    epsilon: tuple[tuple[float, ...], ...]
+    noise_multiplier: float
+
+    def at(self, b: int, m: int) -> float:
+        """The certified epsilon at a point of the grid."""
+        return self.epsilon[self.m.index(m)][self.b.index(b)]
+
+    @property
+    def holes(self) -> int:
+        """How many points have no certified value."""
+        return sum(math.isnan(value) for row in self.epsilon for value in row)
+
+
+def grid_of(n: int, b: int, m: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """First stages and batches around (b, m); None if one of them cannot be varied."""
+    first = tuple(sorted({min(n, max(1, round(b * factor))) for factor in _FACTORS}))
+    batch = tuple(sorted({min(LARGEST_SIZE, max(1, round(m * factor))) for factor in _FACTORS}))
+    return (first, batch) if len(first) > 1 and len(batch) > 1 else None
+
+
+def sensitivity(
+    n: int,
+    b: int,
+    m: int,
+    *,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    relation: Relation,
+    begin: Callable[[str], None],
+) -> Sensitivity | None:
+    """Certify MUSTow on the grid around (b, m); ``begin`` is called once per row."""
+    grid = grid_of(n, b, m)
+    if grid is None:
+        return None
+    first, batch = grid
+    rows = []
+    for size in batch:
+        begin(f"must-ow with m = {size}")
+        rows.append(
+            tuple(
+                _epsilon(n, other, size, noise_multiplier, steps, delta, relation)
+                for other in first
+            )
+        )
+    if all(math.isnan(value) for row in rows for value in row):
+        return None
+    return Sensitivity(first, batch, tuple(rows), noise_multiplier)
+
+
+def _epsilon(
+    n: int, b: int, m: int, noise_multiplier: float, steps: int, delta: float, relation: Relation
+) -> float:
+    step = subsample(must_ow(n, b, m), gaussian(noise_multiplier=noise_multiplier))
+    try:
+        found = account(repeat(steps, step), relation=relation).certified_epsilon(delta, _ACCURACY)
+    except (NumericalFailure, NotCovered):
+        return math.nan
+    return found if math.isfinite(found) else math.nan

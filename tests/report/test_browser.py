@@ -1,0 +1,56 @@
+"""A report in chromium: nothing overflows on a phone, nothing is loaded, both themes are drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mustdp.pages import Page
+from tests.report.browsing import BROWSER, measured, picture_of
+from tests.report.questions import SAME_GUARANTEE, page
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_everything_has_its_place(width: int, tmp_path: Path) -> None:
+    found = measured(page(SAME_GUARANTEE), width, tmp_path)
+    assert found["width"] == width
+    assert found["outside"] == []
+    assert found["scroll"] <= width
+    assert len(found["pictures"]) == 5
+    for across, up in found["pictures"]:
+        assert 250 < across <= width
+        assert 0.6 < up / across < 0.9
+    assert len(found["boxes"]) == 2
+    assert all(own <= width for own, _ in found["boxes"])
+    # On a phone the tables do scroll in their boxes, so the check above says something.
+    assert all(content > own for own, content in found["boxes"]) == (width == 390)
+
+
+def test_no_request_leaves_the_page(tmp_path: Path) -> None:
+    found = measured(page(SAME_GUARANTEE), 1280, tmp_path)
+    assert found["requests"] == []
+    assert found["broken"] == []
+
+
+def test_the_measurement_would_see_a_fault(tmp_path: Path) -> None:
+    faulty = Page("x" * 10).html().replace(
+        "</main>",
+        '<div style="width:600px">wide</div><img src="file:///nowhere/else.png" alt=""></main>',
+    )  # fmt: skip
+    found = measured(faulty, 390, tmp_path)
+    assert found["scroll"] >= 600
+    assert any("600px" in element for element in found["outside"])
+    assert any("else.png" in address or address == "file" for address in found["broken"])
+
+
+@pytest.mark.parametrize(("theme", "bright"), [("light", True), ("dark", False)])
+def test_both_themes(theme: str, bright: bool, tmp_path: Path) -> None:
+    pixels = picture_of(page(SAME_GUARANTEE), theme, tmp_path)
+    assert pixels.shape == (900, 1280, 3)
+    ground = pixels[3, 3]
+    assert (ground.mean() > 0.5) == bright
+    # Something is written on it, in the opposite brightness.
+    assert (pixels.mean(axis=2).min() < 0.3) if bright else (pixels.mean(axis=2).max() > 0.7)
