@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mustdp.cli import words
+from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import clipped, number, one_of, whole
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer, readable
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import RunOptions, exactly_one, read_delta, read_epsilon, target_option
+from mustdp.cli.targets import RunOptions
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -42,37 +43,6 @@ DatasetArgument = Annotated[
         help="digits (8 x 8, embedded in scikit-learn), mnist or adult (with the coding of the "
         "MUST paper).",
         show_default=False,
-    ),
-]
-EpsilonOption = Annotated[
-    list[str] | None,
-    target_option(
-        "--epsilon", metavar="E", help="Calibrate the noise so that the run costs at most this."
-    ),
-]
-DeltaOption = Annotated[
-    list[str] | None,
-    target_option(
-        "--delta",
-        metavar="D",
-        help="The delta at which epsilon is stated. Default: n^-1.1 (1/n with --epsilon-prime).",
-    ),
-]
-MultiplierOption = Annotated[
-    str | None,
-    target_option(
-        "--noise-multiplier",
-        metavar="Z",
-        help="Instead of --epsilon: noise scale divided by --clip.",
-    ),
-]
-PrimeOption = Annotated[
-    str | None,
-    target_option(
-        "--epsilon-prime",
-        metavar="E",
-        help="Instead of --epsilon: the noise of the MUST paper for this epsilon' of one step. "
-        "Not a guarantee; the certified epsilon is printed beside it.",
     ),
 ]
 DataOption = Annotated[
@@ -120,10 +90,7 @@ def train(
     dataset: DatasetArgument,
     scheme: SchemeOptions,
     run: RunOptions,
-    epsilon: EpsilonOption = None,
-    delta: DeltaOption = None,
-    noise_multiplier: MultiplierOption = None,
-    epsilon_prime: PrimeOption = None,
+    budget: BudgetOptions,
     data: DataOption = None,
     model: ModelOption = "linear",
     clip: ClipOption = "1.0",
@@ -141,7 +108,7 @@ def train(
     Example: mustdp train digits --scheme must-ow -b 300 -m 200 --steps 300 --epsilon 4 --delta 1e-4
     """
     name = one_of("DATASET", dataset, DATASETS)
-    noise = _noise(epsilon, noise_multiplier, epsilon_prime)
+    noise = budget.read()
     settings: dict[str, Any] = {
         "model": one_of("--model", model, _MODELS),
         "clip": number("--clip", clip, above=0, at_most=1e9),
@@ -152,7 +119,6 @@ def train(
     target: dict[str, Any] = {
         "steps": run.count(),
         "relation": run.neighbours(),
-        "delta": read_delta(delta) if delta else None,
     }
 
     from mustdp.training.budget import settle
@@ -164,30 +130,11 @@ def train(
         records = load_data(name, data)
     plan = _scheme(scheme, records)
     with progress(doing="certifying"):
-        budget = settle(plan, **target, **noise)
-        words.two_sided(budget.spent().epsilon, "here")
-    with _counting(budget.steps) as on_step:
-        trial = train_classifier(records, budget, on_step=on_step, **settings)
-    return _answer(records, budget, trial, settings, json)
-
-
-def _noise(
-    epsilon: list[str] | None, noise_multiplier: str | None, epsilon_prime: str | None
-) -> dict[str, Any]:
-    exactly_one(
-        {
-            "--epsilon": epsilon,
-            "--noise-multiplier": noise_multiplier,
-            "--epsilon-prime": epsilon_prime,
-        }
-    )
-    if noise_multiplier:
-        return {
-            "noise_multiplier": number("--noise-multiplier", noise_multiplier, above=0, at_most=1e9)
-        }
-    if epsilon_prime:
-        return {"epsilon_prime": number("--epsilon-prime", epsilon_prime, above=0, at_most=100)}
-    return {"epsilon": read_epsilon(epsilon or (), target=True)}
+        settled = settle(plan, **target, **noise)
+        words.two_sided(settled.spent().epsilon, "here")
+    with _counting(settled.steps) as on_step:
+        trial = train_classifier(records, settled, on_step=on_step, **settings)
+    return _answer(records, settled, trial, settings, json)
 
 
 def _scheme(options: SchemeOptions, records: DataSet) -> Scheme:

@@ -113,6 +113,17 @@ class NestedDesign:
         """
         return self._walk(read_seed(seed), self.paths(worker, workers))
 
+    def between(self, seed: int, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
+        """Yield ``(rank, batch)`` of the releases ``start`` to ``stop - 1``, counted in path order.
+
+        The same batches as :meth:`draws` gives for this seed.
+        """
+        start = checks.integer("start", start, 0, self.releases)
+        stop = checks.integer("stop", stop, start, self.releases)
+        ranks = range(start, stop)
+        walk = self._walk(read_seed(seed), map(self._path, ranks))
+        return ((rank, batch) for rank, (_, batch) in zip(ranks, walk, strict=True))
+
     def subset(self, path: Sequence[int], seed: int) -> Batch:
         """Return the subset at ``path``; a path shorter than the depth names an inner subset."""
         if not isinstance(path, tuple | list) or not 1 <= len(path) <= self.depth:

@@ -1,0 +1,331 @@
+"""Do the intervals of the private bootstrap cover, and what do they cost beside other intervals?
+
+For every combination of data, statistic and design: simulate data sets, make a 95 % interval on
+each at the same certified total (epsilon, delta), and count how often it holds the truth. Beside
+it, the non-private bootstrap of scipy, and one private release on all records without resampling.
+
+    python benchmarks/coverage.py --json > coverage.json
+    python benchmarks/coverage.py --data-sets 100          # a quick look
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+import mustdp as md
+from mustdp.resampling.bootstrap import private_bootstrap
+from mustdp.resampling.designs import Design, bag_of_little_bootstraps, double_bootstrap
+from mustdp.resampling.intervals import Kind
+from mustdp.resampling.statistics.query import Statistic
+from mustdp.resampling.statistics.regression import LinearRegression
+from mustdp.resampling.statistics.variance import Variance
+
+FloatArray = NDArray[np.float64]
+N, M, T = 10_000, 200, 100
+EPSILON, DELTA, LEVEL = 2.0, 1e-5, 0.95
+QUANTILE = float(stats.norm.ppf(0.5 + LEVEL / 2))
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law of records, the bounds stated for it, and its true values."""
+
+    draw: Callable[[np.random.Generator, int], FloatArray]
+    lower: float
+    upper: float
+    mean: float
+    variance: float
+    median: float
+
+
+LAWS = {
+    "normal": Law(lambda rng, n: rng.standard_normal(n), -4.0, 4.0, 0.0, 1.0, 0.0),
+    "skewed": Law(lambda rng, n: rng.exponential(size=n), 0.0, 12.0, 1.0, 1.0, math.log(2.0)),
+}
+STATISTICS: dict[str, str | Statistic] = {
+    "mean": "mean",
+    "variance": Variance(form="moments"),
+    "variance (pairs)": Variance(form="pairs"),
+    "median": "median",
+    "slope": LinearRegression(),
+}
+AT: dict[str, Any] = {"epsilon": EPSILON}
+#: Designs by name: what is drawn, the kind of interval, and the noise.
+DESIGNS: dict[str, tuple[Design, Kind, dict[str, Any]]] = {
+    "subsampling": (Design(md.wor(N, M), T), "normal", AT),
+    "subsampling, percentile": (Design(md.wor(N, M), T), "percentile", AT),
+    "m-out-of-n": (Design(md.wr(N, M), T), "normal", AT),
+    "Poisson": (Design(md.poisson(N, M / N), T), "normal", AT),
+    "MUSTow, b = 400": (Design(md.must_ow(N, 400, M), T), "normal", AT),
+    "MUSTow, b = 50": (Design(md.must_ow(N, 50, M), T), "normal", AT),
+    "MUSTww, b = 400": (Design(md.must_ww(N, 400, M), T), "normal", AT),
+    "double bootstrap, t": (
+        double_bootstrap(N, b=400, m=400, subsets=40, reuse=5),
+        "bootstrap-t",
+        AT,
+    ),
+    "double, t, little noise": (
+        double_bootstrap(N, b=400, m=400, subsets=40, reuse=20),
+        "bootstrap-t",
+        {"noise_multiplier": 1.0},
+    ),
+    "little bootstraps": (
+        bag_of_little_bootstraps(N, b=400, subsets=20, reuse=5),
+        "normal",
+        AT,
+    ),
+}
+TRUE_SLOPE = 0.5
+
+
+def records(law: Law, statistic: str, rng: np.random.Generator) -> FloatArray:
+    """One data set: a column, or two for the slope."""
+    x = law.draw(rng, N)
+    if statistic != "slope":
+        return x
+    return np.column_stack([x, 1.0 + TRUE_SLOPE * x + 0.5 * rng.standard_normal(N)])
+
+
+def truth(law: Law, statistic: str) -> float:
+    """The number that intervals should hold."""
+    if statistic == "slope":
+        return TRUE_SLOPE
+    return float(getattr(law, statistic.split()[0]))
+
+
+def bounds(law: Law, statistic: str) -> dict[str, Any]:
+    """Lower and upper for the columns."""
+    if statistic != "slope":
+        return {"lower": law.lower, "upper": law.upper}
+    ends = [1.0 + TRUE_SLOPE * law.lower - 2.0, 1.0 + TRUE_SLOPE * law.upper + 2.0]
+    return {"lower": [law.lower, ends[0]], "upper": [law.upper, ends[1]]}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One interval on one data set."""
+
+    low: float
+    high: float
+    noise_share: float
+    noted: bool
+
+
+def resampled(law: Law, statistic: str, design: str, rng: np.random.Generator) -> Outcome:
+    """The private bootstrap on one data set."""
+    plan, kind, noise = DESIGNS[design]
+    result = private_bootstrap(
+        records(law, statistic, rng), STATISTICS[statistic], design=plan,
+        delta=DELTA, interval=kind, level=LEVEL, workers=1, random_state=rng,
+        relation="replace_one", **noise, **bounds(law, statistic),
+    )  # fmt: skip
+    estimate = result.estimates[-1]
+    drowned = any("drowns" in note for note in result.notes)
+    return Outcome(*estimate.interval, estimate.noise_share, drowned)
+
+
+def scipy_bootstrap(law: Law, statistic: str, design: str, rng: np.random.Generator) -> Outcome:
+    """The non-private percentile bootstrap of scipy."""
+    data = records(law, statistic, rng)
+    columns = (data,) if data.ndim == 1 else tuple(data.T)
+    functions: dict[str, Callable[..., Any]] = {
+        "mean": np.mean,
+        "variance": lambda x, axis: np.var(x, ddof=1, axis=axis),
+        "median": np.median,
+        "slope": lambda x, y, axis: _slope(x, y, axis),
+    }
+    found = stats.bootstrap(
+        columns, functions[statistic], n_resamples=199, method="percentile", paired=True,
+        vectorized=True, confidence_level=LEVEL, rng=rng,
+    )  # fmt: skip
+    low, high = map(float, found.confidence_interval)
+    return Outcome(low, high, 0.0, False)
+
+
+def _slope(x: FloatArray, y: FloatArray, axis: int) -> FloatArray:
+    x = x - x.mean(axis=axis, keepdims=True)
+    y = y - y.mean(axis=axis, keepdims=True)
+    return np.asarray((x * y).sum(axis=axis) / (x * x).sum(axis=axis))
+
+
+def one_shot(law: Law, statistic: str, design: str, rng: np.random.Generator) -> Outcome:
+    """One Gaussian release on all records, with what its interval needs, at the same budget.
+
+    Values are scaled to [-1, 1] and averages of powers and products are released, each block of k
+    with noise ``z sqrt(k) (half its range) / n``, so that all together have noise multiplier z.
+    """
+    data, limits = records(law, statistic, rng), bounds(law, statistic)
+    low, high = np.atleast_1d(limits["lower"]), np.atleast_1d(limits["upper"])
+    mid, half = (low + high) / 2, (high - low) / 2
+    u = (np.clip(data.reshape(N, -1), low, high) - mid) / half
+    z = one_shot_multiplier()
+    if statistic == "median":
+        return _one_shot_median(u[:, 0], float(mid[0]), float(half[0]), z, rng)
+    terms = {
+        "mean": [(u[:, 0], 1.0), (u[:, 0] ** 2, 0.5)],
+        "variance": [(u[:, 0] ** power, 1.0 if power % 2 else 0.5) for power in (1, 2, 3, 4)],
+        "slope": [(u[:, 0], 1.0), (u[:, -1], 1.0), (u[:, 0] ** 2, 0.5), (u[:, -1] ** 2, 0.5),
+                  (u[:, 0] * u[:, -1], 1.0)],
+    }[statistic]  # fmt: skip
+    scale = z * math.sqrt(len(terms)) / N
+    noise = np.array([scale * reach for _, reach in terms])
+    seen = (
+        np.array([values.mean() for values, _ in terms]) + rng.standard_normal(noise.size) * noise
+    )
+    if statistic == "mean":
+        centre = float(mid[0] + half[0] * seen[0])
+        error = half[0] * math.sqrt(max(seen[1] - seen[0] ** 2, 0.0) / N + noise[0] ** 2)
+        part = (half[0] * noise[0] / error) ** 2
+    elif statistic == "variance":
+        a, b, c, d = seen
+        found = b - a**2
+        fourth = d - 4 * a * c + 6 * a**2 * b - 3 * a**4
+        added = noise[1] ** 2 + (2 * a * noise[0]) ** 2
+        spread = max(fourth - found**2, 0.0) / N + added
+        centre, error, part = half[0] ** 2 * found, half[0] ** 2 * math.sqrt(spread), added / spread
+    else:
+        a, b, aa, bb, ab = seen
+        sxx, syy, sxy = aa - a**2, bb - b**2, ab - a * b
+        slope = sxy / sxx
+        gradient = np.array([(-b + 2 * a * slope) / sxx, -a / sxx, -slope / sxx, 0.0, 1 / sxx])
+        added = float(gradient**2 @ noise**2)
+        spread = max(syy - slope * sxy, 0.0) / sxx / N + added
+        ratio = float(half[1] / half[0])
+        centre, error, part = slope * ratio, ratio * math.sqrt(spread), added / spread
+    return Outcome(centre - QUANTILE * error, centre + QUANTILE * error, float(part), False)
+
+
+def _one_shot_median(
+    u: FloatArray, mid: float, half: float, z: float, rng: np.random.Generator
+) -> Outcome:
+    grid = np.linspace(-1.0, 1.0, 34)[1:-1]
+    noise = z * math.sqrt(grid.size) / (2 * N)
+    curve = np.searchsorted(np.sort(u), grid, side="right") / N
+    curve = np.maximum.accumulate(curve + rng.standard_normal(grid.size) * noise)
+    error = math.sqrt(0.25 / N + noise**2)
+    levels = np.concatenate([[min(0.0, curve[0])], curve, [max(1.0, curve[-1])]])
+    places = np.concatenate([[-1.0], grid, [1.0]])
+    ends = np.interp([0.5 - QUANTILE * error, 0.5 + QUANTILE * error], levels, places)
+    share = noise**2 / error**2
+    return Outcome(mid + half * float(ends[0]), mid + half * float(ends[1]), share, False)
+
+
+@lru_cache(maxsize=1)
+def one_shot_multiplier() -> float:
+    """Noise multiplier of a single release on all records for the same guarantee."""
+    found = md.calibrate_plan(lambda noise: noise, epsilon=EPSILON, delta=DELTA)
+    return found.noise_multiplier
+
+
+def share_of(
+    make: Callable[..., Outcome], law: str, statistic: str, design: str, seeds: list[int]
+) -> list[Outcome]:
+    """Some of the data sets, in one process."""
+    with warnings.catch_warnings():
+        # Seeded on purpose; notes are counted instead of shown.
+        warnings.simplefilter("ignore")
+        return [
+            make(LAWS[law], statistic, design, np.random.default_rng([seed, 7])) for seed in seeds
+        ]
+
+
+def combinations(references: bool) -> Iterator[tuple[Callable[..., Outcome], str, str, str]]:
+    """What is compared, row by row."""
+    for law in LAWS:
+        for statistic in STATISTICS:
+            for design in DESIGNS:
+                if statistic == "variance (pairs)" and not design.startswith(("subs", "MUST")):
+                    continue
+                if design == "double, t, little noise" and statistic not in ("mean", "median"):
+                    continue
+                yield resampled, law, statistic, design
+            if references and statistic != "variance (pairs)":
+                yield scipy_bootstrap, law, statistic, "scipy, not private"
+                yield one_shot, law, statistic, "one shot, no resampling"
+
+
+def row(
+    law: str, statistic: str, design: str, outcomes: list[Outcome], seconds: float
+) -> dict[str, Any]:
+    """Coverage with its standard error, width, and what the noise did."""
+    low = np.array([one.low for one in outcomes])
+    high = np.array([one.high for one in outcomes])
+    true = truth(LAWS[law], statistic)
+    covered = float(np.mean((low <= true) & (true <= high)))
+    return {
+        "data": law,
+        "statistic": statistic,
+        "design": design,
+        "coverage": covered,
+        "coverage_error": math.sqrt(covered * (1 - covered) / low.size),
+        "median_width": float(np.median(high - low)),
+        "noise_share": float(np.median([one.noise_share for one in outcomes])),
+        "drowned": float(np.mean([one.noted for one in outcomes])),
+        "data_sets": low.size,
+        "seconds": round(seconds, 2),
+    }
+
+
+def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """All rows; the calibrations are made once, before the clock of a row starts."""
+    from joblib import Parallel, delayed
+
+    rows = []
+    with Parallel(n_jobs=args.workers) as pool:
+        for make, law, statistic, design in combinations(not args.no_references):
+            if args.only and args.only not in f"{law}/{statistic}/{design}":
+                continue
+            count = args.references if make is scipy_bootstrap else args.data_sets
+            begun = time.perf_counter()
+            seeds = np.array_split(np.arange(count) + args.seed, min(count, 4 * args.workers))
+            parts = pool(
+                delayed(share_of)(make, law, statistic, design, part.tolist()) for part in seeds
+            )
+            outcomes = [one for part in parts for one in part]
+            rows.append(row(law, statistic, design, outcomes, time.perf_counter() - begun))
+            print(line(rows[-1]), file=sys.stderr if args.json else sys.stdout, flush=True)
+    return rows
+
+
+def line(found: dict[str, Any]) -> str:
+    """One row for the eye."""
+    return (
+        f"{found['data']:>7} {found['statistic']:>17} {found['design']:>26}"
+        f"  coverage {100 * found['coverage']:5.1f} +- {100 * found['coverage_error']:.1f} %"
+        f"  width {found['median_width']:.4f}  noise {100 * found['noise_share']:3.0f} %"
+        f"  drowned {100 * found['drowned']:3.0f} %  {found['seconds']:6.1f} s"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-sets", type=int, default=2000)
+    parser.add_argument("--references", type=int, default=500, help="data sets for scipy")
+    parser.add_argument("--no-references", action="store_true")
+    parser.add_argument("--only", default="", help="rows whose data/statistic/design holds this")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    rows = measure(args)
+    if args.json:
+        setting = {"n": N, "m": M, "replicates": T, "epsilon": EPSILON, "delta": DELTA}
+        versions = {"mustdp": md.__version__, "numpy": np.__version__}
+        print(json.dumps({**setting, "level": LEVEL, "versions": versions, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Private resampling inference: estimates and intervals from noisy replicates on random subsets."""

@@ -1,0 +1,1 @@
+"""Computing the exact query vectors of a design: in this process, in several, or on Dask."""

@@ -1,0 +1,99 @@
+"""Shares on this machine: in this process, or in several through joblib.
+
+Large arrays reach the processes through a memory-mapped temporary file of joblib's, readable by
+the owner only and removed at the end. A process that dies takes its unfinished shares with it;
+these are computed again, by fresh processes a few times and then here.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from concurrent.futures import BrokenExecutor
+from time import perf_counter
+from typing import Any
+
+from mustdp.resampling.execution import extras
+from mustdp.resampling.execution.collected import Collected
+from mustdp.resampling.execution.shares import Job, Share
+from mustdp.resampling.execution.table import Readable
+from mustdp.resampling.sources.source import FloatArray
+
+#: For so many seconds this process works alone where the number of workers was left open.
+_ALONE = 2.0
+#: So often a fresh set of processes is tried when one has died.
+_ATTEMPTS = 3
+#: More processes than this are a mistake.
+MOST_WORKERS = 4096
+
+
+def run_locally(source: Readable, job: Job, collected: Collected, workers: int | None) -> None:
+    """Compute what is missing with ``workers`` processes; nothing but the time depends on them.
+
+    None begins in this process, and after two seconds brings in one process for each processor.
+    Without joblib it stays here.
+    """
+    most = len(collected.missing)
+    if workers is not None:
+        workers = min(workers, most)
+    elif run_here(source, job, collected, _ALONE) and extras.installed("joblib") is not None:
+        workers = min(_processors(), len(collected.missing))
+    if workers is None or workers == 1:
+        run_here(source, job, collected)
+    else:
+        run_in_processes(source, job, collected, workers)
+
+
+def run_here(source: Readable, job: Job, collected: Collected, seconds: float = math.inf) -> bool:
+    """Compute what is missing in this process; True if the time was up before the end."""
+    begun = perf_counter()
+    for share in collected.missing:
+        if perf_counter() - begun > seconds:
+            return True
+        collected.add(share, job.share(source, share))
+    return False
+
+
+def run_in_processes(source: Readable, job: Job, collected: Collected, workers: int) -> None:
+    """Compute what is missing in ``workers`` processes."""
+    for _ in range(_ATTEMPTS):
+        try:
+            _run_once(source, job, collected, workers)
+        except BrokenExecutor:  # a process was killed; what it had finished is kept
+            continue
+        return
+    run_here(source, job, collected)
+
+
+def _run_once(source: Readable, job: Job, collected: Collected, workers: int) -> None:
+    joblib = extras.parallel()
+    with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
+        pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+        task = joblib.delayed(_numbered)
+        results = pool(task(source, job, share) for share in collected.missing)
+    try:
+        for share, vectors in results:
+            collected.add(share, vectors)
+    except BaseException:
+        _abandon(results)
+        raise
+
+
+def _abandon(results: Any) -> None:
+    """Stop the processes; that finished shares are thrown away is no news to the caller."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results.close()
+
+
+def _numbered(source: Readable, job: Job, share: Share) -> tuple[Share, FloatArray]:
+    return share, job.share(source, share)
+
+
+def _processors() -> int:
+    """Processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1

@@ -1,0 +1,213 @@
+"""Records that live on a Dask cluster, in partitions that stay where they are.
+
+Record i is row i of the partitions one after the other. For a share, the rows that its subsets hold
+are drawn on the cluster; a task at each partition picks those that are its own, which is all that
+travels; and one more task computes the share from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from time import sleep
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.resampling.execution import extras
+from mustdp.resampling.execution.concealed import Concealed
+from mustdp.resampling.sources.frames import as_frame
+from mustdp.resampling.sources.selection import Columns, name_of, select
+from mustdp.resampling.sources.source import FloatArray, IntArray, Source
+from mustdp.resampling.sources.values import refuse_not_numeric
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DaskSource(Source):
+    """Partitions as futures of a Dask client, checked, of known lengths; see open_partitioned."""
+
+    client: Any
+    partitions: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    names: tuple[str, ...]
+    #: Positions of the selected columns among those of a partition.
+    positions: tuple[int, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return sum(self.lengths)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the selected columns."""
+        return self.names
+
+    @property
+    def rows_in_memory(self) -> bool:
+        """False: every row has to be fetched."""
+        return False
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """Number of the first record of each partition, and n."""
+        return (0, *accumulate(self.lengths))
+
+    def addresses(self) -> list[str]:
+        """For each partition a worker that holds it; waits for those that are being recomputed."""
+        distributed = extras.distributed()
+        while True:
+            try:
+                with self.client.as_current():
+                    distributed.wait(list(self.partitions))
+            except distributed.CancelledError:
+                raise RuntimeError(
+                    "a partition was lost with the worker that held it; partitions that Dask can "
+                    "compute again, such as those of a dask DataFrame, would not be"
+                ) from None
+            for future in self.partitions:
+                if future.status == "error":
+                    future.result()
+            holders = self.client.who_has(list(self.partitions))
+            found = [holders.get(future.key) for future in self.partitions]
+            if all(found):
+                return [sorted(workers)[0] for workers in found if workers]
+            sleep(0.05)  # a worker has just been lost
+
+    def _read(self, indices: IntArray) -> FloatArray:
+        rows, places = np.unique(indices, return_inverse=True)
+        drawn = Concealed(rows)
+        futures = [
+            self.client.submit(picked, future, drawn, first, last, self.positions,
+                               workers=[worker], pure=False)
+            for future, worker, (first, last) in zip(
+                self.partitions, self.addresses(), pairwise(self.edges), strict=True
+            )
+        ]  # fmt: skip
+        return joined(self.client.gather(futures)).take(places, axis=0)
+
+
+class Measured(NamedTuple):
+    """What a partition is: its rows, the columns selected, or the reason to refuse it."""
+
+    rows: int
+    names: tuple[str, ...]
+    positions: tuple[int, ...]
+    refusal: Exception | None
+
+
+def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> DaskSource:
+    """A source on partitions of a cluster, each checked where it is.
+
+    ``data`` is a dask DataFrame, or a list of futures or delayed values that are pandas frames or
+    numpy arrays with the same columns; ``columns`` are names or positions, None for all numeric
+    ones. They are computed on the cluster and kept there as long as
+    the source lives. ``client`` is the ``distributed.Client`` they belong to, by default the
+    current one. Missing columns, columns that are not numeric, NaN and infinities are refused.
+    """
+    distributed = extras.distributed()
+    partitions = _partitions(data, columns)
+    if client is None:
+        owners = [part.client for part in partitions if isinstance(part, distributed.Future)]
+        try:
+            client = owners[0] if owners else distributed.get_client()
+        except ValueError:
+            raise InvalidParameter(
+                "client must be given, as no distributed.Client is current, got None"
+            ) from None
+    futures = client.compute(partitions)
+    unmeasured = DaskSource(client, tuple(futures), (), (), ())
+    tasks = [
+        client.submit(measured, future, columns, workers=[worker], pure=False)
+        for future, worker in zip(futures, unmeasured.addresses(), strict=True)
+    ]
+    found: list[Measured] = client.gather(tasks)
+    for number, measure in enumerate(found):
+        if measure.refusal is not None:
+            raise measure.refusal
+        if (measure.names, measure.positions) != (found[0].names, found[0].positions):
+            raise InvalidParameter(
+                f"data must have the same columns in every partition, got {found[0].names} first "
+                f"and {measure.names} in partition {number}"
+            )
+    lengths = tuple(measure.rows for measure in found)
+    if not sum(lengths) > 0:
+        raise InvalidParameter("data must hold at least one record, got none")
+    return DaskSource(client, tuple(futures), lengths, found[0].names, found[0].positions)
+
+
+def measured(partition: Any, columns: Columns) -> Measured:
+    """Check a partition. It never raises: Dask would write the partition into its log."""
+    try:
+        frame = as_frame(partition)
+        if frame is None:
+            raise InvalidParameter(
+                "partitions must be pandas frames or numpy arrays, "
+                f"got one of type {type(partition).__name__}"
+            )
+        numeric = [at for at in range(len(frame.labels)) if frame.is_numeric(at)]
+        chosen = numeric if columns is None else select(frame.labels, columns, frame.where)
+        if not chosen:
+            raise InvalidParameter(f"{frame.where} must have a numeric column, got none")
+        names = tuple(name_of(frame.labels[at]) for at in chosen)
+        for at, name in zip(chosen, names, strict=True):
+            if not frame.is_numeric(at):
+                refuse_not_numeric(name, frame.where, frame.type_of(at))
+            frame.numbers(at, name)
+        return Measured(frame.rows, names, tuple(chosen), None)
+    except Exception as problem:
+        return Measured(0, (), (), problem)
+
+
+def picked(
+    partition: Any, drawn: Concealed[IntArray], first: int, last: int, positions: Sequence[int]
+) -> Concealed[FloatArray | Exception]:
+    """The drawn rows of the partition that holds the records first to last - 1; never raises."""
+    try:
+        start, stop = np.searchsorted(drawn.content, (first, last))
+        rows = drawn.content[start:stop] - first
+        if hasattr(partition, "iloc"):
+            part = partition.iloc[rows]
+        elif hasattr(partition, "take") and not isinstance(partition, np.ndarray):
+            part = partition.take(rows)
+        else:
+            part = partition[rows]
+        frame = as_frame(part)
+        if frame is None:
+            raise InvalidParameter(
+                f"partitions must stay what they were, got one of type {type(part).__name__}"
+            )
+        columns = [frame.numbers(at, name_of(frame.labels[at])) for at in positions]
+        return Concealed(np.stack(columns, axis=1))
+    except Exception as problem:
+        return Concealed(problem)
+
+
+def joined(parts: Sequence[Concealed[FloatArray | Exception]]) -> FloatArray:
+    """The rows of all partitions one after the other; what went wrong at one is raised here."""
+    rows: list[FloatArray] = []
+    for part in parts:
+        if isinstance(part.content, Exception):
+            raise part.content
+        rows.append(part.content)
+    return np.concatenate(rows)
+
+
+def _partitions(data: Any, columns: Columns) -> list[Any]:
+    if hasattr(data, "to_delayed") and hasattr(data, "npartitions"):
+        names = [columns] if isinstance(columns, str) else columns
+        labels = getattr(data, "columns", ())
+        if isinstance(names, list | tuple) and names and all(name in labels for name in names):
+            data = data[list(names)]  # other columns need not even be read
+        return list(data.to_delayed())
+    distributed, delayed = extras.distributed(), extras.distributed("dask.delayed")
+    if isinstance(data, list | tuple) and data and all(
+        isinstance(part, distributed.Future | delayed.Delayed) for part in data
+    ):  # fmt: skip
+        return list(data)
+    raise InvalidParameter(
+        "data must be a dask DataFrame or a non-empty list of futures or delayed values, "
+        f"got {type(data).__name__}"
+    )

@@ -1,0 +1,117 @@
+"""Which tasks a share is made of on a Dask cluster, and where they run."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from mustdp.resampling.execution.blocks import handed_out
+from mustdp.resampling.execution.concealed import Concealed
+from mustdp.resampling.execution.partitioned import DaskSource, joined, picked
+from mustdp.resampling.execution.shares import Job, Share, evaluated
+from mustdp.resampling.execution.table import Readable, clipped, is_in_memory
+from mustdp.resampling.sources.source import FloatArray, IntArray
+
+#: So often Dask repeats a task that raised an error before it believes it.
+_RETRIES = 3
+
+
+class SharedSource:
+    """One task for each share. Files are opened where it runs; data in memory are sent once."""
+
+    def __init__(self, client: Any, source: Readable, job: Job) -> None:
+        self._client = client
+        self._source = source
+        self._job = Concealed(job)
+        self._sent: Any = Concealed(source)
+        self.renew()
+
+    def renew(self) -> None:
+        """Send the data again: the workers that held them may be gone."""
+        if is_in_memory(self._source):
+            self.release()
+            data = Concealed(self._source)
+            self._sent = self._client.scatter(data, broadcast=True, hash=False)
+
+    def release(self) -> None:
+        """Remove the data from the cluster; dropping the future would leave them there."""
+        if not isinstance(self._sent, Concealed):
+            self._client.cancel([self._sent])
+
+    def displaced(self) -> bool:
+        """Never: a share can run anywhere."""
+        return False
+
+    def submit(self, share: Share) -> Any:
+        """The future of a share's vectors."""
+        return _submit(self._client, "share", _whole_share, self._sent, self._job, share)
+
+
+class AtPartitions:
+    """Rows are picked where the partitions are, by tasks that may run nowhere else."""
+
+    def __init__(self, client: Any, source: DaskSource, job: Job) -> None:
+        self._client = client
+        self._source = source
+        self._job = Concealed(job)
+        self.renew()
+
+    def renew(self) -> None:
+        """Find out anew where the partitions are."""
+        self._addresses = self._source.addresses()
+
+    def displaced(self) -> bool:
+        """Whether a worker that tasks are bound to has gone."""
+        return not set(self._addresses) <= set(self._client.nthreads())
+
+    def release(self) -> None:
+        """Leave the partitions where they are: they are the caller's."""
+
+    def submit(self, share: Share) -> Any:
+        """The future of a share's vectors; what it is made of goes when it is done."""
+        client, source = self._client, self._source
+        rows = _submit(client, "draw", _drawn_rows, self._job, share)
+        parts = [
+            _submit(
+                client, "rows", picked, partition, rows, first, last, source.positions,
+                workers=[address],
+            )
+            for partition, address, (first, last) in zip(
+                source.partitions, self._addresses, pairwise(source.edges), strict=True
+            )
+        ]  # fmt: skip
+        return _submit(client, "share", _share_from_parts, self._job, share, rows, *parts)
+
+
+def _submit(client: Any, kind: str, task: Any, *arguments: Any, **options: Any) -> Any:
+    key = f"mustdp_{kind}-{uuid4().hex}"
+    return client.submit(task, *arguments, key=key, pure=False, retries=_RETRIES, **options)
+
+
+def _whole_share(source: Concealed[Readable], job: Concealed[Job], share: Share) -> FloatArray:
+    return job.content.share(source.content, share)
+
+
+def _drawn_rows(job: Concealed[Job], share: Share) -> Concealed[IntArray]:
+    """The distinct rows of all subsets of a share, in increasing order."""
+    draws = job.content.design.draws(job.content.seed, *share)
+    drawn = [batch.indices for _, batch in draws]
+    return Concealed(np.unique(np.concatenate(drawn)))
+
+
+def _share_from_parts(
+    job: Concealed[Job],
+    share: Share,
+    rows: Concealed[IntArray],
+    *parts: Concealed[FloatArray | Exception],
+) -> FloatArray:
+    given = job.content
+    values = clipped(joined(parts), given.lower, given.upper)
+    multisets = (
+        (rank, handed_out(rows.content, values, batch), batch.counts)
+        for rank, batch in given.design.draws(given.seed, *share)
+    )
+    return evaluated(multisets, given.query, *share)

@@ -1,0 +1,95 @@
+"""All exact query vectors of a design, wherever the data are and whatever computes them.
+
+What comes out has no noise yet and must not leave the caller's hands. The caller adds the noise
+once, to the complete result. So a share that is computed twice, because a worker died, is never
+released twice and never charged twice: nothing is released here at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.resampling.designs import Design
+from mustdp.resampling.execution import extras
+from mustdp.resampling.execution.cluster import check_dask, run_on_cluster
+from mustdp.resampling.execution.collected import Collected, Progress
+from mustdp.resampling.execution.local import MOST_WORKERS, run_locally
+from mustdp.resampling.execution.partitioned import DaskSource
+from mustdp.resampling.execution.shares import Job, cut
+from mustdp.resampling.execution.table import is_in_memory, readable
+from mustdp.resampling.execution.threads import one_blas_thread
+from mustdp.resampling.sources.source import FloatArray, Source
+from mustdp.resampling.statistics.query import Query
+from mustdp.sampling.seeds import LARGEST_SEED
+
+
+def run_replicates(
+    source: Source,
+    design: Design,
+    query: Query,
+    seed: int,
+    *,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    workers: int | None = None,
+    dask: Any = None,
+    progress: Progress | None = None,
+) -> FloatArray:
+    """The exact query vectors ``(design.releases, query.width)`` in the order of ranks.
+
+    The rows of ``source`` are clipped to ``[lower, upper]``, one pair of bounds for each column.
+    The result depends on the seed alone, not on ``workers`` (processes on this machine; None for
+    what suits the work) nor on ``dask`` (the address of a scheduler, a ``distributed.Client``, or
+    ``"local"`` for a cluster of ``workers`` processes here). It takes equal versions of numpy
+    everywhere, and threadpoolctl for equal last digits. ``progress(done, total)`` is called here
+    whenever some releases are done.
+    """
+    check_execution(workers, dask)
+    if source.n != design.n:
+        raise InvalidParameter(
+            f"design must be for the {source.n} records of the data, got one for {design.n}"
+        )
+    seed = checks.integer("seed", seed, 0, LARGEST_SEED)
+    columns = len(source.columns)
+    low, high = _bounds(lower, upper, columns)
+    job = Job(design, query, seed, low, high)
+    data = readable(source, low, high, files=dask is None)
+    in_memory, partitioned = is_in_memory(data), isinstance(data, DaskSource)
+    shares = cut(design, columns, by_work=in_memory or partitioned, by_rows=not in_memory)
+    collected = Collected(shares, query.width, progress)
+    if dask is not None or partitioned:
+        run_on_cluster(data, job, collected, dask, workers)
+    else:
+        with one_blas_thread():
+            run_locally(data, job, collected, workers)
+    return collected.vectors()
+
+
+def check_execution(workers: int | None, dask: Any) -> None:
+    """Refuse what ``workers`` and ``dask`` cannot be, before any data are touched."""
+    if workers is not None:
+        checks.integer("workers", workers, 1, MOST_WORKERS)
+    if dask is not None:
+        check_dask(dask)
+    elif workers is not None and workers > 1:
+        extras.parallel()
+
+
+def _bounds(lower: ArrayLike, upper: ArrayLike, columns: int) -> tuple[FloatArray, FloatArray]:
+    low, high = checks.reals("lower", lower), checks.reals("upper", upper)
+    for name, bound in (("lower", low), ("upper", high)):
+        if bound.size != columns:
+            raise InvalidParameter(
+                f"{name} must hold one bound for each of the {columns} columns, got {bound.size}"
+            )
+    if not (low < high).all():
+        at = int(np.argmin(low < high))
+        raise InvalidParameter(
+            f"lower must be below upper in every column, got {low[at]:g} and {high[at]:g}"
+        )
+    return low, high

@@ -1,0 +1,123 @@
+"""What a private bootstrap gives: estimates, intervals, what they cost, and a picture of them."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mustdp.resampling.designs import Design
+from mustdp.resampling.inference import Estimate
+from mustdp.resampling.intervals import Kind
+from mustdp.resampling.noise import Privacy
+from mustdp.resampling.statistics.query import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class InferenceNote(UserWarning):
+    """Something about an estimate or its interval that its reader has to know."""
+
+
+@dataclass(frozen=True, eq=False)
+class BootstrapResult:
+    """Estimates with intervals from noisy replicates, and the certified cost of releasing them.
+
+    ``replicates`` are the noisy replicates of every estimate, (releases, estimates). All of it may
+    be published: it was made from what was released with noise.
+    """
+
+    estimates: tuple[Estimate, ...]
+    privacy: Privacy
+    design: Design
+    level: float
+    kind: Kind
+    replicates: FloatArray
+    notes: tuple[str, ...] = ()
+
+    @property
+    def estimate(self) -> float:
+        """The first estimate."""
+        return self.estimates[0].value
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the first estimate."""
+        return self.estimates[0].standard_error
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Interval of the first estimate."""
+        return self.estimates[0].interval
+
+    def __getitem__(self, label: str) -> Estimate:
+        for estimate in self.estimates:
+            if estimate.label == label:
+                return estimate
+        known = ", ".join(estimate.label for estimate in self.estimates)
+        raise KeyError(f"no estimate {label!r}: there is {known}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON: the first estimate on top, all of them in ``estimates``."""
+        rows = [
+            {
+                "label": estimate.label,
+                "estimate": estimate.value,
+                "standard_error": estimate.standard_error,
+                "interval": list(estimate.interval),
+                "noise_share": estimate.noise_share,
+            }
+            for estimate in self.estimates
+        ]
+        top = {key: value for key, value in rows[0].items() if key not in ("label", "noise_share")}
+        return {
+            **top,
+            "level": self.level,
+            "kind": self.kind,
+            "estimates": rows,
+            "privacy": self.privacy.as_dict(),
+            "design": self.design.describe(),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        columns = ("estimate of", "value", "standard error", f"{self.level:.3g} interval", "noise")
+        rows = [
+            (
+                estimate.label,
+                f"{estimate.value:.5g}",
+                f"{estimate.standard_error:.3g}",
+                f"[{estimate.interval[0]:.5g}, {estimate.interval[1]:.5g}]",
+                f"{100 * estimate.noise_share:.0f} %",
+            )
+            for estimate in self.estimates
+        ]
+        widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
+        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
+                 for row in (columns, *rows)]  # fmt: skip
+        return "\n".join([*lines, cost_in_words(self.privacy), *self.notes])
+
+    def plot(self, label: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the replicates of one estimate, its interval and the noise's share; give the axes.
+
+        The room that draws stands above this one, so it is looked up by name.
+        """
+        drawing: Any = importlib.import_module("mustdp.plots.bootstrap")
+        axes: Axes = drawing.bootstrap_replicates(self, label, ax=ax)
+        return axes
+
+
+def cost_in_words(privacy: Privacy) -> str:
+    """What the release costs, in one sentence."""
+    bounds, neighbours = privacy.epsilon, privacy.relation.replace("_", "-")
+    if bounds is None:
+        return f"no guarantee: {privacy.source}"
+    if not math.isfinite(bounds.upper):
+        return f"no finite epsilon could be certified ({privacy.source})"
+    upper = math.ceil(bounds.upper * 1e4) / 1e4
+    return (
+        f"({upper:g}, {privacy.delta:.3g})-differentially private under {neighbours}, certified; "
+        f"noise multiplier {privacy.noise_multiplier:.4g} ({privacy.source})"
+    )

@@ -1,0 +1,1 @@
+"""Where the records are: arrays, frames, Arrow tables, CSV and Parquet files, all alike."""

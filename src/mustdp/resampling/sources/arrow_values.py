@@ -1,0 +1,49 @@
+"""Columns of Arrow data as numbers: which types are numeric, and how they become numpy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.resampling.sources.extras import arrow
+from mustdp.resampling.sources.source import FloatArray
+from mustdp.resampling.sources.values import floats, refuse_inexact
+
+_PURPOSE = "Arrow data"
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether an Arrow type is boolean, integer, floating-point or decimal."""
+    types = arrow("pyarrow", _PURPOSE).types
+    return bool(
+        types.is_boolean(kind)
+        or types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+    )
+
+
+def arrow_floats(array: Any, name: str, where: str) -> FloatArray:
+    """An Arrow array, chunked or not, of a numeric type in double precision, checked.
+
+    Decimals are rounded to the nearest double, as decimals in text are.
+    """
+    missing = int(array.null_count)
+    return floats(arrow_numbers(array, name, where), name, where, missing)
+
+
+def arrow_numbers(array: Any, name: str, where: str) -> NDArray[Any]:
+    """The values of an Arrow array that are not null, as a numpy array of booleans or numbers."""
+    pyarrow = arrow("pyarrow", _PURPOSE)
+    if array.null_count:
+        array = array.drop_null()
+    if pyarrow.types.is_decimal(array.type) and len(array):
+        compute = arrow("pyarrow.compute", _PURPOSE)
+        extremes = compute.min_max(array).as_py()
+        refuse_inexact(extremes["min"], extremes["max"], name, where)
+        array = array.cast(pyarrow.float64())
+    if isinstance(array, pyarrow.ChunkedArray):
+        return np.asarray(array.to_numpy())
+    return np.asarray(array.to_numpy(zero_copy_only=False))

@@ -1,0 +1,252 @@
+"""Numbers from text with columns (CSV, TSV), in two ways that give the same values.
+
+The standard library's ``csv`` reads everything and explains what it refuses. pyarrow is faster
+where it is installed; a file with quotation marks, and whatever pyarrow does not read as finite
+numbers at once, one row a line, is left to the first way. Both round decimals to the nearest
+double.
+
+The first line has the names. Blank lines are skipped. A column of the words true and false becomes
+1 and 0. Other columns than the selected ones may hold anything.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics.checks import LARGEST_SIZE
+from mustdp.resampling.sources.extras import arrow_or_none
+from mustdp.resampling.sources.selection import clipped
+from mustdp.resampling.sources.source import FloatArray
+from mustdp.resampling.sources.values import refuse_counted, refuse_inexact
+
+_MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none"}
+_WORDS = {"true": 1.0, "false": 0.0}
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_BYTE_ORDER_MARK = "\ufeff"
+_BLOCK = 2**22
+
+
+def read_names(path: Path) -> list[str]:
+    """The names in the first line that is not blank, without blanks around them."""
+    with _unpacked(path) as stream:
+        return next(_rows(path, stream))[1]
+
+
+def read_numbers(path: Path, positions: tuple[int, ...]) -> list[FloatArray]:
+    """The columns at these positions; refused unless all of their values are finite numbers."""
+    found = _by_arrow(path, positions)
+    return _by_standard_library(path, positions) if found is None else found
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked if its name ends in .gz."""
+    packed = path.name.lower().endswith(".gz")
+    try:
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            yield stream  # type: ignore[misc]
+    except (OSError, EOFError, zlib.error) as problem:
+        raise InvalidParameter(f"{path} must be readable and undamaged: {problem}") from None
+
+
+def _delimiter(path: Path) -> str:
+    return "\t" if ".tsv" in path.name.lower()[-len(".tsv.gz") :] else ","
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    """Lines as text, one at a time; bytes that are not UTF-8 do no harm in other columns."""
+    yield stream.readline().decode("utf-8", "surrogateescape").removeprefix(_BYTE_ORDER_MARK)
+    for line in iter(stream.readline, b""):
+        yield line.decode("utf-8", "surrogateescape")
+
+
+def _rows(path: Path, stream: IO[bytes]) -> Iterator[tuple[int, list[str]]]:
+    """Line numbers and fields, the names first; the stream stands behind the row last given."""
+    reader = csv.reader(_lines(stream), delimiter=_delimiter(path), strict=True)
+    width = None
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if width is None:
+                width = len(row)
+                yield reader.line_num, _names(path, row)
+            elif len(row) == width:
+                yield reader.line_num, row
+            else:
+                raise InvalidParameter(
+                    f"line {reader.line_num} of {path} must have {width} fields as the first line "
+                    f"has, got {len(row)}"
+                )
+    except csv.Error as problem:
+        raise InvalidParameter(
+            f"line {reader.line_num} of {path} must be well-formed: {problem}"
+        ) from None
+    if width is None:
+        raise InvalidParameter(f"{path} must have a line of names, got blank lines only")
+
+
+def _names(path: Path, row: list[str]) -> list[str]:
+    if any("\0" in name for name in row):
+        raise InvalidParameter(f"{path} must be text in UTF-8, got zero bytes in its first line")
+    return [name.strip() for name in row]
+
+
+def _by_standard_library(path: Path, positions: tuple[int, ...]) -> list[FloatArray]:
+    with _unpacked(path) as stream:
+        rows = _rows(path, stream)
+        names = next(rows)[1]
+        columns = [_Column(names[at], str(path)) for at in positions]
+        filled = list(zip(positions, columns, strict=True))
+        for line, row in rows:
+            for at, column in filled:
+                column.add(row[at], line)
+    return [column.finished() for column in columns]
+
+
+class _Column:
+    """Numbers of one column as they are read."""
+
+    def __init__(self, name: str, where: str) -> None:
+        self._name, self._where = name, where
+        self._numbers = array("d")
+        self._words = self._missing = self._infinite = 0
+        self._first_line = 0
+
+    def add(self, text: str, line: int) -> None:
+        """Append a field."""
+        try:
+            number = float(text)
+        except ValueError:
+            number = self._word(text, line)
+        if not -LARGEST_SIZE < number < LARGEST_SIZE:
+            self._look_at(text, number, line)
+        elif "_" in text or not text.isascii():  # float() reads 1_000 and digits of all scripts
+            self._refuse(text, line)
+        self._numbers.append(number)
+
+    def _word(self, text: str, line: int) -> float:
+        word = text.strip().lower()
+        if word in _MISSING:
+            return float("nan")
+        if word not in _WORDS:
+            self._refuse(text, line)
+        self._words += 1
+        return _WORDS[word]
+
+    def _look_at(self, text: str, number: float, line: int) -> None:
+        if np.isfinite(number):
+            if _WHOLE.fullmatch(text.strip()):
+                refuse_inexact(int(text), int(text), self._name, self._where)
+            return
+        self._first_line = self._first_line or line
+        if np.isnan(number):
+            self._missing += 1
+        else:
+            self._infinite += 1
+
+    def _refuse(self, text: str, line: int) -> None:
+        raise InvalidParameter(
+            f"column {clipped(self._name)} of {self._where} must hold numbers, "
+            f"got the text {clipped(text)} in line {line}"
+        )
+
+    def finished(self) -> FloatArray:
+        """All numbers, if they can be used."""
+        rows = len(self._numbers)
+        refuse_counted(
+            self._missing,
+            0,
+            self._infinite,
+            rows,
+            self._name,
+            self._where,
+            f", the first in line {self._first_line}",
+        )
+        if self._words not in (0, rows):
+            raise InvalidParameter(
+                f"column {clipped(self._name)} of {self._where} must hold numbers, or the words "
+                f"true and false alone, got {self._words} such words in {rows} rows"
+            )
+        return np.frombuffer(self._numbers, dtype=np.float64) if rows else np.empty(0)
+
+
+def _by_arrow(path: Path, positions: tuple[int, ...]) -> list[FloatArray] | None:
+    """The columns as pyarrow reads them, or None where the standard library must look itself.
+
+    That is so when there is a value that is not a number, or not finite, or so large that it may be
+    an integer that is not exact; when rows are not lines, because some are blank or end in a bare
+    carriage return; and when there are quotation marks, which the two take differently where they
+    are misplaced (after one that is never closed, pyarrow would lose rows without a word).
+    """
+    pyarrow, reading = arrow_or_none("pyarrow"), arrow_or_none("pyarrow.csv")
+    if pyarrow is None or reading is None:
+        return None
+    columns = [array("d") for _ in positions]
+    with _unpacked(path) as stream:
+        width = len(next(_rows(path, stream))[1])
+        for block in _blocks(stream):
+            if b'"' in block:
+                return None
+            try:
+                table = _parsed(pyarrow, reading, block, path, positions, width)
+            except pyarrow.ArrowException:
+                return None
+            if table.num_rows != block.count(b"\n"):
+                return None
+            for column, values in zip(columns, table.columns, strict=True):
+                numbers = np.ascontiguousarray(values.to_numpy())
+                if values.null_count or not (np.abs(numbers) < LARGEST_SIZE).all():
+                    return None
+                column.frombytes(numbers.view(np.uint8).data)
+    return [np.frombuffer(column, dtype=np.float64) for column in columns] if columns[0] else None
+
+
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    """The rest of a stream in blocks of whole lines, each with its end."""
+    rest = b""
+    while more := stream.read(_BLOCK):
+        cut = more.rfind(b"\n") + 1
+        if cut:
+            yield rest + more[:cut]
+            rest = more[cut:]
+        else:
+            rest += more
+    if rest:
+        yield rest + b"\n"
+
+
+def _parsed(
+    pyarrow: Any, reading: Any, block: bytes, path: Path, positions: tuple[int, ...], width: int
+) -> Any:
+    """One block as a table of doubles. It is whole in memory: pyarrow reads no file by itself."""
+    wanted = [str(at) for at in positions]
+    return reading.read_csv(
+        pyarrow.BufferReader(block),
+        read_options=reading.ReadOptions(
+            column_names=[str(at) for at in range(width)],
+            block_size=len(block) + 1,
+            use_threads=False,
+        ),
+        parse_options=reading.ParseOptions(
+            delimiter=_delimiter(path), quote_char=False, ignore_empty_lines=False
+        ),
+        convert_options=reading.ConvertOptions(
+            include_columns=wanted,
+            column_types=dict.fromkeys(wanted, pyarrow.float64()),
+            null_values=[],
+            strings_can_be_null=False,
+            check_utf8=False,
+        ),
+    )

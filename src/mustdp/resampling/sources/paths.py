@@ -1,0 +1,77 @@
+"""Files that data are read from: what they must be before anything in them is looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from mustdp.errors import InvalidParameter
+from mustdp.resampling.sources.selection import clipped
+
+DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+PARQUET = ".parquet"
+AnyPath = str | os.PathLike[str]
+
+
+def existing_file(path: AnyPath) -> Path:
+    """The absolute path of a file that exists, is not empty and may be read."""
+    if not os.path.exists(path):
+        raise InvalidParameter(
+            f"data must be an existing file or folder, got {clipped(os.fspath(path), 200)}"
+        )
+    found = Path(path).absolute()
+    if not found.is_file():
+        raise InvalidParameter(f"data must be a regular file here, got {str(path)!r}")
+    try:
+        with found.open("rb") as stream:
+            empty = not stream.read(1)
+    except OSError as problem:
+        raise InvalidParameter(f"{found} must be readable: {problem}") from None
+    if empty:
+        raise InvalidParameter(f"{found} must not be empty, got a file of 0 bytes")
+    return found
+
+
+def is_delimited(path: Path) -> bool:
+    """Whether the name says that this is a text file of columns."""
+    return path.name.lower().endswith(DELIMITED)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the name says that this is a Parquet file."""
+    return path.name.lower().endswith(PARQUET)
+
+
+def parquet_files(paths: Sequence[AnyPath]) -> list[Path]:
+    """Several Parquet files as one data set; a file that is listed twice is refused.
+
+    The same record at two places would be two records to the accountant and one to its owner.
+    """
+    found = [existing_file(path) for path in paths]
+    for path in found:
+        if not is_parquet(path):
+            raise InvalidParameter(f"a list of files must be of {PARQUET} files, got {str(path)!r}")
+    seen: dict[tuple[int, int], Path] = {}
+    for path in found:
+        status = path.stat()
+        first = seen.setdefault((status.st_dev, status.st_ino), path)
+        if first is not path:
+            raise InvalidParameter(f"files must be different, got {path} and {first}: one file")
+    return found
+
+
+def parquet_folder(folder: Path) -> list[Path]:
+    """The Parquet files in ``folder`` and its subfolders, in the order of their names.
+
+    Names that start with a dot or an underscore are left out, as other readers do.
+    """
+    relative = sorted(path.relative_to(folder) for path in folder.rglob("*") if is_parquet(path))
+    found = [folder / path for path in relative if not _hidden(path.parts)]
+    if not any(path.is_file() for path in found):
+        raise InvalidParameter(f"a folder must have {PARQUET} files in it, got {str(folder)!r}")
+    return parquet_files([path for path in found if path.is_file()])
+
+
+def _hidden(parts: Iterable[str]) -> bool:
+    return any(part.startswith((".", "_")) for part in parts)

@@ -1,0 +1,61 @@
+"""A source of records: how many there are, which columns are read, and some of the rows on demand.
+
+Every kind of data is one subclass. Sources are checked when they are made and do not change
+afterwards; they can be pickled and sent to other processes. Sources on files travel as paths.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mustdp.errors import InvalidParameter
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class Source(ABC):
+    """Records as rows of finite double-precision numbers, read where they are needed."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of records, at least 1."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Names of the selected columns, in the order of ``take``; unnamed ones by position."""
+
+    @property
+    @abstractmethod
+    def rows_in_memory(self) -> bool:
+        """Whether ``take`` is a matter of memory alone, or reads a file every time."""
+
+    def take(self, indices: ArrayLike) -> FloatArray:
+        """The rows with these numbers, in this order: an array ``(len(indices), columns)``.
+
+        ``indices`` are integers from 0 to n - 1. A source that reads files every time reads each
+        file once per call, so that the rows of several subsets are cheaper in one call.
+        """
+        return self._read(self._checked(indices))
+
+    @abstractmethod
+    def _read(self, indices: IntArray) -> FloatArray:
+        """The rows of ``indices``, which have been checked."""
+
+    def _checked(self, indices: ArrayLike) -> IntArray:
+        given = np.asarray(indices)
+        if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
+            raise InvalidParameter(
+                f"indices must be a one-dimensional array of integers, "
+                f"got {given.ndim} dimensions of {given.dtype}"
+            )
+        if given.size and not (given.min() >= 0 and given.max() < self.n):
+            raise InvalidParameter(
+                f"indices must be from 0 to {self.n - 1}, got {given.min()} to {given.max()}"
+            )
+        return given.astype(np.int64, copy=False)

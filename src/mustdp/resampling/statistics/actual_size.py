@@ -1,0 +1,56 @@
+"""Statistics of Poisson subsets divided by their actual size, as the MUST paper computes them.
+
+The size of a Poisson subset is random and depends on the records, so that no sensitivity of this
+query is known here: what is released this way has no guarantee, and is labelled so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from mustdp.errors import NumericalFailure
+from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query, Statistic
+
+
+@dataclass(frozen=True)
+class OfActualSize(Query):
+    """A statistic on whatever size was drawn; the reach is that of the expected size."""
+
+    statistic: Statistic
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    size: int
+    blocks: tuple[Block, ...] = field(init=False)
+    labels: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        typical = self._of(self.size)
+        object.__setattr__(self, "blocks", typical.blocks)
+        object.__setattr__(self, "labels", typical.labels)
+
+    @property
+    def paired(self) -> tuple[bool, ...]:
+        """As on subsets of a fixed size."""
+        return self._of(self.size).paired
+
+    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """The statistic of the subset as it is; a subset too small for it is a failure."""
+        drawn = int(counts.sum())
+        if drawn < 2:
+            raise NumericalFailure(f"a Poisson subset of {drawn} records was drawn: too few")
+        return self._of(drawn).evaluate(values, counts)
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """As on subsets of a fixed size."""
+        return self._of(self.size).estimate(vectors)
+
+    def _of(self, size: int) -> Query:
+        return _bound(self.statistic, self.lower, self.upper, size)
+
+
+@lru_cache(maxsize=4096)
+def _bound(
+    statistic: Statistic, lower: tuple[float, ...], upper: tuple[float, ...], size: int
+) -> Query:
+    return statistic.query(lower, upper, size)

@@ -1,0 +1,108 @@
+"""Averages of one bounded number per record: what the mean and a proportion have in common.
+
+Every record has an *amount* a with ``|a - mid| <= half``; write y = a - mid.
+
+**Multisets of fixed size m.** Released is ``mid + (1/m) * sum of y``. Swapping one entry changes
+one y, and two values of [-half, half] differ by at most 2 half. So the average moves by at most
+``2 half / m``, which is attained, and the reach is ``half / m`` (for a mean: (upper - lower) /
+(2m)).
+
+**Poisson subsets of expected size M.** The size is random and tells of the records, so sums are
+divided by the public M. Released are ``S = sum of y / M`` and ``N = size / M``. One copy adds (y,
+1)/M: at most half/M to S and exactly 1/M to N. With shares w (``sharing.py``) the reaches are
+``half / (M w_S)`` and ``1 / (M w_N)``, and ``mid + S/N`` is the estimate: a ratio, so that the
+chance variation of the size cancels. The noise in it has variance close to ``(z half / (M N))^2 *
+(1/w_S^2 + r^2/w_N^2)`` with r = S / (N half) in [-1, 1], which is smallest at w_S^2 : w_N^2 = 1 :
+|r|. Here it is 2 : 1, the best choice at |r| = 1/2 and never more than 1.5 times the best.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.sharing import block, enlarged
+
+#: A noisy size below this share of the expected one is taken to be this share of it.
+LEAST_SHARE = 0.25
+
+_SUM_SHARE, _COUNT_SHARE = math.sqrt(2.0 / 3.0), math.sqrt(1.0 / 3.0)
+
+
+class Amount(ABC):
+    """One bounded number per record; frozen and picklable."""
+
+    #: The middle of what the number can be, and half the length of it.
+    mid: float
+    half: float
+
+    @abstractmethod
+    def centred(self, values: FloatArray) -> FloatArray:
+        """The number minus ``mid`` for every row of ``values``."""
+
+
+def check_size(counts: IntArray, size: int) -> None:
+    """Refuse a multiset of another size than the one that the bounds were proved for."""
+    entries = np.add.reduce(counts)
+    if entries != size:
+        raise InvalidParameter(f"counts must add up to size={size}, got {int(entries)}")
+
+
+@dataclass(frozen=True)
+class AverageQuery(Query):
+    """The average amount over multisets of ``size`` entries."""
+
+    amount: Amount
+    label: str
+    size: int
+    blocks: tuple[Block, ...] = field(init=False)
+    labels: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        reach = self.amount.half / self.size
+        object.__setattr__(self, "blocks", (block(self.label, 1, reach),))
+        object.__setattr__(self, "labels", (self.label,))
+
+    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """The average, in the amount's own units."""
+        check_size(counts, self.size)
+        total = counts @ self.amount.centred(values)
+        return np.array([self.amount.mid + total / self.size])
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """The released average; not forced into its range, so that averages stay unbiased."""
+        return np.array(vectors, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class PoissonAverageQuery(Query):
+    """Sum of the centred amounts and size of a Poisson subset, both over its expected size."""
+
+    amount: Amount
+    label: str
+    size: float
+    blocks: tuple[Block, ...] = field(init=False)
+    labels: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        total = block(f"sum of {self.label}", 1, self.amount.half / self.size)
+        count = block("count", 1, 1.0 / self.size)
+        blocks = (enlarged(total, _SUM_SHARE), enlarged(count, _COUNT_SHARE))
+        object.__setattr__(self, "blocks", blocks)
+        object.__setattr__(self, "labels", (self.label,))
+
+    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """(sum of centred amounts, size) / expected size."""
+        total = counts @ self.amount.centred(values)
+        return np.array([total / self.size, np.add.reduce(counts) / self.size])
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """mid + sum / size, with a noisy size below ``LEAST_SHARE`` taken to be that."""
+        size = np.maximum(vectors[..., 1:], LEAST_SHARE)
+        estimates: FloatArray = self.amount.mid + vectors[..., :1] / size
+        return estimates

@@ -1,0 +1,176 @@
+"""The covariance and the correlation of two columns.
+
+**As averages over pairs** (``form="pairs"``, fixed size m >= 2). The sample covariance over the m
+positions is
+
+    s_xy = 1/(m(m - 1)) sum_{i<j} (x_i - x_j)(y_i - y_j).
+
+Swapping entry i touches the m - 1 pairs with i. Fix the partner j and scale both ranges to [0,
+1], the partner at (a, b). Over the box the product (x - a)(y - b) is largest at a corner, max(ab,
+(1-a)(1-b)), and smallest at a corner, -max(a(1-b), (1-a)b). The four sums of one of each are ab +
+a(1-b) = a, ab + (1-a)b = b, (1-a)(1-b) + a(1-b) = 1-b and (1-a)(1-b) + (1-a)b = 1-a, all at most
+1. So each term moves by at most Rx Ry (the widths of the ranges), and s_xy by at most ``Rx Ry /
+m``. Attained: all others at (Lx, Ly), the entry from there to (Ux, Uy). The reach is ``Rx Ry /
+(2m)``.
+
+The correlation releases s_xx, s_xy and s_yy. The swap just named moves all three farthest at
+once, so nothing beats shares (``sharing.py``): w^2 = 1/4, 1/2, 1/4. The noise in the correlation
+r has variance proportional to ``1/w_xy^2 + (r^2/4)(1/w_xx^2 + 1/w_yy^2)``, and these shares are
+the best for |r| = 1.
+
+**Through moments** (``form="moments"``, and always on Poisson subsets): as in ``variance.py``,
+with reaches from ``moments.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mustdp.numerics import checks
+from mustdp.resampling.statistics.average import check_size
+from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.moments import MomentQuery
+from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.ranges import (
+    Range,
+    column_ranges,
+    expected_size,
+    whole_size,
+)
+from mustdp.resampling.statistics.sharing import block, enlarged
+from mustdp.resampling.statistics.variance import FORMS
+
+#: A noisy variance below this share of the half range squared is raised to it in a correlation.
+LEAST_VARIANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class CovarianceQuery(Query):
+    """Sample covariance; with ``correlation`` both variances too, and what they make of it."""
+
+    ranges: tuple[Range, ...]
+    size: int
+    correlation: bool
+    blocks: tuple[Block, ...] = field(init=False)
+    labels: tuple[str, ...] = field(init=False)
+    _mids: FloatArray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        wide, high = (one.width for one in self.ranges)
+        blocks: tuple[Block, ...] = (block("covariance", 1, 0.5 * wide * high / self.size),)
+        if self.correlation:
+            blocks = (
+                enlarged(block("variance 1", 1, 0.5 * wide**2 / self.size), 0.5),
+                enlarged(blocks[0], math.sqrt(0.5)),
+                enlarged(block("variance 2", 1, 0.5 * high**2 / self.size), 0.5),
+            )
+        object.__setattr__(self, "blocks", blocks)
+        object.__setattr__(self, "labels", (_label(self.correlation),))
+        object.__setattr__(self, "_mids", np.array([one.mid for one in self.ranges]))
+
+    @property
+    def paired(self) -> tuple[bool, ...]:
+        """Averages over pairs of different positions."""
+        return (True,) * len(self.blocks)
+
+    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """Covariance, or variance, covariance, variance, with divisor size - 1."""
+        check_size(counts, self.size)
+        centred = values - self._mids
+        centred -= (counts @ centred) / self.size
+        second = (centred.T * counts) @ centred
+        found = second.reshape(-1)[[0, 1, 3]] if self.correlation else second[0, 1:]
+        result: FloatArray = found / (self.size - 1)
+        return result
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """The released covariance, or the correlation it gives with the released variances."""
+        if not self.correlation:
+            return np.array(vectors, dtype=np.float64)
+        halves = [one.half for one in self.ranges]
+        return correlation_of(
+            vectors[..., 0] / halves[0] ** 2,
+            vectors[..., 1] / (halves[0] * halves[1]),
+            vectors[..., 2] / halves[1] ** 2,
+        )
+
+
+@dataclass(frozen=True)
+class MomentCovarianceQuery(MomentQuery):
+    """Covariance or correlation of two columns read off their moments."""
+
+    correlation: bool = False
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """Mean of products minus product of means, over the root of the variances if asked for."""
+        found = self.covariances(vectors)
+        if self.correlation:
+            return correlation_of(found[..., 0, 0], found[..., 0, 1], found[..., 1, 1])
+        scale = self.ranges[0].half * self.ranges[1].half
+        estimates: FloatArray = found[..., 0, 1:] * scale
+        return estimates
+
+
+def correlation_of(first: FloatArray, mixed: FloatArray, second: FloatArray) -> FloatArray:
+    """Correlation ``(..., 1)`` from scaled variances and covariance, clipped to [-1, 1].
+
+    Variances below ``LEAST_VARIANCE`` (a standard deviation of one per cent of the half range), and
+    negative ones, are raised to it: then the result says little, but it stays a correlation.
+    """
+    product = np.maximum(first, LEAST_VARIANCE) * np.maximum(second, LEAST_VARIANCE)
+    found: FloatArray = np.clip(mixed / np.sqrt(product), -1.0, 1.0)[..., None]
+    return found
+
+
+@dataclass(frozen=True)
+class Covariance(OfColumns):
+    """The covariance of two columns; the reach is proved at the top of this module.
+
+    The two forms are those of :class:`Variance`; for ``form="pairs"`` it is Rx Ry / (2m).
+
+    >>> Covariance(form="pairs").query([0.0, 0.0], [10.0, 2.0], 20).blocks
+    (Block(label='covariance', width=1, reach=0.5),)
+    """
+
+    form: str = "moments"
+    columns: tuple[str | int, ...] | None = None
+    name = "covariance"
+    fewest = most = 2
+    _correlation = False
+
+    def __post_init__(self) -> None:
+        checks.choice("form", self.form, FORMS)
+        super().__post_init__()
+
+    def query(
+        self,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        size: float,
+        *,
+        poisson: bool = False,
+    ) -> Query:
+        """The query on two columns; see ``Statistic.query``. ``pairs`` needs two entries."""
+        ranges = column_ranges(self, lower, upper)
+        if not poisson and self.form == "pairs":
+            return CovarianceQuery(ranges, whole_size(size, least=2), self._correlation)
+        entries = expected_size(size) if poisson else whole_size(size)
+        squares = (0, 1) if self._correlation else ()
+        labels = (_label(self._correlation),)
+        return MomentCovarianceQuery(ranges, squares, entries, poisson, labels, self._correlation)
+
+
+@dataclass(frozen=True)
+class Correlation(Covariance):
+    """The correlation of two columns: covariance and both variances in one release."""
+
+    name = "correlation"
+    _correlation = True
+
+
+def _label(correlation: bool) -> str:
+    return "correlation" if correlation else "covariance"

@@ -1,0 +1,148 @@
+"""Several queries in one release: their coordinates side by side, one budget for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.sharing import enlarged, shares
+
+
+@dataclass(frozen=True)
+class Joint(Query):
+    """Queries that are answered together on every subset.
+
+    ``picks[i]`` are the columns of the value matrix that query i reads, in its own order.
+    ``shares`` are proportional to w_i, normalised to ``sum w_i^2 = 1``; equal ones for None.
+    ``names``, if given, are put before the labels of each query.
+
+    *Reach.* Every query satisfies (*) of ``sharing.py`` by itself: with c_b what swapping one
+    copy does to block b, ``sum over its blocks of (c_b / (2 reach_b))^2 <= 1``. All reaches of
+    query i are divided by w_i, which multiplies its sum by w_i^2. Over all queries the sum is at
+    most ``sum_i w_i^2 = 1``: noise ``z * reach`` on every block gives noise multiplier z for the
+    whole vector. The same holds for one copy more or less on Poisson subsets, without the 2.
+
+    All queries must be bound to the same subsets: their size, and fixed or Poisson.
+    """
+
+    queries: tuple[Query, ...]
+    picks: tuple[tuple[int, ...], ...]
+    shares: tuple[float, ...] | None = None
+    names: tuple[str, ...] | None = None
+    blocks: tuple[Block, ...] = field(init=False)
+    labels: tuple[str, ...] = field(init=False)
+    _columns: tuple[slice | list[int], ...] = field(init=False, repr=False, compare=False)
+    _parts: tuple[slice, ...] = field(init=False, repr=False, compare=False)
+    _paired: tuple[bool, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        queries = tuple(self.queries)
+        if not queries or not all(isinstance(query, Query) for query in queries):
+            raise InvalidParameter(f"queries must be a non-empty list of queries, got {queries!r}")
+        picks = _positions(self.picks, len(queries))
+        found = shares("shares", self.shares, len(queries))
+        names = None if self.names is None else tuple(self.names)
+        if names is not None and len(names) != len(queries):
+            raise InvalidParameter(f"names must have {len(queries)} entries, got {len(names)}")
+        before = [""] * len(queries) if names is None else [f"{name} " for name in names]
+        ends = np.cumsum([0, *(query.width for query in queries)]).tolist()
+        setting = {
+            "queries": queries,
+            "picks": picks,
+            "shares": found,
+            "names": names,
+            "blocks": tuple(
+                enlarged(Block(first + one.label, one.width, one.reach), share)
+                for query, share, first in zip(queries, found, before, strict=True)
+                for one in query.blocks
+            ),
+            "labels": tuple(
+                first + label
+                for query, first in zip(queries, before, strict=True)
+                for label in query.labels
+            ),
+            "_columns": tuple(_selection(pick) for pick in picks),
+            "_parts": tuple(slice(ends[i], ends[i + 1]) for i in range(len(queries))),
+            "_paired": tuple(flag for query in queries for flag in query.paired),
+        }
+        for name, value in setting.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def paired(self) -> tuple[bool, ...]:
+        """The flags of the queries, side by side."""
+        return self._paired
+
+    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """The vectors of the queries, side by side."""
+        return np.concatenate(
+            [
+                query.evaluate(values[:, columns], counts)
+                for query, columns in zip(self.queries, self._columns, strict=True)
+            ]
+        )
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """The estimates of the queries, side by side."""
+        return np.concatenate(
+            [
+                query.estimate(vectors[..., part])
+                for query, part in zip(self.queries, self._parts, strict=True)
+            ],
+            axis=-1,
+        )
+
+    def interval(
+        self, average: FloatArray, covariance: FloatArray, quantile: float
+    ) -> FloatArray | None:
+        """The queries' own intervals; rows of NaN for those that have none, None if none has."""
+        found = [
+            (query, query.interval(average[part], covariance[part, part], quantile))
+            for query, part in zip(self.queries, self._parts, strict=True)
+        ]
+        if all(ends is None for _, ends in found):
+            return None
+        return np.concatenate(
+            [
+                np.full((len(query.labels), 2), np.nan) if ends is None else ends
+                for query, ends in found
+            ]
+        )
+
+    def cautions(self, average: FloatArray, widths: FloatArray) -> tuple[str, ...]:
+        """The cautions of all queries, named where the queries are."""
+        names = self.names or ("",) * len(self.queries)
+        return tuple(
+            f"{name} {caution}".strip()
+            for query, part, own, name in zip(
+                self.queries, self._parts, _estimates_of(self.queries), names, strict=True
+            )
+            for caution in query.cautions(average[part], widths[own])
+        )
+
+
+def _estimates_of(queries: Sequence[Query]) -> list[slice]:
+    ends = np.cumsum([0, *(len(query.labels) for query in queries)]).tolist()
+    return [slice(ends[i], ends[i + 1]) for i in range(len(queries))]
+
+
+def _positions(picks: Sequence[Sequence[int]], count: int) -> tuple[tuple[int, ...], ...]:
+    found = tuple(tuple(checks.integer("picks", one, 0) for one in pick) for pick in picks)
+    if len(found) != count or not all(found):
+        raise InvalidParameter(
+            f"picks must have one non-empty list of columns for each of the {count} queries, "
+            f"got {picks!r}"
+        )
+    return found
+
+
+def _selection(pick: tuple[int, ...]) -> slice | list[int]:
+    """A slice where the columns are neighbours in order (no copy), else the list of them."""
+    if pick == tuple(range(pick[0], pick[0] + len(pick))):
+        return slice(pick[0], pick[0] + len(pick))
+    return list(pick)

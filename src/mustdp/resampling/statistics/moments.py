@@ -1,0 +1,135 @@
+"""First and second moments of one or more columns, released together, and their joint reach.
+
+Every column is scaled to [-1, 1] by its public range. For the d scaled columns u of a record the
+release holds the averages of u_i (*means*), of u_i^2 for the columns in ``squares``, and of u_i
+u_j, i < j (*products*). Everything else (variance, covariance, correlation, regression) is read
+off these. Averages of records, not of pairs: where a multiset holds copies nothing has to be
+corrected.
+
+**Multisets of fixed size m.** Swapping one entry, u for v, changes the sums by ``Dmeans = u -
+v``, ``Dsquares = (u_i^2 - v_i^2)``, ``Dproducts = (u_i u_j - v_i v_j)``. Let w = (1, u), t = (1,
+v), D = d + 1. The matrix ww' - tt' holds Dmeans and Dproducts twice and Dsquares once, so
+
+    2|Dmeans|^2 + |Dsquares|^2 + 2|Dproducts|^2 = |ww' - tt'|_F^2 = |w|^4 + |t|^4 - 2(w.t)^2.
+
+Write a_i = 1 - u_i^2 and b_i = 1 - v_i^2, both in [0, 1], A = sum a_i, B = sum b_i, both <= d < D.
+Then |w|^4 = (D - A)^2 <= D^2 - D A, and the same for t. And |u_i^2 - v_i^2|^2 = (a_i - b_i)^2
+<= |a_i - b_i| <= a_i + b_i, so D |Dsquares|^2 <= D (A + B). Adding the two,
+
+    2|Dmeans|^2 + (D + 1)|Dsquares|^2 + 2|Dproducts|^2 <= 2 D^2.
+
+So with reaches ``D/(2m)`` for means and products and ``D/(m sqrt(2(D + 1)))`` for squares the
+condition (*) of ``sharing.py``, sum of (change / (2 reach))^2 <= 1, holds for the vector as a
+whole. It is attained for odd d by orthogonal w, t of signs; leaving squares out only lowers the
+left side.
+
+*One column* (d = 1) has a better balance: ``|u - v|^2 + (11/4)(u^2 - v^2)^2 <= 4``. With s = |u +
+v|, |u - v| <= 2 - s, this follows from (2 - s)^2 (1 + (11/4) s^2) <= 4, that is, for s > 0, from
+11/4 <= (4 - s) / (s (2 - s)^2), whose minimum over (0, 2) is (11 + 5 sqrt 5)/8 = 2.77 at s = 3 -
+sqrt 5. So the reaches are 1/m for the mean and 2/(m sqrt 11) for the square: the mean costs what
+it costs alone.
+
+**Poisson subsets of expected size M.** Sums are divided by M, the size is released too (*count*),
+and squares are taken as u_i^2 - 1/2, in [-1/2, 1/2]. One copy adds to 2 count^2 + 2|means|^2 +
+4|squares|^2 + 2|products|^2 at most 2 + 2d + q + d(d - 1) =: R^2, with q squares. So the reaches
+are R/(M sqrt 2) for count, means and products, and R/(2M) for squares.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.resampling.statistics.average import LEAST_SHARE, check_size
+from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.ranges import Range
+from mustdp.resampling.statistics.sharing import block
+
+
+@dataclass(frozen=True)
+class MomentQuery(Query):
+    """Moments of the columns within ``ranges``; subclasses say what to read off them."""
+
+    ranges: tuple[Range, ...]
+    squares: tuple[int, ...]
+    size: float
+    poisson: bool
+    labels: tuple[str, ...]
+    blocks: tuple[Block, ...] = field(init=False)
+    _mids: FloatArray = field(init=False, repr=False, compare=False)
+    _scales: FloatArray = field(init=False, repr=False, compare=False)
+    _rows: NDArray[np.intp] = field(init=False, repr=False, compare=False)
+    _columns: NDArray[np.intp] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rows, columns = np.triu_indices(len(self.ranges), 1)
+        setting = {
+            "_mids": np.array([one.mid for one in self.ranges]),
+            "_scales": np.array([1.0 / one.half for one in self.ranges]),
+            "_rows": np.concatenate([np.array(self.squares, dtype=np.intp), rows]),
+            "_columns": np.concatenate([np.array(self.squares, dtype=np.intp), columns]),
+            "blocks": moment_blocks(len(self.ranges), len(self.squares), self.size, self.poisson),
+        }
+        for name, value in setting.items():
+            object.__setattr__(self, name, value)
+
+    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """(count,) means, squares, products, over the size (Poisson: the expected size)."""
+        scaled = (values - self._mids) * self._scales
+        weighted = scaled.T * counts
+        second = (weighted @ scaled)[self._rows, self._columns]
+        first = weighted.sum(axis=1)
+        if not self.poisson:
+            check_size(counts, int(self.size))
+            return np.concatenate([first, second]) / self.size
+        entries = np.add.reduce(counts)
+        second[: len(self.squares)] -= 0.5 * entries
+        return np.concatenate([[entries], first, second]) / self.size
+
+    def moments(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means ``(..., d)`` and second moments ``(..., d, d)`` of the scaled columns.
+
+        Squares that are not released are NaN. On Poisson subsets everything is divided by the noisy
+        size; one below ``LEAST_SHARE`` of the expected size is taken to be that share of it.
+        """
+        columns = len(self.ranges)
+        if self.poisson:
+            vectors = vectors[..., 1:] / np.maximum(vectors[..., :1], LEAST_SHARE)
+        first, second = vectors[..., :columns], vectors[..., columns:]
+        if self.poisson:
+            second = second + np.repeat(
+                [0.5, 0.0], [len(self.squares), len(self._rows) - len(self.squares)]
+            )
+        matrix = np.full((*vectors.shape[:-1], columns, columns), np.nan)
+        matrix[..., self._rows, self._columns] = second
+        matrix[..., self._columns, self._rows] = second
+        return first, matrix
+
+    def covariances(self, vectors: FloatArray) -> FloatArray:
+        """Covariance matrices ``(..., d, d)`` of the scaled columns, with divisor n."""
+        means, second = self.moments(vectors)
+        centred: FloatArray = second - means[..., :, None] * means[..., None, :]
+        return centred
+
+
+def moment_blocks(columns: int, squares: int, size: float, poisson: bool) -> tuple[Block, ...]:
+    """The blocks of ``MomentQuery``, with the reaches proved above."""
+    products = columns * (columns - 1) // 2
+    if poisson:
+        joint = math.sqrt(2 + 2 * columns + squares + columns * (columns - 1))
+        mixed, square = joint / math.sqrt(2.0), 0.5 * joint
+    elif columns == 1:
+        mixed, square = 1.0, 2.0 / math.sqrt(11.0)
+    else:
+        joint = columns + 1
+        mixed, square = 0.5 * joint, joint / math.sqrt(2.0 * (joint + 1))
+    found = [("count", 1, mixed)] if poisson else []
+    found += [
+        ("means", columns, mixed),
+        ("squares", squares, square),
+        ("products", products, mixed),
+    ]
+    return tuple(block(label, width, reach / size) for label, width, reach in found if width)

@@ -1,0 +1,92 @@
+"""Statistics by name, for whoever takes one from a user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from mustdp.errors import InvalidParameter
+from mustdp.resampling.statistics.covariance import Correlation, Covariance
+from mustdp.resampling.statistics.mean import Mean
+from mustdp.resampling.statistics.proportion import Proportion
+from mustdp.resampling.statistics.quantile import Median, Quantile
+from mustdp.resampling.statistics.query import Statistic
+from mustdp.resampling.statistics.regression import LinearRegression
+from mustdp.resampling.statistics.variance import StandardDeviation, Variance
+
+_PLAIN: dict[str, Callable[[], Statistic]] = {
+    "mean": Mean,
+    "variance": Variance,
+    "sd": StandardDeviation,
+    "median": Median,
+    "covariance": Covariance,
+    "correlation": Correlation,
+    "regression": LinearRegression,
+}
+#: Those that can be released in two ways: variance:pairs is the sample variance itself.
+_FORMED: dict[str, Callable[..., Statistic]] = {
+    "variance": Variance,
+    "sd": StandardDeviation,
+    "covariance": Covariance,
+    "correlation": Correlation,
+}
+#: What can be asked for, as it is written.
+NAMES = (*_PLAIN, "quantile:P", "proportion:CONDITION", "variance:pairs")
+
+
+def read_statistic(text: str | Statistic) -> Statistic:
+    """The statistic called ``text``; a statistic is returned as it is.
+
+    >>> read_statistic("quantile:0.9").name
+    'quantile'
+    >>> read_statistic("proportion:>=50,<60")
+    Proportion(above=None, below=60.0, at_least=50.0, at_most=None, equal=None, columns=None)
+    """
+    if isinstance(text, Statistic):
+        return text
+    if isinstance(text, str):
+        name, colon, rest = text.strip().partition(":")
+        if name in _PLAIN and not colon:
+            return _PLAIN[name]()
+        if name in _FORMED and colon:
+            return _FORMED[name](form=rest)
+        if name == "quantile" and colon:
+            return Quantile(_number(text, rest))
+        if name == "proportion" and colon:
+            return _proportion(text, rest)
+    raise InvalidParameter(
+        f"statistic must be one of {', '.join(NAMES)} (such as quantile:0.9, proportion:>50, "
+        f"proportion:>=50,<60 or proportion:=1), got {text!r}"
+    )
+
+
+def _proportion(text: str, conditions: str) -> Proportion:
+    limits: dict[str, float] = {}
+    for condition in conditions.split(","):
+        found = re.fullmatch(r"\s*(>=|<=|>|<|=)(.*)", condition)
+        if found is None:
+            raise InvalidParameter(
+                "statistic must state a proportion by conditions such as >50, >=50,<60 or =1, "
+                f"got {text!r}"
+            )
+        if found[1] in limits:
+            raise InvalidParameter(
+                f"statistic must state {found[1]} at most once in a proportion, got {text!r}"
+            )
+        limits[found[1]] = _number(text, found[2])
+    return Proportion(
+        above=limits.get(">"),
+        below=limits.get("<"),
+        at_least=limits.get(">="),
+        at_most=limits.get("<="),
+        equal=limits.get("="),
+    )
+
+
+def _number(text: str, digits: str) -> float:
+    try:
+        return float(digits)
+    except ValueError:
+        raise InvalidParameter(
+            f"statistic must have a number in place of {digits!r}, got {text!r}"
+        ) from None

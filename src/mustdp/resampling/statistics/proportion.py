@@ -1,0 +1,120 @@
+"""The share of records whose value lies in a given set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.resampling.statistics.average import Amount, AverageQuery, PoissonAverageQuery
+from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.query import FloatArray, Query
+from mustdp.resampling.statistics.ranges import column_ranges, expected_size, whole_size
+
+_LIMITS = ("above", "at_least", "below", "at_most", "equal")
+
+
+@dataclass(frozen=True)
+class Membership(Amount):
+    """1 for values of the first column inside [low, high], else 0; ends as stated by the flags."""
+
+    low: float
+    high: float
+    open_low: bool
+    open_high: bool
+    mid = 0.5
+    half = 0.5
+
+    def centred(self, values: FloatArray) -> FloatArray:
+        """1/2 inside and -1/2 outside."""
+        column = values[:, 0]
+        inside = (column > self.low) if self.open_low else (column >= self.low)
+        inside &= (column < self.high) if self.open_high else (column <= self.high)
+        found: FloatArray = inside - np.float64(0.5)
+        return found
+
+
+@dataclass(frozen=True)
+class Proportion(OfColumns):
+    """The share of records with a value in a set: between limits, or equal to a number.
+
+    Reach (proof in ``average.py``, with an amount of 0 or 1, so half = 1/2): on multisets of m
+    entries, swapping one entry moves the share by at most 1/m, so the reach is 1/(2m). On Poisson
+    subsets of expected size M one copy adds at most 1/(2M) to the centred sum and 1/M to the
+    size.
+
+    The set is asked of the *clipped* values: a limit that every value within [lower, upper] lies on
+    one side of is refused, and a value beyond an end of the range counts as being that end.
+
+    >>> Proportion(above=50.0).query([0.0], [100.0], 20).blocks
+    (Block(label='proportion', width=1, reach=0.025),)
+    """
+
+    above: float | None = None
+    below: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    equal: float | None = None
+    columns: tuple[str | int, ...] | None = None
+    name = "proportion"
+
+    def __post_init__(self) -> None:
+        given = [limit for limit in _LIMITS if getattr(self, limit) is not None]
+        for limit in given:
+            object.__setattr__(self, limit, checks.real(limit, getattr(self, limit)))
+        lows = {"above", "at_least"} & set(given)
+        highs = {"below", "at_most"} & set(given)
+        if (
+            not given
+            or len(lows) > 1
+            or len(highs) > 1
+            or (self.equal is not None and lows | highs)
+        ):
+            raise InvalidParameter(
+                "proportion must be given equal alone, or one of above and at_least, or one of "
+                f"below and at_most, or one of each; got {', '.join(given) or 'none of them'}"
+            )
+        inside = self._membership()
+        strict = inside.open_low or inside.open_high
+        if not (inside.low < inside.high or (inside.low == inside.high and not strict)):
+            raise InvalidParameter(
+                f"limits of a proportion must leave some values between them, got {self!r}"
+            )
+        super().__post_init__()
+
+    def query(
+        self,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        size: float,
+        *,
+        poisson: bool = False,
+    ) -> Query:
+        """The query on one column; see ``Statistic.query``."""
+        (column,) = column_ranges(self, lower, upper)
+        for limit in _LIMITS:
+            value = getattr(self, limit)
+            if value is not None and not column.lower <= value <= column.upper:
+                raise InvalidParameter(
+                    f"{limit} must lie within the range of the column, {column.lower!r} to "
+                    f"{column.upper!r}, got {value!r}"
+                )
+        amount = self._membership()
+        if poisson:
+            return PoissonAverageQuery(amount, self.name, expected_size(size))
+        return AverageQuery(amount, self.name, whole_size(size))
+
+    def _membership(self) -> Membership:
+        if self.equal is not None:
+            return Membership(self.equal, self.equal, False, False)
+        low = self.above if self.above is not None else self.at_least
+        high = self.below if self.below is not None else self.at_most
+        return Membership(
+            -np.inf if low is None else low,
+            np.inf if high is None else high,
+            self.above is not None,
+            self.below is not None,
+        )

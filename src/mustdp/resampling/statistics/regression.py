@@ -1,0 +1,90 @@
+"""Linear regression by noisy sufficient statistics.
+
+The columns x_1, ..., x_p and y, scaled to [-1, 1] by their public ranges, are d = p + 1 columns
+whose means, squares (of the x) and products are released. ``moments.py`` proves the joint reach
+through |ww' - tt'|_F with w = (1, u), and that the squares can be released at a finer scale for
+free. The square of y is not needed and not released. The least-squares coefficients
+
+    slopes = C_xx^{-1} c_xy,      intercept = mean(y) - slopes . mean(x)
+
+are computed from what was released, then brought back to the columns' own units.
+
+**Floor.** Noise can make the centred moment matrix C_xx singular or indefinite. Its eigenvalues,
+which are variances in units of the half ranges squared, are raised to ``LEAST_EIGENVALUE`` =
+1e-4: the variance of a direction with a standard deviation of one per cent of the half range.
+Where that happens (``LinearRegressionQuery.floored`` tells) the coefficients say little, and are
+shrunk rather than wild. The floor is fixed in advance and does not look at records.
+
+Coefficients are not linear in the release: read them off the average of the releases, not off each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.moments import MomentQuery
+from mustdp.resampling.statistics.query import FloatArray, Query
+from mustdp.resampling.statistics.ranges import column_ranges, expected_size, whole_size
+
+#: Smallest eigenvalue of the scaled, centred moment matrix that is divided by.
+LEAST_EIGENVALUE = 1e-4
+
+
+@dataclass(frozen=True)
+class LinearRegressionQuery(MomentQuery):
+    """Moments of the regressors and, as the last column, the response."""
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """Intercept and slopes ``(..., 1 + p)`` in the columns' own units."""
+        means, _ = self.moments(vectors)
+        spread = self.covariances(vectors)
+        values, directions = np.linalg.eigh(spread[..., :-1, :-1])
+        along = np.swapaxes(directions, -1, -2) @ spread[..., :-1, -1:]
+        along /= np.maximum(values, LEAST_EIGENVALUE)[..., None]
+        scaled = (directions @ along)[..., 0]
+        mids = np.array([one.mid for one in self.ranges])
+        halves = np.array([one.half for one in self.ranges])
+        slopes = scaled * (halves[-1] / halves[:-1])
+        centres = mids + halves * means
+        intercept = centres[..., -1] - (slopes * centres[..., :-1]).sum(axis=-1)
+        return np.concatenate([intercept[..., None], slopes], axis=-1)
+
+    def floored(self, vectors: FloatArray) -> NDArray[np.bool_]:
+        """Whether the moment matrix of a released vector had an eigenvalue raised to the floor."""
+        smallest = np.linalg.eigvalsh(self.covariances(vectors)[..., :-1, :-1])[..., 0]
+        return np.asarray(smallest < LEAST_EIGENVALUE)
+
+
+@dataclass(frozen=True)
+class LinearRegression(OfColumns):
+    """Intercept and slopes of the last column on the others; reach in ``moments.py``.
+
+    >>> query = LinearRegression().query([0.0, 0.0], [10.0, 2.0], 20)
+    >>> query.labels, [block.label for block in query.blocks]
+    (('intercept', 'slope 1'), ['means', 'squares', 'products'])
+    """
+
+    columns: tuple[str | int, ...] | None = None
+    name = "regression"
+    fewest = 2
+    most = None
+
+    def query(
+        self,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        size: float,
+        *,
+        poisson: bool = False,
+    ) -> Query:
+        """The query on the regressors and the response, last; see ``Statistic.query``."""
+        ranges = column_ranges(self, lower, upper)
+        entries = expected_size(size) if poisson else whole_size(size)
+        regressors = range(len(ranges) - 1)
+        labels = ("intercept", *(f"slope {i + 1}" for i in regressors))
+        return LinearRegressionQuery(ranges, tuple(regressors), entries, poisson, labels)

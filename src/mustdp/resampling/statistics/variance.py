@@ -1,0 +1,144 @@
+"""The variance and the standard deviation of a column.
+
+**As an average over pairs** (``form="pairs"``, fixed size m >= 2). The sample variance over the m
+positions is
+
+    s^2 = 1/(m - 1) sum_i (x_i - mean)^2 = 1/(m(m - 1)) sum_{i<j} (x_i - x_j)^2.
+
+Swapping entry i touches the m - 1 pairs with i. Each term lies in [0, (U - L)^2], so it moves by
+at most (U - L)^2, and s^2 by at most ``(m - 1)(U - L)^2 / (m(m - 1)) = (U - L)^2 / m``. Attained:
+all others at L, the entry from L to U. The reach is ``(U - L)^2 / (2m)``. Two positions may hold
+copies of one record; such pairs count as zero, which the design corrects (``paired``).
+
+**Through moments** (``form="moments"``, and always on Poisson subsets): averages of the scaled
+value and its square are released, ``moments.py`` proves their reach, and variance = mean of
+squares - square of the mean, with divisor n. With h = (U - L)/2 and r the mean's distance from
+the midpoint over h, its noise has standard deviation near ``z h^2 sqrt(4/11 + 4 r^2) / m``
+instead of ``2 z h^2 / m``: 2.8 times less at r = 0.2, and less up to |r| = 0.95. It is not linear
+in the release: read it off the average of the releases, not off each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mustdp.numerics import checks
+from mustdp.resampling.statistics.average import check_size
+from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.moments import MomentQuery
+from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.ranges import (
+    Range,
+    column_ranges,
+    expected_size,
+    whole_size,
+)
+from mustdp.resampling.statistics.sharing import block
+
+#: How a variance, a covariance or a correlation is released.
+FORMS = ("pairs", "moments")
+
+
+@dataclass(frozen=True)
+class VarianceQuery(Query):
+    """The sample variance of multisets of ``size`` entries; ``root`` estimates its square root."""
+
+    column: Range
+    size: int
+    root: bool
+    blocks: tuple[Block, ...] = field(init=False)
+    labels: tuple[str, ...] = field(init=False)
+    _mid: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        reach = 0.5 * self.column.width**2 / self.size
+        object.__setattr__(self, "blocks", (block("variance", 1, reach),))
+        object.__setattr__(self, "labels", (_label(self.root),))
+        object.__setattr__(self, "_mid", self.column.mid)
+
+    @property
+    def paired(self) -> tuple[bool, ...]:
+        """An average over pairs of different positions."""
+        return (True,)
+
+    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """The sample variance with divisor size - 1, in two passes."""
+        check_size(counts, self.size)
+        centred = values[:, 0] - self._mid
+        centred -= (counts @ centred) / self.size
+        centred *= centred
+        return np.array([(counts @ centred) / (self.size - 1)])
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """The released variance, or the root of it (0 where noise made it negative)."""
+        return np.sqrt(np.maximum(vectors, 0.0)) if self.root else np.array(vectors, dtype=float)
+
+
+@dataclass(frozen=True)
+class MomentVarianceQuery(MomentQuery):
+    """The variance of one column read off its first two moments; ``root`` its square root."""
+
+    root: bool = False
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """Mean of squares minus square of the mean (for the root: 0 where that is negative)."""
+        found = self.covariances(vectors)[..., 0] * self.ranges[0].half ** 2
+        return np.sqrt(np.maximum(found, 0.0)) if self.root else found
+
+
+@dataclass(frozen=True)
+class Variance(OfColumns):
+    """The variance of one column; the reach is proved at the top of this module.
+
+    ``form="moments"`` releases the first two moments, which takes less noise and knows no bias from
+    records that are drawn twice. ``form="pairs"`` releases the sample variance of every subset, as
+    the MUST paper does: reach (U - L)^2 / (2m). Poisson subsets always take moments.
+
+    >>> Variance(form="pairs").query([0.0], [10.0], 20).blocks
+    (Block(label='variance', width=1, reach=2.5),)
+    """
+
+    form: str = "moments"
+    columns: tuple[str | int, ...] | None = None
+    name = "variance"
+    _root = False
+
+    def __post_init__(self) -> None:
+        checks.choice("form", self.form, FORMS)
+        super().__post_init__()
+
+    def query(
+        self,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        size: float,
+        *,
+        poisson: bool = False,
+    ) -> Query:
+        """The query on one column; see ``Statistic.query``. ``pairs`` needs two entries."""
+        (column,) = column_ranges(self, lower, upper)
+        if not poisson and self.form == "pairs":
+            return VarianceQuery(column, whole_size(size, least=2), self._root)
+        entries = expected_size(size) if poisson else whole_size(size)
+        return MomentVarianceQuery(
+            (column,), (0,), entries, poisson, (_label(self._root),), self._root
+        )
+
+
+@dataclass(frozen=True)
+class StandardDeviation(Variance):
+    """The root of the released variance, 0 where noise made it negative.
+
+    What is released is the variance, with its reach; the root is taken of what was released and
+    costs no privacy.
+    """
+
+    name = "sd"
+    _root = True
+
+
+def _label(root: bool) -> str:
+    return "standard deviation" if root else "variance"

@@ -1,0 +1,87 @@
+"""What a cluster is given to see: arguments and names of tasks tell neither seeds nor records."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mustdp as md
+from mustdp.resampling.designs import Design
+from mustdp.resampling.execution.concealed import Concealed
+from mustdp.resampling.execution.partitioned import joined, measured, picked
+from mustdp.resampling.execution.placing import SharedSource
+from mustdp.resampling.execution.shares import Job, Share
+from mustdp.resampling.execution.table import readable
+from mustdp.resampling.sources.opening import open_source
+from tests.resampling.execution.examples import Moments
+
+VALUE, SEED = 0.1234567, 2**126 + 987654321
+X = np.full((50, 2), VALUE)
+BOUNDS = np.zeros(2), np.ones(2)
+JOB = Job(Design(md.wor(50, 5), 16), Moments(), SEED, *BOUNDS)
+
+
+class Listener:
+    """A client that writes down what it is given, as a dashboard would."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.keys: list[str] = []
+
+    def submit(self, task: Any, *arguments: Any, key: str, pure: bool, retries: int) -> str:
+        assert not pure
+        assert retries == 3
+        self.heard.append(repr((task, arguments)))
+        self.keys.append(key)
+        return key
+
+    def scatter(self, data: Any, *, broadcast: bool, hash: bool) -> str:
+        assert broadcast
+        assert not hash  # a name made from the data would tell equal data
+        self.heard.append(repr(data))
+        return "scattered"
+
+    def cancel(self, futures: list[Any]) -> None:
+        self.heard.append(repr(futures))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_tasks_show_neither_seed_nor_data(large: bool) -> None:
+    listener = Listener()
+    source = open_source(X)
+    data = source if large else readable(source, *BOUNDS, files=True)
+    for _ in range(2):
+        tasks = SharedSource(listener, data, JOB)
+        for start in (0, 8):
+            tasks.submit(Share(start, start + 8))
+    text = " ".join(listener.heard)
+    assert "Share(start=8, stop=16)" in text
+    for secret in (str(SEED), f"{SEED:x}", "1234567"):
+        assert secret not in text
+    assert len(set(listener.keys)) == 4  # the same work has other names the next time
+    assert all(re.fullmatch("mustdp_share-[0-9a-f]{32}", key) for key in listener.keys)
+
+
+def test_rows_of_a_partition_are_concealed_and_its_failures_kept() -> None:
+    rows = Concealed(np.array([3, 12, 14, 30]))
+    found = picked(X[10:20], rows, 10, 20, [1, 0])
+    assert repr(found) == "<concealed>"
+    assert isinstance(found.content, np.ndarray)
+    np.testing.assert_array_equal(found.content, X[:2])
+    # A partition that has changed: not raised where Dask would print the partition.
+    failed = picked(X[10:12], rows, 10, 20, [0])
+    assert repr(failed) == "<concealed>"
+    with pytest.raises(IndexError, match="out of bounds"):
+        joined([found, failed])
+    assert measured(object(), None).refusal is not None
+
+
+def test_the_size_of_what_is_concealed_is_known() -> None:
+    table = readable(open_source(np.zeros((10_000, 2))), *BOUNDS, files=True)
+    assert sys.getsizeof(Concealed(np.zeros(1000))) >= 8000
+    assert sys.getsizeof(Concealed((np.zeros(1000), np.zeros(1000)))) >= 16000
+    assert sys.getsizeof(Concealed(table)) >= 160_000

@@ -1,0 +1,95 @@
+"""Several queries in one release."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from mustdp.errors import InvalidParameter
+from mustdp.resampling.statistics.covariance import Covariance
+from mustdp.resampling.statistics.joint import Joint
+from mustdp.resampling.statistics.mean import Mean
+from mustdp.resampling.statistics.quantile import Median
+from mustdp.resampling.statistics.variance import StandardDeviation, Variance
+
+LOWER, UPPER, SIZE = [0.0, -1.0, 5.0], [10.0, 1.0, 6.0], 12
+
+mean = Mean().query(LOWER[:1], UPPER[:1], SIZE)
+variance = Variance(form="pairs").query(LOWER[1:2], UPPER[1:2], SIZE)
+median = Median(grid=3).query(LOWER[2:], UPPER[2:], SIZE)
+covariance = Covariance(form="pairs").query(LOWER[::2], UPPER[::2], SIZE)
+sd = StandardDeviation(form="pairs").query(LOWER[1:2], UPPER[1:2], SIZE)
+parts = (mean, variance, median, covariance)
+picks = ((0,), (1,), (2,), (0, 2))
+
+
+def test_coordinates_estimates_and_flags_lie_side_by_side() -> None:
+    rng = np.random.default_rng(10)
+    values = rng.uniform(LOWER, UPPER, size=(9, 3))
+    counts = np.array([1, 1, 1, 1, 1, 1, 1, 2, 3])
+    together = Joint(parts, picks)
+    alone = [
+        part.evaluate(values[:, pick], counts) for part, pick in zip(parts, picks, strict=True)
+    ]
+    vector = together.evaluate(values, counts)
+    assert np.array_equal(vector, np.concatenate(alone))
+    assert together.width == vector.size == 6
+    assert together.paired == (False, True, False, False, False, True)
+    assert together.labels == ("mean", "variance", "median", "covariance")
+    vectors = vector + rng.normal(scale=0.1, size=(4, 2, 6))
+    found = together.estimate(vectors)
+    assert found.shape == (4, 2, 4)
+    assert np.array_equal(found[..., 2:3], median.estimate(vectors[..., 2:5]))
+    assert pickle.loads(pickle.dumps(together)) == together
+
+
+def test_reaches_are_divided_by_the_shares() -> None:
+    equal = Joint((mean, variance), ((0,), (1,)))
+    assert equal.shares == pytest.approx((0.5**0.5, 0.5**0.5))
+    assert equal.blocks[0].reach == pytest.approx(mean.blocks[0].reach * 2**0.5)
+    uneven = Joint((mean, variance), ((0,), (1,)), (3.0, 4.0))
+    assert uneven.shares == pytest.approx((0.6, 0.8))
+    assert uneven.blocks[1].reach == pytest.approx(variance.blocks[0].reach / 0.8)
+    single = Joint((mean,), ((0,),), names=("age",))
+    assert single.blocks[0].reach == mean.blocks[0].reach
+    assert single.labels == ("age mean",)
+    nested = Joint((equal, covariance), ((0, 1), (0, 2)))
+    assert nested.blocks[0].reach == pytest.approx(2.0 * mean.blocks[0].reach)
+
+
+def test_intervals_of_the_parts_that_have_one() -> None:
+    rng = np.random.default_rng(11)
+    average = np.array([5.0, 0.1, 0.2, 0.5, 0.8, 0.3])
+    root = rng.normal(scale=0.1, size=(6, 6))
+    found = Joint(parts, picks).interval(average, root @ root.T, 1.96)
+    alone = median.interval(average[2:5], (root @ root.T)[2:5, 2:5], 1.96)
+    assert found is not None
+    assert alone is not None
+    assert np.array_equal(found[2:3], alone)
+    assert np.isnan(found[[0, 1, 3]]).all()
+    assert Joint((mean, sd), ((0,), (1,))).interval(np.zeros(2), np.eye(2), 1.96) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"queries": ()}, "queries"),
+        ({"queries": (mean, 3)}, "queries"),
+        ({"picks": ((0,),)}, "picks"),
+        ({"picks": ((0,), ())}, "picks"),
+        ({"picks": ((0,), (-1,))}, "picks"),
+        ({"picks": ((0,), (0.5,))}, "picks"),
+        ({"shares": (1.0,)}, "shares"),
+        ({"shares": (1.0, 0.0)}, "shares"),
+        ({"shares": (1.0, -1.0)}, "shares"),
+        ({"shares": (1.0, np.nan)}, "shares"),
+        ({"shares": (1.0, 1e-12)}, "shares"),
+        ({"names": ("a",)}, "names"),
+    ],
+)
+def test_refusals(change: dict[str, object], word: str) -> None:
+    setting: dict[str, object] = {"queries": (mean, variance), "picks": ((0,), (1,))}
+    with pytest.raises(InvalidParameter, match=word):
+        Joint(**{**setting, **change})  # type: ignore[arg-type]

@@ -1,0 +1,171 @@
+"""Quantiles: the monotone curve, its inverse, and Woodruff's interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import interpolate, stats
+
+from mustdp.resampling.statistics.curve import crossings, monotone
+from mustdp.resampling.statistics.quantile import Median, Quantile
+
+FloatArray = NDArray[np.float64]
+
+
+def pool_adjacent_violators(levels: list[float]) -> list[float]:
+    """Isotonic regression as it is usually written down: pools of (sum, count)."""
+    pools: list[tuple[float, int]] = []
+    for level in levels:
+        pools.append((level, 1))
+        while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
+            total, count = pools.pop()
+            pools[-1] = (pools[-1][0] + total, pools[-1][1] + count)
+    return [min(max(total / count, 0.0), 1.0) for total, count in pools for _ in range(count)]
+
+
+@settings(max_examples=100)
+@given(st.lists(st.floats(-1.0, 2.0), min_size=1, max_size=12))
+def test_the_monotone_curve_is_isotonic_regression(levels: list[float]) -> None:
+    found = monotone(np.array(levels))
+    assert (np.diff(found) >= 0.0).all()
+    assert found == pytest.approx(np.array(pool_adjacent_violators(levels)), abs=1e-12)
+
+
+def test_monotone_curves_stay_as_they_are_and_many_are_done_at_once() -> None:
+    rng = np.random.default_rng(5)
+    curves = rng.random((4, 3, 10))
+    assert monotone(curves)[2, 1] == pytest.approx(monotone(curves[2, 1]), abs=1e-15)
+    rising = np.sort(curves, axis=-1)
+    assert np.array_equal(monotone(rising), rising)
+
+
+def test_crossings_of_a_flat_curve_are_its_two_ends() -> None:
+    points = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    curve = np.array([0.5, 0.5, 0.75])
+    first, last = crossings(curve, points, 0.5)
+    assert (float(first), float(last)) == (1.0, 2.0)
+    first, last = crossings(curve, points, 0.25)
+    assert 0.0 < float(first) == float(last) < 1.0
+    assert 3.0 < float(crossings(curve, points, 0.875)[0]) < 4.0
+    assert [float(end) for end in crossings(curve, points, -0.1)] == [0.0, 0.0]
+    assert [float(end) for end in crossings(curve, points, 1.0)] == [4.0, 4.0]
+
+
+def test_between_grid_points_the_inverse_is_the_monotone_cubic_of_scipy() -> None:
+    rng = np.random.default_rng(8)
+    points = np.concatenate([[0.0], np.sort(rng.uniform(size=10)), [1.0]])
+    curves = np.sort(rng.uniform(size=(5, 10)), axis=1)
+    for curve in curves:
+        heights = np.concatenate([[0.0], curve, [1.0]])
+        inverse = interpolate.PchipInterpolator(heights, points)
+        for level in np.linspace(heights[1], heights[-2], 23)[1:-1]:
+            expected = float(inverse(level))
+            assert float(crossings(curve, points, level)[0]) == pytest.approx(expected, rel=1e-9)
+    together = crossings(curves, points, 0.5)[0]
+    assert together.shape == (5,)
+    assert together[2] == crossings(curves[2], points, 0.5)[0]
+
+
+@pytest.mark.parametrize("poisson", [False, True])
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.9])
+def test_without_noise_it_is_the_quantile_to_a_step_of_the_grid(p: float, poisson: bool) -> None:
+    x = np.random.default_rng(6).normal(size=(5000, 1)).clip(-4.0, 4.0)
+    ones = np.ones(5000, dtype=np.int64)
+    errors = []
+    for grid in (16, 256):
+        query = Quantile(p, grid=grid).query(
+            [-4.0], [4.0], 5000 * (0.8 if poisson else 1.0), poisson=poisson
+        )
+        errors.append(abs(float(query.estimate(query.evaluate(x, ones))[0]) - np.quantile(x, p)))
+    assert errors[0] < 8.0 / 17.0
+    assert errors[1] < 8.0 / 257.0
+
+
+@pytest.mark.parametrize(("grid", "error"), [(8, 0.031), (16, 0.0055), (32, 0.0005), (64, 0.00006)])
+def test_curves_between_grid_points_err_as_documented(grid: int, error: float) -> None:
+    worst = 0.0
+    for offset in np.linspace(-0.2, 0.2, 11):
+        points = -5.0 + offset + 10.0 / (grid + 1) * np.arange(1, grid + 1)
+        curve = stats.norm.cdf(points)
+        for p in np.linspace(0.05, 0.95, 46):
+            query = Quantile(float(p), grid=grid).query([-5.0 + offset], [5.0 + offset], 10)
+            worst = max(worst, abs(float(query.estimate(curve)[0]) - float(stats.norm.ppf(p))))
+    assert 0.9 * error < worst <= error
+
+
+def test_a_grid_of_ones_own_and_the_counting_of_ties() -> None:
+    query = Quantile(0.5, grid=(1.0, 2.0)).query([0.0], [4.0], 4)
+    vector = query.evaluate(np.array([[0.0], [1.0], [1.5], [4.0]]), np.ones(4, dtype=np.int64))
+    assert vector == pytest.approx([0.5, 0.75])
+    assert query.estimate(vector) == pytest.approx([1.0])
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_the_interval_always_holds_the_estimate_and_stays_in_the_range(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 6))
+    poisson = data.draw(st.booleans())
+    p = data.draw(st.floats(0.01, 0.99))
+    query = Quantile(p, grid=count).query([-1.0], [3.0], 10.0, poisson=poisson)
+    numbers = st.lists(st.floats(-1.0, 2.0), min_size=query.width, max_size=query.width)
+    average = np.array(data.draw(numbers))
+    root = np.array(data.draw(st.lists(numbers, min_size=query.width, max_size=query.width)))
+    found = query.interval(average, root @ root.T, data.draw(st.floats(0.0, 5.0)))
+    assert found is not None
+    assert found.shape == (1, 2)
+    estimate = float(query.estimate(average)[0])
+    assert -1.0 <= found[0, 0] <= estimate <= found[0, 1] <= 3.0
+
+
+def covered(p: float, kind: str, quantile: float, poisson: bool) -> int:
+    """How often of 1000 the interval on a full sample of 400 holds the true quantile."""
+    rng = np.random.default_rng(7)
+    law = stats.norm(0.0, 1.0) if kind == "normal" else stats.expon(-1.0, 1.0)
+    truth = float(law.ppf(p))
+    n = 400
+    query = Quantile(p, grid=40).query([-4.0], [4.0], n, poisson=poisson)
+    hits = 0
+    for _ in range(1000):
+        size = int(rng.poisson(n)) if poisson else n
+        x = law.rvs(size, random_state=rng).clip(-4.0, 4.0)[:, None]
+        vector = query.evaluate(x, np.ones(size, dtype=np.int64))
+        curve = vector[:40] / vector[40] + 0.5 if poisson else vector
+        below = np.minimum.outer(curve, curve)
+        if poisson:  # of sums of ((1 or 0) - 1/2, 1) over a Poisson number of records, over n
+            mixed = below - 0.5 * np.add.outer(curve, curve) + 0.25
+            covariance = (
+                np.block([[mixed, (curve - 0.5)[:, None]], [curve - 0.5, np.ones((1, 1))]]) / n
+            )
+        else:
+            covariance = (below - np.outer(curve, curve)) / n
+        ends = query.interval(vector, covariance, quantile)
+        assert ends is not None
+        hits += bool(ends[0, 0] <= truth <= ends[0, 1])
+    return hits
+
+
+@pytest.mark.parametrize(
+    ("p", "kind", "poisson"),
+    [(0.5, "normal", False), (0.9, "normal", False), (0.5, "skewed", False), (0.5, "normal", True)],
+)
+def test_intervals_cover_as_often_as_they_say(p: float, kind: str, poisson: bool) -> None:
+    # Binomial(1000, .95) lies in this band but for a chance of 1 in 1000; 0.90 does not.
+    low, high = (stats.binom.ppf(chance, 1000, 0.95) for chance in (0.0005, 0.9995))
+    assert low <= covered(p, kind, 1.96, poisson) <= high
+
+
+def test_intervals_that_are_too_narrow_are_noticed() -> None:
+    assert covered(0.5, "normal", 1.645, False) < stats.binom.ppf(0.0005, 1000, 0.95)
+
+
+def test_error_near_the_ends_is_that_of_the_outermost_grid_point() -> None:
+    query = Median(grid=3).query([0.0], [4.0], 10)
+    covariance = np.diag([0.01, 0.01, 0.01])
+    ends = query.interval(np.array([0.9, 0.95, 0.97]), covariance, 1.0)
+    assert ends is not None
+    inverse = crossings(np.array([0.9, 0.95, 0.97]), np.arange(5.0), 0.4)[0]
+    assert ends[0, 0] == pytest.approx(float(inverse))
+    assert 0.0 < ends[0, 0] < ends[0, 1] < 1.0

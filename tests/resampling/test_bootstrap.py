@@ -1,0 +1,309 @@
+"""The private bootstrap as people call it: data in, estimates with intervals and a cost out."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import mustdp as md
+from mustdp.errors import InvalidParameter
+from mustdp.resampling import bootstrap as room
+from mustdp.resampling.noise import settle_noise
+
+N = 2000
+SCHEME = md.wor(N, 100)
+AGES = np.random.default_rng(0).normal(50.0, 10.0, N)
+PAIRS = np.column_stack([AGES, 3.0 + 0.5 * AGES + np.random.default_rng(1).normal(0, 4, N)])
+RANGE: dict[str, Any] = {"lower": 0, "upper": 100}
+
+
+@pytest.fixture(autouse=True)
+def _seeds_on_purpose() -> Iterator[None]:
+    """Seeded runs warn, and so do notes; both are tested by name below."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", md.SeededRelease)
+        warnings.simplefilter("ignore", md.InferenceNote)
+        yield
+
+
+def released(statistic: Any = "mean", data: Any = AGES, **given: Any) -> md.BootstrapResult:
+    settings: dict[str, Any] = {
+        **RANGE, "design": SCHEME, "replicates": 60, "noise_multiplier": 1.0, "random_state": 4,
+    }  # fmt: skip
+    return md.private_bootstrap(data, statistic, **{**settings, **given})
+
+
+@pytest.mark.parametrize(
+    ("statistic", "data", "truth"),
+    [
+        ("mean", AGES, AGES.mean()),
+        ("variance", AGES, AGES.var()),
+        ("sd", AGES, AGES.std()),
+        ("median", AGES, np.median(AGES)),
+        ("quantile:0.9", AGES, np.quantile(AGES, 0.9)),
+        ("proportion:>60", AGES, np.mean(AGES > 60)),
+        ("covariance", PAIRS, np.cov(PAIRS[:, 0], PAIRS[:, 1])[0, 1]),
+        ("correlation", PAIRS, stats.pearsonr(PAIRS[:, 0], PAIRS[:, 1]).statistic),
+        ("regression", PAIRS, stats.linregress(*PAIRS.T).slope),
+    ],
+)
+@pytest.mark.parametrize("scheme", [SCHEME, md.wr(N, 100), md.poisson(N, 0.05)], ids=str)
+def test_every_statistic_is_near_that_of_all_the_data(
+    statistic: str, data: Any, truth: float, scheme: md.Scheme
+) -> None:
+    """Within 4 standard errors with little noise; 12 standard errors away would be noticed."""
+    result = released(statistic, data, design=scheme, noise_multiplier=0.05)
+    found = result.estimates[-1]
+    assert abs(found.value - truth) < 4 * found.standard_error
+    assert abs(found.value - (truth + 12 * found.standard_error)) > 4 * found.standard_error
+    assert found.interval[0] < found.value < found.interval[1]
+    assert 0 <= found.noise_share <= 1
+
+
+def test_the_noise_is_what_the_plan_says() -> None:
+    """Replicates of constant data are nothing but noise: its scale is z times the reach."""
+    result = released(data=np.full(N, 50.0), noise_multiplier=2.0, replicates=4000)
+    scale = 2.0 * 100 / (2 * 100)
+    values = result.replicates[:, 0]
+    freedom = values.size - 1
+    low, high = (float(stats.chi2.ppf(p, freedom)) / freedom for p in (1e-4, 1 - 1e-4))
+    assert low < values.var(ddof=1) / scale**2 < high
+    assert not low < values.var(ddof=1) / (0.9 * scale) ** 2 < high
+    assert stats.kstest((values - 50.0) / scale, "norm").pvalue > 1e-4
+
+
+def test_the_charge_is_that_of_all_replicates_and_statistics() -> None:
+    ledger = md.Ledger()
+    result = released(["mean", "variance"], noise_multiplier=3.0, ledger=ledger, delta=1e-5)
+    plan = md.repeat(60, md.subsample(SCHEME, md.gaussian(noise_multiplier=3.0)))
+    expected = md.account(plan).epsilon(1e-5)
+    assert result.privacy.epsilon == expected
+    assert ledger.epsilon(1e-5).upper == pytest.approx(expected.upper, rel=1e-9)
+    assert ledger.steps == 60
+
+
+def test_several_statistics_share_the_noise() -> None:
+    alone = released("mean", data=np.full(N, 50.0), replicates=2000)
+    shared = released(["mean", "median"], data=np.full(N, 50.0), replicates=2000)
+    ratio = shared.replicates[:, 0].std() / alone.replicates[:, 0].std()
+    assert ratio == pytest.approx(math.sqrt(2), rel=0.08)
+    assert [estimate.label for estimate in shared.estimates] == ["mean", "median"]
+
+
+def test_data_are_clipped() -> None:
+    wild = AGES.copy()
+    wild[:50] = 1e12
+    result = released(data=wild, noise_multiplier=1e-3)
+    clipped = np.clip(wild, 0, 100).mean()
+    assert abs(result.estimate - clipped) < 4 * result.standard_error
+
+
+def test_same_seed_same_answer_and_no_seed_no_repetition() -> None:
+    first, again, other = released(), released(), released(random_state=5)
+    assert np.array_equal(first.replicates, again.replicates)
+    assert not np.array_equal(first.replicates, other.replicates)
+    fresh = released(random_state=None).estimate, released(random_state=None).estimate
+    assert fresh[0] != fresh[1]
+
+
+def test_draws_and_noise_come_from_different_streams() -> None:
+    """Noise of many replicates is uncorrelated with what was drawn under the same seed."""
+    exact = released(noise_multiplier=1e-9, replicates=3000).replicates[:, 0]
+    noisy = released(noise_multiplier=1.0, replicates=3000).replicates[:, 0]
+    noise = noisy - exact
+    assert abs(np.corrcoef(exact, noise)[0, 1]) < 4 / math.sqrt(3000)
+
+
+def test_seeded_releases_and_notes_are_said_loudly() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", md.SeededRelease)
+        with pytest.raises(md.SeededRelease):
+            released()
+        released(random_state=None)
+    with pytest.warns(md.InferenceNote, match="drowns"):
+        result = released(random_state=2, noise_multiplier=200.0)
+    assert any("drowns" in note for note in result.notes)
+    assert "drowns" in str(result)
+
+
+def test_a_grid_too_coarse_for_the_interval_is_cautioned_about() -> None:
+    wide = {"lower": -1e5, "upper": 1e5, "noise_multiplier": 1e-3}
+    result = released(["mean", "median"], **wide)
+    assert [note.split(":")[0] for note in result.notes] == ["median"]
+    assert "step of the grid" in result.notes[0]
+    assert released(["mean", "median"]).notes == ()
+
+
+@pytest.mark.parametrize("kind", ["normal", "percentile"])
+def test_kinds_of_interval(kind: Any) -> None:
+    result = released("mean", interval=kind, level=0.8)
+    wider = released("mean", interval=kind, level=0.96)
+    assert wider.estimates[0].width > 1.3 * result.estimates[0].width
+
+
+def test_bootstrap_t_on_a_double_bootstrap() -> None:
+    design = md.double_bootstrap(N, b=200, m=200, subsets=50, reuse=10)
+    result = released(design=design, replicates=None, interval="bootstrap-t", noise_multiplier=0.5)
+    normal = released(design=design, replicates=None, noise_multiplier=0.5)
+    assert result.notes == ()
+    assert result.interval != normal.interval
+    assert result.estimates[0].width == pytest.approx(normal.estimates[0].width, rel=0.6)
+
+
+def test_nested_designs_charge_reuse() -> None:
+    design = md.bag_of_little_bootstraps(N, b=100, subsets=5, reuse=6)
+    result = released(design=design, replicates=None, noise_multiplier=400.0, delta=1e-4)
+    noise = md.gaussian(noise_multiplier=400.0)
+    inner = md.repeat(6, md.subsample(md.wr(100, N), noise))
+    nested = md.repeat(5, md.subsample(md.wor(N, 100), inner))
+    assert result.privacy.epsilon == md.account(nested).epsilon(1e-4)
+    assert result.replicates.shape == (30, 1)
+
+
+def test_frames_and_columns() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": AGES, "other": AGES[::-1], "name": "x"})
+    by_name = released(data=frame, columns="age")
+    assert by_name.estimate == released(data=AGES).estimate
+    both = released(
+        [md.Mean(columns=("age",)), md.Mean(columns=("other",))],
+        data=frame,
+        columns=["age", "other"],
+        lower={"age": 0, "other": 0},
+        upper={"age": 100, "other": 100},
+    )
+    assert [estimate.label for estimate in both.estimates] == ["age mean", "other mean"]
+    assert both["other mean"].value == both.estimates[1].value
+    with pytest.raises(KeyError, match="no estimate"):
+        both["third"]
+
+
+def test_a_user_function_with_a_stated_sensitivity() -> None:
+    def trimmed(values: Any, counts: Any) -> float:
+        return float(np.average(np.clip(values[:, 0], 20, 80), weights=counts))
+
+    result = released(md.UserStatistic(trimmed, sensitivity=lambda m: 60 / m))
+    assert abs(result.estimate - np.clip(AGES, 20, 80).mean()) < 5 * result.standard_error
+    with pytest.raises(InvalidParameter, match="sensitivity"):
+        md.UserStatistic(trimmed, sensitivity=None)
+
+
+def test_result_as_table_and_as_data() -> None:
+    result = released(["mean", "median"], epsilon=1.0, noise_multiplier=None, delta=1e-4)
+    text = str(result)
+    assert "median" in text.splitlines()[2]
+    assert "0.0001)-differentially private under replace-one, certified" in text
+    data = result.as_dict()
+    assert data["estimate"] == result.estimate
+    assert data["interval"] == list(result.interval)
+    assert data["privacy"]["epsilon"]["upper"] <= 1.0
+
+
+def test_result_draws_itself() -> None:
+    pytest.importorskip("matplotlib")
+    ax = released(["mean", "median"]).plot("median")
+    assert ax.get_xlabel() == "median"
+    legend = ax.get_legend()
+    assert legend is not None
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert any("95 % interval" in label for label in labels)
+    assert any("noise" in label for label in labels)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"statistic": "mode"}, "statistic must"),
+    ({"statistic": []}, "statistic must"),
+    ({"lower": 100, "upper": 0}, "lower must be below upper"),
+    ({"lower": 5, "upper": 5}, "lower must be below upper"),
+    ({"lower": math.nan}, "lower must"),
+    ({"upper": math.inf}, "upper must"),
+    ({"lower": [0, 0, 0]}, "lower must be one number or one for each"),
+    ({"lower": {"age": 0}, "upper": {"age": 1}}, "lower must have one entry for each"),
+    ({"design": md.wor(N + 1, 100)}, "n must"),
+    ({"design": "wor"}, "scheme must"),
+    ({"replicates": None}, "replicates must be given"),
+    ({"replicates": 1}, "replicates must"),
+    ({"replicates": 0}, "replicates must"),
+    ({"design": md.Design(SCHEME, 5), "replicates": 6}, "replicates must be left out"),
+    ({"noise_multiplier": None, "epsilon": 0.0}, "epsilon must"),
+    ({"noise_multiplier": None}, "exactly one of"),
+    ({"interval": "wald"}, "interval must"),
+    ({"level": 1.0}, "level must"),
+    ({"level": math.nan}, "level must"),
+    ({"workers": 0}, "workers must"),
+    ({"statistic": "covariance"}, "column"),
+    ({"statistic": md.Mean(columns=("age",))}, "columns of mean must be among"),
+    ({"columns": "age"}, "column"),
+    ({"data": np.append(AGES[1:], math.nan)}, "NaN"),
+    ({"data": np.append(AGES[1:], math.inf)}, "infinit"),
+    ({"data": np.array(["a"] * N)}, "numeric|numbers"),
+    ({"random_state": -1}, "random_state must"),
+]
+
+
+@pytest.mark.parametrize(("given", "named"), BAD, ids=lambda value: str(value)[:40])
+def test_bad_input(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidParameter, match=named):
+        released(**given)
+
+
+def test_bad_parameters_are_refused_before_data_are_touched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def touched(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("the data were opened")
+
+    monkeypatch.setattr(room, "open_source", touched)
+    refused: list[dict[str, Any]] = [
+        {"statistic": "mode"},
+        {"lower": 100, "upper": 0},
+        {"level": 2.0},
+        {"noise_multiplier": math.nan},
+        {"interval": "wald"},
+        {"workers": 0},
+    ]
+    for given in refused:
+        with pytest.raises(InvalidParameter):
+            released(**given)
+    with pytest.raises(AssertionError, match="opened"):
+        released()
+
+
+def test_nothing_is_charged_when_reading_fails(tmp_path: Path) -> None:
+    ledger = md.Ledger()
+    with pytest.raises(InvalidParameter):
+        released(data=tmp_path / "missing.parquet", columns="x", ledger=ledger)
+    assert ledger.steps == 0
+
+
+def test_a_release_without_a_guarantee_cannot_be_put_on_a_ledger() -> None:
+    with pytest.raises(InvalidParameter, match="without a guarantee"):
+        released(
+            design=md.poisson(N, 0.05), noise_multiplier=None, epsilon_prime=0.1, ledger=md.Ledger()
+        )
+
+
+def test_the_papers_setting_on_poisson_subsets_divides_by_the_actual_size() -> None:
+    result = released(
+        ["mean", md.Variance(form="pairs")],
+        design=md.poisson(N, 0.05),
+        noise_multiplier=None,
+        epsilon_prime=5.0,
+        replicates=400,
+    )
+    assert result.privacy.epsilon is None
+    assert "not a guarantee" in str(result)
+    assert abs(result.estimate - AGES.mean()) < 5 * result.standard_error
+    assert abs(result["variance"].value - AGES.var()) < 5 * result["variance"].standard_error
+
+
+def test_calibration_is_made_once_for_equal_designs() -> None:
+    first = settle_noise(md.Design(SCHEME, 33), epsilon=1.5, delta=1e-4)
+    assert settle_noise(md.Design(md.wor(N, 100), 33), epsilon=1.5, delta=1e-4) is first
