@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mustdp.version import __version__
 
 if TYPE_CHECKING:
+    from mustdp import plots as plot
     from mustdp.accounting.account import Account, account
     from mustdp.accounting.bounds import Bounds, Curve
     from mustdp.accounting.ledger import Ledger
@@ -31,6 +32,17 @@ if TYPE_CHECKING:
     from mustdp.mechanisms.custom import Custom, custom
     from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
     from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism, gaussian, laplace
+    from mustdp.resampling.bootstrap import private_bootstrap
+    from mustdp.resampling.designs import Design, bag_of_little_bootstraps, double_bootstrap
+    from mustdp.resampling.execution.partitioned import DaskSource, open_partitioned
+    from mustdp.resampling.result import BootstrapResult, InferenceNote
+    from mustdp.resampling.statistics.covariance import Correlation, Covariance
+    from mustdp.resampling.statistics.mean import Mean
+    from mustdp.resampling.statistics.proportion import Proportion
+    from mustdp.resampling.statistics.quantile import Median, Quantile
+    from mustdp.resampling.statistics.regression import LinearRegression
+    from mustdp.resampling.statistics.user import UserStatistic
+    from mustdp.resampling.statistics.variance import StandardDeviation, Variance
     from mustdp.sampling.batch import Batch
     from mustdp.sampling.nested import NestedDesign
     from mustdp.sampling.scheme import (
@@ -115,6 +127,36 @@ _HOMES = {
         "gaussian",
         "laplace",
     ),
+    "mustdp.resampling.bootstrap": ("private_bootstrap",),
+    "mustdp.resampling.designs": (
+        "Design",
+        "bag_of_little_bootstraps",
+        "double_bootstrap",
+    ),
+    "mustdp.resampling.execution.partitioned": (
+        "DaskSource",
+        "open_partitioned",
+    ),
+    "mustdp.resampling.result": (
+        "BootstrapResult",
+        "InferenceNote",
+    ),
+    "mustdp.resampling.statistics.covariance": (
+        "Correlation",
+        "Covariance",
+    ),
+    "mustdp.resampling.statistics.mean": ("Mean",),
+    "mustdp.resampling.statistics.proportion": ("Proportion",),
+    "mustdp.resampling.statistics.quantile": (
+        "Median",
+        "Quantile",
+    ),
+    "mustdp.resampling.statistics.regression": ("LinearRegression",),
+    "mustdp.resampling.statistics.user": ("UserStatistic",),
+    "mustdp.resampling.statistics.variance": (
+        "StandardDeviation",
+        "Variance",
+    ),
     "mustdp.sampling.batch": ("Batch",),
     "mustdp.sampling.nested": ("NestedDesign",),
     "mustdp.sampling.scheme": (
@@ -151,19 +193,28 @@ __all__ = [
     "AmplificationRow",
     "Batch",
     "BatchStream",
+    "BootstrapResult",
     "Bounds",
     "Budget",
     "Calibration",
     "Comparison",
+    "Correlation",
+    "Covariance",
     "Curve",
     "Custom",
     "DPLinearRegression",
     "DPLogisticRegression",
+    "DaskSource",
+    "Design",
     "Gaussian",
+    "InferenceNote",
     "InvalidParameter",
     "Laplace",
     "Ledger",
+    "LinearRegression",
+    "Mean",
     "Mechanism",
+    "Median",
     "Multistage",
     "MustdpError",
     "NestedDesign",
@@ -173,20 +224,27 @@ __all__ = [
     "Plan",
     "Poisson",
     "PrivateTrainer",
+    "Proportion",
+    "Quantile",
     "Scheme",
     "SeededRelease",
     "Spent",
+    "StandardDeviation",
+    "UserStatistic",
+    "Variance",
     "__version__",
     "account",
     "amplified_epsilon",
     "amplify",
     "analytic_sigma",
+    "bag_of_little_bootstraps",
     "base_epsilon",
     "calibrate",
     "calibrate_plan",
     "classical_sigma",
     "compare",
     "custom",
+    "double_bootstrap",
     "gaussian",
     "laplace",
     "largest_batch",
@@ -197,7 +255,10 @@ __all__ = [
     "must_wo",
     "must_ww",
     "one_step",
+    "open_partitioned",
+    "plot",
     "poisson",
+    "private_bootstrap",
     "repeat",
     "sequence",
     "settle",
@@ -209,6 +270,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":  # a whole room
+        return import_module("mustdp.plots")
     if name not in _ROOM_OF:
         raise AttributeError(f"module 'mustdp' has no attribute {name!r}")
     value = getattr(import_module(_ROOM_OF[name]), name)

@@ -13,12 +13,15 @@ import typer
 
 from mustdp.cli.account import account
 from mustdp.cli.amplify import amplify
+from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
 from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.report import report
+from mustdp.cli.reproduce import reproduce
 from mustdp.cli.train import train
 from mustdp.errors import InvalidParameter
 from mustdp.version import __version__
@@ -30,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3.",
 )
-COMMANDS = (account, calibrate, compare, amplify, draw, train)
+COMMANDS = (account, calibrate, compare, report, amplify, draw, train, bootstrap, reproduce)
 for _command in COMMANDS:
     app.command(help=paragraphs(_command.__doc__ or ""))(_command)
 
@@ -79,9 +82,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(command: Any) -> dict[str, str]:
     """The option behind every argument name, over all subcommands."""
     return {
-        parameter.name: parameter.opts[0]
-        for subcommand in command.commands.values()
-        for parameter in subcommand.params
+        "columns": "--column",
+        **{
+            parameter.name: parameter.opts[0]
+            for subcommand in command.commands.values()
+            for parameter in subcommand.params
+        },
     }
 
 

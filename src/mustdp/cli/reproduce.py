@@ -1,0 +1,168 @@
+"""``mustdp reproduce``: the paper's tables and figures, computed again and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mustdp.cli.numbers import clipped, whole
+from mustdp.cli.options import JsonOption
+from mustdp.cli.output import Answer
+from mustdp.cli.progress import progress
+from mustdp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from mustdp.experiments.item import Item
+    from mustdp.experiments.runner import Result
+
+ItemsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[ITEM]...",
+        help="What to reproduce, such as table-s1 or figure-4; everything if left out.",
+        show_default=False,
+    ),
+]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Fewer repetitions and coarser grids, for a first look.")
+]
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Folder with subfolders adult and mnist. Without it the items that need them are "
+        "skipped.",
+        show_default=False,
+    ),
+]
+OutOption = Annotated[
+    str,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Folder for results, pictures and report.html. Items whose results are there for "
+        "the same seed and --quick are not computed again.",
+    ),
+]
+SeedOption = Annotated[str, typer.Option("--seed", metavar="INT", help="Seed of all experiments.")]
+
+
+def reproduce(
+    items: ItemsArgument = None,
+    quick: QuickOption = False,
+    data: DataOption = None,
+    out: OutOption = "reproduction",
+    seed: SeedOption = "1",
+    json: JsonOption = False,
+) -> Answer:
+    """Compute the tables and figures of the MUST paper again and judge every number.
+
+    Each number matches, differs for a stated reason, differs, or is new. Results are kept item by
+    item, so that a run that was broken off goes on where it was.
+
+    Example: mustdp reproduce table-s1 figure-4 --out reproduction
+    """
+    from mustdp.experiments.catalogue import ITEMS, items_called
+    from mustdp.experiments.cells import Settings
+
+    chosen = items_called(items or ())
+    settings = Settings(quick, whole("--seed", seed, 0), _folder("--data", data, must_exist=True))
+    folder = _folder("--out", out) or Path()
+    for item in chosen if items else ():
+        if item.needs and settings.data is None:
+            raise InvalidParameter(
+                f"--data is missing: {item.name} needs the data set {' and '.join(item.needs)}"
+            )
+    if find_spec("matplotlib") is None:
+        raise InvalidParameter(
+            'reproduce needs matplotlib, which is not installed: pip install "mustdp[plots]"'
+        )
+
+    from mustdp.experiments.page import write_report
+    from mustdp.experiments.runner import finished, run_items
+
+    with progress(doing="reproducing") as begin:
+        results = run_items(
+            chosen,
+            settings,
+            folder,
+            lambda name, words: begin(f"{name}{words and ': '}{words}"),
+        )
+        begin("report")
+        skipped = [one for one in results if one.state == "skipped"]
+        report = write_report(finished(ITEMS, settings, folder), skipped, settings, folder)
+    return _answer(results, settings.quick, settings.seed, report, json)
+
+
+def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | None:
+    if text is None:
+        return None
+    path = Path(text)
+    if path.is_dir() or not (must_exist or path.exists()):
+        return path
+    raise InvalidParameter(f"{option} must be a folder, got {clipped(text)!r}")
+
+
+def _answer(
+    results: Sequence[Result], quick: bool, seed: int, report: Path, as_json: bool
+) -> Answer:
+    from mustdp.experiments.page import counted
+
+    done = [one for one in results if one.outcome is not None]
+    notes = [f"{one.remark}: skipped without --data." for one in results if one.state == "skipped"]
+    again = [one.remark for one in done if one.remark]
+    return Answer(
+        {
+            "quick": quick,
+            "seed": seed,
+            "report": str(report),
+            "items": [_item(one) for one in results],
+        },
+        as_json=as_json,
+        heading=f"arXiv 2312.13389, {'quick' if quick else 'full'} run, seed {seed}",
+        columns=("item", "cells", "matches", "explained", "differs", "new", "seconds"),
+        rows=tuple(
+            (
+                one.item.name,
+                str(sum(counted(one).values())),
+                *(str(number) for number in counted(one).values()),
+                f"{one.seconds:.1f}",
+            )
+            for one in done
+        ),
+        note="\n".join([*notes, f"report: {report}"]),
+        remark="; ".join(again),
+    )
+
+
+def _item(result: Result) -> dict[str, Any]:
+    item: Item = result.item
+    tables = result.outcome.tables if result.outcome else ()
+    return {
+        "item": item.name,
+        "title": item.title,
+        "state": result.state,
+        "remark": result.remark,
+        "seconds": result.seconds,
+        "cells": [
+            {
+                "table": table.name,
+                "kind": table.kind,
+                "row": cell.row,
+                "column": cell.column,
+                "paper": cell.paper,
+                "ours": cell.ours,
+                "error": cell.error,
+                "verdict": cell.verdict,
+                "reason": cell.reason,
+            }
+            for table in tables
+            for cell in table.cells
+        ],
+        "reading": list(result.outcome.reading) if result.outcome else [],
+    }

@@ -1,0 +1,118 @@
+"""Verdicts: what judge() accepts, and the wrong values close by that it rejects."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.experiments.cells import Cell, Picture, Table, judge
+from mustdp.experiments.digits import number, safe_side
+from mustdp.experiments.item import Item
+from mustdp.experiments.published import half_unit, published
+from mustdp.plots.paper import four_kinds
+
+
+@given(st.floats(-1e9, 1e9, allow_subnormal=False), st.integers(1, 6))
+def test_rounded_bounds_still_hold(value: float, digits: int) -> None:
+    low, high = (float(number(value, digits, toward)) for toward in ("down", "up"))
+    assert low <= value <= high
+    assert high - low <= 1.001 * abs(value) * 10.0 ** (1 - digits)
+
+
+def test_bounds_are_rounded_to_their_safe_side() -> None:
+    assert safe_side("epsilon certified at delta 1e-5", "guarantee") == "up"
+    assert safe_side("aligned pair attains", "guarantee") == "down"
+    assert safe_side("noise multiplier z", "equal") == "up"
+    assert safe_side("noise multiplier z", "guarantee") == "nearest"
+    with pytest.raises(NumericalFailure):
+        number(math.nan)
+
+
+def verdict(paper: float | None, ours: float, **more: Any) -> str:
+    return judge("row", "column", paper, ours, **{"half_unit": 0.0, **more}).verdict
+
+
+@pytest.mark.parametrize(
+    ("printed", "inside", "outside"),
+    [
+        ("0.194", (0.1935, 0.19449, 0.1945), (0.1934, 0.1946)),
+        ("6.50e-35", (6.495e-35, 6.505e-35), (6.494e-35, 6.506e-35)),
+        ("29", (28.5, 29.49), (28.49, 29.51)),
+        ("0", (0.0,), (1e-300, -1e-300)),
+    ],
+)
+def test_the_printed_digit_decides(
+    printed: str, inside: tuple[float, ...], outside: tuple[float, ...]
+) -> None:
+    unit = half_unit(printed)
+    assert {verdict(float(printed), value, half_unit=unit) for value in inside} == {"matches"}
+    assert {verdict(float(printed), value, half_unit=unit) for value in outside} == {"differs"}
+
+
+def test_three_combined_standard_errors_count_on_top() -> None:
+    given = {"half_unit": 0.5, "error": 3.0, "paper_error": 4.0}
+    assert verdict(100.0, 115.49, **given) == "matches"
+    assert verdict(100.0, 115.51, **given) == "differs"
+    assert verdict(100.0, 109.49, half_unit=0.5, error=3.0) == "matches"
+    assert verdict(100.0, 109.51, half_unit=0.5, error=3.0) == "differs"
+
+
+def test_a_reason_explains_and_cannot_make_a_match() -> None:
+    cell = judge("row", "column", 1.0, 2.0, half_unit=0.1, reason="the paper counts twice")
+    assert (cell.verdict, cell.reason) == ("differs, explained", "the paper counts twice")
+    cell = judge("row", "column", 1.0, 1.05, half_unit=0.1, reason="the paper counts twice")
+    assert (cell.verdict, cell.reason) == ("matches", "")
+
+
+def test_without_a_printed_number_a_cell_is_new() -> None:
+    assert verdict(None, 1.0) == "new"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ours": math.nan},
+        {"ours": math.inf},
+        {"paper": math.nan},
+        {"half_unit": math.nan},
+        {"half_unit": -1.0},
+        {"error": math.nan},
+        {"error": -1.0},
+        {"paper_error": math.nan},
+        {"paper_error": -1.0},
+    ],
+)
+def test_what_is_not_a_number_is_not_judged(change: dict[str, float]) -> None:
+    given: dict[str, Any] = {"paper": 1.0, "ours": 1.0, "half_unit": 0.1, **change}
+    with pytest.raises(InvalidParameter):
+        judge("row", "column", given.pop("paper"), given.pop("ours"), **given)
+
+
+def test_unknown_words_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="verdict"):
+        Cell("row", "column", 1.0, 1.0, None, "fine")
+    with pytest.raises(InvalidParameter, match="kind"):
+        Table("name", "title", (), "ours")
+    with pytest.raises(InvalidParameter, match="needs"):
+        Item("name", "title", lambda settings, report: None, ("cifar",))  # type: ignore[arg-type,return-value]
+
+
+def test_a_picture_is_a_drawing_of_this_package_and_its_data() -> None:
+    good = partial(four_kinds, ratio=[0.5], difference=[0.1], caption="one point")
+    assert Picture("a", "A", good, "alt").data["ratio"] == [0.5]
+    draw: Any = four_kinds
+    bad: tuple[Any, ...] = (partial(draw, 1), partial(print, end=""), partial(lambda: None))
+    for figure in bad:
+        with pytest.raises(InvalidParameter, match="top-level function of mustdp"):
+            Picture("a", "A", figure, "alt")
+
+
+def test_published_numbers_are_named() -> None:
+    with pytest.raises(InvalidParameter, match="part"):
+        published("8")

@@ -1,0 +1,216 @@
+"""Linear regression: printed noise, what it really gives, and the comparison at equal guarantee."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mustdp.experiments import regression
+from mustdp.experiments.cells import Settings
+from mustdp.experiments.certified import Stated, certify, claims_reading, guarantee_table
+from mustdp.experiments.equal_guarantee import (
+    Measured,
+    Target,
+    equal_table,
+    noise_reading,
+    settle_all,
+    utility_reading,
+)
+from mustdp.experiments.parallel import spread
+from mustdp.experiments.published import published
+from mustdp.experiments.regression_runs import (
+    STEPS,
+    TRUTH,
+    Job,
+    Runs,
+    data_sets,
+    mean_losses,
+    non_private,
+    paper_budget,
+    paper_sigma,
+    simulate,
+)
+from mustdp.experiments.regression_tables import (
+    PRIMES,
+    delta_primes,
+    delta_table,
+    rmse_errors,
+    row_of,
+    table_4,
+)
+from mustdp.experiments.schemes import NAMES
+from mustdp.experiments.timing import time_table
+
+#: Consistently evaluated with C/n, for epsilon' = 0.01 and 0.001.
+CONSISTENT = {
+    "WR": (3.55e-6, 3.54e-7),
+    "MUSTow": (2.87e-5, 2.86e-6),
+    "MUSTww": (3.89e-5, 3.87e-6),
+}
+
+
+def quiet(_: str) -> None:
+    """Nobody listens."""
+
+
+@pytest.mark.parametrize("prime", PRIMES)
+@pytest.mark.parametrize("name", NAMES)
+def test_sigma_of_table_4_to_the_printed_digit(name: str, prime: float) -> None:
+    found = paper_sigma(paper_budget(name, prime))
+    assert round(found, 3) == published("4")[str(prime)][name][0]
+
+
+@pytest.mark.parametrize("name", CONSISTENT)
+def test_delta_prime_as_printed_and_evaluated_consistently(name: str) -> None:
+    for prime, expected in zip(PRIMES, CONSISTENT[name], strict=True):
+        mixed, consistent = delta_primes(name, prime)
+        assert round(mixed, 3) == published("4")[str(prime)][name][1]
+        assert consistent == pytest.approx(expected, rel=2e-3)
+
+
+def test_verdicts_on_delta_prime() -> None:
+    cells = delta_table().cells
+    printed = [cell for cell in cells if cell.column == "delta' as printed"]
+    consistent = [cell for cell in cells if cell.column != "delta' as printed"]
+    assert [cell.verdict for cell in printed] == ["matches"] * 10
+    assert [cell.verdict for cell in consistent] == ["differs, explained"] * 10
+
+
+def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
+    runs = [Stated(name, paper_budget(name, 0.01), 0.01) for name in ("WOR", "MUSTow")]
+    found = certify(runs, workers=1, report=quiet)
+    assert [each.stated.row for each in found] == ["WOR", "MUSTow"]
+    for each in found:
+        assert each.stated.claimed == pytest.approx(2.0)
+        assert each.one_step.epsilon.lower > 0.01  # attained by one step, at a larger delta
+        assert each.stated.claimed < each.spent.epsilon.lower <= each.spent.epsilon.upper
+    # The smaller sigma of MUSTow is worth less, not more.
+    assert found[1].spent.epsilon.lower > found[0].spent.epsilon.upper
+    table = guarantee_table("x", "x", found)
+    assert {cell.verdict for cell in table.cells} == {"new"}
+    assert "MUSTow" in claims_reading(found, 10.0)[0]
+
+
+def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
+    target = Target(2.0, 1e-3, 5)
+    settled = settle_all((100, 15, 10), [target], NAMES, workers=1, report=quiet)
+    assert [each.name for each in settled] == list(NAMES)
+    noise = [each.budget.noise_multiplier for each in settled]
+    assert noise == sorted(noise)
+    assert noise[0] < noise[1] < noise[3]
+    for each in settled:
+        assert each.budget.relation == "replace_one"
+        assert 0.99 * 2.0 < each.epsilon.upper <= 2.0
+        assert each.budget.spent().epsilon.upper == pytest.approx(each.epsilon.upper, rel=2e-3)
+    distinct = [each.budget.scheme.expected_distinct for each in settled]
+    assert distinct[3] < distinct[2] < distinct[1] == pytest.approx(10)
+    measured = {(name, target): [Measured("error", 1.0 + k, 0.1)] for k, name in enumerate(NAMES)}
+    table = equal_table("x", "x", settled, measured, [("none", Measured("error", 0.5))])
+    assert table.kind == "equal"
+    assert len(table.cells) == 5 * 4 + 1
+    assert f"MUSTow {noise[3]:.2f}" in noise_reading(settled)[0]
+    worse = utility_reading(settled, measured, "error", larger_is_better=False)[0]
+    assert worse.endswith("worse are WOR by 1.000, WR by 2.000, MUSTow by 3.000, MUSTww by 4.000.")
+    assert "Poisson is best;" in worse
+    better = utility_reading(settled, measured, "error", larger_is_better=True)[0]
+    assert "MUSTww is best;" in better
+    wide = {key: [Measured("error", part[0].value, 0.3)] for key, part in measured.items()}
+    assert (
+        "Poisson is best, with WOR within three standard errors; worse are WR"
+        in (utility_reading(settled, wide, "error", larger_is_better=False)[0])
+    )
+    unclear = {key: [Measured("error", part[0].value, 9.0)] for key, part in measured.items()}
+    assert utility_reading(settled, unclear, "error", larger_is_better=False)[0].endswith(
+        "No scheme is ahead of another by more than three standard errors."
+    )
+
+
+def test_losses_from_moments_are_losses_of_all_records() -> None:
+    X, y = data_sets(2, 5)
+    path = np.random.default_rng(0).normal(size=(2, 3, 3))
+    direct = np.array(
+        [[np.mean((X[r] @ w[:2] + w[2] - y[r]) ** 2) for w in path[r]] for r in range(2)]
+    )
+    assert mean_losses(X, y, path) == pytest.approx(direct, rel=1e-12)
+
+
+def test_errors_of_root_mean_squares() -> None:
+    """For normal deviations the relative error is 1/sqrt(2 R)."""
+    values = np.random.default_rng(1).normal(size=(20_000, 2)) * [1.0, 5.0]
+    assert rmse_errors(values) == pytest.approx(np.array([1.0, 5.0]) / math.sqrt(40_000), rel=0.05)
+
+
+def test_runs_without_noise_are_least_squares_up_to_batches() -> None:
+    """Weights follow the truth; 60 data sets, tolerance of four standard errors (level 6e-5)."""
+    found = simulate(non_private(60, 2))
+    assert found.curve[0] > 4 > 2 > found.curve[-1]
+    off = found.deviations
+    assert (np.abs(off.mean(axis=0)) < 4 * off.std(axis=0) / math.sqrt(60)).all()
+    wrong = found.weights - np.array(TRUTH) * 1.1
+    assert (np.abs(wrong.mean(axis=0))[:1] > 4 * wrong.std(axis=0)[:1] / math.sqrt(60)).all()
+
+
+def test_a_mixed_up_column_is_only_a_reason_if_it_fits() -> None:
+    """MUSTow's printed error is explained by MUSTwo's where that is what was printed."""
+    rng = np.random.default_rng(3)
+
+    def made(mean: float, deviation: float) -> Runs:
+        residual = mean + deviation * rng.standard_normal(1000)
+        return Runs("", residual, np.tile(TRUTH, (1000, 1)), (), 0.0)
+
+    def table_with(other: float) -> str:
+        rows = {row_of(name, prime): made(1.0, 0.023) for name in NAMES for prime in PRIMES}
+        rows |= {row_of("MUSTwo", prime): made(other, 0.031) for prime in PRIMES}
+        rows[row_of("MUSTow", 0.001)] = made(1.0216, 0.027)
+        rows["non-private Poisson"] = made(1.0, 0.023)
+        cells = {(cell.row, cell.column): cell for cell in table_4(rows).cells}
+        return cells[row_of("MUSTow", 0.001), "RMSE mean"].verdict
+
+    assert table_with(1.0317) == "differs, explained"
+    assert table_with(1.05) == "differs"
+
+
+def test_times_are_judged_as_ratios() -> None:
+    times = {"Poisson": np.array([2.0, 2.02]), "WOR": np.array([2.0, 2.02]),
+             "MUSTow": np.array([3.0, 3.0])}  # fmt: skip
+    printed = {"Poisson": 10.0, "WOR": 10.1, "WR": 10.0, "MUSTow": 7.5, "MUSTww": 7.5}
+    cells = time_table("x", "x", printed, times, "another machine").cells
+    assert [cell.row for cell in cells] == ["WOR", "MUSTow"]
+    assert [cell.verdict for cell in cells] == ["matches", "differs, explained"]
+
+
+def test_jobs_over_processes_keep_their_order() -> None:
+    said: list[str] = []
+    jobs = [9.0, 4.0, 1.0, 0.0]
+    assert spread(math.sqrt, jobs, workers=2, report=said.append, what="roots") == [3, 2, 1, 0]
+    assert spread(math.sqrt, jobs, workers=1, report=quiet, what="roots") == [3, 2, 1, 0]
+    assert said[-1] == "roots: 4 of 4"
+
+
+def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regression, "_QUICK_SETS", 40)
+    monkeypatch.setattr(regression, "certify", lambda runs, *_: certify(runs[:2], 1, quiet))
+    monkeypatch.setattr(regression, "names_at", lambda _: ("Poisson", "MUSTow"))
+    outcome = regression.run(Settings(True, 4, None, workers=1), quiet)
+    kinds = [table.kind for table in outcome.tables]
+    assert kinds == ["paper", "paper", "paper", "guarantee", "equal"]
+    # Of some hundred cells with a chance of 0.3 % each, two may differ by chance (level 0.4 %).
+    assert sum(table.count("differs") for table in outcome.tables) <= 2
+    sigma = [cell for cell in outcome.tables[0].cells if cell.column == "sigma"]
+    assert [cell.verdict for cell in sigma] == ["matches"] * 10
+    figure = outcome.pictures[0].figure()
+    assert len(figure.axes) == 2
+    assert len(figure.axes[0].lines) == 6
+    assert np.size(figure.axes[0].lines[0].get_xdata()) == STEPS
+    assert any("MUSTow" in line for line in outcome.reading)
+
+
+def test_a_job_draws_from_the_scheme_it_names() -> None:
+    """The authors' MUSTww draws as MUSTow: other batches, the same noise."""
+    budget = paper_budget("MUSTww", 0.001)
+    as_stated = simulate(Job("a", budget.scheme, budget, 3, 1))
+    as_run = simulate(Job("b", paper_budget("MUSTow", 0.001).scheme, budget, 3, 1))
+    assert not np.allclose(as_stated.weights, as_run.weights)
+    assert np.abs(as_stated.weights - as_run.weights).max() < 0.5

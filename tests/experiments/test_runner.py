@@ -1,0 +1,248 @@
+"""Running items: results are kept, resumed, recomputed when damaged, never half-written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.experiments import stored
+from mustdp.experiments.catalogue import ITEMS, items_called
+from mustdp.experiments.cells import Cell, Outcome, Picture, Settings, Table, judge
+from mustdp.experiments.item import Item, Report
+from mustdp.experiments.page import counted, write_report
+from mustdp.experiments.runner import Result, finished, run_items
+from mustdp.plots.paper import four_kinds
+
+SETTINGS = Settings(quick=True, seed=3, data=None)
+
+
+class Counting:
+    """An item that counts how often it is run."""
+
+    def __init__(self, name: str, ours: float = 1.0, needs: tuple[str, ...] = ()) -> None:
+        self.runs, self.ours = 0, ours
+        self.item = Item(name, f"The item {name}", self.run, needs)
+
+    def run(self, settings: Settings, report: Report) -> Outcome:
+        self.runs += 1
+        report("half way")
+        cells = (
+            judge("a & b", "x", 1.0, self.ours, half_unit=0.1),
+            judge("c", "x", 1.0, 9.0, half_unit=0.1, reason="the paper <rounds>"),
+            Cell("c", "y", None, np.float64(0.25), 0.5),
+        )
+        ratio: Any = np.array([0.2, 0.6])
+        drawing = partial(four_kinds, ratio=ratio, difference=(-0.1, 0.1), caption="a line")
+        return Outcome(
+            (Table("t", "A table", cells, "paper", "A note."),),
+            (Picture(self.item.name, "A picture", drawing, "A line."),),
+            ("It shows nothing.",),
+        )
+
+
+def quiet(name: str, words: str) -> None:
+    return None
+
+
+def run(*counting: Counting, out: Path, settings: Settings = SETTINGS) -> tuple[Result, ...]:
+    return run_items([one.item for one in counting], settings, out, quiet)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_results_are_kept_and_not_computed_again(tmp_path: Path) -> None:
+    one, two = Counting("one"), Counting("two")
+    out = tmp_path / "deep" / "out"
+    (first,) = run(one, out=out)
+    again, other = run(one, two, out=out)
+    assert (one.runs, two.runs) == (1, 1)
+    assert (first.state, again.state, other.state) == ("computed", "kept", "computed")
+    assert first.outcome is not None
+    assert again.outcome is not None
+    assert first.outcome.tables == again.outcome.tables
+    assert again.outcome.pictures[0].data == {
+        "ratio": [0.2, 0.6],
+        "difference": [-0.1, 0.1],
+        "caption": "a line",
+    }
+    assert again.outcome.pictures[0].figure().axes
+    assert names(out) == ["one.json", "two.json"]
+    data = json.loads((out / "one.json").read_text())
+    assert {"seed", "quick", "mustdp", "versions", "seconds", "tables", "pictures"} <= set(data)
+
+
+@pytest.mark.parametrize(
+    "settings", [Settings(False, 3, None), Settings(True, 4, None)], ids=["full", "other seed"]
+)
+def test_other_settings_are_computed_again(tmp_path: Path, settings: Settings) -> None:
+    one = Counting("one")
+    run(one, out=tmp_path)
+    (result,) = run(one, out=tmp_path, settings=settings)
+    assert one.runs == 2
+    assert "one.json was computed again: made with" in result.remark
+    (kept,) = run(one, out=tmp_path, settings=settings)
+    assert (kept.state, kept.remark) == ("kept", "")
+
+
+def test_processes_and_folders_do_not_change_a_result(tmp_path: Path) -> None:
+    one = Counting("one")
+    run(one, out=tmp_path)
+    (result,) = run(one, out=tmp_path, settings=Settings(True, 3, tmp_path, workers=1))
+    assert (result.state, one.runs) == ("kept", 1)
+
+
+def cut(text: str) -> bytes:
+    return text.encode()[:-100]
+
+
+def with_changed(change: Callable[[Any], object]) -> Callable[[str], bytes]:
+    def damage(text: str) -> bytes:
+        data = json.loads(text)
+        change(data)
+        return json.dumps(data).encode()
+
+    return damage
+
+
+DAMAGES: dict[str, Callable[[str], bytes]] = {
+    "cut short": cut,
+    "empty": lambda text: b"",
+    "a list": lambda text: b"[]",
+    "not text": lambda text: b"\xff\xfe\x00",
+    "nan": lambda text: text.replace("0.25", "NaN").encode(),
+    "no tables": with_changed(lambda data: data.pop("tables")),
+    "wrong verdict": with_changed(
+        lambda data: data["tables"][0]["cells"][0].update(verdict="perfect")
+    ),
+    "text for a number": with_changed(
+        lambda data: data["tables"][0]["cells"][0].update(ours="1.0")
+    ),
+    "unknown drawing": with_changed(
+        lambda data: data["pictures"][0].update(drawing="mustdp.plots.paper:no_such_thing")
+    ),
+    "foreign drawing": with_changed(lambda data: data["pictures"][0].update(drawing="os:abort")),
+    "other package": with_changed(lambda data: data.update(mustdp="0.0.0")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damaged_results_are_computed_again_with_a_word(
+    tmp_path: Path, damage: Callable[[str], bytes]
+) -> None:
+    one = Counting("one")
+    run(one, out=tmp_path)
+    path = tmp_path / "one.json"
+    whole = path.read_text()
+    path.write_bytes(damage(whole))
+    (result,) = run(one, out=tmp_path)
+    assert (one.runs, result.state) == (2, "computed")
+    assert result.remark.startswith("one.json was computed again: ")
+    assert json.loads(path.read_text())["tables"] == json.loads(whole)["tables"]
+
+
+def test_an_interrupted_run_leaves_finished_items_and_nothing_half_written(tmp_path: Path) -> None:
+    one, two, three = Counting("one"), Counting("two"), Counting("three")
+
+    def stop(settings: Settings, report: Report) -> Outcome:
+        raise KeyboardInterrupt
+
+    items = [one.item, Item("two", "Stops", stop), three.item]
+    with pytest.raises(KeyboardInterrupt):
+        run_items(items, SETTINGS, tmp_path, quiet)
+    assert names(tmp_path) == ["one.json"]
+    results = run(one, two, three, out=tmp_path)
+    assert [result.state for result in results] == ["kept", "computed", "computed"]
+
+
+def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Counting("one")
+    run(one, out=tmp_path)
+    before = (tmp_path / "one.json").read_text()
+
+    def stop(*places: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mustdp.pages.files.os.replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(one, Counting("two"), out=tmp_path)
+    assert names(tmp_path) == ["one.json"]
+    assert (tmp_path / "one.json").read_text() == before
+
+
+def test_items_without_their_data_are_skipped_by_name(tmp_path: Path) -> None:
+    plain, needy = Counting("plain"), Counting("needy", needs=("adult",))
+    first, second = run(plain, needy, out=tmp_path)
+    assert (first.state, second.state, needy.runs) == ("computed", "skipped", 0)
+    assert second.remark == "needy needs the data set adult"
+    report = write_report([first], [second], SETTINGS, tmp_path).read_text()
+    assert "needy needs the data set adult" in report
+
+
+def test_missing_files_are_found_before_any_work(tmp_path: Path) -> None:
+    plain, needy = Counting("plain"), Counting("needy", needs=("mnist",))
+    empty, out = tmp_path / "data", tmp_path / "out"
+    empty.mkdir()
+    with pytest.raises(InvalidParameter, match="data must"):
+        run(plain, needy, out=out, settings=Settings(True, 3, empty))
+    assert (plain.runs, out.exists()) == (0, False)
+
+
+def test_a_result_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
+    def draws_nan(settings: Settings, report: Report) -> Outcome:
+        drawing = partial(four_kinds, ratio=[float("nan")], difference=[0.1], caption="")
+        return Outcome((), (Picture("p", "P", drawing, "A point."),))
+
+    with pytest.raises(NumericalFailure, match="nan-item"):
+        run_items([Item("nan-item", "N", draws_nan)], SETTINGS, tmp_path, quiet)
+    assert names(tmp_path) == []
+
+
+def test_the_report_holds_everything_in_the_folder(tmp_path: Path) -> None:
+    one, two = Counting("one"), Counting("two", ours=5.0)
+    run(one, two, out=tmp_path)
+    results = finished([one.item, two.item, Counting("three").item], SETTINGS, tmp_path)
+    assert [result.item.name for result in results] == ["one", "two"]
+    assert counted(results[1]) == {
+        "matches": 0,
+        "differs, explained": 1,
+        "differs": 1,
+        "new": 1,
+    }
+    path = write_report(results, [], SETTINGS, tmp_path)
+    page = path.read_text()
+    for part in ("The item one", "a &amp; b", "the paper &lt;rounds&gt;", "It shows nothing."):
+        assert part in page
+    assert "5 (1)" in page
+    assert "quick run" in page
+    assert names(tmp_path / "pictures") == ["one.svg", "two.svg"]
+    for picture in (tmp_path / "pictures").iterdir():
+        assert picture.stat().st_size < 300_000
+        assert picture.read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+
+
+def test_names_of_items() -> None:
+    known = [item.name for item in ITEMS]
+    assert len(set(known)) == len(known)
+    assert items_called(()) == ITEMS
+    asked = items_called(("figure-4", "table-s1"))
+    assert [item.name for item in asked] == ["table-s1", "figure-4"]
+    with pytest.raises(InvalidParameter, match="ITEM must be one of table-s1"):
+        items_called(("figure-7",))
+
+
+def test_stored_text_is_read_back_as_it_was() -> None:
+    one = Counting("one")
+    found = stored.Stored(one.run(SETTINGS, lambda words: None), 1.5)
+    text = stored.as_text(one.item, SETTINGS, found)
+    again = stored.from_text(text, one.item, SETTINGS)
+    assert again.seconds == 1.5
+    assert stored.as_text(one.item, SETTINGS, again) == text
