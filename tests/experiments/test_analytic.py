@@ -48,9 +48,6 @@ def publish(
     monkeypatch.setattr(module, "published", changed)
 
 
-# Table S1
-
-
 @pytest.fixture(scope="module")
 def s1() -> Outcome:
     return run(table_s1.ITEM)
@@ -117,9 +114,6 @@ def few(*_: Any, **__: Any) -> Table:
     return Table("equal", "Equal", tuple(rows), "equal")
 
 
-# Figures 3, 4, 5, S1, S2
-
-
 @pytest.mark.parametrize("item", [FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2])
 def test_pictures_are_drawn_in_both_themes(item: Item) -> None:
     outcome = run(item)
@@ -180,9 +174,6 @@ def test_a_meeting_point_elsewhere_is_not_explained(monkeypatch: pytest.MonkeyPa
     assert verdicts(list(tables[1].cells))["differs"] == 2
 
 
-# Figure S3
-
-
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Outcome]:
     monkeypatch.setattr(composition, "needed_noise", few)
@@ -223,9 +214,6 @@ def test_another_interval_is_not_explained(
     outcome = s3()
     assert verdicts(cells(outcome, "interval")) == {"matches": 1, "differs": 3}
     assert "is not explained" in outcome.reading[0]
-
-
-# Table 6
 
 
 @pytest.fixture(scope="module")

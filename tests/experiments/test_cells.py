@@ -96,9 +96,9 @@ def test_what_is_not_a_number_is_not_judged(change: dict[str, float]) -> None:
 
 def test_unknown_words_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="verdict"):
-        Cell("row", "column", 1.0, 1.0, None, "fine")
+        Cell("row", "column", 1.0, 1.0, None, "fine")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="kind"):
-        Table("name", "title", (), "ours")
+        Table("name", "title", (), "ours")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="needs"):
         Item("name", "title", lambda settings, report: None, ("cifar",))  # type: ignore[arg-type,return-value]
 

@@ -150,7 +150,6 @@ def test_a_killed_process_costs_nothing_but_time(
     killer.join()
     assert all_gone(killed)
     assert len(killed) == 1
-    assert len(processes_seen(tmp_path)) >= 2
     np.testing.assert_array_equal(found, answer)
     assert calls == sorted(set(calls))  # no share counts twice
     assert calls[-1] == 64
