@@ -45,6 +45,9 @@ class Listener:
         self.heard.append(repr(data))
         return "scattered"
 
+    def wait_for_workers(self, n_workers: int, timeout: float) -> None:
+        assert n_workers == 1
+
     def cancel(self, futures: list[Any]) -> None:
         self.heard.append(repr(futures))
 

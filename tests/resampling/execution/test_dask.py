@@ -57,8 +57,18 @@ def answer(x: FloatArray) -> FloatArray:
 
 @pytest.fixture
 def client(cluster: Any) -> Any:
-    """A client that sees both workers: one that was killed has been replaced."""
+    """A client that sees both workers: one that was killed has been replaced.
+
+    A worker that is killed before its nanny knows that it has started is not replaced by Dask.
+    """
     cluster.wait_for_workers(2, timeout=60)
+    deadline = time.monotonic() + 60
+    while not all(
+        nanny.process is not None and nanny.process.status.name == "running"
+        for nanny in cluster.cluster.workers.values()
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     return cluster
 
 

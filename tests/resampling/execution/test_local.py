@@ -98,7 +98,9 @@ def test_large_arrays_are_mapped_and_nothing_stays_on_disk(
     seen: list[int] = []
 
     def watch(done: int, total: int) -> None:
-        seen.append(sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()))
+        files = [path.stat() for path in tmp_path.rglob("*") if path.is_file()]
+        seen.append(sum(file.st_size for file in files))
+        assert not any(file.st_mode & 0o077 for file in files)  # nobody else may read them
 
     found = run(large, Moments(), design=design, workers=2, progress=watch)
     np.testing.assert_array_equal(found, expected(large, design, Moments(), SEED, LOWER, UPPER))

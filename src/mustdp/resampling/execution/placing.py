@@ -17,6 +17,8 @@ from mustdp.resampling.sources.source import FloatArray, IntArray
 
 #: So often Dask repeats a task that raised an error before it believes it.
 _RETRIES = 3
+#: Seconds until a cluster that has lost all its workers must have a new one.
+_PATIENCE = 300.0
 
 
 class SharedSource:
@@ -34,6 +36,7 @@ class SharedSource:
         if is_in_memory(self._source):
             self.release()
             data = Concealed(self._source)
+            self._client.wait_for_workers(1, timeout=_PATIENCE)
             self._sent = self._client.scatter(data, broadcast=True, hash=False)
 
     def release(self) -> None:
