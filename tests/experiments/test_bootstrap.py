@@ -284,6 +284,23 @@ def test_a_single_release_attains_no_more_than_all(
         assert each.one_subset.upper < each.whole[0][1].lower
 
 
+def test_what_is_attained_at_a_larger_delta_is_attained_at_a_smaller_one() -> None:
+    endless = Bounds(0.0, math.inf)
+    each = bootstrap_guarantee.Guarantee(
+        "a row", 0.5, Bounds(30.0, 31.0), Bounds(70.0, 71.0),
+        ((runs.DELTA, Bounds(1280.0, 1320.0)), (1e-5, endless)),
+    )  # fmt: skip
+    found = by_place(bootstrap_guarantee.guarantee_table([each]))
+    cell = found["a row", "epsilon attained at delta 1e-05"]
+    assert (cell.ours, cell.reason) == (1280.0, "attained at delta 0.0033 already")
+    assert found["a row", "epsilon certified at delta 1e-05"].ours is None
+    # Never the other way round: an epsilon of a smaller delta says nothing of a larger one.
+    turned = replace(each, whole=((runs.DELTA, endless), (1e-5, Bounds(1280.0, 1320.0))))
+    assert bootstrap_guarantee.known_lower(turned, runs.DELTA)[0] == 70.0
+    # Nor does one subset at the paper's delta say anything of a delta that is larger still.
+    assert bootstrap_guarantee.known_lower(replace(each, whole=((0.1, endless),)), 0.1)[0] == 0.0
+
+
 # At the same guarantee
 
 

@@ -37,6 +37,7 @@ NOTHING = (
 )
 INFINITE = "no finite epsilon could be certified"
 FROM_ONE = "attained by a single subset; all of them cost at least as much"
+AT_LARGER = "attained at delta"
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,8 @@ def guarantee_table(found: Sequence[Guarantee]) -> Table:
         else:
             cells.append(Cell(row, column, None, each.alone.lower))
         cells.append(Cell(row, f"sum of {STATISTICS * T} epsilon'", None, CLAIMED))
-        whole = dict(each.whole)
         for delta in deltas:
-            cells += _both(each, whole.get(delta), f"at delta {delta:.2g}")
+            cells += _both(each, delta)
     return Table(
         "tables-2-3-guarantee",
         f"Bootstrap: what the paper's noise really gives for both statistics of {T} subsets",
@@ -109,19 +109,34 @@ def guarantee_table(found: Sequence[Guarantee]) -> Table:
     )
 
 
-def _both(each: Guarantee, bounds: Bounds | None, at: str) -> list[Cell]:
+def _both(each: Guarantee, delta: float) -> list[Cell]:
+    at = f"at delta {delta:.2g}"
     attained, certified = f"epsilon attained {at}", f"epsilon certified {at}"
-    if bounds is None or each.one_subset is None:
+    bounds = dict(each.whole).get(delta)
+    if bounds is None:
         return [Cell(each.row, column, None, None, reason=NOTHING)
                 for column in (attained, certified)]  # fmt: skip
     if math.isfinite(bounds.upper):
         return [Cell(each.row, attained, None, bounds.lower),
                 Cell(each.row, certified, None, bounds.upper)]  # fmt: skip
-    # The bound of one subset is at the paper's delta; at a smaller one epsilon is no smaller.
+    lower, reason = known_lower(each, delta)
     return [
-        Cell(each.row, attained, None, max(bounds.lower, each.one_subset.lower), reason=FROM_ONE),
+        Cell(each.row, attained, None, lower, reason=reason),
         Cell(each.row, certified, None, None, reason=INFINITE),
     ]
+
+
+def known_lower(each: Guarantee, delta: float) -> tuple[float, str]:
+    """The largest epsilon known to be attained at ``delta``, and where it comes from.
+
+    Epsilon does not rise with delta, and all releases cost no less than one: what is attained at a
+    larger delta, or by one subset at the paper's, is attained here as well.
+    """
+    found = [(bounds.lower, f"{AT_LARGER} {other:.2g} already" if other > delta else "")
+             for other, bounds in each.whole if other >= delta]  # fmt: skip
+    if each.one_subset is not None and delta <= DELTA:
+        found.append((each.one_subset.lower, FROM_ONE))
+    return max(found)
 
 
 def guarantee_reading(found: Sequence[Guarantee], ratio: float) -> list[str]:

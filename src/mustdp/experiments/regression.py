@@ -165,5 +165,5 @@ def _reading(
         f"less privacy; the paper's MUST values of Table S2 at epsilon' 0.001 are {low:.0%} "
         f"(standard error {error:.0%}) below ours besides.",
         *noise_reading(settled),
-        *utility_reading(settled, measured, _COEFFICIENT, larger_is_better=False),
+        *utility_reading(settled, measured, _COEFFICIENT, larger_is_better=False, shown=".4f"),
     ]

@@ -2,8 +2,8 @@
 
 What is known about the printed numbers: sigma follows from C/n and the classical formula; delta' of
 WR, MUSTow and MUSTww was evaluated with sensitivity C where sigma was computed with C/n; and the
-residual error printed for MUSTow at epsilon' = 0.001 is the one of MUSTwo, which the authors'
-program stores beside it.
+residual error printed for MUSTow at epsilon' = 0.001 fits MUSTwo, which the authors' program keeps
+in the neighbouring column.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ def _mixed_up(name: str, prime: float, runs: dict[str, Runs]) -> str:
     if abs(other.mean() - mean) > 0.0005 + 3 * error:
         return ""
     return (
-        f"the printed {mean} (sd {deviation}) is what MUSTwo gives, {other.mean():.4f} (sd "
-        f"{other.std(ddof=1):.4f}) here; the authors' program keeps the two in neighbouring columns"
+        f"the printed {mean} (sd {deviation}) fits MUSTwo, {other.mean():.4f} (sd "
+        f"{other.std(ddof=1):.4f}) here, which the authors' program keeps in the neighbouring "
+        "column; most likely the two were mixed up"
     )
 
 

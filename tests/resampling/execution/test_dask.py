@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import time
@@ -55,32 +56,59 @@ def answer(x: FloatArray) -> FloatArray:
     return expected(x, DESIGN, Moments(), SEED, LOWER, UPPER)
 
 
-@pytest.fixture
-def client(cluster: Any) -> Any:
-    """A client that sees both workers: one that was killed has been replaced.
+class Clusters:
+    """A cluster of two processes, made anew when one of them was killed and not replaced.
 
-    A worker that is killed before its nanny knows that it has started is not replaced by Dask.
+    Dask replaces a killed worker, but not one that died before its nanny knew it had started.
     """
-    cluster.wait_for_workers(2, timeout=60)
-    deadline = time.monotonic() + 60
-    while not all(
-        nanny.process is not None and nanny.process.status.name == "running"
-        for nanny in cluster.cluster.workers.values()
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return cluster
+
+    def __init__(self) -> None:
+        self._made: Any = None
+        self._client: Any = None
+
+    def client(self) -> Any:
+        """A client that sees two workers whose nannies know them."""
+        if self._client is None or not self._complete(within=10.0):
+            self.close()
+            self._made = distributed.LocalCluster(
+                n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0"
+            )
+            self._client = distributed.Client(self._made, set_as_default=False)
+            assert self._complete(within=120.0)
+        return self._client
+
+    def close(self) -> None:
+        """Close what is there, whatever state it is in."""
+        for one in (self._client, self._made):
+            if one is not None:
+                with contextlib.suppress(Exception):
+                    one.close(timeout=10)
+        self._client = self._made = None
+
+    def _complete(self, within: float) -> bool:
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            nannies = list(self._made.workers.values())
+            known = [
+                nanny.process is not None and nanny.process.status.name == "running"
+                for nanny in nannies
+            ]
+            if sum(known) == 2 and len(self._client.scheduler_info()["workers"]) == 2:
+                return True
+            time.sleep(0.05)
+        return False
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0"
-        ) as made,
-        distributed.Client(made, set_as_default=False) as client,
-    ):
-        yield client
+def clusters() -> Iterator[Clusters]:
+    made = Clusters()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(clusters: Clusters) -> Any:
+    return clusters.client()
 
 
 def part(x: FloatArray, start: int, stop: int) -> Any:
