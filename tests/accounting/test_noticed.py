@@ -21,6 +21,7 @@ from mustdp.loss.pairs import family_pair
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.mechanisms.profiles import FloatArray, NoiseProfiles
 from mustdp.sampling.law import MultiplicityLaw
+from tests.accounting.closed_forms import exact_delta
 from tests.loss.mixture_pairs import ExactPair, family, two_steps
 
 #: With Laplace noise adding a record is the worse direction at small epsilon, removing at large.
@@ -153,6 +154,20 @@ def test_the_error_of_a_law_of_copies_grows(plan: Subsample) -> None:
     assert observe(plan).law.relative_error >= reuse * inner > 0
 
 
+@pytest.mark.parametrize("scheme", [md.wor(50, 5), md.must_ow(50, 10, 20), md.must_ww(50, 10, 20)])
+@pytest.mark.parametrize("shifts", [(0.1, 0.1), (0.1, 0.6), (0.6, 0.1)])
+def test_all_releases_and_all_stages_of_a_reused_draw_count(
+    scheme: md.Scheme, shifts: tuple[float, float]
+) -> None:
+    """Gaussian releases on one draw are one release, the squares of whose shifts add up."""
+    inner = md.sequence(*(md.gaussian(shift=shift) for shift in shifts))
+    reused = md.account(md.subsample(scheme, inner))
+    once = md.account(md.subsample(scheme, md.gaussian(shift=math.hypot(*shifts))))
+    for epsilon in (0.1, 0.5):
+        assert reused.delta(epsilon).upper >= once.delta(epsilon).lower
+        assert reused.delta(epsilon).upper == pytest.approx(once.delta(epsilon).upper, rel=0.1)
+
+
 def test_the_error_of_the_profiles_is_in_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
     """Profiles that may be a tenth too small make accounts at least that much larger."""
     noise = md.gaussian(shift=0.8)
@@ -205,3 +220,25 @@ def test_a_ledger_forgets_its_old_answer() -> None:
     answers.append(ledger.epsilon(1e-5).upper)
     exact = [md.account(md.repeat(k, step)).epsilon(1e-5).upper for k in (2, 5, 9)]
     assert answers == exact
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_a_ledger_accounts_under_its_own_relation(relation: str) -> None:
+    """The default of a Poisson draw would be add_remove, that of a fixed-size one replace_one."""
+    noise = md.gaussian(noise_multiplier=4.0)
+    for scheme in (md.poisson(100, 0.1), md.wor(100, 10)):
+        step = md.subsample(scheme, noise)
+        ledger = md.Ledger(relation)
+        ledger.step(step, 3)
+        account = md.account(md.repeat(3, step), relation=relation)
+        assert ledger.account().relation == relation
+        assert ledger.epsilon(1e-5) == account.epsilon(1e-5)
+        assert md.Ledger.from_json(ledger.to_json()).epsilon(1e-5) == account.epsilon(1e-5)
+
+
+@pytest.mark.parametrize("shift", [0.3, 1.0, 4.0])
+def test_epsilons_of_one_step_are_the_safe_ends_of_their_brackets(shift: float) -> None:
+    account = md.account(md.gaussian(shift=shift))
+    for delta in np.geomspace(1e-24, 1e-2, 12).tolist():
+        bounds = account.epsilon(delta)
+        assert exact_delta(shift, bounds.upper) <= delta <= exact_delta(shift, bounds.lower)
