@@ -104,6 +104,17 @@ def reals(
     return array
 
 
+def exactly_one(**given: object) -> None:
+    """Refuse arguments that exclude each other unless exactly one of them is not None."""
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        names = list(given)
+        raise InvalidParameter(
+            f"exactly one of {', '.join(names[:-1])} and {names[-1]} must be given, got "
+            + (" and ".join(named) if named else "none")
+        )
+
+
 def choice(name: str, value: T, options: Sequence[T]) -> T:
     """Return ``value`` if it is one of ``options``."""
     if value not in options:

@@ -17,7 +17,7 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
 from mustdp.amplification.section4 import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.gaussian_sigma import classical_sigma
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
@@ -69,17 +69,9 @@ def settle_noise(
     Exactly one of ``epsilon``, ``noise_multiplier`` and ``epsilon_prime`` is given. ``delta``
     defaults to n^-1.1 (to 1/n for the paper's epsilon').
     """
-    given = {
-        "epsilon": epsilon,
-        "noise_multiplier": noise_multiplier,
-        "epsilon_prime": epsilon_prime,
-    }
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) != 1:
-        raise InvalidParameter(
-            "exactly one of epsilon, noise_multiplier and epsilon_prime must be given, got "
-            + (" and ".join(named) if named else "none")
-        )
+    checks.exactly_one(
+        epsilon=epsilon, noise_multiplier=noise_multiplier, epsilon_prime=epsilon_prime
+    )
     used = resolve_relation(design.scheme, relation)
     if delta is None:
         delta = min(0.5, design.n ** (-1.0 if epsilon_prime is not None else -1.1))

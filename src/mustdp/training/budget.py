@@ -18,7 +18,7 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.amplification.section4 import base_epsilon
 from mustdp.calibration.noise import calibrate
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
@@ -100,17 +100,9 @@ def settle(
     """
     steps = checks.integer("steps", steps, 1, 10**9)
     used = resolve_relation(scheme, relation)
-    given = {
-        "noise_multiplier": noise_multiplier,
-        "epsilon": epsilon,
-        "epsilon_prime": epsilon_prime,
-    }
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) != 1:
-        raise InvalidParameter(
-            "exactly one of noise_multiplier, epsilon and epsilon_prime must be given, got "
-            + (" and ".join(named) if named else "none")
-        )
+    checks.exactly_one(
+        noise_multiplier=noise_multiplier, epsilon=epsilon, epsilon_prime=epsilon_prime
+    )
     if delta is None:
         delta = min(0.5, scheme.n ** (-1.0 if epsilon_prime is not None else -1.1))
     delta = checks.real("delta", delta, at_least=1e-25, below=1)
