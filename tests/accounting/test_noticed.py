@@ -10,6 +10,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting import copies
+from mustdp.accounting.composed_profiles import group_profiles
 from mustdp.accounting.copies import observe
 from mustdp.accounting.level import Level
 from mustdp.accounting.plan import Subsample
@@ -166,6 +167,25 @@ def test_all_releases_and_all_stages_of_a_reused_draw_count(
     for epsilon in (0.1, 0.5):
         assert reused.delta(epsilon).upper >= once.delta(epsilon).lower
         assert reused.delta(epsilon).upper == pytest.approx(once.delta(epsilon).upper, rel=0.1)
+
+
+def test_losses_too_large_to_resolve_count_inside_a_subset_too() -> None:
+    """With hardly any noise a reused draw tells who was drawn: delta is the chance of a draw."""
+    plan = md.subsample(md.wor(1000, 10), md.repeat(2, md.gaussian(noise_multiplier=0.02)))
+    for epsilon in (0.0, 1.0, 50.0):
+        assert 0.01 * (1 - 1e-9) <= md.account(plan).delta(epsilon).upper <= 0.01 * (1 + 1e-6)
+
+
+def test_composed_group_profiles_hold_on_both_sides_of_zero() -> None:
+    """Slopes below one are asked for as well; there self-duality gives the profile."""
+    profiles = group_profiles(md.repeat(2, md.gaussian(shift=0.5)), 60.0)
+    groups, epsilon = np.array([1.0, 2.0, 3.0]), np.array([-9.0, -3.0, -1.0, -0.2, 0.0, 0.4, 2.0])
+    values = profiles.delta(groups, np.repeat(epsilon[:, None], groups.size, axis=1))
+    for column, group in enumerate(groups.tolist()):
+        for value, e in zip(values[:, column].tolist(), epsilon.tolist(), strict=True):
+            exact = exact_delta(group * 0.5 * math.sqrt(2.0), e)
+            assert exact <= value * (1 + profiles.relative_error)
+            assert value <= float(exact) * 1.02 + 1e-9
 
 
 def test_the_error_of_the_profiles_is_in_the_account(monkeypatch: pytest.MonkeyPatch) -> None:

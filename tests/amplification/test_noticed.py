@@ -12,6 +12,7 @@ from mustdp.amplification.directions import _added, add_direction, remove_direct
 from mustdp.amplification.mixed_slope import MOST_GROUPS, certificate, evaluate
 from mustdp.amplification.one_step import upper_bound
 from mustdp.amplification.poisson import replace_one_record
+from mustdp.amplification.section4 import section4_bound
 from mustdp.loss.pairs import family_pair
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
 from mustdp.mechanisms.profiles import FloatArray, GroupProfiles, NoiseProfiles
@@ -131,12 +132,61 @@ def test_the_error_of_the_profiles_is_in_the_sum() -> None:
     assert added >= (1.0 + 1e-3) * float(law.positive * np.exp(0.1 - logs[0]) @ deltas)
 
 
+def test_the_papers_bound_leaves_room_for_the_error_of_the_law() -> None:
+    """A law whose chance of a draw is a thousandth too small still covers the true one."""
+    true = MultiplicityLaw(0, np.array([0.5, 0.5]), 0.0, 0.0)
+    rough = MultiplicityLaw(0, np.array([0.5, 0.5 / 1.001]), 0.0, 1e-3)
+    family, epsilon = NoiseProfiles(GaussianNoise(), 1.0), np.array([0.0, 0.3, 1.0])
+    assert np.all(section4_bound(rough, family, epsilon) >= section4_bound(true, family, epsilon))
+
+
+def test_lower_bounds_leave_room_for_the_error_of_the_profiles() -> None:
+    class Generous(GaussianNoise):
+        def profile(self, distance: FloatArray, epsilon: FloatArray) -> FloatArray:
+            return super().profile(distance, epsilon) * (1.0 + 9e-12)
+
+    law = MultiplicityLaw(0, np.array([0.6, 0.3, 0.1]), 0.0, 1e-16)
+    exact_law = [mp.mpf("0.6"), mp.mpf("0.3"), mp.mpf("0.1")]
+    epsilon = np.array([0.0, 0.2, 1.0])
+    for name in ("aligned", "reversed_pair", "symmetric"):
+        values = getattr(attained, name)(law, Generous(), 1.0, epsilon)
+        for value, e in zip(values.tolist(), epsilon.tolist(), strict=True):
+            assert mp.mpf(value) <= getattr(exact_pairs, name)("gaussian", exact_law, 1.0, e)
+
+
+def test_adding_a_record_where_almost_nothing_is_left() -> None:
+    """Close to e^epsilon rho_0 = 1 the bound is a difference of two numbers of order one.
+
+    With the two sides far apart it is 1 - e^epsilon rho_0 itself.
+    """
+    family, seen = NoiseProfiles(GaussianNoise(), 60.0), 0
+    for zero in np.linspace(0.05, 0.95, 40).tolist():
+        law = MultiplicityLaw(0, np.array([zero, 1.0 - zero]), 0.0, 2.0**-53)
+        end = -np.log(zero)
+        epsilon = end - end * 2.0**-53 * np.arange(-2.0, 12.0)
+        bounds = add_direction(law, family, epsilon)
+        with mp.workdps(40):
+            for bound, e in zip(bounds.tolist(), epsilon.tolist(), strict=True):
+                exact = 1 - mp.exp(mp.mpf(e)) * mp.mpf(zero)
+                assert mp.mpf(bound) >= exact
+                seen += exact > 0
+    assert seen > 100
+
+
+def test_errors_add_up_from_stage_to_stage() -> None:
+    before = MultiplicityLaw(0, np.array([0.7, 0.3]), 0.0, 1e-3)
+    after = law_module._apply(before, Stage("wr", 5), 10, 1e-30)
+    assert after.relative_error >= 1e-3
+
+
 def test_a_coarsened_law_keeps_its_cut() -> None:
     law = stage_law(Stage("wr", 100_000), 2, 1, 1e-2)
     assert law.positive.size > MOST_GROUPS
     assert law.cut > 1e-3
     for up in (True, False):
         assert law.coarsened(MOST_GROUPS, up=up).cut >= law.cut
+        rough = MultiplicityLaw(1, np.full(1000, 1e-3), 0.0, 1e-6)
+        assert rough.coarsened(10, up=up).relative_error >= 1e-6
     family, epsilon = NoiseProfiles(GaussianNoise(), 1e-6), np.array([0.0, 5.0])
     assert np.all(certificate(law, family, epsilon)[0] >= law.cut)
     assert np.all(remove_direction(law, family, epsilon) >= law.cut)

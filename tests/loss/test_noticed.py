@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from mustdp.amplification import attained
 from mustdp.loss.compose import Composition, Tilted
 from mustdp.loss.curve import ComposedLoss, UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
@@ -17,7 +19,8 @@ from mustdp.loss.pairs import family_pair
 from mustdp.loss.points import Grid
 from mustdp.loss.readoff import ReadOff
 from mustdp.mechanisms.noise import GaussianNoise
-from mustdp.sampling.law import MultiplicityLaw
+from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling.stage import Stage
 from tests.loss.exact_sums import ExactSum, short
 
 EPSILONS = (0.0, 0.3, 0.9, 1.7)
@@ -189,7 +192,9 @@ def test_rounding_takes_nothing_off_below_zero(spacing: float, last: int) -> Non
     """Taken as exact numbers, the masses sum to at least one and reproduce the dual values."""
     points = np.arange(0, last + 1)
     for shift in np.linspace(0.3, 12.0, 20).tolist():
-        values = GaussianNoise().profile(np.array(shift * spacing), points * spacing)
+        values = GaussianNoise().profile(
+            np.array(shift * spacing), points.astype(np.float64) * spacing
+        )
         loss = connect_values(spacing, points, values, values)
         with mp.workdps(50):
             d = mp.mpf(spacing)
@@ -204,3 +209,21 @@ def test_rounding_takes_nothing_off_below_zero(spacing: float, last: int) -> Non
                     if i > -place
                 ]
                 assert mp.fsum(above) + mp.mpf(loss.infinite) >= dual
+
+
+def test_wide_laws_are_coarsened_on_the_safe_side() -> None:
+    """About a thousand copies: neighbouring multiplicities share the smaller of them."""
+    law, noise, shift = stage_law(Stage("wr", 1_000_000), 1000, 1, 1e-36), GaussianNoise(), 0.003
+    x = np.linspace(-1.0, 5.0, 601)
+    for name, function in (
+        ("aligned", attained.aligned),
+        ("reversed", attained.reversed_pair),
+        ("symmetric", attained.symmetric),
+    ):
+        pair = family_pair(name, law, noise, shift)
+        assert pair.p.weights.size < law.support.size or name == "reversed"
+        p, q = (np.cumsum(cells[::-1])[::-1][1:] for cells in pair.cells(x))
+        for epsilon in (0.0, 0.5, 2.0):
+            whole = float(function(law, noise, shift, np.array([epsilon]))[0])
+            found = float(np.max(p - math.exp(epsilon) * q))
+            assert 0.9 * whole < found <= whole * (1 + 1e-7)

@@ -105,7 +105,7 @@ def infer(
                 notes.append(f"{label}: {_NO_T}")
             ends = studentised or ends
         else:
-            special = query.interval(average, _covariance(vectors, own), quantile)
+            special = query.interval(average, _covariance(vectors, noise, own), quantile)
             if special is not None and np.all(np.isfinite(special[j])):
                 ends = float(special[j, 0]), float(special[j, 1])
                 error = (ends[1] - ends[0]) / (2.0 * quantile)
@@ -157,9 +157,17 @@ def _shrunk(
     return query.estimate(average + residuals * np.sqrt(wanted / seen))
 
 
-def _covariance(vectors: FloatArray, own: list[Spread]) -> FloatArray:
-    """Covariance of the average: the coordinates' variances with the replicates' correlations."""
-    errors = np.sqrt([spread.variance for spread in own])
+def _covariance(vectors: FloatArray, noise: FloatArray, own: list[Spread]) -> FloatArray:
+    """Covariance of the average.
+
+    Noise is independent from coordinate to coordinate. What the data cause is correlated as the
+    replicates are once their noise is taken out.
+    """
     centred = vectors - vectors.mean(axis=0)
-    scale = np.sqrt(np.maximum(np.sum(centred**2, axis=0), 1e-300))
-    return np.asarray((centred.T @ centred) / np.outer(scale, scale) * np.outer(errors, errors))
+    seen = centred.T @ centred / max(len(vectors) - 1, 1)
+    exact = np.sqrt(np.maximum(np.diagonal(seen) - noise, 1e-3 * np.diagonal(seen) + 1e-300))
+    correlation = np.clip(seen / np.outer(exact, exact), -1.0, 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    caused = np.sqrt([spread.sampling + spread.resampling for spread in own])
+    found = correlation * np.outer(caused, caused)
+    return np.asarray(found + np.diag([spread.noise for spread in own]))
