@@ -11,9 +11,9 @@ from scipy import stats
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.resampling.designs import Design, double_bootstrap
-from mustdp.resampling.inference import infer
+from mustdp.resampling.inference import _covariance, infer
 from mustdp.resampling.intervals import bootstrap_t, check_kind, percentile, t_quantile
-from mustdp.resampling.spread import Spread
+from mustdp.resampling.spread import Spread, spread_of
 from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.variance import Variance
 
@@ -111,3 +111,21 @@ def test_a_variance_of_one_record_is_refused() -> None:
     query = Variance(form="pairs").query([-4.0], [4.0], 10)
     with pytest.raises(InvalidParameter, match="more than one distinct record"):
         infer(design, query, np.zeros((5, 1)), np.ones(1))
+
+
+def test_noise_does_not_correlate_what_the_data_do() -> None:
+    """Two coordinates that the data move together, with noise as large as the data's part.
+
+    Half way between them the data's part counts in full and the noise by half.
+    """
+    rng = np.random.default_rng(7)
+    design = Design(md.wor(10_000, 100), 4000)
+    data = rng.normal(0, math.sqrt(design.between), (4000, 1))
+    noise = np.full(2, design.between)
+    vectors = data + rng.normal(0, math.sqrt(design.between), (4000, 2))
+    own = [spread_of(design, vectors[:, [k]], float(noise[k])) for k in range(2)]
+    found = _covariance(vectors, noise, own)
+    half = np.array([0.5, 0.5])
+    expected = own[0].sampling + own[0].resampling + 0.5 * own[0].noise
+    assert float(half @ found @ half) == pytest.approx(expected, rel=0.05)
+    assert float(stats.pearsonr(*vectors.T).statistic) < 0.6  # what noisy replicates themselves would say
