@@ -15,7 +15,7 @@ from mustdp.accounting.copies import observe
 from mustdp.accounting.level import Level
 from mustdp.accounting.plan import Subsample
 from mustdp.accounting.single import _attained
-from mustdp.accounting.views import Renyi
+from mustdp.accounting.views import Renyi, gaussian_dp, zero_concentrated
 from mustdp.amplification.one_step import Direction, upper_bound
 from mustdp.loss.curve import UpperCurve
 from mustdp.loss.pairs import family_pair
@@ -107,7 +107,18 @@ def test_what_renyi_leaves_out_is_taken_off_delta() -> None:
     rough = Renyi(orders, 0.1 * orders, 0.1 * orders, 1e-3)
     assert rough.epsilon(1e-3) == math.inf
     assert rough.epsilon(2e-3) == pytest.approx(whole.epsilon(1e-3))
-    assert rough.epsilon(2e-3) > whole.epsilon(2e-3)
+    by_formula = 0.1 * orders + np.log1p(-1 / orders) - np.log(1e-3 * orders) / (orders - 1)
+    assert whole.epsilon(1e-3) == pytest.approx(by_formula.min(), rel=1e-12)
+
+
+def test_one_number_for_a_curve_holds_between_what_was_looked_at() -> None:
+    """(a - 1) D_a may follow its chord between two orders; mu is the safe end of its bracket."""
+    renyi = Renyi(np.array([2.0, 3.0]), np.zeros(2), np.array([2.0, 3.0]), 0.0)
+    assert zero_concentrated(renyi).value >= 4.0 / (2.5 * 1.5)  # at order 2.5
+    epsilon = np.linspace(0.0, 3.0, 30_001)
+    for mu in (0.3, 0.7, 1.3, 2.1):
+        value = gaussian_dp(epsilon, GaussianNoise().profile(np.array(mu), epsilon)).value
+        assert mu <= value <= mu * (1 + 2e-6)
 
 
 def test_one_attained_step_is_charged_for_mass_left_out() -> None:
@@ -262,3 +273,15 @@ def test_epsilons_of_one_step_are_the_safe_ends_of_their_brackets(shift: float) 
     for delta in np.geomspace(1e-24, 1e-2, 12).tolist():
         bounds = account.epsilon(delta)
         assert exact_delta(shift, bounds.upper) <= delta <= exact_delta(shift, bounds.lower)
+
+
+def test_the_epsilon_of_a_profile_with_a_jump_lies_behind_it() -> None:
+    """Between the ends of the last bracket delta may fall from 1e-3 to nothing."""
+
+    def jump(epsilon: FloatArray) -> FloatArray:
+        return np.where(epsilon < 0.7, 1e-3, 0.0)
+
+    answer = md.account(md.custom(jump)).epsilon(1e-6).upper
+    assert 0.7 <= answer <= 0.7 * (1 + 1e-9)
+    # Where delta is not met at the largest loss, no epsilon is given at all.
+    assert md.account(md.gaussian(shift=50.0)).epsilon(1e-5).upper == math.inf

@@ -13,6 +13,7 @@ from mustdp.amplification.mixed_slope import MOST_GROUPS, certificate, evaluate
 from mustdp.amplification.one_step import upper_bound
 from mustdp.amplification.poisson import replace_one_record
 from mustdp.amplification.section4 import section4_bound
+from mustdp.amplification.stages import ChordProfiles, StagedProfiles
 from mustdp.loss.pairs import family_pair
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
 from mustdp.mechanisms.profiles import FloatArray, GroupProfiles, NoiseProfiles
@@ -209,6 +210,16 @@ def test_wide_laws_are_coarsened_on_the_safe_side() -> None:
         assert np.all(add_direction(law, family, epsilon) >= add)
         assert np.all(certificate(law, family, epsilon)[0] >= np.maximum(remove, add))
         assert np.all(remove[:3] > 0.05)
+
+
+def test_chords_lie_above_their_family_on_both_sides_of_zero() -> None:
+    """Inner stages are asked at slopes below one as well, where self-duality gives the profile."""
+    staged = StagedProfiles(Stage("wr", 5), 10, NoiseProfiles(GaussianNoise(), 0.7), 50.0)
+    groups, epsilon = np.array([1.0, 2.0, 4.0]), np.array([-8.0, -2.0, -0.3, 0.0, 0.3, 2.0])
+    where = np.repeat(epsilon[:, None], groups.size, axis=1)
+    chords, values = ChordProfiles(staged).delta(groups, where), staged.delta(groups, where)
+    assert np.all(chords >= values * (1.0 - 1e-12))
+    assert np.all(chords <= values * 1.01)
 
 
 def test_mass_beyond_the_window_is_cut_mass() -> None:

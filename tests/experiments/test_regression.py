@@ -112,13 +112,13 @@ def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     assert len(table.cells) == 5 * 4 + 1
     assert f"MUSTow {noise[3]:.2f}" in noise_reading(settled)[0]
     worse = utility_reading(settled, measured, "error", larger_is_better=False)[0]
-    assert worse.endswith("worse are WOR by 1.000, WR by 2.000, MUSTow by 3.000, MUSTww by 4.000.")
+    assert worse.endswith("worse: WOR by 1.000, WR by 2.000, MUSTow by 3.000, MUSTww by 4.000.")
     assert "Poisson is best;" in worse
     better = utility_reading(settled, measured, "error", larger_is_better=True)[0]
     assert "MUSTww is best;" in better
     wide = {key: [Measured("error", part[0].value, 0.3)] for key, part in measured.items()}
     assert (
-        "Poisson is best, with WOR within three standard errors; worse are WR"
+        "Poisson is best, with WOR within three standard errors; worse: WR"
         in (utility_reading(settled, wide, "error", larger_is_better=False)[0])
     )
     unclear = {key: [Measured("error", part[0].value, 9.0)] for key, part in measured.items()}

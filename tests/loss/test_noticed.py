@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mustdp.amplification import attained
-from mustdp.loss.compose import Composition, Tilted
+from mustdp.loss.compose import OUTSIDE, Composition, Tilted
 from mustdp.loss.curve import ComposedLoss, UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import DominatingPair, FloatArray, connect_values, just_below
@@ -227,3 +227,13 @@ def test_wide_laws_are_coarsened_on_the_safe_side() -> None:
             whole = float(function(law, noise, shift, np.array([epsilon]))[0])
             found = float(np.max(p - math.exp(epsilon) * q))
             assert 0.9 * whole < found <= whole * (1 + 1e-7)
+
+
+def test_doubt_grows_away_from_the_reference_of_a_table() -> None:
+    """Tilted mass outside the window weighs e^(theta distance) more below the reference."""
+    reader = ReadOff(Composition([(some_loss(), 9)]), "upper")
+    table = reader._table(2.0, 1.5)
+    assert (table.theta, table.reference) == (2.0, 1.5)
+    for epsilon in (0.0, 0.7, 1.5, 2.5):
+        weight = math.exp(2.0 * (1.5 - epsilon))
+        assert table.doubt(epsilon) >= 2.0 * OUTSIDE * weight * (1 - 1e-12)

@@ -114,6 +114,7 @@ def run(settings: Settings, report: Report) -> Outcome:
             *delta_words,
             *noise_reading(settled),
             *utility_reading(settled, measured, _ACCURACY, larger_is_better=True, shown=".2f"),
+            *_training_reading(found),
         ),
     )  # fmt: skip
 
@@ -236,4 +237,17 @@ def _paper_reading(found: Mapping[str, Runs], baseline: float) -> list[str]:
         f"After {STEPS} steps private runs are right for {low:.2f} to {high:.2f} % on average, and "
         f"one run deviates by {single:.2f} points: differences between schemes in the paper are "
         "chance."
+    ]
+
+
+def _training_reading(found: Mapping[str, Runs]) -> list[str]:
+    """What many steps reach, where they were made: 15 are hardly a comparison of models."""
+    if _long_row() not in found:
+        return []
+    short, long = (
+        100 * float(found[row].accuracy.mean()) for row in (f"{NON_PRIVATE}, none", _long_row())
+    )
+    return [
+        f"Without privacy {STEPS} steps reach {short:.2f} % and {MANY_STEPS} steps {long:.2f} %: "
+        f"differences after {STEPS} steps are between models that have barely left their start."
     ]

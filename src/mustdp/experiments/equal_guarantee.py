@@ -185,4 +185,4 @@ def _verdict(values: Mapping[str, Measured], larger_is_better: bool, shown: str)
     close = [name for name in values if name != best and name not in behind]
     also = f", with {' and '.join(close)} within three standard errors" if close else ""
     worse = ", ".join(f"{name} by {gap:{shown}}" for name, gap in behind.items())
-    return f"{best} is best{also}; worse are {worse}."
+    return f"{best} is best{also}; worse: {worse}."
