@@ -18,7 +18,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -223,11 +222,9 @@ def _one_shot_median(
     return Outcome(mid + half * float(ends[0]), mid + half * float(ends[1]), share, False)
 
 
-@lru_cache(maxsize=1)
 def one_shot_multiplier() -> float:
-    """Noise multiplier of a single release on all records for the same guarantee."""
-    found = md.calibrate_plan(lambda noise: noise, epsilon=EPSILON, delta=DELTA)
-    return found.noise_multiplier
+    """Noise multiplier of a single release on all records: swapping a record moves it by 2."""
+    return md.analytic_sigma(EPSILON, DELTA, 2.0)
 
 
 def share_of(
@@ -249,7 +246,9 @@ def combinations(references: bool) -> Iterator[tuple[Callable[..., Outcome], str
             for design in DESIGNS:
                 if statistic == "variance (pairs)" and not design.startswith(("subs", "MUST")):
                     continue
-                if design == "double, t, little noise" and statistic not in ("mean", "median"):
+                if design == "double bootstrap, t" and statistic not in ("mean", "median"):
+                    continue  # they take long
+                if design == "double, t, little noise" and statistic != "mean":
                     continue
                 yield resampled, law, statistic, design
             if references and statistic != "variance (pairs)":

@@ -128,4 +128,6 @@ def test_noise_does_not_correlate_what_the_data_do() -> None:
     half = np.array([0.5, 0.5])
     expected = own[0].sampling + own[0].resampling + 0.5 * own[0].noise
     assert float(half @ found @ half) == pytest.approx(expected, rel=0.05)
-    assert float(stats.pearsonr(*vectors.T).statistic) < 0.6  # what noisy replicates themselves would say
+    assert (
+        float(stats.pearsonr(*vectors.T).statistic) < 0.6
+    )  # what noisy replicates themselves would say
