@@ -131,7 +131,9 @@ def test_tiny_spacings_lose_no_mass(spacing: float) -> None:
 @pytest.mark.parametrize("spacing", [1e-2, 1e-6, 1e-9])
 def test_rounding_is_put_back_into_the_masses(spacing: float) -> None:
     """Taken as exact numbers, the masses reproduce at least the values they were made from."""
-    values = GaussianNoise().profile(np.array(10.0 * spacing), EVERY * spacing)
+    values = GaussianNoise().profile(
+        np.array(10.0 * spacing), np.asarray(EVERY * spacing, dtype=np.float64)
+    )
     loss = connect_values(spacing, EVERY, values, values)
     with mp.workdps(50):
         d = mp.mpf(spacing)
