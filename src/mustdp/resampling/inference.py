@@ -23,8 +23,9 @@ from mustdp.resampling.statistics.query import FloatArray, Query
 _WORTH_A_WORD = 0.005
 _NO_T = "the noise drowns the standard errors of single subsets, so the interval is the normal one"
 _DROWNED = (
-    "the noise drowns the variation of the replicates, so the standard error errs on the safe "
-    "side; fewer replicates, a smaller share of the records in each, or a larger epsilon would help"
+    "the noise drowns the variation of the replicates, so the standard error is mostly that of "
+    "the noise and errs on the safe side; fewer replicates, a smaller share of the records in "
+    "each, or a larger epsilon would help"
 )
 
 

@@ -19,8 +19,10 @@ and the noise,
 
 which contains the m-out-of-n scaling, the duplicates and the noise, each once. The precision of V
 itself gives degrees of freedom (Satterthwaite 1946), so that an interval is wider where much noise
-was subtracted. A negative estimate of S^2 means that noise drowns the replicates; then S^2 is
-replaced by its own standard error, on the safe side, and the result says so.
+was subtracted. Where the estimate of S^2 is less than its own standard error, noise drowns the
+replicates, and the result says so. Then it is worth more that S^2 cannot be negative: its place is
+taken by the mean of the normal law around it cut off at zero, which is always larger, and V needs
+no further widening.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from mustdp.errors import InvalidParameter
 from mustdp.resampling.designs import Design
@@ -87,11 +90,14 @@ def spread_of(design: Design, replicates: FloatArray, noise: float) -> Spread:
         pooled = float(precision @ estimates / precision.sum())
         influence = max(pooled, 0.0)
     error = float(1.0 / math.sqrt(precision.sum()))
-    drowned = noise > 0 and pooled < error
-    influence = error if drowned else max(pooled, 0.0)
     factor = 1.0 / design.n + (design.between + design.within / r) / s
-    total = influence * factor + noise / (r * s)
-    freedom = 2.0 * total**2 / (factor * error) ** 2 if error > 0 else math.inf
+    drowned = noise > 0 and pooled < error
+    if drowned:
+        influence, freedom = _not_negative(pooled, error), math.inf
+    else:
+        influence = max(pooled, 0.0)
+        total = influence * factor + noise / (r * s)
+        freedom = 2.0 * total**2 / (factor * error) ** 2 if error > 0 else math.inf
     return Spread(
         sampling=influence / design.n,
         resampling=influence * (factor - 1.0 / design.n),
@@ -99,3 +105,10 @@ def spread_of(design: Design, replicates: FloatArray, noise: float) -> Spread:
         degrees_of_freedom=freedom,
         drowned=drowned,
     )
+
+
+def _not_negative(mean: float, error: float) -> float:
+    """Mean of the normal law with this mean and standard deviation, given that it is positive."""
+    at = max(mean / error, -30.0)
+    density = math.exp(-0.5 * at * at - float(log_ndtr(at))) / math.sqrt(2.0 * math.pi)
+    return error * (at + density)

@@ -105,8 +105,8 @@ class QuantileQuery(Query):
     ) -> FloatArray | None:
         """Woodruff's (1952) interval: the curve inverted at level -+ quantile * error of F.
 
-        The error of F is that of the (interpolated) curve at the estimate; in the outermost steps
-        of the grid, that of the outermost grid point. It always holds the estimate.
+        The error of F is that of the interpolated curve at the estimate; in the outermost steps of
+        the grid, that of the outermost grid point. It always holds the estimate.
         """
         curve = self._curves(average)
         fitted = monotone(curve)
@@ -140,19 +140,35 @@ class QuantileQuery(Query):
         self, place: float, curve: FloatArray, average: FloatArray, covariance: FloatArray
     ) -> float:
         """Variance of the curve at ``place``: F there is a linear function of the release."""
-        step = int(self._grid.searchsorted(place))
-        weights = np.zeros(len(self._grid))
-        if step in (0, len(self._grid)):
-            weights[min(step, len(self._grid) - 1)] = 1.0
-        else:
-            left, right = self._grid[step - 1], self._grid[step]
-            part = (place - left) / (right - left)
-            weights[step - 1 : step + 1] = 1.0 - part, part
+        weights = self._weights(place, curve, covariance)
         if self.poisson:
             # F = 1/2 + sum/size, so dF = (d sum - (F - 1/2) d size) / size.
             size = max(float(average[-1]), LEAST_SHARE)
             weights = np.append(weights, -(weights @ curve - 0.5)) / size
         return float(weights @ covariance @ weights)
+
+    def _weights(self, place: float, curve: FloatArray, covariance: FloatArray) -> FloatArray:
+        """What the grid points count for in F at ``place``; they sum to one.
+
+        Raising the whole curve by d moves the quantile by d over the density, so the slopes of the
+        quantile in the single points, over their sum, are the weights. Where the quantile does not
+        move, the nearest grid point counts alone.
+        """
+        count = len(self._grid)
+        steps = np.sqrt(np.maximum(np.diagonal(covariance)[:count], 1e-18))
+        moved = [
+            crossings(monotone(curve + sign * np.diag(steps)), self._points, self.level)
+            for sign in (1.0, -1.0)
+        ]
+        up, down = (0.5 * (first + last) for first, last in moved)
+        slopes = (up - down) / steps
+        total = float(slopes.sum())
+        inside = self._grid[0] <= place <= self._grid[-1]
+        if inside and total < 0.0 and float(np.abs(slopes).sum()) < 3.0 * -total:
+            return np.asarray(slopes / total)
+        weights = np.zeros(count)
+        weights[int(np.argmin(np.abs(self._grid - place)))] = 1.0
+        return weights
 
 
 @dataclass(frozen=True)
