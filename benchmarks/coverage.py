@@ -65,6 +65,11 @@ AT: dict[str, Any] = {"epsilon": EPSILON}
 #: Designs by name: what is drawn, the kind of interval, and the noise.
 DESIGNS: dict[str, tuple[Design, Kind, dict[str, Any]]] = {
     "subsampling": (Design(md.wor(N, M), T), "normal", AT),
+    "subsampling, little noise": (
+        Design(md.wor(N, M), T),
+        "normal",
+        {"noise_multiplier": 0.3},
+    ),
     "subsampling, percentile": (Design(md.wor(N, M), T), "percentile", AT),
     "m-out-of-n": (Design(md.wr(N, M), T), "normal", AT),
     "Poisson": (Design(md.poisson(N, M / N), T), "normal", AT),
@@ -249,6 +254,8 @@ def combinations(references: bool) -> Iterator[tuple[Callable[..., Outcome], str
                 if design == "double bootstrap, t" and statistic not in ("mean", "median"):
                     continue  # they take long
                 if design == "double, t, little noise" and statistic != "mean":
+                    continue
+                if design == "subsampling, little noise" and statistic != "slope":
                     continue
                 yield resampled, law, statistic, design
             if references and statistic != "variance (pairs)":
