@@ -22,10 +22,11 @@ from mustdp.amplification.mixed_slope import (
     margin,
 )
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise
-from mustdp.mechanisms.profiles import FloatArray, GroupProfiles, NoiseProfiles
+from mustdp.mechanisms.profiles import FloatArray, NoiseProfiles
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.stage import Stage
 from tests.amplification import exact_pairs
+from tests.amplification.recording import Recording
 
 TAIL = 1e-36
 EPSILONS = np.array([0.0, 1e-9, 0.01, 0.5, 3.0, 40.0, 300.0, 600.0])
@@ -45,30 +46,6 @@ STAGES: dict[str, tuple[Stage, int, int]] = {
 PROFILES = [NoiseProfiles(GaussianNoise(), s) for s in (1e-6, 0.3, 2.0, 30.0)]
 PROFILES += [NoiseProfiles(LaplaceNoise(), s) for s in (1e-3, 1.0, 500.0)]
 profile_ids = [f"{family.noise.name}-{family.shift:g}" for family in PROFILES]
-
-
-class Recording(GroupProfiles):
-    """Passes everything on to another family and remembers where it was evaluated."""
-
-    def __init__(self, inner: NoiseProfiles):
-        self.inner, self.relative_error = inner, inner.relative_error
-        self.rows: list[FloatArray] = []
-
-    def delta(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
-        self.rows.extend(epsilon.copy())
-        return self.inner.delta(groups, epsilon)
-
-    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.inner.tangent(groups, t)
-
-    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
-        return self.inner.parameter(groups, epsilon)
-
-    def slope(self, t: FloatArray) -> FloatArray:
-        return self.inner.slope(t)
-
-    def saturation(self, groups: FloatArray) -> float:
-        return self.inner.saturation(groups)
 
 
 def exact_chance(stage: Stage, population: int, special: int, j: int) -> mp.mpf:

@@ -16,38 +16,15 @@ from mustdp.amplification.section4 import section4_bound
 from mustdp.amplification.stages import ChordProfiles, StagedProfiles
 from mustdp.loss.pairs import family_pair
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
-from mustdp.mechanisms.profiles import FloatArray, GroupProfiles, NoiseProfiles
+from mustdp.mechanisms.profiles import FloatArray, NoiseProfiles
 from mustdp.numerics.windows import binomial
 from mustdp.sampling import law as law_module
 from mustdp.sampling.law import MultiplicityLaw, chain_law, stage_law
 from mustdp.sampling.stage import Stage
 from tests.amplification import exact_pairs
+from tests.amplification.recording import Recording
 
 NOISES: list[Noise] = [GaussianNoise(), LaplaceNoise()]
-
-
-class Recording(GroupProfiles):
-    """Passes everything on to another family and remembers where it was evaluated."""
-
-    def __init__(self, inner: GroupProfiles):
-        self.inner, self.relative_error = inner, inner.relative_error
-        self.rows: list[FloatArray] = []
-
-    def delta(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
-        self.rows.extend(epsilon.copy())
-        return self.inner.delta(groups, epsilon)
-
-    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.inner.tangent(groups, t)
-
-    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
-        return self.inner.parameter(groups, epsilon)
-
-    def slope(self, t: FloatArray) -> FloatArray:
-        return self.inner.slope(t)
-
-    def saturation(self, groups: FloatArray) -> float:
-        return self.inner.saturation(groups)
 
 
 def kinked(epsilon: FloatArray) -> FloatArray:

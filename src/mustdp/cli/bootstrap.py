@@ -20,6 +20,7 @@ from mustdp.cli.output import Answer, readable
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import RelationOption, read_relation
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.decimals import as_stated
 
 if TYPE_CHECKING:
     from mustdp.resampling.result import BootstrapResult
@@ -223,7 +224,7 @@ def _cost(result: BootstrapResult, relation: str) -> Iterator[str]:
         yield f"epsilon: no guarantee is known ({privacy.source})."
     else:
         yield (
-            f"epsilon at delta {privacy.delta:.3g}: at least "
+            f"epsilon at delta {as_stated(privacy.delta)}: at least "
             f"{readable(privacy.epsilon.lower, 'down', 4)}, at most "
             f"{readable(privacy.epsilon.upper, 'up', 4)} for all replicates together."
         )

@@ -18,6 +18,7 @@ from mustdp.cli.output import Answer, readable
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import RunOptions
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.decimals import as_stated
 
 if TYPE_CHECKING:
     from mustdp.sampling.scheme import Scheme
@@ -204,7 +205,7 @@ def _answer(
             (
                 f"{trial.test_accuracy:.4f}",
                 f"{records.majority_baseline:.4f}",
-                readable(spent.delta),
+                as_stated(spent.delta),
                 readable(spent.epsilon.lower, "down", 4),
                 readable(spent.epsilon.upper, "up", 4),
             ),

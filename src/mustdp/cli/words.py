@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.cli.output import readable
 from mustdp.errors import NumericalFailure
+from mustdp.numerics.decimals import as_stated
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -98,8 +99,7 @@ def multiplier_in_words(value: float, digits: int = 5) -> str:
     >>> multiplier_in_words(0.1), multiplier_in_words(1.83317552541)
     ('0.1', '1.8332')
     """
-    short = f"{value:g}"
-    return short if float(short) == value else readable(value, "up", digits)
+    return as_stated(value, digits)
 
 
 def noise_in_words(mechanism: Mechanism, shift: float | None, relation: str) -> str:

@@ -30,6 +30,7 @@ from mustdp.experiments.parallel import spread
 from mustdp.experiments.published import published
 from mustdp.experiments.schemes import NAMES, scheme_called
 from mustdp.mechanisms.mechanism import gaussian
+from mustdp.numerics.decimals import readable
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.budget import paper_multiplier
 
@@ -130,7 +131,7 @@ def overall_tables(
     most = max(found, key=lambda each: each.certified_stated.lower)
     reading = [
         f"The printed overall delta_c do not belong to the experiment as described. At epsilon 2 "
-        f"after 1000 steps its noise attains up to {most.certified_stated.lower:.3g} "
+        f"after 1000 steps its noise attains up to {readable(most.certified_stated.lower, 'down')} "
         f"({most.name}), where the paper prints {printed[most.name]:.3g}."
     ]
     return (

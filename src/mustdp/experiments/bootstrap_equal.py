@@ -30,6 +30,7 @@ from mustdp.experiments.cells import Cell, Settings, Table
 from mustdp.experiments.equal_guarantee import EPSILONS
 from mustdp.experiments.item import Report
 from mustdp.experiments.parallel import spread
+from mustdp.numerics.decimals import readable
 from mustdp.resampling.designs import Design
 
 DELTA = 1e-5
@@ -183,7 +184,7 @@ def _sentences(
     sizes: Sizes, epsilon: float, rows: Sequence[Compared], plain: dict[str, float]
 ) -> list[str]:
     noise = ", ".join(
-        f"{each.scheme.label} {each.runs.privacy.noise_multiplier:.2f}" for each in rows
+        f"{each.scheme.label} {readable(each.runs.privacy.noise_multiplier, 'up')}" for each in rows
     )
     drowned = [each.runs.drowned for each in rows]
     lines = [

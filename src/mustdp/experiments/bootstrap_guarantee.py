@@ -22,6 +22,7 @@ from mustdp.experiments.certified import RELATION
 from mustdp.experiments.item import Report
 from mustdp.experiments.parallel import spread
 from mustdp.mechanisms.mechanism import gaussian
+from mustdp.numerics.decimals import readable
 from mustdp.resampling.designs import Design
 from mustdp.resampling.noise import Privacy
 
@@ -145,7 +146,7 @@ def guarantee_reading(found: Sequence[Guarantee], ratio: float) -> list[str]:
     least = min(first, key=lambda each: each.alone.lower if each.alone else math.inf)
     most = max(first, key=lambda each: each.alone.lower if each.alone else 0.0)
     certified = [
-        f"{each.row} {bounds.lower:.0f} to {bounds.upper:.0f}"
+        f"{each.row} {readable(bounds.lower, 'down')} to {readable(bounds.upper, 'up')}"
         for each in found
         for delta, bounds in each.whole[:1]
         if math.isfinite(bounds.upper)
@@ -154,7 +155,8 @@ def guarantee_reading(found: Sequence[Guarantee], ratio: float) -> list[str]:
         "The noise is computed for statistics of all n records and added to statistics of m, whose "
         f"sensitivity is n/m = {ratio:.3g} times as large. One statistic of one subset is said to "
         f"cost epsilon' = {EPSILON_PRIME:g}; at delta {DELTA:.2g} it costs no less than "
-        f"{_lower(least.alone):.3g} ({least.row}) to {_lower(most.alone):.3g} ({most.row}).",
+        f"{readable(_lower(least.alone), 'down')} ({least.row}) to "
+        f"{readable(_lower(most.alone), 'down')} ({most.row}).",
         f"Added up over both statistics of {T} subsets the claim is {CLAIMED:g}. At delta "
         f"{DELTA:.2g} the whole release lies between (attained to certified): "
         f"{', '.join(certified)}.",
@@ -162,7 +164,7 @@ def guarantee_reading(found: Sequence[Guarantee], ratio: float) -> list[str]:
     endless = [each for each in found if each.whole and not math.isfinite(each.whole[0][1].upper)]
     if endless:
         listed = ", ".join(
-            f"{each.row} (one subset alone attains {_lower(each.one_subset):.0f})"
+            f"{each.row} (one subset alone attains {readable(_lower(each.one_subset), 'down')})"
             for each in endless
         )
         lines.append(f"No finite epsilon could be certified for {listed}.")

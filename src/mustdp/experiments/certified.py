@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mustdp.experiments.cells import Cell, Table
 from mustdp.experiments.item import Report
 from mustdp.experiments.parallel import spread
+from mustdp.numerics.decimals import readable
 from mustdp.training.budget import Budget, Spent
 
 #: One relation for all schemes, as guarantees under different relations do not compare.
@@ -86,8 +87,9 @@ def claims_reading(found: Sequence[Really], ratio: float) -> list[str]:
         f"The paper computes its noise for the mean of all n records and adds it to the mean of m, "
         f"whose sensitivity is n/m = {ratio:.3g} times as large. Farthest from its claim is "
         f"{each.stated.row}: a step is said to cost {each.stated.epsilon_prime:.3g} and costs at "
-        f"least {step.lower:.3g} at delta {each.spent.delta:.2g}; all {each.spent.steps} steps "
-        f"cost between {epsilon.lower:.3g} (attained) and {epsilon.upper:.3g} (certified)."
+        f"least {readable(step.lower, 'down')} at delta {each.spent.delta:.2g}; all "
+        f"{each.spent.steps} steps cost between {readable(epsilon.lower, 'down')} (attained) and "
+        f"{readable(epsilon.upper, 'up')} (certified)."
     ]
 
 

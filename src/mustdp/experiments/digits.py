@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
-from typing import Literal
-
-from mustdp.errors import NumericalFailure
 from mustdp.experiments.cells import Kind
-
-Toward = Literal["nearest", "up", "down"]
-_ROUNDING = {"nearest": ROUND_HALF_EVEN, "up": ROUND_CEILING, "down": ROUND_FLOOR}
+from mustdp.numerics.decimals import Toward, readable
 
 
 def number(value: float, digits: int = 4, toward: Toward = "nearest") -> str:
@@ -21,20 +14,14 @@ def number(value: float, digits: int = 4, toward: Toward = "nearest") -> str:
     >>> number(0.063821, 3, "up"), number(0.038049, 3, "down"), number(0.00048)
     ('0.0639', '0.0380', '0.00048')
     """
-    if not math.isfinite(value):
-        raise NumericalFailure(f"a result is infinite or not a number: {value}")
+    bound = readable(float(value), toward, digits)  # refuses what is no number
     if value == round(value) and abs(value) < 1e7:
         return str(round(value))
-    # What is left over from binary fractions is not worth a digit: 0.00048 is not 0.0004800000...
-    exact = float(f"{value:.12g}") if toward == "nearest" else value
-    context = Context(prec=max(digits, len(str(int(abs(value))))), rounding=_ROUNDING[toward])
-    shown = context.create_decimal_from_float(exact)
-    if toward == "nearest":
-        shown = shown.normalize(context)
-    if 1e-4 <= abs(shown) < 1e7:
-        return f"{shown:f}"
-    mantissa, _, exponent = f"{shown:e}".partition("e")
-    return f"{mantissa}e{int(exponent)}"
+    if toward != "nearest":
+        return bound
+    text = f"{value:.{max(digits, len(str(int(abs(value)))))}g}"
+    mantissa, _, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else text
 
 
 def safe_side(column: str, kind: Kind) -> Toward:

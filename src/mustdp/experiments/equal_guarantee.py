@@ -18,6 +18,7 @@ from mustdp.experiments.certified import RELATION
 from mustdp.experiments.item import Report
 from mustdp.experiments.parallel import spread
 from mustdp.experiments.schemes import NAMES, scheme_called
+from mustdp.numerics.decimals import readable
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.budget import Budget
 
@@ -132,7 +133,9 @@ def noise_reading(settled: Sequence[Settled]) -> list[str]:
     lines = []
     for target in dict.fromkeys(each.target for each in settled):
         rows = [each for each in settled if each.target == target]
-        noise = ", ".join(f"{each.name} {each.budget.noise_multiplier:.2f}" for each in rows)
+        noise = ", ".join(
+            f"{each.name} {readable(each.budget.noise_multiplier, 'up')}" for each in rows
+        )
         touched = ", ".join(
             f"{each.name} {each.budget.scheme.expected_distinct:.0f}" for each in rows
         )

@@ -31,3 +31,13 @@ def readable(value: float, toward: Toward = "nearest", digits: int = 3) -> str:
     if 1e-3 <= abs(shown) < 1e6:
         return f"{shown:f}"
     return f"{shown:.{digits - 1}e}"
+
+
+def as_stated(value: float, digits: int = 3) -> str:
+    """A bound that was chosen by somebody as they wrote it; one that was computed, rounded up.
+
+    >>> as_stated(1e-05), as_stated(0.1), as_stated(1.5848931924e-09)
+    ('1e-05', '0.1', '1.59e-9')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else readable(value, "up", digits)

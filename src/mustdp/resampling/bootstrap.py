@@ -17,8 +17,9 @@ import numpy as np
 
 from mustdp.accounting.ledger import Ledger
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
-from mustdp.resampling.designs import Design
+from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.inference import infer
@@ -100,6 +101,8 @@ def private_bootstrap(
         epsilon_prime=epsilon_prime,
         relation=relation,
     )
+    if ledger is not None:
+        _check_ledger(ledger, chosen, privacy)
     source = _open(data, names, chosen.n, dask)
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
@@ -161,7 +164,7 @@ def _read_design(design: Design | Scheme, replicates: int | None) -> Design:
         return design
     if replicates is None:
         raise InvalidParameter("replicates must be given with a scheme: the number of subsets")
-    return Design(design, checks.integer("replicates", replicates, 2, 10**8))
+    return Design(design, checks.integer("replicates", replicates, 2, MOST_REPLICATES))
 
 
 def check_limits(lower: Limits, upper: Limits) -> None:
@@ -170,8 +173,8 @@ def check_limits(lower: Limits, upper: Limits) -> None:
         values = limit.values() if isinstance(limit, Mapping) else np.atleast_1d(limit)
         for value in values:
             checks.real(name, value)
-    if np.ndim(lower) == 0 and np.ndim(upper) == 0 and not isinstance(lower, Mapping):  # type: ignore[arg-type]
-        _check_order(float(lower), float(upper), "")  # type: ignore[arg-type]
+    if isinstance(lower, int | float) and isinstance(upper, int | float):
+        _check_order(lower, upper, "")
 
 
 def _check_order(low: float, high: float, where: str) -> None:
@@ -255,3 +258,13 @@ def _charge(ledger: Ledger, privacy: Privacy) -> None:
             "ledger must be left out for a release without a guarantee: it could not be charged"
         )
     ledger.step(privacy.plan)
+
+
+def _check_ledger(ledger: Ledger, design: Design, privacy: Privacy) -> None:
+    """A ledger of another relation would answer a question that was not asked."""
+    used = ledger.relation or resolve_relation(design.scheme, None)
+    if used != privacy.relation:
+        raise InvalidParameter(
+            f"relation must be that of the ledger, {used}, got {privacy.relation}; make the ledger "
+            f"with Ledger(relation={privacy.relation!r})"
+        )

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mustdp.numerics.decimals import as_stated, readable
 from mustdp.resampling.designs import Design
 from mustdp.resampling.inference import Estimate
 from mustdp.resampling.intervals import Kind
@@ -116,8 +117,8 @@ def cost_in_words(privacy: Privacy) -> str:
         return f"no guarantee: {privacy.source}"
     if not math.isfinite(bounds.upper):
         return f"no finite epsilon could be certified ({privacy.source})"
-    upper = math.ceil(bounds.upper * 1e4) / 1e4
     return (
-        f"({upper:g}, {privacy.delta:.3g})-differentially private under {neighbours}, certified; "
-        f"noise multiplier {privacy.noise_multiplier:.4g} ({privacy.source})"
+        f"({readable(bounds.upper, 'up', 5)}, {as_stated(privacy.delta)})-differentially private "
+        f"under {neighbours}, certified; noise multiplier {readable(privacy.noise_multiplier)} "
+        f"({privacy.source})"
     )

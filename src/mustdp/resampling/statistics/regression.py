@@ -59,6 +59,15 @@ class LinearRegressionQuery(MomentQuery):
         smallest = np.linalg.eigvalsh(self.covariances(vectors)[..., :-1, :-1])[..., 0]
         return np.asarray(smallest < LEAST_EIGENVALUE)
 
+    def cautions(self, average: FloatArray, widths: FloatArray) -> tuple[str, ...]:
+        """A word where the floor was needed: then the coefficients are shrunk and say little."""
+        if not self.floored(average):
+            return ()
+        return (
+            "regression: the regressors' noisy moments were not those of any data, or nearly "
+            "without variation, and were raised to a floor; the coefficients say little",
+        )
+
 
 @dataclass(frozen=True)
 class LinearRegression(OfColumns):
