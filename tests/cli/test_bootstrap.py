@@ -163,7 +163,7 @@ def test_bad_input(run: Run, ages: Path, rest: str, named: list[str]) -> None:
 
 def test_a_missing_file(run: Run, tmp_path: Path) -> None:
     outcome = run(*line(tmp_path / "nothing.csv", f"{PLAIN} --epsilon 1"))
-    check_refused(outcome, "nothing.csv")
+    check_refused(outcome, "FILE must be", "nothing.csv")
 
 
 def test_a_parquet_file(run: Run, tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ COMMANDS = (account, calibrate, compare, report, amplify, draw, train, bootstrap
 for _command in COMMANDS:
     app.command(help=paragraphs(_command.__doc__ or ""))(_command)
 
+#: What the package calls by another name than a command's options do.
+_OTHER_NAMES = {"bootstrap": {"columns": "--column", "data": "FILE"}}
+
 
 @app.callback(invoke_without_command=True)
 def _mustdp(
@@ -67,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(answer, Answer):
             show(answer)
     except (Exception, KeyboardInterrupt) as problem:
-        outcome = failure(problem, _options(command))
+        outcome = failure(problem, _options(command, given))
         if outcome is None:
             raise
         status, line = outcome
@@ -79,16 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return answer if isinstance(answer, int) else 0
 
 
-def _options(command: Any) -> dict[str, str]:
-    """The option behind every argument name, over all subcommands."""
-    return {
-        "columns": "--column",
-        **{
-            parameter.name: parameter.opts[0]
-            for subcommand in command.commands.values()
-            for parameter in subcommand.params
-        },
-    }
+def _options(command: Any, given: Sequence[str]) -> dict[str, str]:
+    """The option behind every argument name, for the subcommand that was called."""
+    called = next((word for word in given if word in command.commands), None)
+    if called is None:
+        return {}
+    options = {one.name: one.opts[0] for one in command.commands[called].params}
+    return {**options, **_OTHER_NAMES.get(called, {})}
 
 
 if __name__ == "__main__":
