@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.level import Level
@@ -29,9 +29,8 @@ from mustdp.loss.curve import Question
 from mustdp.loss.points import LARGEST_LOSS, Scouted, lay_grid, scout
 from mustdp.mechanisms.relation import RELATIONS, Relation
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Poisson
-
-FloatArray = NDArray[np.float64]
 
 #: Spacing over the deviation of one step at the first attempt, and how far it is refined.
 _FIRST_FRACTION = 0.05

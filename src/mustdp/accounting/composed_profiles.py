@@ -8,7 +8,6 @@ amplifies. Charging the releases as independent draws would be unsound.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, Subsample, atoms
 from mustdp.amplification.stages import stage_profiles
@@ -19,11 +18,10 @@ from mustdp.loss.points import lay_grid, scout
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.noise import dual
 from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.convex import chord, hull_slopes
 from mustdp.numerics.tangents import TangentTable, two_sided
 from mustdp.sampling.scheme import Multistage
-
-FloatArray = NDArray[np.float64]
 
 _FRACTION = 0.05
 _POINTS = 600

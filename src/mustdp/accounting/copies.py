@@ -13,21 +13,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.mechanisms.mechanism import Gaussian, Mechanism
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw
 from mustdp.sampling.scheme import Multistage
-
-FloatArray = NDArray[np.float64]
 
 #: Entries at the ends of a law of copies below this are dropped, and what was dropped is counted.
 _SMALLEST = 1e-40
 _LARGEST_SUPPORT = 40_000
 _LARGEST_RANGE = 20_000_000
-_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +128,14 @@ def _mixture(parts: list[tuple[float, _Copies]], outer: MultiplicityLaw) -> _Cop
         mixed[start : start + law.weights.size] += weight * law.weights
     cut = outer.cut + sum(weight * law.cut for weight, law in parts)
     error = outer.relative_error + max(law.relative_error for _, law in parts)
-    return _trimmed(_Copies(first, mixed, cut, error + (len(parts) + 1) * _ROUNDOFF))
+    return _trimmed(_Copies(first, mixed, cut, error + (len(parts) + 1) * ROUNDOFF))
 
 
 def _sum(a: _Copies, b: _Copies) -> _Copies:
     if min(a.weights.size, b.weights.size) > _LARGEST_SUPPORT:
         raise _TooWide
     error = a.relative_error + b.relative_error
-    error += (min(a.weights.size, b.weights.size) + 1) * _ROUNDOFF
+    error += (min(a.weights.size, b.weights.size) + 1) * ROUNDOFF
     weights = np.convolve(a.weights, b.weights)
     return _trimmed(_Copies(a.first + b.first, weights, a.cut + b.cut, error))
 

@@ -38,7 +38,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
@@ -49,9 +48,8 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.loss.pairs import MixturePair, family_pair
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Poisson, Scheme
-
-FloatArray = NDArray[np.float64]
 
 MOST_POINTS = 2**24
 _LAW_TAIL = 1e-40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.accounting.pairs import AtomPairs
 from mustdp.loss.curve import LowerCurve, Question, UpperCurve
@@ -11,8 +10,7 @@ from mustdp.loss.dots import DominatingPair
 from mustdp.loss.pairs import MixturePair
 from mustdp.loss.points import Grid
 from mustdp.mechanisms.relation import Relation
-
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray
 
 
 class Level:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.accounting.composed_profiles import group_profiles
 from mustdp.accounting.copies import mechanisms, observe
@@ -21,11 +20,10 @@ from mustdp.loss.pairs import MixturePair, family_pair
 from mustdp.loss.points import LARGEST_LOSS
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation, moves
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme
-
-FloatArray = NDArray[np.float64]
 
 _ONE = MultiplicityLaw(1, frozen(np.ones(1)), 0.0, 0.0)
 _LAW_TAIL = 1e-40

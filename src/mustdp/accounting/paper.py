@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.amplification.attained import symmetric_threshold
@@ -37,10 +36,9 @@ from mustdp.mechanisms.mechanism import Gaussian
 from mustdp.mechanisms.noise import Noise
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.law import MultiplicityLaw
 from mustdp.sampling.scheme import Scheme
-
-FloatArray = NDArray[np.float64]
 
 LABEL = "attained by one pair of data sets, not a guarantee"
 
@@ -50,7 +48,6 @@ _LAW_TAIL = 1e-40
 _FIRST_FRACTION = 0.075
 _FINEST_FRACTION = _FIRST_FRACTION / 64
 _PROFILE_ERROR = 1e-11
-_ROUNDOFF = 2.0**-53
 _BLOCK = 1_000_000
 
 
@@ -216,7 +213,7 @@ def symmetric_above(
     t = symmetric_threshold(law, noise, shift, epsilon)
     _, found, slope = loss_at(noise, mixture, mixture, t)
     nats = 64.0 + epsilon + distance.max() * (np.abs(t) + distance.max())
-    rounding = _ROUNDOFF * (8.0 * nats + 4.0 * p.size)
+    rounding = ROUNDOFF * (8.0 * nats + 4.0 * p.size)
     aim = epsilon - 4.0 * law.relative_error - 4.0 * rounding
     t = t - np.maximum(found - aim, 0.0) / slope
     below = loss_at(noise, mixture, mixture, t)[1] + rounding

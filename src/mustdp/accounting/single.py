@@ -6,14 +6,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.accounting.pairs import AtomPairs
 from mustdp.loss.curve import Question
 from mustdp.loss.pairs import MixturePair
 from mustdp.loss.points import LARGEST_LOSS
-
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray
 
 
 class SingleStep:

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.mechanisms.noise import GaussianNoise
-
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray
 
 #: Views that need a whole curve look at deltas down to this.
 SMALLEST_DELTA = 1e-20

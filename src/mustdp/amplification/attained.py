@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.mechanisms.noise import Noise
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.roots import increasing_root
 from mustdp.sampling.law import MultiplicityLaw
 
-FloatArray = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 _PROFILE_ERROR = 1e-11
-_ROUNDOFF = 2.0**-53
 
 
 def aligned(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray) -> FloatArray:
@@ -156,7 +155,7 @@ def _down(
     ``remainder`` is the size of the terms that nearly cancel; they are exponentials of sums of
     numbers of size ``nats``.
     """
-    rounding = 8.0 * (law.probabilities.size + 16.0) * _ROUNDOFF
+    rounding = 8.0 * (law.probabilities.size + 16.0) * ROUNDOFF
     error = (4.0 * law.relative_error + rounding) * (np.abs(value) + remainder)
-    lowered = value * (1.0 - _PROFILE_ERROR) - error - 8.0 * _ROUNDOFF * nats * remainder
+    lowered = value * (1.0 - _PROFILE_ERROR) - error - 8.0 * ROUNDOFF * nats * remainder
     return np.where(np.isfinite(lowered), np.clip(lowered, 0.0, 1.0), 0.0)

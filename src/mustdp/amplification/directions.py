@@ -16,7 +16,6 @@ Poisson law, give Poisson sampling (Zhu, Dong & Wang 2022, arXiv 2106.08567v4, T
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.amplification.mixed_slope import (
     JUMP,
@@ -28,9 +27,8 @@ from mustdp.amplification.mixed_slope import (
 )
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
-
-FloatArray = NDArray[np.float64]
 
 
 def remove_direction(

@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.roots import increasing_root
 from mustdp.sampling.law import MultiplicityLaw
 
-FloatArray = NDArray[np.float64]
-
-_ROUNDOFF = 2.0**-53
 _LARGEST_MATRIX = 2_000_000
 #: Where the common tangents jump over the budget by more than this, because profiles have kinks or
 #: their tables are coarse, one slope for all is tried as well.
@@ -182,7 +180,7 @@ def margin(law: MultiplicityLaw) -> float:
     the unit roundoff times -log of the smallest rho_j.
     """
     depth = -float(np.log(law.positive.min(initial=1.0)))
-    sums = (4.0 * law.probabilities.size + depth) * _ROUNDOFF
+    sums = (4.0 * law.probabilities.size + depth) * ROUNDOFF
     return 4.0 * (2.0 * law.relative_error + sums + 4e-16)
 
 
@@ -224,7 +222,7 @@ def evaluate(law: MultiplicityLaw, profiles: GroupProfiles, logs: FloatArray) ->
     ruled_out = np.isneginf(logs)
     values = profiles.delta(law.positive_values, np.where(ruled_out, 0.0, logs))
     values = np.where(ruled_out, 1.0, values)
-    slack = profiles.relative_error + law.relative_error + 2.0 * law.positive.size * _ROUNDOFF
+    slack = profiles.relative_error + law.relative_error + 2.0 * law.positive.size * ROUNDOFF
     total = (values @ law.positive) * (1.0 + slack) + law.cut
     if not np.all((total >= 0) & np.isfinite(total)):
         raise NumericalFailure("a group profile returned a value that is not a number")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mustdp.amplification import attained
 from mustdp.amplification.directions import add_direction, remove_direction
@@ -21,10 +21,10 @@ from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.profiles import GroupProfiles
 from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme
 
-FloatArray = NDArray[np.float64]
 Direction = Literal["both", "remove", "add"]
 
 #: Largest epsilon of a one-step profile; beyond it e^epsilon is out of any practical range.

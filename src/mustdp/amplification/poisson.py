@@ -21,17 +21,14 @@ pair of Lebeda, Regehr, Kamath & Steinke 2024, arXiv 2405.20769v1.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.amplification.attained import symmetric_threshold
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.noise import Noise
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.law import MultiplicityLaw
 
-FloatArray = NDArray[np.float64]
-
 _PROFILE_ERROR = 1e-11
-_ROUNDOFF = 2.0**-53
 
 
 def replace_one_record(
@@ -52,7 +49,7 @@ def replace_one_record(
     total = np.logaddexp(share, share_idle)
     share, share_idle = share - total, share_idle - total
     # Rounding may have used up to a few units in the last place of every logarithm involved.
-    room = 8.0 * _ROUNDOFF * (8.0 + epsilon + abs(np.log(taken)) + np.abs(total))
+    room = 8.0 * ROUNDOFF * (8.0 + epsilon + abs(np.log(taken)) + np.abs(total))
     swapped = np.exp(share) * _value(noise, whole, epsilon - share - room)
     used = np.isfinite(share_idle)
     against_idle = np.where(used, idle - np.where(used, share_idle, 0.0) - room, 0.0)

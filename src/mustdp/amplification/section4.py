@@ -17,16 +17,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.profiles import GroupProfiles
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
 from mustdp.sampling.scheme import Scheme
 
-FloatArray = NDArray[np.float64]
 Kind = Literal["strong", "weak-1", "weak-2", "dilution"]
 
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.amplification.mixed_slope import certificate
 from mustdp.mechanisms.noise import dual
 from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.convex import chord
 from mustdp.numerics.tangents import TangentTable, two_sided
 from mustdp.sampling.law import stage_law
 from mustdp.sampling.scheme import Multistage
 from mustdp.sampling.stage import Stage
-
-FloatArray = NDArray[np.float64]
 
 #: Mass a stage's law may leave out; it is added to delta.
 TAIL = 1e-36

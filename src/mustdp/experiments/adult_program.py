@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.losses import LogisticLoss, sigmoid
 
-FloatArray = NDArray[np.float64]
 Noise = Literal["mean", "record", "none"]
 
 CLIP, RATE, START = 1.5, 0.4, 1.0

@@ -12,17 +12,15 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.experiments.adult_program import CLIP, RATE, START, Noise, train
 from mustdp.experiments.chains import run_chains
 from mustdp.experiments.schemes import scheme_called
+from mustdp.numerics.arrays import FloatArray
 from mustdp.training.budget import Budget, settle
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.data.named import load_data
 from mustdp.training.linear.losses import LogisticLoss
-
-FloatArray = NDArray[np.float64]
 
 SIZES = N, B, M = 30_969, 200, 100
 STEPS, EPSILON_PRIME = 15, 5e-5

@@ -36,7 +36,6 @@ from mustdp.experiments.bootstrap_runs import (
     NON_PRIVATE,
     ROWS,
     UPPER,
-    FloatArray,
     M,
     N,
     Row,
@@ -54,6 +53,7 @@ from mustdp.experiments.parallel import spread
 from mustdp.experiments.published import published
 from mustdp.mechanisms.gaussian_sigma import classical_sigma
 from mustdp.mechanisms.mechanism import gaussian
+from mustdp.numerics.arrays import FloatArray
 
 #: Data sets in the paper and here, and in quick mode.
 _SETS, _QUICK_SETS = 200, 20

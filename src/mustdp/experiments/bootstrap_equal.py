@@ -16,7 +16,6 @@ import numpy as np
 from mustdp.errors import NumericalFailure
 from mustdp.experiments.bootstrap_runs import (
     TRUTH,
-    FloatArray,
     Job,
     M,
     N,
@@ -30,6 +29,7 @@ from mustdp.experiments.cells import Cell, Settings, Table
 from mustdp.experiments.equal_guarantee import EPSILONS
 from mustdp.experiments.item import Report
 from mustdp.experiments.parallel import spread
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import readable
 from mustdp.resampling.designs import Design
 

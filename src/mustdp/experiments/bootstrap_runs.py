@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.experiments.certified import RELATION
 from mustdp.experiments.schemes import scheme_called
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.bootstrap import noise_scales, private_bootstrap
 from mustdp.resampling.designs import Design
 from mustdp.resampling.noise import Privacy
@@ -29,8 +29,6 @@ from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.variance import Variance
 from mustdp.sampling.scheme import Scheme
 from mustdp.sampling.seeding import SeededRelease
-
-FloatArray = NDArray[np.float64]
 
 N, M, T = 300, 30, 500
 #: Sizes of the first stage.

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.training.budget import Budget
 from mustdp.training.linear.chains import StackedRecords, descend_chains
 from mustdp.training.linear.descent import Recipe
 from mustdp.training.linear.losses import Loss
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

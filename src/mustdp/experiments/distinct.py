@@ -20,9 +20,9 @@ from mustdp.experiments.cells import Cell, Outcome, Settings, Table, judge
 from mustdp.experiments.item import Item, Report
 from mustdp.experiments.published import published
 from mustdp.experiments.schemes import NAMES, scheme_called
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme
 
-FloatArray = NDArray[np.float64]
 #: Draws are timed in blocks, the schemes in turn, so that a busy moment hits all of them.
 _BLOCKS = 10
 #: Room for rounding in expected extremes.

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.experiments.cells import Cell, Outcome, Picture, Settings, Table, judge
 from mustdp.experiments.certified import Stated, certify, claims_reading, guarantee_table
@@ -43,6 +42,7 @@ from mustdp.experiments.parallel import spread
 from mustdp.experiments.published import published
 from mustdp.experiments.schemes import NAMES, scheme_called
 from mustdp.experiments.timing import UNIT, time_table
+from mustdp.numerics.arrays import FloatArray
 from mustdp.plots.training_curves import training_curves
 from mustdp.training.budget import Budget
 
@@ -59,7 +59,6 @@ _QUICK_STEPS, _QUICK_NAMES = 60, ("WOR", "MUSTow")
 #: Standard deviation of the accuracy of one run, in points, where a single one was made.
 _ONE_RUN = 2.0
 
-FloatArray = NDArray[np.float64]
 Runs = Mapping[str, Sequence[Run]]
 
 

@@ -14,16 +14,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.experiments.chains import run_chains
 from mustdp.experiments.schemes import scheme_called
 from mustdp.mechanisms.gaussian_sigma import classical_sigma
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme, must_wo
 from mustdp.training.budget import Budget, settle
 from mustdp.training.linear.losses import SquaredError
-
-FloatArray = NDArray[np.float64]
 
 SIZES = N, B, M = 1000, 200, 100
 STEPS, CLIP, RATE, START = 200, 3.0, 0.04, -1.0

@@ -18,7 +18,6 @@ from mustdp.experiments.published import published
 from mustdp.experiments.regression_runs import (
     CLIP,
     NON_PRIVATE,
-    FloatArray,
     N,
     Runs,
     classical_shift,
@@ -28,6 +27,7 @@ from mustdp.experiments.regression_runs import (
 )
 from mustdp.experiments.schemes import NAMES
 from mustdp.mechanisms.mechanism import gaussian
+from mustdp.numerics.arrays import FloatArray
 
 PRIMES = (0.01, 0.001)
 #: What the authors' program does under the name of MUSTww.

@@ -21,19 +21,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
 from mustdp.errors import NumericalFailure
 from mustdp.loss.discrete import DiscreteLoss
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 
-FloatArray = NDArray[np.float64]
 Part = tuple[DiscreteLoss, int]
 
 #: Tilted mass that may lie outside the window, per side.
 OUTSIDE = 1e-13
 _LARGEST_TRANSFORM = 2**23
-_ROUNDOFF = 2.0**-53
 _UNDERFLOWS = -745.0
 #: Exponents tried in Chernoff bounds, in units of one over the standard deviation of the sum.
 _GENTLEST, _STEEPEST, _RUNGS = 0.03, 300.0, 37
@@ -64,7 +62,7 @@ class Composition:
         self.lost = math.fsum(count * loss.lost for loss, count in self.parts)
         #: No finite sum of losses exceeds this.
         ends = [count * float(loss.losses[-1]) for loss, count in self.parts]
-        self.largest = math.fsum(ends) + 4.0 * _ROUNDOFF * math.fsum(map(abs, ends))
+        self.largest = math.fsum(ends) + 4.0 * ROUNDOFF * math.fsum(map(abs, ends))
         self.offset = math.fsum(count * loss.offset for loss, count in self.parts)
         self.steps = sum(count for _, count in self.parts)
         # From one over the largest single loss, which rare losses need, to a tilt of about 30 per
@@ -135,7 +133,7 @@ class Composition:
             masses, log_m = _tilted_masses(loss, theta)
             # Tilting costs about |theta loss| roundings in the exponent, normalising a few more.
             span = float(np.max(np.abs(theta * loss.losses[masses > 0.0])))
-            relative += count * _ROUNDOFF * (32.0 + 8.0 * span)
+            relative += count * ROUNDOFF * (32.0 + 8.0 * span)
             folded = np.bincount(loss.index % size, weights=masses, minlength=size)
             coefficients = fft.rfft(folded)
             with np.errstate(divide="ignore"):
@@ -150,7 +148,7 @@ class Composition:
         total = np.roll(fft.irfft(spectrum, size), -(first % size))
         losses = self.offset + (first + np.arange(size, dtype=np.float64)) * d
         # Taking the tilt back costs as many roundings again, of the composed losses.
-        relative += 8.0 * _ROUNDOFF * theta * float(np.max(np.abs(losses[[0, -1]])))
+        relative += 8.0 * ROUNDOFF * theta * float(np.max(np.abs(losses[[0, -1]])))
         if not relative < 0.1:
             raise NumericalFailure(
                 f"composing {self.steps} steps under the tilt {theta:.3g} leaves a rounding error "
@@ -174,14 +172,14 @@ class Composition:
         the 2-norm of the product of all others; a power costs at most 8 k u relative. The factor 2
         covers terms of second order.
         """
-        transform = 7.0 * _ROUNDOFF * math.log2(size)
+        transform = 7.0 * ROUNDOFF * math.log2(size)
         norm = math.sqrt(float(total @ total))
         spread = 0.0
         for count, own, magnitude in norms:
             with np.errstate(invalid="ignore"):
                 rest = np.where(np.isneginf(magnitude), 1.0, np.exp(logs - magnitude))
             spread += count * own * math.sqrt(min(1.0, 2.0 * float(rest @ rest) / size))
-        return 2.0 * (transform * (spread + norm) + 8.0 * self.steps * _ROUNDOFF * norm)
+        return 2.0 * (transform * (spread + norm) + 8.0 * self.steps * ROUNDOFF * norm)
 
     def _window(self, theta: float) -> tuple[float, float]:
         """Ends outside which the tilted sum has at most ``OUTSIDE`` of its mass, per side."""

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.loss.compose import Composition
-from mustdp.loss.discrete import DiscreteLoss, IntArray
+from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import DominatingPair, connect_values, just_below
 from mustdp.loss.lumps import Lump, spacing_for
 from mustdp.loss.merge import lumps_of, merge
 from mustdp.loss.pairs import MixturePair
 from mustdp.loss.points import Grid
 from mustdp.loss.readoff import ReadOff, Side
+from mustdp.numerics.arrays import FloatArray, IntArray
 
-FloatArray = NDArray[np.float64]
 Question = Literal["epsilon", "delta"]
 
 #: Share of delta that rare losses may take when they are counted as infinite or dropped.

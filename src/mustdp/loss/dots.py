@@ -15,17 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
-from mustdp.loss.discrete import DiscreteLoss, IntArray
+from mustdp.loss.discrete import DiscreteLoss
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.convex import lower_hull
 
-FloatArray = NDArray[np.float64]
 #: A certified upper bound of a profile at eps >= 0.
 Profile = Callable[[FloatArray], FloatArray]
-
-_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def connect(pair: DominatingPair, spacing: float, points: IntArray) -> DiscreteL
 
 def just_below(spacing: float, points: IntArray) -> FloatArray:
     """``points * spacing`` rounded down: where a decreasing bound covers the exact grid points."""
-    return np.asarray(points.astype(np.float64) * (spacing * (1.0 - 4.0 * _ROUNDOFF)))
+    return np.asarray(points.astype(np.float64) * (spacing * (1.0 - 4.0 * ROUNDOFF)))
 
 
 def connect_values(
@@ -72,7 +69,7 @@ def connect_values(
     e2, b2 = float(left_index[1] * spacing), float(left[1])
     centre = 1.0 + (f1 - middle) / np.expm1(e1) + (middle - np.exp(-e2) * b2) / np.expm1(-e2)
     sizes = 1.0 + middle / np.expm1(e1) + middle / -np.expm1(-e2)
-    centre += _ROUNDOFF * (8.0 + 4.0 * (e1 + e2)) * sizes
+    centre += ROUNDOFF * (8.0 + 4.0 * (e1 + e2)) * sizes
     index = np.concatenate([-left_index[:0:-1], [0], right_index[1:]])
     lower = np.exp(-left_index[:0:-1] * spacing) * left_masses[::-1]
     masses = np.concatenate([lower, [max(centre, 0.0)], right_masses])
@@ -93,5 +90,5 @@ def _side(
     before = rise / -np.expm1(-gap)
     size = np.append(h[1:-1] / np.expm1(gap[1:]), 0.0) + h[:-1] / -np.expm1(-gap)
     wider = np.maximum(gap, np.append(gap[1:], 0.0))
-    masses = np.maximum(after - before, 0.0) + _ROUNDOFF * (8.0 + 4.0 * wider) * size
+    masses = np.maximum(after - before, 0.0) + ROUNDOFF * (8.0 + 4.0 * wider) * size
     return index, h, masses

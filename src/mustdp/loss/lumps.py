@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray
 
 #: Share of the mass, within half a spacing, that makes a lump: where the loss is constant at an end
 #: the lump is a single loss, elsewhere only a grid too wide for the bulk makes one.

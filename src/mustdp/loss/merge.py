@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mustdp.loss.discrete import DiscreteLoss, IntArray
+from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.lumps import Lump, find_lumps, offset_for
 from mustdp.loss.pairs import MixturePair
-
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray, IntArray
 
 _TABLE = 4000
 _FAR = 38.5

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.mechanisms.noise import Noise
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.law import MultiplicityLaw
-
-FloatArray = NDArray[np.float64]
 
 _MOST_COMPONENTS = 512
 
@@ -89,7 +87,7 @@ def family_pair(name: str, law: MultiplicityLaw, noise: Noise, shift: float) -> 
     law = law.coarsened(_MOST_COMPONENTS, up=False)
     moved = Mixture(law.weights, law.support * (shift * half))
     still = Mixture(np.ones(1), np.zeros(1))
-    error = law.relative_error + 2.0**-53 * (16.0 + 2.0 * law.probabilities.size) + 2e-13
+    error = law.relative_error + ROUNDOFF * (16.0 + 2.0 * law.probabilities.size) + 2e-13
     if name == "aligned":
         return MixturePair(name, noise, moved, still, 0.0, error)
     if name == "reversed":

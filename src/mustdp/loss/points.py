@@ -13,13 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
-from mustdp.loss.discrete import IntArray
 from mustdp.loss.dots import DominatingPair, connect
-
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import IntArray
 
 #: Losses beyond the point where the profile falls below this are counted as infinite.
 NEGLIGIBLE = 1e-30

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.loss.compose import OUTSIDE, Composition, Tilted
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 
-FloatArray = NDArray[np.float64]
 Side = Literal["upper", "lower"]
 
 _RATIO = 1.15
@@ -62,7 +61,7 @@ class Table:
     def rounding(self) -> float:
         """Bound of the relative error of the two running sums, and of places between the dots."""
         places = max(abs(self.first), abs(self.last)) / self.spacing
-        return 2.0**-53 * (4.0 * self.values.size + 16.0 * places + 1e4)
+        return ROUNDOFF * (4.0 * self.values.size + 16.0 * places + 1e4)
 
     def doubt(self, epsilon: float) -> float:
         """What may lie outside the window or have wrapped around, in the same units."""

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.noise import dual
 from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.convex import hull_slopes
 from mustdp.numerics.tangents import TangentTable, two_sided
 
-FloatArray = NDArray[np.float64]
 Profile = Callable[[FloatArray], ArrayLike]
 
 _REACH = 690.0

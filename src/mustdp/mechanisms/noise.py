@@ -14,12 +14,10 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.normal import log_hockey_stick
-
-FloatArray = NDArray[np.float64]
 
 
 class Noise(Protocol):

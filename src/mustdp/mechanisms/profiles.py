@@ -13,12 +13,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.mechanisms.noise import Noise
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.tangents import TangentFamily, TangentTable, slope_of
-
-FloatArray = NDArray[np.float64]
 
 
 class GroupProfiles(ABC):

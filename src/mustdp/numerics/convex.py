@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from mustdp.numerics.arrays import FloatArray
+
+Places = NDArray[np.intp]
 
 
-def lower_hull(x: FloatArray, y: FloatArray) -> IntArray:
+def lower_hull(x: FloatArray, y: FloatArray) -> Places:
     """Indices of the vertices of the lower convex hull of points with increasing ``x``."""
     kept: list[int] = []
     xs, ys = x.tolist(), y.tolist()

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from numpy.typing import NDArray
 from scipy.special import erfcx, ndtr
 
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray
 
 _NODES, _WEIGHTS = leggauss(12)
 _NODES = (_NODES + 1.0) / 2.0

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray
+
 #: Takes the points and the positions (rows) they belong to; returns values and derivatives.
 Function = Callable[[FloatArray, NDArray[np.intp]], tuple[FloatArray, FloatArray]]
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray
 
 #: Slopes are tabulated down to e^-1000, ever finer towards t = 0: the grid is cubic.
 _T_LIMIT, _T_STEPS = 1000.0, 3000

@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
-
-FloatArray = NDArray[np.float64]
 
 #: Widest window that is built; wider laws are refused rather than approximated.
 WIDEST = 2_000_000
@@ -33,7 +32,6 @@ WIDEST = 2_000_000
 FINEST_TAIL = 1e-300
 #: The normalising sum misses at most this much, whatever the caller lets go.
 _NORMALISED = 1e-20
-_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +127,7 @@ def _grow(
     if stop - start < weights.size:
         cut += FINEST_TAIL / 4.0
     probabilities = weights[start:stop] / total
-    error = 8.0 * (probabilities.size + math.sqrt(variance) + 4.0) * _ROUNDOFF
+    error = 8.0 * (probabilities.size + math.sqrt(variance) + 4.0) * ROUNDOFF
     return Window(first + start, frozen(probabilities), cut, error)
 
 

@@ -19,6 +19,7 @@ from mustdp.accounting.ledger import Ledger
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
@@ -31,7 +32,7 @@ from mustdp.resampling.sources.source import Source
 from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
-from mustdp.resampling.statistics.query import FloatArray, Query, Statistic
+from mustdp.resampling.statistics.query import Query, Statistic
 from mustdp.sampling.scheme import Scheme
 from mustdp.sampling.seeding import noise_generator, release_seed
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
 from mustdp.resampling.intervals import Kind, bootstrap_t, percentile, t_quantile
 from mustdp.resampling.spread import Spread, spread_of
-from mustdp.resampling.statistics.query import FloatArray, Query
+from mustdp.resampling.statistics.query import Query
 
 #: Below this chance of repeated pairs nobody needs to be told of the correction.
 _WORTH_A_WORD = 0.005

@@ -18,9 +18,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtrit
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
 from mustdp.resampling.spread import Spread
-from mustdp.resampling.statistics.query import FloatArray
 
 Kind = Literal["normal", "percentile", "bootstrap-t"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import as_stated, readable
 from mustdp.resampling.designs import Design
 from mustdp.resampling.inference import Estimate
 from mustdp.resampling.intervals import Kind
 from mustdp.resampling.noise import Privacy
-from mustdp.resampling.statistics.query import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

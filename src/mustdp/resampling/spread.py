@@ -34,8 +34,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
-from mustdp.resampling.statistics.query import FloatArray
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import IntArray
 from mustdp.numerics.checks import frozen
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

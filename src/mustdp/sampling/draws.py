@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.sampling.batch import Batch, IntArray, drawn
+from mustdp.numerics.arrays import IntArray
+from mustdp.sampling.batch import Batch, drawn
 from mustdp.sampling.occupancy import LARGEST_TRIALS, gather, throw
 from mustdp.sampling.stage import Stage
 

@@ -21,13 +21,13 @@ import numpy as np
 
 from mustdp.errors import NumericalFailure
 from mustdp.numerics import windows
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.numerics.windows import FloatArray, Window
+from mustdp.numerics.windows import Window
 from mustdp.sampling.stage import Stage
 
 #: Mass that a law may leave out unless the caller asks for more or less.
 TAIL = 1e-300
-_ROUNDOFF = 2.0**-53
 #: Entries of one stage's kernel that are worked through at most; a row counts for 500 or more.
 _LARGEST_KERNEL = 100_000_000
 _ROW = 500
@@ -93,7 +93,7 @@ class MultiplicityLaw(Window):
         spread[ends.astype(np.int64) - self.first] = sums
         if self.first == 0:
             spread[0] = self.probabilities[0]
-        error = self.relative_error + width * _ROUNDOFF
+        error = self.relative_error + width * ROUNDOFF
         return MultiplicityLaw(self.first, frozen(spread), self.cut, error)
 
     def dense(self) -> FloatArray:
@@ -150,7 +150,7 @@ def _apply(law: MultiplicityLaw, stage: Stage, population: int, tail: float) -> 
         cut += weight * row.cut
         error = max(error, row.relative_error)
     first, probabilities, dropped = mixture.trimmed()
-    error += law.relative_error + (law.probabilities.size + 1) * _ROUNDOFF
+    error += law.relative_error + (law.probabilities.size + 1) * ROUNDOFF
     return MultiplicityLaw(first, frozen(probabilities), cut + dropped, error)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.sampling.batch import IntArray
+from mustdp.numerics.arrays import IntArray
 
 #: Slots beyond the number of hits up to which counting on a full array beats sorting.
 _SPARE_SLOTS = 1_000

@@ -17,8 +17,8 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks, windows
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.numerics.windows import FloatArray
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.draws import draw_poisson, draw_stages
 from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law

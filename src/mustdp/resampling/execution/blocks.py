@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mustdp.errors import NumericalFailure
-from mustdp.resampling.sources.source import FloatArray, IntArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.sampling.batch import Batch
 
 #: Values (rows times columns) of one block.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from mustdp.errors import NumericalFailure
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.execution.shares import Share
-from mustdp.resampling.sources.source import FloatArray
 
 #: Called with the releases that are done and with all there are.
 Progress = Callable[[int, int], object]

@@ -14,11 +14,11 @@ from concurrent.futures import BrokenExecutor
 from time import perf_counter
 from typing import Any
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.execution import extras
 from mustdp.resampling.execution.collected import Collected
 from mustdp.resampling.execution.shares import Job, Share
 from mustdp.resampling.execution.table import Readable
-from mustdp.resampling.sources.source import FloatArray
 
 #: For so many seconds this process works alone where the number of workers was left open.
 _ALONE = 2.0

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.execution import extras
 from mustdp.resampling.execution.concealed import Concealed
 from mustdp.resampling.sources.frames import as_frame
 from mustdp.resampling.sources.selection import Columns, name_of, select
-from mustdp.resampling.sources.source import FloatArray, IntArray, Source
+from mustdp.resampling.sources.source import Source
 from mustdp.resampling.sources.values import refuse_not_numeric
 
 

@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import numpy as np
 
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.execution.blocks import handed_out
 from mustdp.resampling.execution.concealed import Concealed
 from mustdp.resampling.execution.partitioned import DaskSource, joined, picked
 from mustdp.resampling.execution.shares import Job, Share, evaluated
 from mustdp.resampling.execution.table import Readable, clipped, is_in_memory
-from mustdp.resampling.sources.source import FloatArray, IntArray
 
 #: So often Dask repeats a task that raised an error before it believes it.
 _RETRIES = 3

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution import extras
 from mustdp.resampling.execution.cluster import check_dask, run_on_cluster
@@ -23,7 +24,7 @@ from mustdp.resampling.execution.partitioned import DaskSource
 from mustdp.resampling.execution.shares import Job, cut
 from mustdp.resampling.execution.table import is_in_memory, readable
 from mustdp.resampling.execution.threads import one_blas_thread
-from mustdp.resampling.sources.source import FloatArray, Source
+from mustdp.resampling.sources.source import Source
 from mustdp.resampling.statistics.query import Query
 from mustdp.sampling.seeds import LARGEST_SEED
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution.blocks import (
     MOST_ENTRIES,
@@ -25,7 +26,6 @@ from mustdp.resampling.execution.blocks import (
 )
 from mustdp.resampling.execution.table import ClippedTable, Readable, taken
 from mustdp.resampling.execution.threads import one_blas_thread
-from mustdp.resampling.sources.source import FloatArray, IntArray
 from mustdp.resampling.statistics.query import Query
 from mustdp.sampling.scheme import Multistage
 

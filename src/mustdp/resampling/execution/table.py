@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.execution.blocks import MOST_VALUES
-from mustdp.resampling.sources.source import FloatArray, IntArray, Source
+from mustdp.resampling.sources.source import Source
 
 #: Sources in memory with more rows than this are read subset by subset.
 MOST_ROWS = 5_000_000

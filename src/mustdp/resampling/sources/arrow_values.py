@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.sources.extras import arrow
-from mustdp.resampling.sources.source import FloatArray
 from mustdp.resampling.sources.values import floats, refuse_inexact
 
 _PURPOSE = "Arrow data"

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.resampling.sources.delimited_numbers import read_names, read_numbers
 from mustdp.resampling.sources.memory import side_by_side
 from mustdp.resampling.sources.selection import Columns, as_list, listing, select
-from mustdp.resampling.sources.source import FloatArray, IntArray, Source
+from mustdp.resampling.sources.source import Source
 
 
 class DelimitedSource(Source):

@@ -24,10 +24,10 @@ from typing import IO, Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import LARGEST_SIZE
 from mustdp.resampling.sources.extras import arrow_or_none
 from mustdp.resampling.sources.selection import clipped
-from mustdp.resampling.sources.source import FloatArray
 from mustdp.resampling.sources.values import refuse_counted, refuse_inexact
 
 _MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none"}

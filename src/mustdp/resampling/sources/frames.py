@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.sources import arrow_values
-from mustdp.resampling.sources.source import FloatArray
 from mustdp.resampling.sources.values import floats, refuse_inexact
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
-from mustdp.resampling.sources.source import FloatArray, IntArray, Source
+from mustdp.resampling.sources.source import Source
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,14 @@ from typing import Any
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.sources import paths
 from mustdp.resampling.sources.delimited import DelimitedSource
 from mustdp.resampling.sources.frames import Frame, as_frame
 from mustdp.resampling.sources.memory import ArraySource, side_by_side
 from mustdp.resampling.sources.parquet import ParquetSource
 from mustdp.resampling.sources.selection import Columns, listing, name_of, select
-from mustdp.resampling.sources.source import FloatArray, Source
+from mustdp.resampling.sources.source import Source
 from mustdp.resampling.sources.values import refuse_not_numeric
 
 

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources.arrow_values import arrow_floats, is_numeric
 from mustdp.resampling.sources.extras import arrow
 from mustdp.resampling.sources.footer_statistics import refuse_by_statistics
 from mustdp.resampling.sources.selection import Columns, listing, name_of, select
-from mustdp.resampling.sources.source import FloatArray, IntArray, Source
+from mustdp.resampling.sources.source import Source
 from mustdp.resampling.sources.values import refuse_not_numeric
 
 _PURPOSE = "Parquet files"

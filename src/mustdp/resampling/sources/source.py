@@ -9,12 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from mustdp.numerics.arrays import FloatArray, IntArray
 
 
 class Source(ABC):

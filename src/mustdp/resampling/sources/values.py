@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import LARGEST_SIZE
 from mustdp.resampling.sources.selection import clipped
-from mustdp.resampling.sources.source import FloatArray
 
 #: Rows that are checked at a time, so that checks take no memory to speak of.
 _CHUNK = 2**18

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mustdp.errors import NumericalFailure
-from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query, Statistic
+from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.resampling.statistics.query import Block, Query, Statistic
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.sharing import block, enlarged
 
 #: A noisy size below this share of the expected one is taken to be this share of it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mustdp.resampling.statistics.query import FloatArray, IntArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 
 
 def monotone(levels: FloatArray) -> FloatArray:

@@ -9,7 +9,8 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.sharing import enlarged, shares
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import Amount, AverageQuery, PoissonAverageQuery
 from mustdp.resampling.statistics.columns import OfColumns
-from mustdp.resampling.statistics.query import FloatArray, Query
+from mustdp.resampling.statistics.query import Query
 from mustdp.resampling.statistics.ranges import (
     Range,
     column_ranges,

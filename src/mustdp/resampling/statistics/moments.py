@@ -43,8 +43,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.average import LEAST_SHARE, check_size
-from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.ranges import Range
 from mustdp.resampling.statistics.sharing import block
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import Amount, AverageQuery, PoissonAverageQuery
 from mustdp.resampling.statistics.columns import OfColumns
-from mustdp.resampling.statistics.query import FloatArray, Query
+from mustdp.resampling.statistics.query import Query
 from mustdp.resampling.statistics.ranges import column_ranges, expected_size, whole_size
 
 _LIMITS = ("above", "at_least", "below", "at_most", "equal")

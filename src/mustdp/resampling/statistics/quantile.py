@@ -36,10 +36,11 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.average import LEAST_SHARE, check_size
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.curve import crossings, monotone
-from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.ranges import (
     Range,
     column_ranges,

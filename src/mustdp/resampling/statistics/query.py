@@ -18,11 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from mustdp.numerics.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

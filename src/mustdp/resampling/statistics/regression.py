@@ -26,9 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.moments import MomentQuery
-from mustdp.resampling.statistics.query import FloatArray, Query
+from mustdp.resampling.statistics.query import Query
 from mustdp.resampling.statistics.ranges import column_ranges, expected_size, whole_size
 
 #: Smallest eigenvalue of the scaled, centred moment matrix that is divided by.

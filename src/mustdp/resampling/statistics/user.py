@@ -10,9 +10,10 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.average import check_size
 from mustdp.resampling.statistics.columns import OfColumns
-from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.ranges import column_ranges, whole_size
 from mustdp.resampling.statistics.sharing import block
 

@@ -26,10 +26,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.average import check_size
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.moments import MomentQuery
-from mustdp.resampling.statistics.query import Block, FloatArray, IntArray, Query
+from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.ranges import (
     Range,
     column_ranges,

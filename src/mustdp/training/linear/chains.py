@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
-from mustdp.sampling.batch import Batch, IntArray
+from mustdp.sampling.batch import Batch
 from mustdp.sampling.seeding import noise_generator
 from mustdp.training.linear.clipping import clip_gradient, row_norms
 from mustdp.training.linear.descent import OnStep, Recipe, check_converged
-from mustdp.training.linear.losses import FloatArray, Loss
+from mustdp.training.linear.losses import Loss
 
 #: Entries of gathered rows that are worked on at once.
 _GATHERED = 1 << 17

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.batch import Batch
-from mustdp.training.linear.losses import FloatArray, Loss
+from mustdp.training.linear.losses import Loss
 
 #: Bytes of rows in one block, and multiplications in one slice of a product.
 _BLOCK = 3 << 19

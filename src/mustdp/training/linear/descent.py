@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.scheme import Scheme
 from mustdp.sampling.seeding import noise_generator
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.losses import FloatArray
 
 OnStep = Callable[[int], object]
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme
 from mustdp.sampling.seeding import release_seed
 from mustdp.training.budget import PaperNoise, Spent
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.descent import OnStep, descend
-from mustdp.training.linear.losses import FloatArray, Loss
+from mustdp.training.linear.losses import Loss
 from mustdp.training.linear.rates import LearningRate
 from mustdp.training.linear.scikit import BaseEstimator, check_is_fitted, validate_data
 from mustdp.training.linear.settings import settle_recipe

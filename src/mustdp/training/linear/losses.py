@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
-
-FloatArray = NDArray[np.float64]
+from mustdp.numerics.arrays import FloatArray
 
 
 class Loss(Protocol):
