@@ -3,10 +3,14 @@
 MustdpError
 ├── InvalidParameter       the caller's input is outside what is allowed (exit status 2)
 │   └── NotCovered         well-formed, but no theorem here covers it: refused, with the reason
+├── MissingExtra           a package is needed that is not installed (exit status 2)
 └── NumericalFailure       a number came out that cannot be trusted (exit status 3)
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
 
 
 class MustdpError(Exception):
@@ -14,11 +18,55 @@ class MustdpError(Exception):
 
 
 class InvalidParameter(MustdpError, ValueError):
-    """An argument is outside what is allowed; the message names argument, value and range."""
+    """An argument is outside what is allowed; the message names argument, value and range.
+
+    ``argument``, ``allowed`` and ``got`` are the parts of that message where it has them
+    (:meth:`refusing`); the command line puts its own name for the argument in.
+    """
+
+    argument: str | None = None
+    allowed: str = ""
+    got: str = ""
+    mentions: tuple[str, ...] = ()
+
+    @classmethod
+    def refusing(
+        cls, argument: str, allowed: str, got: object, *, mentions: tuple[str, ...] = ()
+    ) -> Self:
+        """Refuse the value ``got`` (as it is to be shown) of ``argument``.
+
+        ``allowed`` goes on from the argument's name: "must be ...". Other arguments that it speaks
+        of stand in it as ``{name}`` and are listed in ``mentions``.
+
+        >>> allowed = "must be at most {n} = 10"
+        >>> problem = InvalidParameter.refusing("b", allowed, 20, mentions=("n",))
+        >>> str(problem)
+        'b must be at most n = 10, got 20'
+        >>> problem.called({"b": "-b", "n": "-n"})
+        '-b must be at most -n = 10, got 20'
+        """
+        parts = cls()
+        parts.argument, parts.allowed, parts.got = argument, allowed, str(got)
+        parts.mentions = mentions
+        parts.args = (parts.called({}),)
+        return parts
+
+    def called(self, names: Mapping[str, str]) -> str:
+        """The message, with the names that somebody else has for the arguments."""
+        if self.argument is None:
+            return str(self)
+        allowed = self.allowed
+        for other in self.mentions:
+            allowed = allowed.replace(f"{{{other}}}", names.get(other, other))
+        return f"{names.get(self.argument, self.argument)} {allowed}, got {self.got}"
 
 
 class NotCovered(InvalidParameter):
     """A request that is well-formed but that no theorem of this package covers."""
+
+
+class MissingExtra(MustdpError, ImportError):
+    """A package that is not installed is needed; the message names the extra that brings it."""
 
 
 class NumericalFailure(MustdpError, ArithmeticError):

@@ -16,7 +16,7 @@ from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
 from mustdp.accounting.single import SingleStep
 from mustdp.accounting.views import (
-    SMALLEST_DELTA,
+    NEGLIGIBLE_DELTA,
     Renyi,
     Summary,
     Tradeoff,
@@ -25,9 +25,10 @@ from mustdp.accounting.views import (
     zero_concentrated,
 )
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.loss.curve import Question
-from mustdp.loss.points import LARGEST_LOSS, Scouted, lay_grid, scout
-from mustdp.mechanisms.relation import RELATIONS, Relation
+from mustdp.loss.points import Scouted, lay_grid, scout
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Poisson
@@ -38,8 +39,6 @@ _FINEST_FRACTION = _FIRST_FRACTION / 64
 #: Delta is far more sensitive than epsilon: its relative accuracy is that of epsilon times this.
 _DELTA_FACTOR = 4.0
 METHODS = ("certified", "section4", "paper")
-#: Smallest delta at which an epsilon is asked for: below, losses counted as infinite would decide.
-SMALLEST_QUERY = 1e-25
 
 
 class Account:
@@ -62,19 +61,19 @@ class Account:
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds of delta at ``epsilon``."""
-        epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=500)
+        epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
         return self._answer("delta", epsilon, lambda value: _DELTA_FACTOR * self.accuracy * value)
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta``."""
-        delta = checks.real("delta", delta, at_least=SMALLEST_QUERY, below=1)
+        delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
         return self._answer("epsilon", delta, _relative(self.accuracy))
 
     def curve(self, epsilon: ArrayLike) -> Curve:
         """Bounds of delta at many epsilons at once, at the first spacing."""
-        eps = checks.reals("epsilon", epsilon, at_least=0, at_most=500)
+        eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
         level = self._level(_FIRST_FRACTION)
-        lower, upper = level.curves(eps, SMALLEST_DELTA)
+        lower, upper = level.curves(eps, NEGLIGIBLE_DELTA)
         if not np.all(lower <= upper * (1.0 + 1e-9) + 1e-300):
             raise NumericalFailure("the bounds of the curve contradict each other")
         return Curve(eps, np.minimum(lower, upper), upper)
@@ -83,8 +82,8 @@ class Account:
         """Missed-detection rates of an attacker at false-positive rates ``fpr``."""
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
         eps, level = self._epsilons(), self._level(_FIRST_FRACTION)
-        upper = level.upper_curve(eps, SMALLEST_DELTA)
-        return tradeoff(rates, eps, upper, level.attained(eps, SMALLEST_DELTA))
+        upper = level.upper_curve(eps, NEGLIGIBLE_DELTA)
+        return tradeoff(rates, eps, upper, level.attained(eps, NEGLIGIBLE_DELTA))
 
     def renyi(self, orders: ArrayLike) -> Renyi:
         """Renyi divergences of the given orders, all above 1."""
@@ -92,7 +91,7 @@ class Account:
         if not np.all(given > 1):
             raise InvalidParameter(f"orders must be > 1, got {given.min()!r}")
         level = self._level(_FIRST_FRACTION)
-        lower, upper, outside = level.moments(given - 1.0, SMALLEST_DELTA)
+        lower, upper, outside = level.moments(given - 1.0, NEGLIGIBLE_DELTA)
         # The pairs leave out events of their own, so at high orders the lower side may come out
         # above; what it bounds from below is the divergence with nothing left out.
         lower = np.minimum(lower, upper)
@@ -101,7 +100,7 @@ class Account:
     def gaussian_dp(self) -> Summary:
         """The smallest mu of Gaussian DP that is an upper bound of this account."""
         eps = self._epsilons()
-        upper = self._level(_FIRST_FRACTION).upper_curve(eps, SMALLEST_DELTA)
+        upper = self._level(_FIRST_FRACTION).upper_curve(eps, NEGLIGIBLE_DELTA)
         return gaussian_dp(eps, upper)
 
     def zero_concentrated(self) -> Summary:
@@ -110,12 +109,12 @@ class Account:
 
     def _epsilons(self) -> FloatArray:
         """Epsilons from 0 to where delta is negligible."""
-        end = min(500.0, max(1.0, self.certified_epsilon(SMALLEST_DELTA)))
+        end = min(LARGEST_EPSILON, max(1.0, self.certified_epsilon(NEGLIGIBLE_DELTA)))
         return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 1500) * end])
 
     def certified_epsilon(self, delta: float, accuracy: float | None = None) -> float:
         """The upper bound of epsilon alone, for searches that need no lower bound."""
-        delta = checks.real("delta", delta, at_least=SMALLEST_QUERY, below=1)
+        delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
         wanted = self.accuracy if accuracy is None else accuracy
         return self._answer("epsilon", delta, _relative(wanted), both_sides=False).upper
 
@@ -163,7 +162,7 @@ class Account:
 
     def _beyond_reach(self, delta: float) -> bool:
         """Whether losses above the largest that is resolved alone are more likely than delta."""
-        top = np.array([LARGEST_LOSS])
+        top = np.array([LARGEST_EPSILON])
         spared = 0.0
         for pair, count in zip(self._pairs, self._counts, strict=True):
             worst = max(float(side[0]) for side in pair.dominating.values(top))
@@ -218,10 +217,10 @@ def account(
     accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
     checks.choice("method", method, METHODS)
     counted = atoms(plan)
-    if relation is None:
-        used: Relation = "add_remove" if all(map(_poisson, counted)) else "replace_one"
+    if relation is not None:
+        used = Relation.read(relation)
     else:
-        used = checks.choice("relation", relation, RELATIONS)  # type: ignore[arg-type]
+        used = Relation.ADD_REMOVE if all(map(_poisson, counted)) else Relation.REPLACE_ONE
     if method == "paper":
         paper = PaperAccount(plan, epsilon_width=accuracy)
         if relation is not None and used != paper.relation:
@@ -229,7 +228,7 @@ def account(
                 f"the paper composes this plan under {paper.relation} only, got {relation!r}"
             )
         return paper
-    if used == "add_remove" and draws_everything(plan):
+    if used is Relation.ADD_REMOVE and draws_everything(plan):
         raise NotCovered(
             "add_remove compares n records with one less, from which n cannot be drawn without "
             "replacement: leave the draw out, or use replace_one"

@@ -43,8 +43,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from mustdp.accounting.paper import LABEL, loss_at
-from mustdp.accounting.plan import MOST_STEPS
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.limits import LARGEST_EPSILON, MOST_STEPS
 from mustdp.loss.pairs import MixturePair, family_pair
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics import checks
@@ -93,7 +93,7 @@ def fourier_delta(
     sigma = checks.real("sigma", sigma, at_least=1e-6, at_most=1e6)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     epsilon = checks.real("epsilon", epsilon, at_least=0)
-    L = checks.real("L", L, above=0, at_most=500)
+    L = checks.real("L", L, above=0, at_most=LARGEST_EPSILON)
     r = checks.integer("r", r, 4, MOST_POINTS)
     if r % 2:
         raise InvalidParameter(f"r must be even, got {r}")

@@ -26,7 +26,7 @@ from mustdp.accounting.plan import (
     plan_from_description,
 )
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.relation import RELATIONS
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 
 _FORMAT = "mustdp-ledger"
@@ -46,9 +46,7 @@ class Ledger:
     """
 
     def __init__(self, relation: str | None = None) -> None:
-        if relation is not None:
-            checks.choice("relation", relation, RELATIONS)
-        self.relation = relation
+        self.relation = None if relation is None else Relation.read(relation)
         self._counts: dict[Atom, int] = {}
         self._account: Account | None = None
 

@@ -15,9 +15,9 @@ from mustdp.amplification.one_step import upper_bound
 from mustdp.amplification.section4 import section4_bound
 from mustdp.amplification.stages import DEPTH, TAIL, staged_inside
 from mustdp.errors import NotCovered
+from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.pairs import MixturePair, family_pair
-from mustdp.loss.points import LARGEST_LOSS
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.numerics.arrays import FloatArray
@@ -49,7 +49,7 @@ def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
 
 def _plain(mechanism: Mechanism, relation: Relation) -> AtomPairs:
     """A release on all records: one copy moves the sum by 2 C, or by C under add_remove."""
-    shift = mechanism.shift_for(2.0 if relation == "replace_one" else 1.0)
+    shift = mechanism.shift_for(2.0 if relation is Relation.REPLACE_ONE else 1.0)
     profiles = mechanism.profiles(shift)
 
     def profile(epsilon: FloatArray) -> FloatArray:
@@ -63,7 +63,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
     shift = mechanism.shift_for(moves(scheme, relation))
     poisson = isinstance(scheme, Poisson)
     if method == "section4":
-        if poisson != (relation == "add_remove"):
+        if poisson != (relation is Relation.ADD_REMOVE):
             raise NotCovered(f"the paper's theorem does not cover {scheme.name} under {relation}")
         law, profiles = scheme.law(), mechanism.profiles(shift)
 
@@ -71,7 +71,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
             return section4_bound(law, profiles, epsilon)
 
         dominating = DominatingPair(paper, paper)
-    elif relation == "replace_one":
+    elif relation is Relation.REPLACE_ONE:
 
         def both(epsilon: FloatArray) -> FloatArray:
             return upper_bound(scheme, mechanism, epsilon, relation=relation)
@@ -84,7 +84,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
         )
     law = scheme.law(1, _LAW_TAIL)
     families = _families(mechanism, law, shift, 1)
-    if relation == "add_remove":
+    if relation is Relation.ADD_REMOVE:
         families.pop("symmetric", None)
     elif poisson:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
@@ -94,7 +94,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
 def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
-    if relation != "replace_one":
+    if relation is not Relation.REPLACE_ONE:
         raise NotCovered(
             "a subset that is reused is covered under replace_one only: for add_remove no theorem "
             "here bounds the composition inside"
@@ -108,10 +108,10 @@ def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
             "under replace_one needs; use a fixed-size scheme"
         )
-    inner = group_profiles(atom.inner, LARGEST_LOSS + 2 * DEPTH)
+    inner = group_profiles(atom.inner, LARGEST_EPSILON + 2 * DEPTH)
     if isinstance(scheme, Multistage):
         law = stage_law(scheme.reduced[0], scheme.n, 1, TAIL)
-        inside = staged_inside(scheme, inner, LARGEST_LOSS)
+        inside = staged_inside(scheme, inner, LARGEST_EPSILON)
     else:
         law, inside = scheme.law(), inner
 

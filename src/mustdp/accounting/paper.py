@@ -27,6 +27,7 @@ from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.amplification.attained import symmetric_threshold
 from mustdp.amplification.one_step import upper_bound
 from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.loss.curve import ComposedLoss, Question
 from mustdp.loss.dots import DominatingPair, Profile, connect
 from mustdp.loss.merge import merge
@@ -43,7 +44,6 @@ from mustdp.sampling.scheme import Scheme
 LABEL = "attained by one pair of data sets, not a guarantee"
 
 #: Below this a delta is enclosed, but the interval may be wider than was asked for.
-SMALLEST_DELTA = 1e-25
 _LAW_TAIL = 1e-40
 _FIRST_FRACTION = 0.075
 _FINEST_FRACTION = _FIRST_FRACTION / 64
@@ -103,7 +103,7 @@ class PaperAccount:
 
     def delta(self, epsilon: float) -> Attained:
         """The pair's delta at ``epsilon``: attained, not a guarantee."""
-        epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=500)
+        epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
 
         def allowed(upper: float) -> float:
             return max(upper - upper / (1.0 + self._delta_width), SMALLEST_DELTA)
@@ -173,7 +173,7 @@ def _pair(scheme: Scheme, mechanism: Gaussian) -> tuple[MixturePair, DominatingP
     relation = default_relation(scheme)
     law, noise = scheme.law(1, _LAW_TAIL), mechanism.noise
     shift = checks.real("shift", shift_of(mechanism, scheme, relation), above=0)
-    if relation == "add_remove":
+    if relation is Relation.ADD_REMOVE:
         return family_pair("aligned", law, noise, shift), DominatingPair(
             lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="remove"),
             lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="add"),

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism
 from mustdp.numerics import checks
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme, scheme_from_description
-
-#: More steps than this are refused: no privacy would be left, and counters must stay exact.
-MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True)

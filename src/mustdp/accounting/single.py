@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from mustdp.accounting.pairs import AtomPairs
+from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.curve import Question
 from mustdp.loss.pairs import MixturePair
-from mustdp.loss.points import LARGEST_LOSS
 from mustdp.numerics.arrays import FloatArray
 
 
@@ -45,7 +45,7 @@ class SingleStep:
 
 def _first_below(profile: Callable[[FloatArray], FloatArray], delta: float) -> float:
     """An epsilon at which the profile is at most ``delta``, as small as bisection can tell."""
-    low, high = 0.0, LARGEST_LOSS
+    low, high = 0.0, LARGEST_EPSILON
     if float(profile(np.array([high]))[0]) > delta:
         return math.inf
     for _ in range(9):  # each round narrows the bracket 40 times
@@ -82,7 +82,7 @@ def _last_above(pair: MixturePair, delta: float) -> float:
     """An epsilon at which the pair still attains more than ``delta``, or zero."""
     if _attained(pair, 0.0) <= delta:
         return 0.0
-    low, high = 0.0, LARGEST_LOSS
+    low, high = 0.0, LARGEST_EPSILON
     while high - low > 1e-11 * (1e-3 + high):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _attained(pair, middle) > delta else (low, middle)

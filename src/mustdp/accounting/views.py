@@ -15,7 +15,7 @@ from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 
 #: Views that need a whole curve look at deltas down to this.
-SMALLEST_DELTA = 1e-20
+NEGLIGIBLE_DELTA = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def gaussian_dp(epsilon: FloatArray, upper: FloatArray) -> Summary:
     its tangent in the middle: both are lines, so they are compared at the ends.
     """
     noise = GaussianNoise()
-    seen = np.append(True, upper[:-1] >= SMALLEST_DELTA)  # up to the first below
+    seen = np.append(True, upper[:-1] >= NEGLIGIBLE_DELTA)  # up to the first below
     eps, values = epsilon[seen], upper[seen]
     middle = 0.5 * (eps[:-1] + eps[1:])
     to_left, to_right = -np.expm1(eps[:-1] - middle), np.expm1(eps[1:] - middle)

@@ -7,23 +7,16 @@ from dataclasses import dataclass
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import MOST_STEPS, repeat, subsample
+from mustdp.accounting.plan import repeat, subsample
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import InvalidParameter
+from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.mechanism import gaussian, laplace
-from mustdp.mechanisms.relation import RELATIONS, Relation
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.sampling.scheme import (
-    Multistage,
-    Scheme,
-    must_oo,
-    must_ow,
-    must_wo,
-    must_ww,
-    poisson,
-    wor,
-    wr,
-)
+from mustdp.sampling.catalogue import CATALOGUE
+from mustdp.sampling.naming import scheme_by_name
+from mustdp.sampling.scheme import Multistage, Scheme
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ def compare(
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
     mechanism: str = "gaussian",
-    relation: str = "replace_one",
+    relation: str = Relation.REPLACE_ONE,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson).
@@ -86,8 +79,8 @@ def compare(
             "exactly one of epsilon and noise_multiplier must be given, got "
             f"epsilon={epsilon!r} and noise_multiplier={noise_multiplier!r}"
         )
-    used = checks.choice("relation", relation, RELATIONS)
-    delta = checks.real("delta", delta, at_least=1e-25, below=1)
+    used = Relation.read(relation)
+    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     make = {"gaussian": gaussian, "laplace": laplace}[
         checks.choice("mechanism", mechanism, ("gaussian", "laplace"))
@@ -115,7 +108,7 @@ def compare(
                 bounds = account(plan, relation=used).epsilon(delta)
                 known[key] = float(noise.noise_multiplier or 0.0), bounds
         rows.append(ComparisonRow(scheme, *known[key]))
-    return Comparison(used, steps, delta, tuple(rows))  # type: ignore[arg-type]
+    return Comparison(used, steps, delta, tuple(rows))
 
 
 def schemes_of(n: int, b: int, m: int) -> list[Scheme]:
@@ -127,10 +120,9 @@ def schemes_of(n: int, b: int, m: int) -> list[Scheme]:
     n = checks.integer("n", n, 1)
     b = checks.integer("b", b, 1, n)
     m = checks.integer("m", m, 1)
-    schemes: list[Scheme] = []
-    if m <= n:
-        schemes += [poisson(n, m / n), wor(n, m)]
-    schemes += [wr(n, m), must_ow(n, b, m), must_ww(n, b, m)]
-    if m <= b:
-        schemes += [must_wo(n, b, m), must_oo(n, b, m)]
-    return schemes
+    room = {("wor",): n, (): n, ("wr", "wor"): b, ("wor", "wor"): b}
+    return [
+        scheme_by_name(one.name, n=n, m=m, b=b if one.two_stages else None)
+        for one in CATALOGUE
+        if m <= room.get(one.stages, m)
+    ]

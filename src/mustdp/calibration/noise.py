@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from mustdp.accounting.account import SMALLEST_QUERY, account
+from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import MOST_STEPS, Plan, repeat, subsample
+from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.errors import NumericalFailure
+from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian, laplace
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
@@ -84,8 +85,8 @@ def calibrate_plan(
 
     ``build`` is called with mechanisms of different noise multipliers and must only place them.
     """
-    epsilon = checks.real("epsilon", epsilon, above=0, at_most=500)
-    delta = checks.real("delta", delta, at_least=SMALLEST_QUERY, below=1)
+    epsilon = checks.real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
+    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     make = _MECHANISMS[checks.choice("mechanism", mechanism, tuple(_MECHANISMS))]
 
     def spent(z: float, accuracy: float) -> float:

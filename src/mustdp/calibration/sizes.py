@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from mustdp.accounting.account import Account, account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import MOST_STEPS, repeat, subsample
+from mustdp.accounting.plan import repeat, subsample
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
@@ -104,8 +105,8 @@ def smallest_first_stage(
 
 def _target(epsilon: float, delta: float) -> tuple[float, float]:
     return (
-        checks.real("epsilon", epsilon, above=0, at_most=500),
-        checks.real("delta", delta, at_least=1e-25, below=1),
+        checks.real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON),
+        checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import InvalidParameter, MissingExtra, NumericalFailure
 
 NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 
@@ -31,6 +31,8 @@ def failure(problem: BaseException, options: Mapping[str, str]) -> tuple[int, st
     """
     if isinstance(problem, InvalidParameter):
         return BAD_INPUT, one_line(in_options(str(problem), options))
+    if isinstance(problem, MissingExtra):
+        return BAD_INPUT, one_line(str(problem))
     if isinstance(problem, NumericalFailure):
         return NOT_TRUSTED, one_line(f"no result that can be trusted: {problem}")
     if isinstance(problem, MemoryError):

@@ -7,6 +7,7 @@ allowed, and the value.
 from __future__ import annotations
 
 from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_SIZE
 
 _LONGEST = 40
 
@@ -19,7 +20,7 @@ def whole(option: str, text: str, low: int = 1, high: int | None = None) -> int:
         value: object = int(text) if len(text) <= _LONGEST else clipped(text)
     except ValueError:
         value = clipped(text)
-    return checks.integer(option, value, low, checks.LARGEST_SIZE if high is None else high)
+    return checks.integer(option, value, low, LARGEST_SIZE if high is None else high)
 
 
 def number(

@@ -22,6 +22,7 @@ from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import StepsOption
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 
 if TYPE_CHECKING:
     from mustdp.report.findings import Findings
@@ -58,7 +59,7 @@ def report(
         noise_multiplier=noise_multiplier,
     )  # fmt: skip
     target = _target(out)
-    _check_matplotlib()
+    required("matplotlib", "a report page")
 
     from mustdp.report import Question, compose, gather, parts_of
 
@@ -94,12 +95,3 @@ def _target(out: str) -> Path:
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise InvalidParameter(f"{allowed}, got {clipped(out)!r}")
     return target
-
-
-def _check_matplotlib() -> None:
-    from mustdp.plots.drawing import new_figure
-
-    try:
-        new_figure(1.0, 1.0)
-    except ImportError as problem:
-        raise InvalidParameter(f"report: {problem}") from None

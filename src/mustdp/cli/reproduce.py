@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +13,7 @@ from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 
 if TYPE_CHECKING:
     from mustdp.experiments.item import Item
@@ -78,10 +78,7 @@ def reproduce(
             raise InvalidParameter(
                 f"--data is missing: {item.name} needs the data set {' and '.join(item.needs)}"
             )
-    if find_spec("matplotlib") is None:
-        raise InvalidParameter(
-            'reproduce needs matplotlib, which is not installed: pip install "mustdp[plots]"'
-        )
+    required("matplotlib", "the report of the reproduction")
 
     from mustdp.experiments.page import write_report
     from mustdp.experiments.runner import finished, run_items

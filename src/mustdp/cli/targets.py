@@ -10,6 +10,7 @@ import typer
 
 from mustdp.cli.numbers import clipped, number, one_of, whole
 from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
 
 RELATIONS = ("replace-one", "add-remove")
 
@@ -65,8 +66,6 @@ def read_steps(text: str | None) -> int:
 
 def read_repeats(option: str, text: str) -> int:
     """How often something is repeated."""
-    from mustdp.accounting.plan import MOST_STEPS
-
     return whole(option, text, 1, MOST_STEPS)
 
 
@@ -77,19 +76,15 @@ def read_relation(text: str) -> str:
 
 def read_epsilon(texts: Sequence[str], *, target: bool = False) -> float:
     """One epsilon; as a target it must be above 0."""
-    from mustdp.loss.points import LARGEST_LOSS
-
     text = _once("--epsilon", texts)
     if target:
-        return number("--epsilon", text, above=0, at_most=LARGEST_LOSS)
-    return number("--epsilon", text, at_least=0, at_most=LARGEST_LOSS)
+        return number("--epsilon", text, above=0, at_most=LARGEST_EPSILON)
+    return number("--epsilon", text, at_least=0, at_most=LARGEST_EPSILON)
 
 
 def read_delta(texts: Sequence[str]) -> float:
     """One delta."""
-    from mustdp.accounting.account import SMALLEST_QUERY
-
-    return number("--delta", _once("--delta", texts), at_least=SMALLEST_QUERY, below=1)
+    return number("--delta", _once("--delta", texts), at_least=SMALLEST_DELTA, below=1)
 
 
 def _once(option: str, texts: Sequence[str]) -> str:

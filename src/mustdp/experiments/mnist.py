@@ -42,6 +42,7 @@ from mustdp.experiments.parallel import spread
 from mustdp.experiments.published import published
 from mustdp.experiments.schemes import NAMES, scheme_called
 from mustdp.experiments.timing import UNIT, time_table
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.plots.training_curves import training_curves
 from mustdp.training.budget import Budget
@@ -146,7 +147,7 @@ def _jobs(
             jobs.append(Job(_by_record(name), budget, seed, folder, "record", curve=True))
     add(_program(NON_PRIVATE), paper_budget(UNIT), "program", how="aggregate", noisy=False)
     scheme = scheme_called(UNIT, *SIZES)
-    silent = Budget(scheme, NO_NOISE, steps, DELTA, "replace_one", "no privacy")
+    silent = Budget(scheme, NO_NOISE, steps, DELTA, Relation.REPLACE_ONE, "no privacy")
     add(_noiseless_row(steps), silent, "paper")
     for each in settled:
         add(_equal_row(each), each.budget, "equal")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from typing import Any, TypeVar
 
 from mustdp.experiments.item import Report
+from mustdp.extras import required
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -41,13 +41,7 @@ def spread(
 
 
 def _in_processes(function: Callable[[Job], Result], jobs: list[Job], workers: int) -> Any:
-    try:
-        joblib = import_module("joblib")
-    except ImportError:
-        raise ImportError(
-            "several processes need joblib, which is not installed: pip install 'mustdp[train]', "
-            "or ask for one process"
-        ) from None
+    joblib: Any = required("joblib", "more than one process")
     with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
         pool = joblib.Parallel(return_as="generator", pre_dispatch="all", batch_size=1)
         return pool(joblib.delayed(function)(job) for job in jobs)

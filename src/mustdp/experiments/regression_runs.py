@@ -18,6 +18,7 @@ import numpy as np
 from mustdp.experiments.chains import run_chains
 from mustdp.experiments.schemes import scheme_called
 from mustdp.mechanisms.gaussian_sigma import classical_sigma
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme, must_wo
 from mustdp.training.budget import Budget, settle
@@ -129,5 +130,5 @@ def mean_losses(X: FloatArray, y: FloatArray, path: FloatArray) -> FloatArray:
 def non_private(count: int, seed: int) -> Job:
     """The run that neither clips nor adds noise worth the name."""
     scheme = paper_scheme("Poisson")
-    budget = Budget(scheme, _NO_NOISE, STEPS, 1 / N, "replace_one", "no privacy")
+    budget = Budget(scheme, _NO_NOISE, STEPS, 1 / N, Relation.REPLACE_ONE, "no privacy")
     return Job(NON_PRIVATE, scheme, budget, count, seed, clipped=False)

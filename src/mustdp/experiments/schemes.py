@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mustdp.numerics import checks
-from mustdp.sampling.scheme import Scheme, must_ow, must_ww, poisson, wor, wr
+from mustdp.sampling.catalogue import BY_LABEL
+from mustdp.sampling.naming import scheme_by_name
+from mustdp.sampling.scheme import Scheme
 
 #: In the paper's order; it treats Poisson sampling of rate m/n as WOR where one step is concerned.
 NAMES = ("Poisson", "WOR", "WR", "MUSTow", "MUSTww")
@@ -15,9 +17,5 @@ def scheme_called(name: str, n: int, b: int, m: int) -> Scheme:
     >>> scheme_called("MUSTow", 1000, 500, 400).name
     'must-ow'
     """
-    checks.choice("name", name, NAMES)
-    if name == "Poisson":
-        return poisson(n, m / n)
-    if name in ("WOR", "WR"):
-        return (wor if name == "WOR" else wr)(n, m)
-    return (must_ow if name == "MUSTow" else must_ww)(n, b, m)
+    one = BY_LABEL[checks.choice("name", name, NAMES)]
+    return scheme_by_name(one.name, n=n, m=m, b=b if one.two_stages else None)

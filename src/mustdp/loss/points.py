@@ -15,13 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.errors import NumericalFailure
+from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import DominatingPair, connect
 from mustdp.numerics.arrays import IntArray
 
 #: Losses beyond the point where the profile falls below this are counted as infinite.
 NEGLIGIBLE = 1e-30
-#: Largest finite loss of one step.
-LARGEST_LOSS = 500.0
 _MOST_POINTS = 100_000
 _SCOUT = 1e-6
 #: A profile that falls from this to nothing between two looks ends sharply.
@@ -55,10 +54,10 @@ class Grid:
 
 def scout(pair: DominatingPair) -> Scouted:
     """Take a first look at a pair with a few hundred evaluations."""
-    looks = np.concatenate([[0.0], np.geomspace(1e-7, LARGEST_LOSS, 120)])
+    looks = np.concatenate([[0.0], np.geomspace(1e-7, LARGEST_EPSILON, 120)])
     seen = np.maximum(*pair.values(looks))
     small = np.flatnonzero(seen <= NEGLIGIBLE)
-    reach = float(looks[small[0]]) if small.size else LARGEST_LOSS
+    reach = float(looks[small[0]]) if small.size else LARGEST_EPSILON
     sharp = bool(small.size and small[0] and seen[small[0] - 1] > _SHARP)
     if sharp:
         reach = _end(pair, float(looks[small[0] - 1]), reach)

@@ -16,7 +16,7 @@ from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics import checks
 
 #: Below this delta the profile is no longer known to full accuracy.
-SMALLEST_DELTA = 1e-300
+_SMALLEST_DELTA = 1e-300
 
 
 def classical_sigma(
@@ -31,7 +31,7 @@ def classical_sigma(
     9.689611
     """
     epsilon = checks.real("epsilon", epsilon, above=0)
-    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
+    delta = checks.real("delta", delta, at_least=_SMALLEST_DELTA, below=1)
     sensitivity = checks.real("sensitivity", sensitivity, above=0)
     if not epsilon < 1 and not beyond_proof:
         raise NotCovered(
@@ -48,7 +48,7 @@ def analytic_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     7.031827
     """
     epsilon = checks.real("epsilon", epsilon, at_least=0)
-    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
+    delta = checks.real("delta", delta, at_least=_SMALLEST_DELTA, below=1)
     sensitivity = checks.real("sensitivity", sensitivity, above=0)
     noise = GaussianNoise()
 

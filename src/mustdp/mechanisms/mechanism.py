@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
 from mustdp.mechanisms.profiles import GroupProfiles, NoiseProfiles
 from mustdp.numerics import checks
-
-#: Range of shifts and noise multipliers for which profiles have been checked against mpmath.
-SMALLEST, LARGEST = 1e-9, 1e9
 
 
 class Mechanism(ABC):
@@ -63,8 +61,8 @@ class AdditiveNoise(Mechanism):
         for argument in ("noise_multiplier", "shift"):
             value = getattr(self, argument)
             if value is not None:
-                checked = checks.real(argument, value, at_least=SMALLEST, at_most=LARGEST)
-                object.__setattr__(self, argument, checked)
+                limits = {"at_least": SMALLEST_NOISE, "at_most": LARGEST_NOISE}
+                object.__setattr__(self, argument, checks.real(argument, value, **limits))
 
     @property
     def name(self) -> str:

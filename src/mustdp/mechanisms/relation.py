@@ -10,31 +10,63 @@ record, so one copy still moves the sum by up to 2 C.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from mustdp.mechanisms.mechanism import Mechanism
-from mustdp.numerics import checks
-from mustdp.sampling.scheme import Poisson, Scheme
+from mustdp.errors import InvalidParameter
 
-Relation = Literal["replace_one", "add_remove"]
-RELATIONS: tuple[Relation, ...] = get_args(Relation)
+if TYPE_CHECKING:
+    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.sampling.scheme import Scheme
+
+
+class Relation(StrEnum):
+    """Which data sets are neighbours; equal to its name as text."""
+
+    REPLACE_ONE = "replace_one"
+    ADD_REMOVE = "add_remove"
+
+    @property
+    def option(self) -> str:
+        """As it is written for people and typed on the command line."""
+        return self.value.replace("_", "-")
+
+    @property
+    def neighbours(self) -> str:
+        """What two neighbouring data sets differ in."""
+        return _DIFFERENCE[self]
+
+    @classmethod
+    def read(cls, given: object) -> Relation:
+        """The relation that a caller named."""
+        if isinstance(given, str) and given in tuple(cls):
+            return cls(given)
+        listed = ", ".join(repr(one.value) for one in cls)
+        raise InvalidParameter.refusing("relation", f"must be one of {listed}", repr(given))
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+_DIFFERENCE = {
+    Relation.REPLACE_ONE: "one record replaced",
+    Relation.ADD_REMOVE: "one record more or less",
+}
 
 
 def default_relation(scheme: Scheme) -> Relation:
     """``add_remove`` for Poisson sampling, as the field has it; ``replace_one`` otherwise."""
-    return "add_remove" if isinstance(scheme, Poisson) else "replace_one"
+    return Relation.REPLACE_ONE if scheme.fixed_size else Relation.ADD_REMOVE
 
 
 def resolve_relation(scheme: Scheme, relation: str | None) -> Relation:
     """Check a relation, or choose the scheme's default for None."""
-    if relation is None:
-        return default_relation(scheme)
-    return checks.choice("relation", relation, RELATIONS)  # type: ignore[arg-type]
+    return default_relation(scheme) if relation is None else Relation.read(relation)
 
 
 def moves(scheme: Scheme, relation: Relation) -> float:
     """How far one copy moves a sum of contributions of norm at most C, in units of C."""
-    return 1.0 if isinstance(scheme, Poisson) and relation == "add_remove" else 2.0
+    return 1.0 if not scheme.fixed_size and relation is Relation.ADD_REMOVE else 2.0
 
 
 def shift_of(mechanism: Mechanism, scheme: Scheme, relation: Relation) -> float | None:

@@ -13,24 +13,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mustdp.errors import InvalidParameter
-
-#: Largest size accepted anywhere: above it, integers are no longer exact in double precision.
-LARGEST_SIZE = 2**53
+from mustdp.limits import LARGEST_SIZE
 
 T = TypeVar("T")
 
 
 def integer(name: str, value: object, low: int, high: int = LARGEST_SIZE) -> int:
     """Return ``value`` as an int in [low, high]; floats and booleans are refused."""
-    allowed = f"{name} must be an integer from {low} to {high}"
+    allowed = f"must be an integer from {low} to {high}"
     if isinstance(value, bool | np.bool_):
-        raise InvalidParameter(f"{allowed}, got {value!r}")
+        raise InvalidParameter.refusing(name, allowed, repr(value))
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise InvalidParameter(f"{allowed}, got {value!r}") from None
+        raise InvalidParameter.refusing(name, allowed, repr(value)) from None
     if not low <= number <= high:
-        raise InvalidParameter(f"{allowed}, got {number}")
+        raise InvalidParameter.refusing(name, allowed, number)
     return number
 
 
@@ -53,13 +51,13 @@ def real(
         limits.append(f"< {below:g}")
     if at_most is not None:
         limits.append(f"<= {at_most:g}")
-    allowed = f"{name} must be a finite number" + (" " + " and ".join(limits) if limits else "")
+    allowed = "must be a finite number" + (" " + " and ".join(limits) if limits else "")
     if isinstance(value, bool | np.bool_ | str | bytes):
-        raise InvalidParameter(f"{allowed}, got {value!r}")
+        raise InvalidParameter.refusing(name, allowed, repr(value))
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"{allowed}, got {value!r}") from None
+        raise InvalidParameter.refusing(name, allowed, repr(value)) from None
     inside = (
         np.isfinite(number)
         and (above is None or number > above)
@@ -68,7 +66,7 @@ def real(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        raise InvalidParameter(f"{allowed}, got {value!r}")
+        raise InvalidParameter.refusing(name, allowed, repr(value))
     return number
 
 
@@ -80,7 +78,7 @@ def reals(
     at_most: float | None = None,
 ) -> NDArray[np.float64]:
     """Return ``values`` as a new one-dimensional float array, every entry finite and in range."""
-    allowed = f"{name} must be a number or a non-empty list of finite numbers"
+    allowed = "must be a number or a non-empty list of finite numbers"
     if at_least is not None:
         allowed += f" >= {at_least:g}"
     if at_most is not None:
@@ -91,16 +89,16 @@ def reals(
             raise TypeError
         array = np.atleast_1d(np.array(given, dtype=np.float64))
     except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"{allowed}, got {values!r}") from None
+        raise InvalidParameter.refusing(name, allowed, repr(values)) from None
     if array.ndim != 1 or array.size == 0:
-        raise InvalidParameter(f"{allowed}, got an array of shape {array.shape}")
+        raise InvalidParameter.refusing(name, allowed, f"an array of shape {array.shape}")
     good = np.isfinite(array)
     if at_least is not None:
         good &= array >= at_least
     if at_most is not None:
         good &= array <= at_most
     if not good.all():
-        raise InvalidParameter(f"{allowed}, got {float(array[~good][0])!r}")
+        raise InvalidParameter.refusing(name, allowed, repr(float(array[~good][0])))
     return array
 
 
@@ -119,7 +117,7 @@ def choice(name: str, value: T, options: Sequence[T]) -> T:
     """Return ``value`` if it is one of ``options``."""
     if value not in options:
         listed = ", ".join(repr(option) for option in options)
-        raise InvalidParameter(f"{name} must be one of {listed}, got {value!r}")
+        raise InvalidParameter.refusing(name, f"must be one of {listed}", repr(value))
     return value
 
 
@@ -128,8 +126,8 @@ def generator(rng: np.random.Generator | None) -> np.random.Generator:
     if rng is None:
         return np.random.default_rng()
     if not isinstance(rng, np.random.Generator):
-        raise InvalidParameter(
-            f"rng must be a numpy.random.Generator or None (operating system entropy), got {rng!r}"
+        raise InvalidParameter.refusing(
+            "rng", "must be a numpy.random.Generator or None (operating system entropy)", repr(rng)
         )
     return rng
 

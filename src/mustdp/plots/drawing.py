@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
+from mustdp.sampling.catalogue import BY_NAME
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,15 +71,16 @@ class Look:
         }
 
 
-LOOKS = {
-    "poisson": Look("Poisson", "#666666", (0, (1, 1)), "P"),
-    "wor": Look("WOR", "#000000", "-", "o"),
-    "wr": Look("WR", "#0072B2", (0, (5, 2)), "s"),
-    "must-ow": Look("MUSTow", "#D55E00", (0, (4, 1.5, 1, 1.5)), "^"),
-    "must-ww": Look("MUSTww", "#009E73", (0, (1.2, 1.2)), "D"),
-    "must-wo": Look("MUSTwo", "#CC79A7", (0, (5, 1, 1, 1, 1, 1)), "v"),
-    "must-oo": Look("MUSToo", "#56B4E9", (0, (8, 2)), "X"),
+_DRAWN: dict[str, tuple[str, str | tuple[int, tuple[float, ...]], str]] = {
+    "poisson": ("#666666", (0, (1, 1)), "P"),
+    "wor": ("#000000", "-", "o"),
+    "wr": ("#0072B2", (0, (5, 2)), "s"),
+    "must-ow": ("#D55E00", (0, (4, 1.5, 1, 1.5)), "^"),
+    "must-ww": ("#009E73", (0, (1.2, 1.2)), "D"),
+    "must-wo": ("#CC79A7", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    "must-oo": ("#56B4E9", (0, (8, 2)), "X"),
 }
+LOOKS = {name: Look(BY_NAME[name].label, *drawn) for name, drawn in _DRAWN.items()}
 _ANY = Look("multistage", "#E69F00", (0, (6, 1, 2, 1)), "*")
 #: Colours of the same schemes on a dark ground.
 ON_DARK = {
@@ -102,13 +105,8 @@ def look_of(scheme_name: str, theme: Theme = LIGHT) -> Look:
 
 def new_figure(width: float, height: float, theme: Theme = LIGHT) -> Figure:
     """An empty figure in inches, on the ground of a theme."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(
-            'pictures need matplotlib, which is not installed: pip install "mustdp[plots]"'
-        ) from None
-    return Figure(figsize=(width, height), facecolor=theme.ground, layout="constrained")
+    figure: type[Figure] = required("matplotlib.figure", "drawing a picture").Figure
+    return figure(figsize=(width, height), facecolor=theme.ground, layout="constrained")
 
 
 def new_axes(theme: Theme = LIGHT, width: float = 5.6, height: float = 4.0) -> Axes:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.errors import InvalidParameter
 from mustdp.plots.drawing import LIGHT, Look, Theme, dress, look_of, new_figure
+from mustdp.sampling.catalogue import BY_LABEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NAMES = {"Poisson": "poisson", "WOR": "wor", "WR": "wr", "MUSTow": "must-ow", "MUSTww": "must-ww"}
 #: How a curve without privacy looks; no scheme has these.
 _REFERENCE = Look("", "#E69F00", "-", "*")
 _MARKS = 7
@@ -56,7 +56,11 @@ def training_curve(panel: Mapping[str, Any], ax: Axes, theme: Theme = LIGHT) -> 
             )
         apart = max(1, len(x) // _MARKS)
         first = (place * apart) // len(panel["curves"])
-        look = look_of(_NAMES[curve["name"]], theme) if curve["name"] in _NAMES else _REFERENCE
+        look = (
+            look_of(BY_LABEL[curve["name"]].name, theme)
+            if curve["name"] in BY_LABEL
+            else _REFERENCE
+        )
         style = look.line() | {"linewidth": 1.3, "markersize": 4.5, "markeredgewidth": 1.1}
         ax.plot(x, y, label=curve["name"], markevery=(first, apart), zorder=3, **style)
     ax.set_title(panel["title"], fontsize=10)

@@ -15,11 +15,12 @@ import numpy as np
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds, Curve
-from mustdp.accounting.plan import MOST_STEPS, Plan, repeat, subsample
+from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.amplification.section4 import Amplification, amplify
 from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure
+from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.report.draw_times import draw_time
 from mustdp.report.sensitivity import Sensitivity, grid_of, sensitivity

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from mustdp.accounting.account import account
 from mustdp.accounting.plan import repeat, subsample
 from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.limits import LARGEST_SIZE
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.checks import LARGEST_SIZE
 from mustdp.sampling.scheme import must_ow
 
 #: Factors from a quarter to four times, with one in the middle.

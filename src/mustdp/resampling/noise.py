@@ -18,6 +18,7 @@ from mustdp.accounting.plan import Plan
 from mustdp.amplification.section4 import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import NumericalFailure
+from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.mechanisms.gaussian_sigma import classical_sigma
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
@@ -75,9 +76,9 @@ def settle_noise(
     used = resolve_relation(design.scheme, relation)
     if delta is None:
         delta = min(0.5, design.n ** (-1.0 if epsilon_prime is not None else -1.1))
-    delta = checks.real("delta", delta, at_least=1e-25, below=1)
+    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     if epsilon is not None:
-        epsilon = checks.real("epsilon", epsilon, above=0, at_most=500)
+        epsilon = checks.real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
         return _calibrated(design, epsilon, delta, used)
     if noise_multiplier is not None:
         z = checks.real("noise_multiplier", noise_multiplier, above=0, at_most=1e9)

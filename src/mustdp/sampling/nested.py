@@ -21,11 +21,12 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.sampling.batch import Batch, drawn
+from mustdp.sampling.catalogue import KINDS, Kind
 from mustdp.sampling.draws import check_held, choose, draw_stages
 from mustdp.sampling.occupancy import occupied, prefers_splitting, split, throw
 from mustdp.sampling.scheme import Multistage
 from mustdp.sampling.seeds import NESTED, Substreams, read_seed
-from mustdp.sampling.stage import KINDS, Kind, Stage, check_stages
+from mustdp.sampling.stage import Stage, check_stages
 
 Path = tuple[int, ...]
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,27 +20,21 @@ from mustdp.numerics import checks, windows
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.batch import Batch
+from mustdp.sampling.catalogue import BY_NAME, name_of
 from mustdp.sampling.draws import draw_poisson, draw_stages
 from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law
-from mustdp.sampling.stage import Kind, Stage, check_stages, read_stage, reduce_stages
+from mustdp.sampling.stage import Stage, check_stages, read_stage, reduce_stages
 
 if TYPE_CHECKING:
     from mustdp.sampling.streams import BatchStream
-
-_NAMES = {
-    ("wor",): "wor",
-    ("wr",): "wr",
-    ("wor", "wr"): "must-ow",
-    ("wr", "wr"): "must-ww",
-    ("wr", "wor"): "must-wo",
-    ("wor", "wor"): "must-oo",
-}
 
 
 class Scheme(ABC):
     """A random rule that turns ``n`` records into a multiset of draws."""
 
     n: int
+    #: Whether every batch has the same size, so that another record takes a missing one's place.
+    fixed_size: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -95,6 +89,8 @@ class Scheme(ABC):
 @dataclass(frozen=True)
 class Poisson(Scheme):
     """Every record is taken independently with chance ``rate``."""
+
+    fixed_size: ClassVar[bool] = False
 
     n: int
     rate: float
@@ -156,7 +152,7 @@ class Multistage(Scheme):
     @property
     def name(self) -> str:
         """``wor``, ``wr``, ``must-ow`` and so on; ``multistage`` from three stages on."""
-        return _NAMES.get(tuple(stage.kind for stage in self.stages), "multistage")
+        return name_of(tuple(stage.kind for stage in self.stages))
 
     @property
     def m(self) -> int:
@@ -217,32 +213,32 @@ def poisson(n: int, rate: float) -> Poisson:
 
 def wor(n: int, m: int) -> Multistage:
     """``m`` of ``n`` records without replacement."""
-    return _named(n, m=("wor", m))
+    return named("wor", n, m=m)
 
 
 def wr(n: int, m: int) -> Multistage:
     """``m`` draws from ``n`` records with replacement."""
-    return _named(n, m=("wr", m))
+    return named("wr", n, m=m)
 
 
 def must_ow(n: int, b: int, m: int) -> Multistage:
     """``b`` of ``n`` without replacement, then ``m`` draws from those with replacement."""
-    return _named(n, b=("wor", b), m=("wr", m))
+    return named("must-ow", n, b=b, m=m)
 
 
 def must_ww(n: int, b: int, m: int) -> Multistage:
     """``b`` draws from ``n`` with replacement, then ``m`` draws from those with replacement."""
-    return _named(n, b=("wr", b), m=("wr", m))
+    return named("must-ww", n, b=b, m=m)
 
 
 def must_wo(n: int, b: int, m: int) -> Multistage:
     """``b`` draws from ``n`` with replacement, then ``m`` of those without: the law of ``wr``."""
-    return _named(n, b=("wr", b), m=("wor", m))
+    return named("must-wo", n, b=b, m=m)
 
 
 def must_oo(n: int, b: int, m: int) -> Multistage:
     """``b`` of ``n`` without replacement, then ``m`` of those without: the law of ``wor``."""
-    return _named(n, b=("wor", b), m=("wor", m))
+    return named("must-oo", n, b=b, m=m)
 
 
 def multistage(n: int, stages: Iterable[tuple[str, int]]) -> Multistage:
@@ -256,9 +252,14 @@ def multistage(n: int, stages: Iterable[tuple[str, int]]) -> Multistage:
     return Multistage(n, listed)  # type: ignore[arg-type]
 
 
-def _named(n: int, **sizes: tuple[Kind, int]) -> Multistage:
+def named(name: str, n: int, **sizes: int) -> Multistage:
+    """The scheme of stages called ``name``, with the sizes of its stages by their names."""
     n = checks.integer("n", n, 1)
-    stages = [Stage(kind, checks.integer(name, size, 1)) for name, (kind, size) in sizes.items()]
+    kinds = BY_NAME[name].stages
+    stages = [
+        Stage(kind, checks.integer(argument, size, 1))
+        for kind, (argument, size) in zip(kinds, sizes.items(), strict=True)
+    ]
     check_stages(n, stages, list(sizes))
     return Multistage(n, tuple(stages))
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-
-Kind = Literal["wor", "wr"]
-KINDS: tuple[Kind, ...] = ("wor", "wr")
+from mustdp.sampling.catalogue import KINDS, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,10 @@ def check_stages(
     available, source = population, "n"
     for stage, name in zip(stages, names, strict=True):
         if stage.kind == "wor" and stage.size > available:
-            raise InvalidParameter(
-                f"{name} must be at most {source} = {available} when drawn without replacement, "
-                f"got {stage.size}"
+            raise InvalidParameter.refusing(
+                name,
+                f"must be at most {{{source}}} = {available} when drawn without replacement",
+                stage.size,
+                mentions=(source,),
             )
         available, source = stage.size, name

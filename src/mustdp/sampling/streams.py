@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
-from mustdp.numerics.checks import LARGEST_SIZE
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.scheme import Scheme, scheme_from_description
 from mustdp.sampling.seeds import BATCHES, Substreams, read_seed

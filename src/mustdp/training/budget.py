@@ -19,6 +19,7 @@ from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.amplification.section4 import base_epsilon
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure
+from mustdp.limits import SMALLEST_DELTA
 from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
@@ -105,7 +106,7 @@ def settle(
     )
     if delta is None:
         delta = min(0.5, scheme.n ** (-1.0 if epsilon_prime is not None else -1.1))
-    delta = checks.real("delta", delta, at_least=1e-25, below=1)
+    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     if noise_multiplier is not None:
         z = checks.real("noise_multiplier", noise_multiplier, above=0, at_most=1e9)
         return Budget(scheme, z, steps, delta, used, "noise multiplier as given")

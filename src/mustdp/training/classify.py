@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.numerics import checks
 from mustdp.sampling.seeding import SeededRelease, read_seed, release_seed
 from mustdp.training.budget import Budget, Spent
@@ -64,11 +63,8 @@ def train_classifier(
 def check_model(model: str) -> None:
     """Refuse a model that is not known or that cannot be trained here."""
     checks.choice("model", model, MODELS)
-    if model == "mlp" and find_spec("torch") is None:
-        raise InvalidParameter(
-            "model must be 'linear' where torch is not installed, got 'mlp'; "
-            "pip install 'mustdp[train]' brings it"
-        )
+    if model == "mlp":
+        required("torch", "the model 'mlp'")
 
 
 def _linear(

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.execution import extras
+from mustdp.extras import required
 from mustdp.resampling.execution.collected import Collected
 from mustdp.resampling.execution.partitioned import DaskSource
 from mustdp.resampling.execution.placing import AtPartitions, SharedSource
@@ -43,7 +43,7 @@ def run_on_cluster(
 
 def check_dask(dask: Any) -> None:
     """Refuse what cannot name a cluster; nothing is connected to."""
-    distributed = extras.distributed()
+    distributed = required("distributed", "a Dask cluster")
     if isinstance(dask, distributed.Client):
         if dask.asynchronous:
             raise InvalidParameter("dask must be a client that is not asynchronous, got one")
@@ -62,7 +62,7 @@ def connected(dask: Any, workers: int | None = None) -> Iterator[Any]:
     dashboard), the address of a scheduler, or a ``distributed.Client``, for instance one with the
     certificates that a protected cluster asks for.
     """
-    distributed = extras.distributed()
+    distributed = required("distributed", "a Dask cluster")
     if isinstance(dask, distributed.Client):
         yield dask
     elif dask == "local":
@@ -90,7 +90,7 @@ def connected(dask: Any, workers: int | None = None) -> Iterator[Any]:
 
 def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collected) -> None:
     """Keep the cluster busy and take the shares in as they are done."""
-    killed = extras.distributed("distributed.scheduler").KilledWorker
+    killed = required("distributed.scheduler", "a Dask cluster").KilledWorker
     at_once = 2 * max(4, sum(client.nthreads().values()))
     waiting, losses = deque(collected.missing), 0
     running: dict[str, tuple[Any, Share]] = {}
@@ -128,7 +128,7 @@ def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collecte
 
 def _settled(client: Any, futures: list[Any]) -> list[Any]:
     """Those that are done, after waiting at most a second for the first; their states tell how."""
-    distributed = extras.distributed()
+    distributed = required("distributed", "a Dask cluster")
     with suppress(distributed.CancelledError, TimeoutError), client.as_current():
         distributed.wait(futures, timeout=1.0, return_when="FIRST_COMPLETED")
     return [future for future in futures if future.status in ("finished", "error", "cancelled")]

@@ -14,8 +14,8 @@ from concurrent.futures import BrokenExecutor
 from time import perf_counter
 from typing import Any
 
+from mustdp.extras import installed, required
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.execution import extras
 from mustdp.resampling.execution.collected import Collected
 from mustdp.resampling.execution.shares import Job, Share
 from mustdp.resampling.execution.table import Readable
@@ -37,7 +37,7 @@ def run_locally(source: Readable, job: Job, collected: Collected, workers: int |
     most = len(collected.missing)
     if workers is not None:
         workers = min(workers, most)
-    elif run_here(source, job, collected, _ALONE) and extras.installed("joblib") is not None:
+    elif run_here(source, job, collected, _ALONE) and installed("joblib") is not None:
         workers = min(_processors(), len(collected.missing))
     if workers is None or workers == 1:
         run_here(source, job, collected)
@@ -67,7 +67,7 @@ def run_in_processes(source: Readable, job: Job, collected: Collected, workers: 
 
 
 def _run_once(source: Readable, job: Job, collected: Collected, workers: int) -> None:
-    joblib = extras.parallel()
+    joblib = required("joblib", "more than one worker")
     with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
         pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
         task = joblib.delayed(_numbered)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.execution import extras
 from mustdp.resampling.execution.concealed import Concealed
 from mustdp.resampling.sources.frames import as_frame
 from mustdp.resampling.sources.selection import Columns, name_of, select
@@ -58,7 +58,7 @@ class DaskSource(Source):
 
     def addresses(self) -> list[str]:
         """For each partition a worker that holds it; waits for those that are being recomputed."""
-        distributed = extras.distributed()
+        distributed = required("distributed", "a Dask cluster")
         while True:
             try:
                 with self.client.as_current():
@@ -108,7 +108,7 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
     the source lives. ``client`` is the ``distributed.Client`` they belong to, by default the
     current one. Missing columns, columns that are not numeric, NaN and infinities are refused.
     """
-    distributed = extras.distributed()
+    distributed = required("distributed", "a Dask cluster")
     partitions = _partitions(data, columns)
     if client is None:
         owners = [part.client for part in partitions if isinstance(part, distributed.Future)]
@@ -203,7 +203,8 @@ def _partitions(data: Any, columns: Columns) -> list[Any]:
         if isinstance(names, list | tuple) and names and all(name in labels for name in names):
             data = data[list(names)]  # other columns need not even be read
         return list(data.to_delayed())
-    distributed, delayed = extras.distributed(), extras.distributed("dask.delayed")
+    distributed = required("distributed", "a Dask cluster")
+    delayed = required("dask.delayed", "a Dask cluster")
     if isinstance(data, list | tuple) and data and all(
         isinstance(part, distributed.Future | delayed.Delayed) for part in data
     ):  # fmt: skip

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
-from mustdp.resampling.execution import extras
 from mustdp.resampling.execution.cluster import check_dask, run_on_cluster
 from mustdp.resampling.execution.collected import Collected, Progress
 from mustdp.resampling.execution.local import MOST_WORKERS, run_locally
@@ -78,7 +78,7 @@ def check_execution(workers: int | None, dask: Any) -> None:
     if dask is not None:
         check_dask(dask)
     elif workers is not None and workers > 1:
-        extras.parallel()
+        required("joblib", "more than one worker")
 
 
 def _bounds(lower: ArrayLike, upper: ArrayLike, columns: int) -> tuple[FloatArray, FloatArray]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from mustdp.resampling.execution.extras import installed
+from mustdp.extras import installed
 
 _lock = Lock()
 _inside = 0

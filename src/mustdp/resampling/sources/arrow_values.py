@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.extras import required
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.sources.extras import arrow
 from mustdp.resampling.sources.values import floats, refuse_inexact
 
 _PURPOSE = "Arrow data"
@@ -16,7 +16,7 @@ _PURPOSE = "Arrow data"
 
 def is_numeric(kind: Any) -> bool:
     """Whether an Arrow type is boolean, integer, floating-point or decimal."""
-    types = arrow("pyarrow", _PURPOSE).types
+    types = required("pyarrow", _PURPOSE).types
     return bool(
         types.is_boolean(kind)
         or types.is_integer(kind)
@@ -36,11 +36,11 @@ def arrow_floats(array: Any, name: str, where: str) -> FloatArray:
 
 def arrow_numbers(array: Any, name: str, where: str) -> NDArray[Any]:
     """The values of an Arrow array that are not null, as a numpy array of booleans or numbers."""
-    pyarrow = arrow("pyarrow", _PURPOSE)
+    pyarrow = required("pyarrow", _PURPOSE)
     if array.null_count:
         array = array.drop_null()
     if pyarrow.types.is_decimal(array.type) and len(array):
-        compute = arrow("pyarrow.compute", _PURPOSE)
+        compute = required("pyarrow.compute", _PURPOSE)
         extremes = compute.min_max(array).as_py()
         refuse_inexact(extremes["min"], extremes["max"], name, where)
         array = array.cast(pyarrow.float64())

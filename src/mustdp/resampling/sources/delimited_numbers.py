@@ -24,9 +24,9 @@ from typing import IO, Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.extras import installed
+from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.checks import LARGEST_SIZE
-from mustdp.resampling.sources.extras import arrow_or_none
 from mustdp.resampling.sources.selection import clipped
 from mustdp.resampling.sources.values import refuse_counted, refuse_inexact
 
@@ -190,7 +190,7 @@ def _by_arrow(path: Path, positions: tuple[int, ...]) -> list[FloatArray] | None
     carriage return; and when there are quotation marks, which the two take differently where they
     are misplaced (after one that is never closed, pyarrow would lose rows without a word).
     """
-    pyarrow, reading = arrow_or_none("pyarrow"), arrow_or_none("pyarrow.csv")
+    pyarrow, reading = installed("pyarrow"), installed("pyarrow.csv")
     if pyarrow is None or reading is None:
         return None
     columns = [array("d") for _ in positions]

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources.arrow_values import arrow_floats, is_numeric
-from mustdp.resampling.sources.extras import arrow
 from mustdp.resampling.sources.footer_statistics import refuse_by_statistics
 from mustdp.resampling.sources.selection import Columns, listing, name_of, select
 from mustdp.resampling.sources.source import Source
@@ -159,7 +159,7 @@ def _footer(path: Path) -> _Footer:
 
 @lru_cache(maxsize=256)
 def _read_footer(path: Path, size: int, changed: int) -> _Footer:
-    parquet, pyarrow = arrow("pyarrow.parquet", _PURPOSE), arrow("pyarrow", _PURPOSE)
+    parquet, pyarrow = required("pyarrow.parquet", _PURPOSE), required("pyarrow", _PURPOSE)
     try:
         with parquet.ParquetFile(path) as file:
             metadata, schema = file.metadata, file.schema_arrow
@@ -179,7 +179,7 @@ def _opened(part: Part) -> Any:
     footer = _footer(part.path)
     if (footer.rows, footer.checksum) != (part.rows, part.checksum):
         raise InvalidParameter(f"{part.path} must stay as it was when it was opened")
-    parquet, pyarrow = arrow("pyarrow.parquet", _PURPOSE), arrow("pyarrow", _PURPOSE)
+    parquet, pyarrow = required("pyarrow.parquet", _PURPOSE), required("pyarrow", _PURPOSE)
     try:
         return parquet.ParquetFile(
             part.path,
@@ -193,7 +193,7 @@ def _opened(part: Part) -> Any:
 
 
 def _batches(file: Any, part: Part, group: int, names: tuple[str, ...]) -> Iterator[Any]:
-    pyarrow = arrow("pyarrow", _PURPOSE)
+    pyarrow = required("pyarrow", _PURPOSE)
     try:
         yield from file.iter_batches(
             batch_size=max(1024, _BATCH_VALUES // len(names)),

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.checks import LARGEST_SIZE
 from mustdp.resampling.sources.selection import clipped
 
 #: Rows that are checked at a time, so that checks take no memory to speak of.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
 from mustdp.resampling.statistics.query import Statistic
 
@@ -66,12 +67,12 @@ def column_ranges(
 def whole_size(size: float, least: int = 1) -> int:
     """The size of fixed-size multisets, an integer of at least ``least``."""
     number = checks.real("size", size)
-    allowed = f"size must be a whole number from {least} to {checks.LARGEST_SIZE}"
-    if not (number == math.floor(number) and least <= number <= checks.LARGEST_SIZE):
+    allowed = f"size must be a whole number from {least} to {LARGEST_SIZE}"
+    if not (number == math.floor(number) and least <= number <= LARGEST_SIZE):
         raise InvalidParameter(f"{allowed}, got {size!r}")
     return int(number)
 
 
 def expected_size(size: float) -> float:
     """The expected size of Poisson subsets, a number above 0."""
-    return checks.real("size", size, above=0.0, at_most=checks.LARGEST_SIZE)
+    return checks.real("size", size, above=0.0, at_most=LARGEST_SIZE)

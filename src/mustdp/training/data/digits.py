@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mustdp.extras import required
 from mustdp.training.data.dataset import DataSet, split_in_order
-from mustdp.training.data.extras import scikit_learn
 
 
 def load_digits() -> DataSet:
@@ -14,7 +14,7 @@ def load_digits() -> DataSet:
     The order is that of the source, in which writers follow one another, so that most test digits
     are by writers who are not in the training records.
     """
-    bunch = scikit_learn("sklearn.datasets", "the digits").load_digits()
+    bunch = required("sklearn.datasets", "the digits").load_digits()
     return split_in_order(
         "digits",
         np.asarray(bunch.data, dtype=np.float64) / 16.0,

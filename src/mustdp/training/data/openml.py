@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.training.data import adult, mnist
-from mustdp.training.data.extras import scikit_learn
 from mustdp.training.data.files import write_atomically
 from mustdp.training.data.idx import write_idx
 
@@ -32,7 +32,7 @@ def cached_folder(name: str, cache: Path | None = None, fetch: Fetch | None = No
         "mnist": ([f"{file}.gz" for file in mnist.SHA256], _write_mnist),
         "adult": (list(adult.SHA256), _write_adult),
     }[name]
-    datasets = scikit_learn("sklearn.datasets", f"the download of {name}")
+    datasets = required("sklearn.datasets", f"the download of {name}")
     folder = (cache or Path(datasets.get_data_home()) / "mustdp") / name
     if not all((folder / file).is_file() for file in files):
         contents = dict(write(fetch or datasets.fetch_openml))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as problem:
-    raise ImportError(
-        "the linear models need scikit-learn 1.6 or later: pip install 'mustdp[train]'"
-    ) from problem
+from mustdp.extras import required
+
+required("sklearn", "a linear model")
+
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: E402
+from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
+from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
 
 __all__ = [
     "BaseEstimator",

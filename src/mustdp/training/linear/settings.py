@@ -6,7 +6,8 @@ from typing import Any
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-from mustdp.sampling.naming import NAMES, scheme_by_name
+from mustdp.sampling.catalogue import NAMES
+from mustdp.sampling.naming import scheme_by_name
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.budget import Budget, settle
 from mustdp.training.linear.clipping import check_clip

@@ -5,9 +5,6 @@ The only rooms of the package that import torch; ``import mustdp`` does not load
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from mustdp.extras import required
 
-if find_spec("torch") is None:
-    raise ModuleNotFoundError(
-        "mustdp.training.networks needs torch: python -m pip install 'mustdp[train]'", name="torch"
-    )
+required("torch", "training a network")

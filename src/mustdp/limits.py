@@ -1,0 +1,16 @@
+"""The limits that arguments are held to, each written once; loading this loads nothing else."""
+
+from __future__ import annotations
+
+#: Largest size accepted anywhere: above it, integers are no longer exact in double precision.
+LARGEST_SIZE = 2**53
+#: More steps than this are refused: no privacy would be left, and counters must stay exact.
+MOST_STEPS = 10**9
+#: Largest epsilon that is asked about or aimed at, and the largest finite loss of one step.
+LARGEST_EPSILON = 500.0
+#: Smallest delta at which an epsilon is asked for: below, losses counted as infinite would decide.
+SMALLEST_DELTA = 1e-25
+#: Range of shifts and noise multipliers for which profiles have been checked against mpmath.
+SMALLEST_NOISE, LARGEST_NOISE = 1e-9, 1e9
+#: Largest epsilon' of one step that is turned into the MUST paper's noise.
+LARGEST_EPSILON_PRIME = 100.0
