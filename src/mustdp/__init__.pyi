@@ -29,6 +29,7 @@ from mustdp.calibration.noise import Calibration as Calibration
 from mustdp.calibration.noise import PlanCalibration as PlanCalibration
 from mustdp.calibration.noise import calibrate as calibrate
 from mustdp.calibration.noise import calibrate_plan as calibrate_plan
+from mustdp.calibration.settle import Spent as Spent
 from mustdp.calibration.sizes import Solution as Solution
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
@@ -84,7 +85,6 @@ from mustdp.sampling.seeding import SeededRelease as SeededRelease
 from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.budget import Budget as Budget
-from mustdp.training.budget import Spent as Spent
 from mustdp.training.budget import settle as settle
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression

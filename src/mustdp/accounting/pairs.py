@@ -49,7 +49,7 @@ def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
 
 def _plain(mechanism: Mechanism, relation: Relation) -> AtomPairs:
     """A release on all records: one copy moves the sum by 2 C, or by C under add_remove."""
-    shift = mechanism.shift_for(2.0 if relation is Relation.REPLACE_ONE else 1.0)
+    shift = mechanism.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
     profiles = mechanism.profiles(shift)
 
     def profile(epsilon: FloatArray) -> FloatArray:
@@ -63,7 +63,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
     shift = mechanism.shift_for(moves(scheme, relation))
     poisson = isinstance(scheme, Poisson)
     if method == "section4":
-        if poisson != (relation is Relation.ADD_REMOVE):
+        if poisson != (relation == Relation.ADD_REMOVE):
             raise NotCovered(f"the paper's theorem does not cover {scheme.name} under {relation}")
         law, profiles = scheme.law(), mechanism.profiles(shift)
 
@@ -71,7 +71,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
             return section4_bound(law, profiles, epsilon)
 
         dominating = DominatingPair(paper, paper)
-    elif relation is Relation.REPLACE_ONE:
+    elif relation == Relation.REPLACE_ONE:
 
         def both(epsilon: FloatArray) -> FloatArray:
             return upper_bound(scheme, mechanism, epsilon, relation=relation)
@@ -84,7 +84,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
         )
     law = scheme.law(1, _LAW_TAIL)
     families = _families(mechanism, law, shift, 1)
-    if relation is Relation.ADD_REMOVE:
+    if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
     elif poisson:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
@@ -94,7 +94,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
 def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
-    if relation is not Relation.REPLACE_ONE:
+    if relation != Relation.REPLACE_ONE:
         raise NotCovered(
             "a subset that is reused is covered under replace_one only: for add_remove no theorem "
             "here bounds the composition inside"

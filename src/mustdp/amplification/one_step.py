@@ -101,7 +101,7 @@ def upper_bound(
 ) -> FloatArray:
     """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for."""
     profiles = mechanism.profiles(shift_of(mechanism, scheme, relation))
-    if relation is Relation.REPLACE_ONE:
+    if relation == Relation.REPLACE_ONE:
         if isinstance(scheme, Poisson):
             return _poisson_replace(scheme, mechanism, profiles, epsilon, group)
         law, inner = _outermost(scheme, profiles, group, epsilon)
@@ -138,10 +138,10 @@ def attained_values(
     noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, relation))
     law = scheme.law(group)
     families: dict[str, FloatArray] = {}
-    if not (isinstance(scheme, Poisson) and relation is Relation.REPLACE_ONE):
+    if not (isinstance(scheme, Poisson) and relation == Relation.REPLACE_ONE):
         families["aligned"] = attained.aligned(law, noise, shift, epsilon)
         families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
-    if relation is Relation.REPLACE_ONE:
+    if relation == Relation.REPLACE_ONE:
         families["symmetric"] = attained.symmetric(law, noise, shift, epsilon)
     return families
 
@@ -176,13 +176,13 @@ def _poisson_replace(
 
 
 def _is_exact(scheme: Scheme, relation: Relation) -> bool:
-    return isinstance(scheme, Poisson) or relation is Relation.ADD_REMOVE
+    return isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
 
 
 def _section4(
     scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
 ) -> FloatArray | None:
     """The paper's bound where it is valid: its own relation, for groups too."""
-    if isinstance(scheme, Poisson) != (relation is Relation.ADD_REMOVE):
+    if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
         return None
     return section4_bound(scheme.law(group), profiles, epsilon)
