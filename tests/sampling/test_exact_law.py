@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact_laws import joint_law, law_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.sampling.law import MultiplicityLaw
+from tests.sampling.exact_laws import joint_law, law_of
 
 TINY: list[md.Scheme] = [
     md.poisson(4, 0.3),
