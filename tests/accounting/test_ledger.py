@@ -151,3 +151,31 @@ def test_relations(relation: str) -> None:
 def test_an_empty_ledger_checks_its_arguments_too(delta: float) -> None:
     with pytest.raises(md.InvalidParameter, match="delta"):
         md.Ledger().epsilon(delta)
+
+
+def test_a_ledger_forgets_its_old_answer() -> None:
+    step = md.subsample(md.wor(100, 10), md.gaussian(noise_multiplier=4.0))
+    ledger, other = md.Ledger(), md.Ledger()
+    ledger.step(step, 2)
+    answers = [ledger.epsilon(1e-5).upper]
+    ledger.step(step, 3)
+    answers.append(ledger.epsilon(1e-5).upper)
+    other.step(step, 4)
+    ledger.merge(other)
+    answers.append(ledger.epsilon(1e-5).upper)
+    exact = [md.account(md.repeat(k, step)).epsilon(1e-5).upper for k in (2, 5, 9)]
+    assert answers == exact
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_a_ledger_accounts_under_its_own_relation(relation: str) -> None:
+    """The default of a Poisson draw would be add_remove, that of a fixed-size one replace_one."""
+    noise = md.gaussian(noise_multiplier=4.0)
+    for scheme in (md.poisson(100, 0.1), md.wor(100, 10)):
+        step = md.subsample(scheme, noise)
+        ledger = md.Ledger(relation)
+        ledger.step(step, 3)
+        account = md.account(md.repeat(3, step), relation=relation)
+        assert ledger.account().relation == relation
+        assert ledger.epsilon(1e-5) == account.epsilon(1e-5)
+        assert md.Ledger.from_json(ledger.to_json()).epsilon(1e-5) == account.epsilon(1e-5)
