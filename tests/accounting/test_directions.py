@@ -8,7 +8,7 @@ import pytest
 import mustdp as md
 from mustdp.amplification.one_step import Direction, upper_bound
 from mustdp.loss.curve import UpperCurve
-from mustdp.mechanisms.profiles import FloatArray
+from mustdp.numerics.arrays import FloatArray
 from tests.loss.mixture_pairs import ExactPair, family, two_steps
 
 #: With Laplace noise adding a record is the worse direction at small epsilon, removing at large.

@@ -11,7 +11,7 @@ import mustdp as md
 from mustdp.accounting.single import _attained
 from mustdp.loss.pairs import family_pair
 from mustdp.mechanisms.noise import GaussianNoise
-from mustdp.mechanisms.profiles import FloatArray
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
 from tests.accounting.closed_forms import exact_delta
 from tests.loss.mixture_pairs import family

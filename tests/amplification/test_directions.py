@@ -14,7 +14,8 @@ from mustdp.amplification.directions import _added, add_direction, remove_direct
 from mustdp.amplification.mixed_slope import MOST_GROUPS, certificate, evaluate
 from mustdp.loss.pairs import family_pair
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
-from mustdp.mechanisms.profiles import FloatArray, NoiseProfiles
+from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.stage import Stage
 from tests.amplification import exact_pairs

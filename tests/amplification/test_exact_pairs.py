@@ -13,7 +13,7 @@ from mustdp.amplification import attained
 from mustdp.amplification.one_step import upper_bound
 from mustdp.amplification.poisson import replace_one_record
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
-from mustdp.mechanisms.profiles import FloatArray
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
 from tests.amplification import exact_pairs
 from tests.amplification.exact_pairs import binomial, flip

@@ -9,8 +9,9 @@ import pytest
 
 from mustdp.loss.curve import ComposedLoss, UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
-from mustdp.loss.dots import DominatingPair, FloatArray
+from mustdp.loss.dots import DominatingPair
 from mustdp.loss.points import Grid
+from mustdp.numerics.arrays import FloatArray
 
 
 def test_a_curve_asks_its_pairs_at_or_below_the_grid() -> None:
