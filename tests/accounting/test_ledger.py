@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.ledger import _checksum
+from mustdp.files.plain import digest
 
 STEP = md.subsample(md.wor(200, 20), md.gaussian(noise_multiplier=3.0))
 OTHER = md.subsample(md.must_ow(200, 30, 10), md.laplace(noise_multiplier=1 / 0.3))
@@ -85,7 +85,7 @@ def changed(change: dict[str, Any], repair: bool = False) -> str:
     body.update(change)
     if repair:
         body.pop("checksum")
-        body["checksum"] = _checksum(body)
+        body["checksum"] = digest(body, "body")
     return json.dumps(body)
 
 
