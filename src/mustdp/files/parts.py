@@ -91,7 +91,7 @@ def sweep(target: Path) -> None:
     pattern = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{32}\.part")
     with suppress(OSError):
         for name in os.listdir(target.parent):
-            if pattern.fullmatch(name):
+            if name.endswith(".part") and pattern.fullmatch(name):
                 _remove_rest(target.with_name(name))
 
 

@@ -32,20 +32,26 @@ def too_large(what: str, largest: int | None) -> InvalidParameter:
 
 def _read(path: Path, most: int | None) -> tuple[bytes, bool]:
     """At most so many bytes of the file as long as it is now, and whether it is longer."""
-    with os.fdopen(_open(path), "rb") as stream:
-        found = os.fstat(stream.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise InvalidParameter(f"{path} must be a file, got {kind(found.st_mode)}")
-        size = found.st_size if most is None else min(found.st_size, most)
-        return stream.read(size), found.st_size > size
+    handle, length = _opened(path)
+    with os.fdopen(handle, "rb") as stream:
+        size = length if most is None else min(length, most)
+        return stream.read(size), length > size
 
 
-def _open(path: Path) -> int:
+def _opened(path: Path) -> tuple[int, int]:
+    """Descriptor and length of a plain file."""
     try:
-        return os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | PLAINLY)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | PLAINLY)
     except OSError as problem:
         if problem.errno == errno.ELOOP and path.is_symlink():
-            raise InvalidParameter(
-                f"{path} must be a file, got a link, and links are not followed"
-            ) from None
+            raise _refused(path, os.lstat(path)) from None
         raise
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise _refused(path, found)
+    return handle, found.st_size
+
+
+def _refused(path: Path, found: os.stat_result) -> InvalidParameter:
+    return InvalidParameter(f"{path} must be a file, got {kind(found.st_mode)}")
