@@ -1,0 +1,185 @@
+"""One step without replacement, seen through three points: certified hockey-stick profiles.
+
+A batch drawn without replacement differs in one place: a common record y, or x, or x'. In noise
+units, with u = |x - y|, w = |x - x'| and A the angle at x,
+
+    H_t(P || Q) = E ( q - (t-1)(1-q) R - t q S )_+,   R = e^{uX - u^2/2},  S = e^{wY - w^2/2},  t >= 1,
+
+P = (1-q) N(y) + q N(x), Q = (1-q) N(y) + q N(x'), X and Y standard normal with correlation cos A.
+It grows in u, in w and, for cos A >= 0, in cos A. The proofs are in docs/derivations/family.md.
+
+Given Y the inner mean is a put price, and as a function of zeta = e^{eta Y - eta^2/2} with
+eta = max(w, u cos A) it is convex: R's conditional mean and S are concave powers of zeta, and the
+payoff is convex and decreasing in both. So chords between nodes lie above it and the outer mean
+becomes a sum over nodes whose weights keep mass and mean of every cell. On a line (cos A = 1)
+
+    (q - aR - bS)_+ <= (theta - aR)_+ + (q - theta - bS)_+      for every theta,
+
+with equality for the right one: any theta is a certificate, for Laplace noise too.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from mustdp.errors import NumericalFailure
+from mustdp.mechanisms.noise import Noise
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.checks import frozen
+from mustdp.numerics.normal import mills_ratio
+from mustdp.numerics.roots import increasing_root
+
+#: Distances below this are taken as this: profiles grow with the distance.
+SHORTEST = 1e-7
+#: Nodes of the outer mean: spacing near the centre, where the spacing begins to grow, the last one.
+_STEP, _NEAR, _FAR = 0.08, 8.0, 20.0
+#: Below this sine of the angle the line, which is an upper bound, takes its place.
+_FLAT = 1e-3
+#: Relative accuracy allowed for ndtr and erfcx, and for the arguments of put prices.
+_SPECIAL = 4e-13
+_PROFILE_ERROR = 1e-11
+
+
+def triple_profile(
+    chance: float, u: float, w: float, cosine: float, epsilon: FloatArray
+) -> FloatArray:
+    """Certified upper bound of H at t = e^epsilon, epsilon >= 0, Gaussian noise, cosine >= 0."""
+    u, w = max(u, SHORTEST), max(w, SHORTEST)
+    sine = math.sqrt(max(0.0, (1.0 - cosine) * (1.0 + cosine)))
+    if not sine > _FLAT:
+        from mustdp.mechanisms.noise import GaussianNoise  # the line is the same for every noise
+
+        return line_profile(GaussianNoise(), chance, u, w, epsilon)
+    steep = max(w, u * cosine)
+    nodes, weights = _nodes(steep)
+    q, a, b = coefficients(chance, epsilon)
+    with np.errstate(over="ignore", under="ignore"):
+        second = np.exp(w * nodes - 0.5 * w * w) * _below(w * nodes)
+        first = np.exp(u * cosine * nodes - 0.5 * (u * cosine) ** 2) * _below(u * nodes)
+    # The node at minus infinity, where S vanishes, and R's mean too unless the angle is right.
+    second = np.append(0.0, second)
+    first = np.append(0.0 if cosine > 0.0 else 1.0, first)
+    strikes = q - np.outer(b, second)
+    forwards = np.outer(a, first)
+    rows, columns = np.nonzero(strikes > 0.0)
+    values = np.zeros(strikes.shape)
+    values[rows, columns] = put(strikes[rows, columns], forwards[rows, columns], u * sine)
+    total = (values @ weights) * (1.0 + 4.0 * weights.size * ROUNDOFF)
+    if not np.all((total >= 0.0) & np.isfinite(total)):
+        raise NumericalFailure(f"the profile of a triple came out as {total[:3]!r}")
+    return np.minimum(total, 1.0)
+
+
+def line_profile(
+    noise: Noise, chance: float, u: float, w: float, epsilon: FloatArray
+) -> FloatArray:
+    """Certified upper bound of H at t = e^epsilon for y and x' on one side of x; any noise."""
+    u, w = max(u, SHORTEST), max(w, SHORTEST)
+    q, a, b = coefficients(chance, epsilon)
+    with np.errstate(divide="ignore"):
+        log_a, log_b = np.log(a), np.log(b)
+
+    def excess(z: FloatArray, rows: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        first, fast = noise.log_ratio(np.asarray(u), z + u)
+        second, slow = noise.log_ratio(np.asarray(w), z + w)
+        logs = np.stack([log_a[rows] - first, log_b[rows] - second])
+        top = logs.max(axis=0)
+        shares = np.exp(logs - top)
+        total = shares.sum(axis=0)
+        return math.log(q) - np.log(total) - top, (shares[0] * fast + shares[1] * slow) / total
+
+    def alone(extra: float) -> FloatArray:
+        """Where the larger of the two terms is e^-extra of the chance."""
+        ends = [noise.threshold(np.asarray(d), log - math.log(q) + extra) - d
+                for d, log in ((u, log_a), (w, log_b))]  # fmt: skip
+        return np.maximum(*ends)
+
+    far = max(noise.saturation(u), noise.saturation(w))
+    low, high = alone(0.0), alone(math.log(2.0))
+    if math.isfinite(far):  # ratios stop growing at either end
+        low, high = np.clip(low, -far, far), np.clip(high, -far, far)
+    z = increasing_root(excess, np.minimum(low, high), high)
+    with np.errstate(over="ignore"):
+        share = np.exp(log_a - noise.log_ratio(np.asarray(u), z + u)[0])
+    share = np.clip(np.nan_to_num(share, nan=q), 0.0, q)
+    rest = (q - share) * (1.0 + 4.0 * ROUNDOFF) + 4.0 * ROUNDOFF * q * (share < q)
+    total = _scaled(noise, u, share, log_a) + _scaled(noise, w, rest, log_b)
+    if not np.all((total >= 0.0) & np.isfinite(total)):
+        raise NumericalFailure(f"the profile of three points on a line came out as {total[:3]!r}")
+    return np.minimum(total, 1.0)
+
+
+def coefficients(chance: float, epsilon: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """q rounded up; (t-1)(1-q) and t q rounded down: the profile falls in both."""
+    down = 1.0 - ROUNDOFF * (16.0 + 4.0 * epsilon)
+    return (
+        chance * (1.0 + 4.0 * ROUNDOFF),
+        np.expm1(epsilon) * (1.0 - chance) * down,
+        np.exp(epsilon) * chance * down,
+    )
+
+
+def put(strike: FloatArray, forward: FloatArray, deviation: float) -> FloatArray:
+    """E (strike - forward R)_+ for lognormal R of mean one, rounded up; strikes > 0."""
+    with np.errstate(divide="ignore"):
+        moneyness = np.maximum((np.log(forward) - np.log(strike)) / deviation, -1e6)
+    d2 = moneyness - 0.5 * deviation
+    d1 = d2 + deviation
+    out = np.empty(d2.shape)
+    deep = d2 < -4.0
+    tail = strike[deep] * ndtr(-d2[deep])
+    out[deep] = tail - forward[deep] * ndtr(-d1[deep]) + _SPECIAL * tail
+    near = ~deep
+    with np.errstate(under="ignore", over="ignore"):
+        scale = strike[near] * np.exp(-0.5 * np.square(d2[near])) / math.sqrt(2.0 * math.pi)
+        ahead = mills_ratio(d2[near])
+        drop = np.maximum(ahead - mills_ratio(d1[near]), 0.0)
+        # The density itself is rounded by as many units as its exponent is large.
+        error = _SPECIAL + 2.0 * ROUNDOFF * np.square(d2[near])
+        out[near] = scale * (drop * (1.0 + error) + _SPECIAL * ahead)
+    return np.maximum(out, 1e-300)
+
+
+def _scaled(noise: Noise, distance: float, share: FloatArray, log_price: FloatArray) -> FloatArray:
+    """E (share - price R)_+ = share times the noise's profile at price / share, rounded up."""
+    out = np.zeros(share.shape)
+    some = share > 0.0
+    at = log_price[some] - np.log(share[some])
+    at = at - 4.0 * ROUNDOFF * (np.abs(at) + np.abs(log_price[some]) + 1.0)
+    value = noise.profile(np.asarray(distance), at)
+    out[some] = share[some] * np.maximum(value, noise.smallest) * (1.0 + _PROFILE_ERROR)
+    return out
+
+
+def _below(exponent: FloatArray) -> FloatArray:
+    """A factor just below one that covers the rounding of e^exponent."""
+    return np.asarray(1.0 - ROUNDOFF * (16.0 + 8.0 * np.abs(exponent)))
+
+
+@lru_cache(maxsize=256)
+def _nodes(steep: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes y_1 < y_2 < …, and weights of zeta = 0 and of every node, rounded up.
+
+    Cell by cell the weights of both ends keep the mass and the mean of zeta. The payoff is zero
+    from y = w/2 on, so the last node lies beyond and nothing above it counts.
+    """
+    near = np.arange(0.5 * steep + 2.0 * _STEP, -_NEAR, -_STEP)
+    far = near[-1] - np.cumsum(_STEP * 1.08 ** np.arange(1, 60))
+    y = np.concatenate([near, far[far > -_FAR - steep], [-_FAR - steep]])[::-1]
+    with np.errstate(under="ignore"):
+        mass = np.diff(ndtr(y), prepend=0.0)
+        mean = np.diff(ndtr(y - steep), prepend=0.0)
+        doubt_mass, doubt_mean = _SPECIAL * ndtr(y), _SPECIAL * ndtr(y - steep)
+        zeta = np.exp(steep * y - 0.5 * steep * steep)
+    before = np.append(0.0, zeta[:-1])
+    gap = zeta - before
+    left = (zeta * mass - mean + zeta * doubt_mass + doubt_mean) / gap
+    right = (mean - before * mass + before * doubt_mass + doubt_mean) / gap
+    left, right = np.clip(left, 0.0, mass + doubt_mass), np.clip(right, 0.0, mass + doubt_mass)
+    weights = np.append(left, 0.0) + np.append(0.0, right)
+    return frozen(y), frozen(weights * (1.0 + _SPECIAL))
