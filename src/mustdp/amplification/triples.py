@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.noise import Noise
+from mustdp.mechanisms.noise import GaussianNoise, Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.normal import mills_ratio
@@ -52,8 +52,6 @@ def triple_profile(
     u, w = max(u, SHORTEST), max(w, SHORTEST)
     sine = math.sqrt(max(0.0, (1.0 - cosine) * (1.0 + cosine)))
     if not sine > _FLAT:
-        from mustdp.mechanisms.noise import GaussianNoise  # the line is the same for every noise
-
         return line_profile(GaussianNoise(), chance, u, w, epsilon)
     steep = max(w, u * cosine)
     nodes, weights = _nodes(steep)
