@@ -61,6 +61,9 @@ class PairFamily(Protocol):
     def cells(self) -> tuple[Cell, ...]:
         """A first cover."""
 
+    def ends(self) -> tuple[Cell, Cell]:
+        """The two pairs, aligned and reversed, that are attained: cells without extent."""
+
     def corners(self, cell: Cell) -> tuple[Corner, Corner]:
         """What dominates the cell: for H(P || Q) at t >= 1, and for H(Q || P) at t >= 1."""
 
@@ -114,6 +117,11 @@ def disc_cells(parts: int, *, shares: int = 1) -> tuple[Cell, ...]:
     return tuple(Cell(box) for box in product(omega, *([share] * shares)))
 
 
+def end_cell(shares: int, share: float) -> Cell:
+    """The cell of a single right-angled triangle in which two of the points coincide."""
+    return Cell(((_RIGHT, _RIGHT), *([(share, share)] * shares)))
+
+
 def _ranges(ends: FloatArray) -> list[tuple[float, float]]:
     values = [0.0, *ends[1:-1].tolist(), float(ends[-1])]
     return list(zip(values[:-1], values[1:], strict=True))
@@ -135,6 +143,10 @@ class DiscTriples:
     def cells(self) -> tuple[Cell, ...]:
         """Boxes of (omega, f)."""
         return disc_cells(self.parts)
+
+    def ends(self) -> tuple[Cell, Cell]:
+        """y in the place of x', or of x."""
+        return end_cell(1, 0.0), end_cell(1, 1.0)
 
     def corners(self, cell: Cell) -> tuple[Corner, Corner]:
         """(u, w, cos A) and (v, w, cos B)."""
@@ -164,6 +176,10 @@ class LineTriples:
         ends = _ranges(0.5 - 0.5 * np.cos(np.pi * steps))
         kinds = ("y between", "x between", "x' between")
         return tuple(Cell((part,), kind) for kind in kinds for part in ends)
+
+    def ends(self) -> tuple[Cell, Cell]:
+        """y in the place of x', or of x."""
+        return Cell(((1.0, 1.0),), "y between"), Cell(((0.0, 0.0),), "y between")
 
     def corners(self, cell: Cell) -> tuple[Corner, Corner]:
         """Lengths at the safe end of the interval; the cosine is 0 where two points pull apart."""
