@@ -49,10 +49,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Corner:
-    """What a profile at t >= 1 knows of a cell: lengths in noise units, and a cosine."""
+    """What a profile at t >= 1 knows of a cell: lengths in noise units, and cosines at x."""
 
     lengths: tuple[float, ...]
-    cosine: float = 1.0
+    cosines: tuple[float, ...] = (1.0,)
 
 
 class PairFamily(Protocol):
@@ -152,13 +152,13 @@ class DiscTriples:
         """(u, w, cos A) and (v, w, cos B)."""
         omega, share = cell.ranges
         t = triangle(self.shift, omega, share, ball=self.ball)
-        return Corner((t.u, t.w), t.cos_x), Corner((t.v, t.w), t.cos_other)
+        return Corner((t.u, t.w), (t.cos_x,)), Corner((t.v, t.w), (t.cos_other,))
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
         """The triple, or the line through the same lengths where that is smaller."""
         u, w = corner.lengths
         on_line = line_profile(_GAUSSIAN, self.chance, u, w, epsilon)
-        return np.minimum(on_line, triple_profile(self.chance, u, w, corner.cosine, epsilon))
+        return np.minimum(on_line, triple_profile(self.chance, u, w, corner.cosines[0], epsilon))
 
 
 @dataclass(frozen=True)
@@ -188,15 +188,15 @@ class LineTriples:
         long, rest = s * min(1.0, high * _UP), s * min(1.0, (1.0 - low) * _UP)
         if cell.kind == "y between":
             return Corner((long, s)), Corner((rest, s))
-        apart, along = Corner((rest, long), 0.0), Corner((s, long))
+        apart, along = Corner((rest, long), (0.0,)), Corner((s, long))
         return (apart, along) if cell.kind == "x between" else (along, apart)
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
         """The line; for Gaussian noise that pulls apart the right angle is smaller."""
         u, w = corner.lengths
         value = line_profile(self.noise, self.chance, u, w, epsilon)
-        if corner.cosine < 1.0 and self.noise.name == "gaussian":
-            bent = triple_profile(self.chance, u, w, corner.cosine, epsilon)
+        if corner.cosines[0] < 1.0 and self.noise.name == "gaussian":
+            bent = triple_profile(self.chance, u, w, corner.cosines[0], epsilon)
             return np.minimum(value, bent)
         return value
 

@@ -12,18 +12,21 @@ it against m_ji of the demand. With sum_i theta_ji >= rho_j and sum_j m_ji <= c_
 
 and each term is theta_ji times the profile of the noise at distance a_j - b_i and at m_ji/theta_ji.
 Any flow is valid. A good one has all pairs decided at one threshold z, equal inside a first block,
-and each multiplicity by itself behind it, as in ``mixed_slope.py``.
+and each multiplicity by itself behind it, as in ``mixed_slope.py``. Where supply j meets two demands
+whose places form a triangle with its own, the two terms are joined and the triple's mean takes
+their place: (theta P - m Q - m' Q')_+ is at most the sum of the two parts, at any angle.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.amplification.cells import Cell, Corner, disc_cells, end_cell, triangle
-from mustdp.amplification.triples import SHORTEST
+from mustdp.amplification.triples import SHORTEST, triple_mean
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
@@ -34,9 +37,67 @@ from mustdp.sampling.law import MultiplicityLaw
 MOST_COPIES = 40
 _PROFILE_ERROR = 1e-11
 _ROOM = 1e-12
+#: Triangles with a larger cosine are as good as a line.
+STRAIGHT = 1.0 - 1e-5
+#: Triangles are looked at for this many copies; more are rare.
+_BENT = 4
 #: Thresholds are looked for this far beyond the places of the supplies.
 _FAR = 16.0
 _NOISE = GaussianNoise()
+
+
+@dataclass(frozen=True)
+class Bend:
+    """Supply ``supply`` and the demands ``near`` and ``far`` form a triangle with this cosine."""
+
+    supply: int
+    near: int
+    far: int
+    cosine: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """theta P against m Q at a distance, at every t."""
+
+    theta: FloatArray
+    m: FloatArray
+    distance: float
+
+    def value(self) -> FloatArray:
+        """E (theta P - m Q)_+ rounded up; nothing where nothing was sent."""
+        out = np.zeros(self.theta.size)
+        some = self.theta > 0.0
+        with np.errstate(divide="ignore"):
+            ratio = np.maximum(np.log(self.m[some]) - np.log(self.theta[some]), -700.0)
+        value = np.maximum(_NOISE.profile(np.asarray(self.distance), ratio), _NOISE.smallest)
+        out[some] = self.theta[some] * value * (1.0 + _PROFILE_ERROR)
+        return out
+
+
+def _cheapest(terms: dict[int, _Term], bends: Sequence[Bend]) -> FloatArray:
+    """The terms one by one, or joined in triangles, whichever is less."""
+    apart = np.sum([term.value() for term in terms.values()], axis=0)
+    bends = [b for b in bends if b.near in terms and b.far in terms and b.cosine < STRAIGHT]
+    if not bends:
+        return np.asarray(apart)
+    near = np.sum([terms[bend.near].theta for bend in bends], axis=0)
+    joined = np.sum(
+        [term.value() for i, term in terms.items()
+         if i not in {bend.near for bend in bends} | {bend.far for bend in bends}],
+        axis=0,
+    ) + np.zeros(near.size)  # fmt: skip
+    for bend in bends:
+        first, second = terms[bend.near], terms[bend.far]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(near > 0.0, first.theta / near, 1.0 / len(bends))
+        up, down = share * (1.0 + _ROOM), share * (1.0 - _ROOM)
+        theta = first.theta + up * second.theta
+        mean = triple_mean(
+            theta, first.m, down * second.m, first.distance, second.distance, bend.cosine
+        )
+        joined = joined + np.where(theta > 0.0, mean, 0.0)
+    return np.minimum(apart, joined)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,35 +110,35 @@ class Market:
     demand_at: FloatArray
     demand_copies: IntArray
 
-    def certified(self) -> FloatArray:
+    def certified(self, bends: Sequence[Bend] = ()) -> FloatArray:
         """The value of a good flow at every t, without what the law left out."""
         z, pooled = self._thresholds()
-        rows = z.shape[0]
         ready, wanted = self._densities(z, pooled)
-        flows: list[tuple[int, int, FloatArray]] = []
-        sent = np.zeros((rows, self.supply.size))
+        total = np.zeros(z.shape[0])
         left = wanted.copy()
         for j in range(self.supply.size):
+            flows: dict[int, FloatArray] = {}
             rest = ready[:, j].copy()
-            for i in np.flatnonzero(self.demand_copies <= j + 1):
+            own = np.flatnonzero(self.demand_copies == j + 1)
+            for i in (*own, *np.flatnonzero(self.demand_copies <= j)):
                 inside = pooled[:, j] if self.demand_copies[i] <= j else True
                 flow = np.where(inside, np.minimum(rest, left[:, i]), 0.0)
                 rest, left[:, i] = rest - flow, left[:, i] - flow
-                sent[:, j] += flow
-                flows.append((j, int(i), flow))
-        # Supply that found no demand costs its whole mass; otherwise all of it is spread in
-        # proportion over the demands that it met.
-        total = np.where(sent > 0.0, 0.0, self.supply).sum(axis=1)
-        for j, i, flow in flows:
-            at = np.flatnonzero(flow > 0.0)
-            if at.size:
-                theta = self.supply[j] * (flow[at] / sent[at, j]) * (1.0 + _ROOM)
-                used = self.demand[at, i] * (flow[at] / wanted[at, i]) * (1.0 - _ROOM)
-                with np.errstate(divide="ignore"):
-                    ratio = np.maximum(np.log(used) - np.log(theta), -700.0)
-                gap = max(float(self.supply_at[j] - self.demand_at[i]), SHORTEST)
-                value = np.maximum(_NOISE.profile(np.asarray(gap), ratio), _NOISE.smallest)
-                total[at] += theta * value * (1.0 + _PROFILE_ERROR)
+                flows[int(i)] = flow
+            sent = np.sum(list(flows.values()), axis=0)
+            # Supply that found no demand costs its whole mass; otherwise all of it is spread in
+            # proportion over the demands that it met.
+            total += np.where(sent > 0.0, 0.0, self.supply[j])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                terms = {
+                    i: _Term(
+                        np.nan_to_num(self.supply[j] * (flow / sent) * (1.0 + _ROOM)),
+                        np.nan_to_num(self.demand[:, i] * (flow / wanted[:, i]) * (1.0 - _ROOM)),
+                        max(float(self.supply_at[j] - self.demand_at[i]), SHORTEST),
+                    )
+                    for i, flow in flows.items()
+                }
+            total += _cheapest(terms, [bend for bend in bends if bend.supply == j])
         if not np.all((total >= 0.0) & np.isfinite(total)):
             raise NumericalFailure("a flow between copies has a value that is not a number")
         return np.asarray(total)
@@ -175,10 +236,13 @@ class _Copies:
         return 4.0 * self.law.relative_error + 64.0 * self.law.probabilities.size * ROUNDOFF
 
     def _market(
-        self, supply: FloatArray, supply_at: FloatArray, demands: list[tuple[int, float, FloatArray]]
+        self,
+        supply: FloatArray,
+        supply_at: FloatArray,
+        demands: Sequence[tuple[int, float, FloatArray]],
+        bends: Sequence[Bend],
     ) -> FloatArray:
-        """Value of a market whose demands are (copies, place, amounts at every t)."""
-        demands = sorted(demands, key=lambda one: one[0])
+        """Value of a market whose demands are (copies, place, amounts at every t), by copies."""
         market = Market(
             supply * (1.0 + self._slack),
             supply_at,
@@ -186,7 +250,7 @@ class _Copies:
             np.array([place for _, place, _ in demands]),
             np.array([copies for copies, *_ in demands], dtype=np.int64),
         )
-        return np.minimum(market.certified() + self.law.cut, 1.0)
+        return np.minimum(market.certified(bends) + self.law.cut, 1.0)
 
 
 class ReplacementCopies(_Copies):
@@ -204,7 +268,7 @@ class ReplacementCopies(_Copies):
         """(u, w) and (v, w)."""
         omega, share = cell.ranges
         t = triangle(self.shift, omega, share)
-        return Corner((t.u, t.w)), Corner((t.v, t.w))
+        return Corner((t.u, t.w), (t.cos_x,)), Corner((t.v, t.w), (t.cos_other,))
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
         """Component j of P at u + (j-1) s; of Q at 0 and at i (s-w) - (s-u)."""
@@ -216,7 +280,8 @@ class ReplacementCopies(_Copies):
             (int(i), float(i * (s - w) - (s - u)), some * p)
             for i, p in zip(copies, rho, strict=True)
         ]
-        return self._market(rho, copies * s - (s - u), demands)
+        bends = [Bend(0, 0, 1, corner.cosines[0])]
+        return self._market(rho, copies * s - (s - u), demands, bends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +303,10 @@ class NestedCopies(_Copies):
         omega, share, other = cell.ranges
         slot = triangle(self.shift, omega, share)
         first = triangle(self.shift, omega, other)
-        return Corner((slot.u, first.u, slot.w)), Corner((slot.v, first.v, slot.w))
+        return (
+            Corner((slot.u, first.u, slot.w), (slot.cos_x, first.cos_x)),
+            Corner((slot.v, first.v, slot.w), (slot.cos_other, first.cos_other)),
+        )
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
         """Component j of P at j s; of Q at s - u_1 (none), i (s-U) and i (s-w)."""
@@ -250,5 +318,10 @@ class NestedCopies(_Copies):
         for i, b in zip(copies, beta, strict=True):
             demands.append((int(i), float(i * (s - slot)), excess * (b * (1.0 - p))))
             demands.append((int(i), float(i * (s - w)), whole * (b * p)))
-        return self._market(p * beta, copies * s, demands)
+        # Demand 2 i - 1 has i copies of y*, demand 2 i has i copies of x'.
+        bends = [Bend(0, 0, 2, corner.cosines[1])]
+        bends += [
+            Bend(j, 2 * j + 1, 2 * j + 2, corner.cosines[0]) for j in range(min(_BENT, beta.size))
+        ]
+        return self._market(p * beta, copies * s, demands, bends)
 

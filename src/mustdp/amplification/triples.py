@@ -38,8 +38,8 @@ from mustdp.numerics.roots import increasing_root
 SHORTEST = 1e-7
 #: Nodes of the outer mean: spacing near the centre, where the spacing begins to grow, the last one.
 _STEP, _NEAR, _FAR = 0.08, 8.0, 20.0
-#: Below this sine of the angle the line, which is an upper bound, takes its place.
-_FLAT = 1e-3
+#: Below this sine of the angle the line takes its place.
+_FLAT = 2e-3
 #: Relative accuracy allowed for ndtr and erfcx, and for the arguments of put prices.
 _SPECIAL = 4e-13
 _PROFILE_ERROR = 1e-11
@@ -49,28 +49,35 @@ def triple_profile(
     chance: float, u: float, w: float, cosine: float, epsilon: FloatArray
 ) -> FloatArray:
     """Certified upper bound of H at t = e^epsilon, epsilon >= 0, Gaussian noise, cosine >= 0."""
-    u, w = max(u, SHORTEST), max(w, SHORTEST)
     sine = math.sqrt(max(0.0, (1.0 - cosine) * (1.0 + cosine)))
-    if not sine > _FLAT:
+    if not sine > _FLAT:  # the line, which is an upper bound
         return line_profile(GaussianNoise(), chance, u, w, epsilon)
-    steep = max(w, u * cosine)
-    nodes, weights = _nodes(steep)
     q, a, b = coefficients(chance, epsilon)
+    return np.minimum(triple_mean(np.full(epsilon.size, q), a, b, u, w, cosine), 1.0)
+
+
+def triple_mean(
+    q: FloatArray, a: FloatArray, b: FloatArray, u: float, w: float, cosine: float
+) -> FloatArray:
+    """E (q - a R - b S)_+ rounded up, entry by entry; the cosine in [0, 1 - 1e-6]."""
+    u, w = max(u, SHORTEST), max(w, SHORTEST)
+    sine = math.sqrt((1.0 - cosine) * (1.0 + cosine))
+    nodes, weights = _nodes(max(w, u * cosine))
     with np.errstate(over="ignore", under="ignore"):
         second = np.exp(w * nodes - 0.5 * w * w) * _below(w * nodes)
         first = np.exp(u * cosine * nodes - 0.5 * (u * cosine) ** 2) * _below(u * nodes)
     # The node at minus infinity, where S vanishes, and R's mean too unless the angle is right.
     second = np.append(0.0, second)
     first = np.append(0.0 if cosine > 0.0 else 1.0, first)
-    strikes = q - np.outer(b, second)
-    forwards = np.outer(a, first)
+    strikes = q[:, None] * (1.0 + 4.0 * ROUNDOFF) - np.outer(b, second)
     rows, columns = np.nonzero(strikes > 0.0)
     values = np.zeros(strikes.shape)
-    values[rows, columns] = put(strikes[rows, columns], forwards[rows, columns], u * sine)
+    forwards = a[rows] * first[columns]
+    values[rows, columns] = put(strikes[rows, columns], forwards, u * sine)
     total = (values @ weights) * (1.0 + 4.0 * weights.size * ROUNDOFF)
     if not np.all((total >= 0.0) & np.isfinite(total)):
         raise NumericalFailure(f"the profile of a triple came out as {total[:3]!r}")
-    return np.minimum(total, 1.0)
+    return np.asarray(total)
 
 
 def line_profile(

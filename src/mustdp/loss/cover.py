@@ -108,8 +108,8 @@ class Cover:
 
     def refined(
         self, ends: Sequence[Cell], tests: Tests, most: int
-    ) -> tuple[FloatArray, FloatArray]:
-        """Profiles of a refined cover, and the excess of each cell at each test."""
+    ) -> FloatArray:
+        """Profiles of a cover whose cells were split while they exceed, up to ``most`` cells."""
         base = tests.after(self.profiles(ends)).max(axis=0)
         gain = np.maximum(base - tests.start, 1e-300)
         cells = list(self.family.cells())
@@ -127,7 +127,7 @@ class Cover:
             cells = [cells[i] for i in kept] + children
             rows = np.concatenate([rows[kept], new])
             excess = np.concatenate([excess[kept], (tests.after(new) - base) / gain])
-        return rows, excess
+        return rows
 
     def joined(
         self, ends: Sequence[Cell], tests: Tests, rows: FloatArray, most: int, slack: float
