@@ -41,13 +41,15 @@ from mustdp.sampling.scheme import Multistage
 DEFAULT_WORK = 6e8
 #: Share of delta that losses counted as infinite may take.
 _RARE = 1e-3
-_OLD_FRACTION = 0.1
+_OLD_FRACTION, _LOWER_FRACTION = 0.1, 0.06
 #: Excess of a cell over the attained ends, in units of one step's gain, that is not worth refining.
 _TOLERANCE = 0.002
 _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
 _MOST_MEMBERS, _FEWEST_MEMBERS = 64, 16
 #: Where along the way cells are judged, as shares of all steps, and how far from the path.
 _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
+#: Dots of a profile: their distance near zero over the deviation, and how many lie beyond.
+_DENSE, _SPARSE = 0.15, 90
 _ASIDE = np.linspace(-2.5, 2.5, 9)
 
 Segment = tuple[Atom, int]
@@ -174,7 +176,7 @@ class _Plan:
         names = ("aligned", "reversed")
         if any(name not in family for family in families for name in names):
             return Attained(0.0, "none", (), ())
-        grid = lay_grid(self.scouted, self.counts, _OLD_FRACTION)
+        grid = lay_grid(self.scouted, self.counts, _LOWER_FRACTION)
         return attained(
             [
                 ([families[self.atoms.index(atom)][name] for name in names],
@@ -258,8 +260,9 @@ class _Plan:
         points = []
         for seen in self.scouted:
             near = min(window.up, max(8, math.ceil(4.0 * seen.deviation / window.spacing)))
-            far = np.rint(np.geomspace(near, max(window.up, near + 1), 160)).astype(np.int64)
-            points.append(np.unique(np.concatenate([np.arange(near + 1), far])))
+            step = max(1, round(_DENSE * seen.deviation / window.spacing))
+            far = np.rint(np.geomspace(near, max(window.up, near + 1), _SPARSE)).astype(np.int64)
+            points.append(np.unique(np.concatenate([np.arange(0, near, step), far])))
         return points
 
     def _members(
@@ -275,7 +278,7 @@ class _Plan:
         if not low.snapshots:
             return cover.losses(cover.profiles(cells))
         tests = self._tests(low, window, points)
-        rows = cover.refined(family.ends(), tests, 4 * most)
+        rows = cover.refined(family.ends(), tests, min(4 * most, family.most_cells))
         return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))
 
     def _tests(self, low: Attained, window: Window, points: IntArray):  # type: ignore[no-untyped-def]

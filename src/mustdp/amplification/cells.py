@@ -41,10 +41,16 @@ class Cell:
     ranges: tuple[tuple[float, float], ...]
     kind: str = ""
 
-    def split(self) -> tuple[Cell, ...]:
-        """Halve every side."""
-        halves = [((lo, 0.5 * (lo + hi)), (0.5 * (lo + hi), hi)) for lo, hi in self.ranges]
-        return tuple(Cell(ranges, self.kind) for ranges in product(*halves))
+    def split(self) -> tuple[Cell, Cell]:
+        """Halve the longest side."""
+        axis = max(range(len(self.ranges)), key=lambda i: self.ranges[i][1] - self.ranges[i][0])
+        low, high = self.ranges[axis]
+        middle = 0.5 * (low + high)
+        before, after = self.ranges[:axis], self.ranges[axis + 1 :]
+        return (
+            Cell((*before, (low, middle), *after), self.kind),
+            Cell((*before, (middle, high), *after), self.kind),
+        )
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,10 @@ class Corner:
 
 class PairFamily(Protocol):
     """All one-step pairs of neighbouring data sets, covered by cells."""
+
+    @property
+    def most_cells(self) -> int:
+        """How far a cover is worth refining, given what one cell costs."""
 
     def cells(self) -> tuple[Cell, ...]:
         """A first cover."""
@@ -139,6 +149,7 @@ class DiscTriples:
     shift: float
     ball: bool = True
     parts: int = 6
+    most_cells: int = 240
 
     def cells(self) -> tuple[Cell, ...]:
         """Boxes of (omega, f)."""
@@ -169,6 +180,7 @@ class LineTriples:
     chance: float
     shift: float
     parts: int = 12
+    most_cells: int = 90
 
     def cells(self) -> tuple[Cell, ...]:
         """Intervals of u/s with y in between, then of w/s with x, and with x', in between."""

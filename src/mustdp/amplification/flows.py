@@ -230,6 +230,7 @@ class _Copies:
     law: MultiplicityLaw
     shift: float
     parts: int = 4
+    most_cells: int = 140
 
     @property
     def _slack(self) -> float:

@@ -17,7 +17,7 @@ from mustdp.loss.compose import OUTSIDE, Composition
 from mustdp.loss.cover import Snapshot
 from mustdp.loss.curve import Question
 from mustdp.loss.discrete import DiscreteLoss
-from mustdp.loss.merge import merge
+from mustdp.loss.merge import lumps_of, merge
 from mustdp.loss.pairs import MixturePair
 from mustdp.loss.recursion import STEEPEST, Recursion, Window, delta_at, epsilon_at
 from mustdp.numerics.arrays import IntArray
@@ -52,6 +52,7 @@ def attained(
 ) -> Attained:
     """The value of the strategy; ``epsilon`` is above where the answer lies."""
     steps = sum(count for *_, count in choices)
+    spacing = _on_lumps(choices, spacing)
     losses: dict[tuple[int, int, int], list[DiscreteLoss]] = {}
     single = {
         _key(choice, 1): [merge(pair, spacing, choice[1], []) for pair in choice[0]]
@@ -85,6 +86,23 @@ def attained(
     return Attained(
         value, "adaptive: aligned and reversed", tuple(snapshots), tuple(seen), slope
     )
+
+
+def _on_lumps(choices: Sequence[Choice], spacing: float) -> float:
+    """A spacing, not above the one given, on which the largest lump of the first pair lies.
+
+    Its mirror image, the lump of the reversed pair, then lies on the grid as well. A lump between
+    two grid points would cost in first order of the spacing, in every step.
+    """
+    pairs, points, _ = max(choices, key=lambda choice: choice[2])
+    found = lumps_of(pairs[0], spacing, points)
+    if not found:
+        return spacing
+    place = abs(max(found, key=lambda lump: lump.mass).loss)
+    if not place > 0.2 * spacing:
+        return spacing
+    # A hair inside, so that the cell of the lump can close.
+    return place / (math.ceil(place / spacing) + 1e-6)
 
 
 def _key(choice: Choice, length: int) -> tuple[int, int, int]:
