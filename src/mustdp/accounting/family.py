@@ -17,25 +17,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mustdp.accounting.families import family_of
 from mustdp.accounting.pairs import AtomPairs, atom_pairs
-from mustdp.accounting.plan import Atom, Subsample
-from mustdp.amplification.cells import DiscTriples, LineTriples, PairFamily
-from mustdp.amplification.flows import MOST_COPIES, NestedCopies, ReplacementCopies
+from mustdp.accounting.plan import Atom
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.blocks import composed_blocks
-from mustdp.loss.cover import Cover, Snapshot, make_tests
+from mustdp.loss.compose import Composition
+from mustdp.loss.cover import Cover, Tests, make_tests
 from mustdp.loss.curve import Question, UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import connect
-from mustdp.loss.points import Grid, Scouted, lay_grid, scout
+from mustdp.loss.points import Scouted, lay_grid, scout
 from mustdp.loss.recursion import Kernels, Recursion, Window, delta_at, epsilon_at
 from mustdp.loss.strategy import Attained, attained
-from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.sampling.law import stage_law
-from mustdp.sampling.scheme import Multistage
 
 #: Work: grid points times members times steps; about a hundred million a second on one core.
 DEFAULT_WORK = 6e8
@@ -51,6 +48,9 @@ _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
 #: Dots of a profile: their distance near zero over the deviation, and how many lie beyond.
 _DENSE, _SPARSE = 0.15, 90
 _ASIDE = np.linspace(-2.5, 2.5, 9)
+
+#: At this delta the path through one block is looked at.
+_BLOCK_DELTA = 1e-3
 
 Segment = tuple[Atom, int]
 
@@ -69,38 +69,6 @@ class FamilyBounds:
     composition: str
     block: int
     members: int
-
-
-def family_of(
-    atom: Atom, relation: Relation, *, dimension: int | None = None, tail: float = 1e-20
-) -> PairFamily | None:
-    """The family of pairs of one atom, or None where only the single pair is proved."""
-    if relation != Relation.REPLACE_ONE or not isinstance(atom, Subsample):
-        return None
-    scheme, mechanism = atom.scheme, atom.inner
-    if not isinstance(scheme, Multistage) or not isinstance(mechanism, AdditiveNoise):
-        return None
-    stages, shift = scheme.reduced, mechanism.shift_for(2.0)
-    gaussian = isinstance(mechanism, Gaussian)
-    # A stated shift says how far one copy moves the result, not that contributions add up.
-    adds_up = mechanism.shift is None
-    first = stages[0]
-    if len(stages) == 1 and first.kind == "wor":
-        chance = first.size / scheme.n
-        if not gaussian or dimension == 1:
-            return LineTriples(mechanism.noise, chance, shift)
-        return DiscTriples(chance, shift, ball=adds_up)
-    if not gaussian or not adds_up or any(stage.kind != "wr" for stage in stages[1:]):
-        return None
-    population = scheme.n if len(stages) == 1 else first.size
-    law = stage_law(stages[-1], population, 1, tail)
-    if len(stages) > 2 or law.zero <= 0.0 or law.positive.size > MOST_COPIES:
-        return None
-    if law.positive_values.size != law.positive_values[-1]:  # multiplicities with gaps
-        return None
-    if first.kind == "wr":
-        return ReplacementCopies(law, shift) if len(stages) == 1 else None
-    return NestedCopies(law, shift, chance=first.size / scheme.n)
 
 
 def family_bounds(
@@ -148,6 +116,7 @@ class _Plan:
         self.old = single.value(question, at)
         self.delta = at if question == "epsilon" else self.old
         self.epsilon = self.old if question == "epsilon" else at
+        self._reaches: dict[int, float] = {}
         self.rare = _RARE * self.delta / self.steps
         tail = max(1e-30, 0.01 * self.rare)
         self.families = {
@@ -171,57 +140,63 @@ class _Plan:
             min(low.value, upper), upper, low.attained_by, composition, block, members
         )
 
-    def _lower(self) -> Attained:
+    def _lower(self, length: int | None = None) -> Attained:
+        """What is attained; for one block of ``length`` steps, at a delta of its own."""
         families = [pair.families for pair in self.pairs]
         names = ("aligned", "reversed")
         if any(name not in family for family in families for name in names):
             return Attained(0.0, "none", (), ())
         grid = lay_grid(self.scouted, self.counts, _LOWER_FRACTION)
-        return attained(
-            [
-                ([families[self.atoms.index(atom)][name] for name in names],
-                 grid.points[self.atoms.index(atom)], count)
-                for atom, count in self.segments
-            ],
-            grid.spacing, self.question, self.at, self.epsilon, self.deviation, _MARKS,
-        )  # fmt: skip
+        question, at, epsilon, deviation = self.question, self.at, self.epsilon, self.deviation
+        if length is not None:
+            deviation *= math.sqrt(length / self.steps)
+            question, at, epsilon = "epsilon", _BLOCK_DELTA, 5.0 * deviation
+        choices = []
+        for atom, count in self.segments:
+            i = self.atoms.index(atom)
+            pairs = [families[i][name] for name in names]
+            choices.append((pairs, grid.points[i], count if length is None else length))
+        return attained(choices, grid.spacing, question, at, epsilon, deviation, _MARKS)
 
     def _upper(self, low: Attained, work: float) -> tuple[float, str, int, int]:
+        """The bound, how it was composed, the steps of a block, and the members of the family."""
         for fraction in _FRACTIONS:
             window = self._window(low, fraction)
             members = work / (window.transform * self.steps)
             if members >= _MOST_MEMBERS / 2:
                 break
         most = int(min(_MOST_MEMBERS, max(_FEWEST_MEMBERS, members)))
-        grid = self._points(window)
+        if members < _FEWEST_MEMBERS / 1.5:
+            if len(self.segments) > 1:  # only a single kind of step is cut into blocks
+                return math.inf, "", 1, most
+            return self._in_blocks(low, work)
         covers = [
-            self._members(atom, low, window, grid[i], most) for i, atom in enumerate(self.atoms)
+            self._members(atom, low, window, points, most)
+            for atom, points in zip(self.atoms, self._points(window), strict=True)
         ]
-        widest = max(len(cover) for cover in covers)
-        blocks = math.ceil(self.steps * window.transform * widest / (1.5 * work))
-        if blocks > 1 and len(self.segments) > 1:
-            return math.inf, "", 1, widest  # only a single kind of step is cut into blocks
-        if blocks > 1:
-            return (*self._in_blocks(covers[0], window, blocks), widest)
         recursion = Recursion(window, "upper")
         kernels = [recursion.kernels(cover) for cover in covers]
         for atom, count in reversed(self.segments):
             self._run(recursion, kernels[self.atoms.index(atom)], count)
-        return self._read(recursion), "family", self.steps, widest
+        widest = max(len(cover) for cover in covers)
+        read = epsilon_at if self.question == "epsilon" else delta_at
+        return read(recursion, self.at), "family", self.steps, widest
 
     def _run(self, recursion: Recursion, kernels: Kernels, count: int) -> None:
         for _ in range(count):
             recursion.step(kernels)
 
-    def _read(self, recursion: Recursion) -> float:
-        read = epsilon_at if self.question == "epsilon" else delta_at
-        return read(recursion, self.at)
-
-    def _in_blocks(
-        self, cover: list[DiscreteLoss], window: Window, blocks: int
-    ) -> tuple[float, str, int]:
-        """Blocks of equal length, the shorter last one included, as dominating pairs."""
-        length = math.ceil(self.steps / blocks)
+    def _in_blocks(self, low: Attained, work: float) -> tuple[float, str, int, int]:
+        """Blocks of equal length, and the shorter last one, as dominating pairs."""
+        atom = self.atoms[0]
+        for blocks in range(2, self.steps):
+            length = math.ceil(self.steps / blocks)
+            window = self._block_window(length, low.slope)
+            if window.transform * length * _FEWEST_MEMBERS <= work or length <= 1:
+                break
+        inner = self._lower(length)
+        points = self._points(window)[0]
+        cover = self._members(atom, inner, window, points, _FEWEST_MEMBERS, length)
         recursion = Recursion(window, "upper")
         kernels = recursion.kernels(cover)
         whole, rest = divmod(self.steps, length)
@@ -231,29 +206,42 @@ class _Plan:
             if step in (rest, length):
                 parts.append((recursion.values[-window.first :], 1 if step == rest else whole))
         value = composed_blocks(window.spacing, parts, self.question, self.at)
-        return value, "family in blocks", length
+        return value, "family in blocks", length, len(cover)
 
     def _window(self, low: Attained, fraction: float) -> Window:
-        grid = lay_grid(self.scouted, self.counts, fraction)
-        d = grid.spacing
+        """All steps: around the path from the answer down to zero."""
         near = low.value if self.question == "epsilon" and low.value > 0 else self.epsilon
+        return self._frame(fraction, near + 3.0 * self.deviation, self.deviation, low.slope)
+
+    def _block_window(self, length: int, slope: float) -> Window:
+        """One block: up to where its profile is negligible for the whole."""
+        deviation = self.deviation * math.sqrt(length / self.steps)
+        pair, seen = self.pairs[0].dominating, self.scouted[0]
+        grid = lay_grid([seen], [length], _FRACTIONS[-1])
+        single = Composition([(connect(pair, grid.spacing, grid.points[0]), length)])
+        top = single.chernoff_epsilon(self.rare * length)
+        return self._frame(_FRACTIONS[-1], top, deviation, slope)
+
+    def _frame(self, fraction: float, top: float, deviation: float, slope: float) -> Window:
+        d = lay_grid(self.scouted, self.counts, fraction).spacing
         reach = max(self._reach(pair) for pair in self.pairs)
-        bottom = min(0.75 * near + 0.5, 2.5 * self.deviation + 0.5)
-        top = near + 3.0 * self.deviation + 4.0 * d
-        down = min(reach, max(1.0, 0.5 * self.deviation))
-        span = top + down
-        tilt = min(low.slope, 300.0 / span)
+        bottom = min(0.75 * top + 0.5, 2.5 * deviation + 0.5)
+        down = min(reach, max(1.0, 0.5 * deviation))
+        tilt = min(slope, 300.0 / (top + down))
         return Window(
-            d, -math.ceil(bottom / d), math.ceil(top / d), math.ceil(reach / d),
+            d, -math.ceil(bottom / d), math.ceil(top / d) + 4, math.ceil(reach / d),
             math.ceil(down / d), tilt,
         )  # fmt: skip
 
     def _reach(self, pair: AtomPairs) -> float:
         """An epsilon beyond which losses are too rare to matter."""
+        if id(pair) in self._reaches:
+            return self._reaches[id(pair)]
         looks = np.concatenate([[0.0], np.geomspace(1e-6, LARGEST_EPSILON, 1200)])
         seen = np.maximum(*pair.dominating.values(looks))
         small = np.flatnonzero(seen <= self.rare)
-        return float(looks[small[0]] if small.size else looks[-1])
+        self._reaches[id(pair)] = float(looks[small[0]] if small.size else looks[-1])
+        return self._reaches[id(pair)]
 
     def _points(self, window: Window) -> list[IntArray]:
         """Grid indices at which each atom's profiles are evaluated: sparse, chords are safe."""
@@ -266,26 +254,31 @@ class _Plan:
         return points
 
     def _members(
-        self, atom: Atom, low: Attained, window: Window, points: IntArray, most: int
-    ) -> list[DiscreteLoss]:
+        self, atom: Atom, low: Attained, window: Window, points: IntArray, most: int,
+        length: int | None = None,
+    ) -> list[DiscreteLoss]:  # fmt: skip
         """The losses of one atom's family, refined and joined; of its single pair without one."""
         family = self.families[atom]
         if family is None:
             pair = self.pairs[self.atoms.index(atom)].dominating
             return [connect(pair, window.spacing, points)]
         cover = Cover(family, window.spacing, points)
-        cells = family.cells()
         if not low.snapshots:
-            return cover.losses(cover.profiles(cells))
-        tests = self._tests(low, window, points)
-        rows = cover.refined(family.ends(), tests, min(4 * most, family.most_cells))
+            return cover.losses(cover.profiles(family.cells()))
+        tests = self._tests(low, window, points, length)
+        rows = cover.refined(family.ends(), tests, family.most_cells)
         return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))
 
-    def _tests(self, low: Attained, window: Window, points: IntArray):  # type: ignore[no-untyped-def]
-        near = low.value if self.question == "epsilon" else self.epsilon
+    def _tests(self, low: Attained, window: Window, points: IntArray, length: int | None) -> Tests:
+        """Tests around the path from the answer, after all steps, to zero before the first."""
+        near, deviation = low.value, self.deviation
+        if length is not None:
+            deviation *= math.sqrt(length / self.steps)
+        elif self.question == "delta":
+            near = self.epsilon
         places, allowed = [], []
         for share in low.marks:
-            width = self.deviation * math.sqrt(share * (1.0 - share) + 0.02)
+            width = deviation * math.sqrt(share * (1.0 - share) + 0.02)
             places.append(near * share + _ASIDE * width)
             allowed.append(_TOLERANCE * np.exp(np.square(_ASIDE) / 4.0))
         return make_tests(low.snapshots, places, allowed, window.spacing, points)

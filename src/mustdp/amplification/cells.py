@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import Protocol
 
 import numpy as np
@@ -134,7 +134,7 @@ def end_cell(shares: int, share: float) -> Cell:
 
 def _ranges(ends: FloatArray) -> list[tuple[float, float]]:
     values = [0.0, *ends[1:-1].tolist(), float(ends[-1])]
-    return list(zip(values[:-1], values[1:], strict=True))
+    return list(pairwise(values))
 
 
 @dataclass(frozen=True)
@@ -211,4 +211,3 @@ class LineTriples:
             bent = triple_profile(self.chance, u, w, corner.cosines[0], epsilon)
             return np.minimum(value, bent)
         return value
-

@@ -3,9 +3,10 @@
 A batch drawn without replacement differs in one place: a common record y, or x, or x'. In noise
 units, with u = |x - y|, w = |x - x'| and A the angle at x,
 
-    H_t(P || Q) = E ( q - (t-1)(1-q) R - t q S )_+,   R = e^{uX - u^2/2},  S = e^{wY - w^2/2},  t >= 1,
+    H_t(P || Q) = E ( q - (t-1)(1-q) R - t q S )_+,   R = e^{uX - u^2/2},  S = e^{wY - w^2/2},
 
-P = (1-q) N(y) + q N(x), Q = (1-q) N(y) + q N(x'), X and Y standard normal with correlation cos A.
+for t >= 1, P = (1-q) N(y) + q N(x) and Q = (1-q) N(y) + q N(x'), X and Y standard normal with
+correlation cos A.
 It grows in u, in w and, for cos A >= 0, in cos A. The proofs are in docs/derivations/family.md.
 
 Given Y the inner mean is a put price, and as a function of zeta = e^{eta Y - eta^2/2} with
@@ -124,7 +125,7 @@ def coefficients(chance: float, epsilon: FloatArray) -> tuple[float, FloatArray,
     down = 1.0 - ROUNDOFF * (16.0 + 4.0 * epsilon)
     return (
         chance * (1.0 + 4.0 * ROUNDOFF),
-        np.expm1(epsilon) * (1.0 - chance) * down,
+        np.expm1(epsilon) * max(0.0, (1.0 - chance) - 4.0 * ROUNDOFF) * down,
         np.exp(epsilon) * chance * down,
     )
 

@@ -1,8 +1,8 @@
 """Blocks of steps: the worst case of a block, found adaptively, composed as a dominating pair.
 
 g after m steps is the profile of an m-step mechanism. Under replace_one it serves both orders, so
-it may be made discrete like any profile and composed by powers of a transform. What is given away is
-only that one pair per block has to cover both orders.
+it may be made discrete like any profile and composed by powers of a transform. What is given away
+is only that one pair per block has to cover both orders.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Which cells of a family to keep apart: refine where a cell wins, join where none would.
 
-Every cover is valid, so nothing in this file has to be rigorous; it only steers. What one step with
-the profile h does to a function g is linear in the values of h, so a cell is judged at a few hundred
-*tests* (a function g that occurs on the way, and a point e) by a product with fixed weights. Its
-excess over the two attained ends of the family, in units of what one step gains, says how much it
-would loosen the bound. Cells that exceed are split; then cells are joined, by the pointwise maximum
-of their profiles, as long as the maximum of all excesses grows by no more than a tolerance.
+Every cover is valid, so nothing in this file has to be rigorous; it only steers. What one step
+with the profile h does to a function g is linear in the values of h, so a cell is judged at a few
+dozen *tests* (a function g that occurs on the way, and a point e) by a product with fixed weights.
+Its excess over the two attained ends of the family, in units of what one step gains, says how much
+it would loosen the bound. Cells that exceed are split; then cells are joined, by the pointwise
+maximum of their profiles, as long as the maximum of all excesses grows by no more than a tolerance.
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ class Cover:
             self._known[corner] = self.family.profile(corner, at)
         return self._known[corner]
 
-    def refined(
-        self, ends: Sequence[Cell], tests: Tests, most: int
-    ) -> FloatArray:
+    def refined(self, ends: Sequence[Cell], tests: Tests, most: int) -> FloatArray:
         """Profiles of a cover whose cells were split while they exceed, up to ``most`` cells."""
         base = tests.after(self.profiles(ends)).max(axis=0)
         gain = np.maximum(base - tests.start, 1e-300)
@@ -169,6 +167,4 @@ class Cover:
     def losses(self, profiles: FloatArray) -> list[DiscreteLoss]:
         """The discrete losses through the dots of every row."""
         n = self.points.size
-        return [
-            connect_values(self.spacing, self.points, row[:n], row[n:]) for row in profiles
-        ]
+        return [connect_values(self.spacing, self.points, row[:n], row[n:]) for row in profiles]

@@ -70,7 +70,9 @@ class Kernels:
     """Tilted losses of a family, transformed."""
 
     spectra: NDArray[np.complex128]
+    #: The largest sum of tilted masses of a member, and of plain masses (at least one).
     largest: float
+    total: float
     infinite: float
     lost: float
 
@@ -87,15 +89,17 @@ class Recursion:
         left = np.arange(window.first - window.up, window.first) * d
         right = np.arange(window.last + 1, window.last + 1 + window.down) * d
         with np.errstate(under="ignore"):
+            # Exponentials are off by as many roundings as their exponents are large.
+            safe = self._outwards(16.0 + self._exponent)
             self._weight = np.exp(window.tilt * e)
-            self._left_weight = np.exp(window.tilt * left)
-            self._right_weight = np.exp(window.tilt * right)
+            self._full = self._weight * safe
+            self._left_weight = np.exp(window.tilt * left) * safe
+            self._right_weight = np.exp(window.tilt * right) * safe
         self._left_share = np.exp(left - e[0])
         self._left_floor = -np.expm1(left)
         self._extended = np.zeros(window.transform)
         self._inside = slice(window.up, window.up + n)
-        self.tilted = np.maximum(-np.expm1(np.minimum(e, 0.0)), 0.0) * self._weight
-        self.tilted *= self._outwards(8.0)
+        self.tilted = np.maximum(-np.expm1(np.minimum(e, 0.0)), 0.0) * self._full
         self.steps = 0
         self._cap, self._infinite, self.lost = 1.0, 0.0, 0.0
 
@@ -106,16 +110,11 @@ class Recursion:
             value = self.tilted / self._weight * self._outwards(8.0 + self._exponent)
         return np.minimum(value, 1.0) if self.side == "upper" else np.clip(value, 0.0, 1.0)
 
-    def start_from(self, other: Recursion) -> None:
-        """Take over the state of a recursion on the same window."""
-        self.tilted, self.steps = other.tilted.copy(), other.steps
-        self._cap, self._infinite, self.lost = other._cap, other._infinite, other.lost
-
     def kernels(self, members: Sequence[DiscreteLoss]) -> Kernels:
         """Tilt and transform the losses of a family."""
         window = self.window
         spectra = np.empty((len(members), window.transform // 2 + 1), dtype=np.complex128)
-        largest, infinite = 0.0, 0.0
+        largest, infinite, total = 0.0, 0.0, 1.0
         for row, loss in enumerate(members):
             if loss.spacing != window.spacing or loss.offset != 0.0:
                 raise NumericalFailure("a loss lies on another grid than the recursion")
@@ -136,17 +135,18 @@ class Recursion:
             )
             spectra[row] = fft.rfft(folded)
             largest = max(largest, float(folded.sum()) * (1.0 + 1e-12))
+            total = max(total, loss.total * (1.0 + 1e-14))
         lost = max((loss.lost for loss in members), default=0.0)
-        return Kernels(spectra, largest, infinite, lost)
+        return Kernels(spectra, largest, total, infinite, lost)
 
     def step(self, kernels: Kernels) -> None:
         """One more step in front: the worst member at every grid point."""
         best = self.applied(kernels, reduce=True)
         if self.side == "upper":
-            best += kernels.infinite * self._weight
-            np.minimum(best, self._weight, out=best)
+            best += kernels.infinite * self._full
+            np.minimum(best, self._full, out=best)
             self._cap = kernels.largest * self._cap * (1.0 + 4.0 * ROUNDOFF)
-            self._infinite += kernels.infinite * (1.0 + 1e-12)
+            self._infinite = self._infinite * kernels.total + kernels.infinite * (1.0 + 1e-12)
         else:
             np.maximum(best, 0.0, out=best)
             self.lost += kernels.lost
@@ -190,14 +190,15 @@ class Recursion:
         else:
             outside = np.maximum(self._left_floor, g_first * (1.0 - 1e-14))
             above = np.zeros(self.window.down)
-        self._extended[:up] = outside * self._left_weight * self._outwards(8.0)
+        self._extended[:up] = outside * self._left_weight
         self._extended[up : up + n] = self.tilted
         self._extended[up + n : up + n + self.window.down] = above
 
     @property
     def _exponent(self) -> float:
-        ends = max(abs(self.window.first), abs(self.window.last)) * self.window.spacing
-        return 4.0 * self.window.tilt * ends
+        window = self.window
+        far = max(window.up - window.first, window.last + window.down) * window.spacing
+        return 4.0 * window.tilt * far
 
     def _outwards(self, roundings: float) -> float:
         """A factor that covers this many roundings in the safe direction."""
@@ -214,14 +215,15 @@ def epsilon_at(recursion: Recursion, delta: float) -> float:
     upper = recursion.side == "upper"
     if not upper:
         g = np.maximum(g - np.exp(e) * recursion.lost, 0.0)
+    if not upper:  # the last point at which delta is still exceeded
+        exceeds = np.flatnonzero(g > delta)
+        return float(e[exceeds[-1]]) if exceeds.size else 0.0
     meets = np.flatnonzero(g <= delta)
     if meets.size == 0:
-        return math.inf if upper else float(e[-1])
+        return math.inf
     at = int(meets[0])
     if at == 0:
         return 0.0
-    if not upper:  # the last point at which delta is still exceeded
-        return float(e[at - 1])
     # Between grid points a convex function of alpha lies below its chord.
     share = (g[at - 1] - delta) / (g[at - 1] - g[at])
     rise = math.log1p(share * math.expm1(window.spacing))

@@ -83,9 +83,7 @@ def attained(
             wanted = [mark for mark in wanted if mark * steps > done]
     value = epsilon_at(recursion, at) if question == "epsilon" else delta_at(recursion, at)
     slope = _slope(recursion, value if question == "epsilon" else at)
-    return Attained(
-        value, "adaptive: aligned and reversed", tuple(snapshots), tuple(seen), slope
-    )
+    return Attained(value, "adaptive: aligned and reversed", tuple(snapshots), tuple(seen), slope)
 
 
 def _on_lumps(choices: Sequence[Choice], spacing: float) -> float:

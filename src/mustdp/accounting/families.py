@@ -1,0 +1,43 @@
+"""Which family of pairs is proved for an atom of a plan."""
+
+from __future__ import annotations
+
+from mustdp.accounting.plan import Atom, Subsample
+from mustdp.amplification.cells import DiscTriples, LineTriples, PairFamily
+from mustdp.amplification.copied import MOST_COPIES, NestedCopies, ReplacementCopies
+from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian
+from mustdp.mechanisms.relation import Relation
+from mustdp.sampling.law import stage_law
+from mustdp.sampling.scheme import Multistage
+
+
+def family_of(
+    atom: Atom, relation: Relation, *, dimension: int | None = None, tail: float = 1e-20
+) -> PairFamily | None:
+    """The family of pairs of one atom, or None where only the single pair is proved."""
+    if relation != Relation.REPLACE_ONE or not isinstance(atom, Subsample):
+        return None
+    scheme, mechanism = atom.scheme, atom.inner
+    if not isinstance(scheme, Multistage) or not isinstance(mechanism, AdditiveNoise):
+        return None
+    stages, shift = scheme.reduced, mechanism.shift_for(2.0)
+    gaussian = isinstance(mechanism, Gaussian)
+    # A stated shift says how far one copy moves the result, not that contributions add up.
+    adds_up = mechanism.shift is None
+    first = stages[0]
+    if len(stages) == 1 and first.kind == "wor":
+        chance = first.size / scheme.n
+        if not gaussian or dimension == 1:
+            return LineTriples(mechanism.noise, chance, shift)
+        return DiscTriples(chance, shift, ball=adds_up)
+    if not gaussian or not adds_up or any(stage.kind != "wr" for stage in stages[1:]):
+        return None
+    population = scheme.n if len(stages) == 1 else first.size
+    law = stage_law(stages[-1], population, 1, tail)
+    if len(stages) > 2 or law.zero <= 0.0 or law.positive.size > MOST_COPIES:
+        return None
+    if law.positive_values.size != law.positive_values[-1]:  # multiplicities with gaps
+        return None
+    if first.kind == "wr":
+        return ReplacementCopies(law, shift) if len(stages) == 1 else None
+    return NestedCopies(law, shift, chance=first.size / scheme.n)
