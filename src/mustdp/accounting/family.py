@@ -43,6 +43,8 @@ _OLD_FRACTION, _LOWER_FRACTION = 0.1, 0.06
 _TOLERANCE = 0.002
 _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
 _MOST_MEMBERS, _FEWEST_MEMBERS = 64, 16
+#: Cells that are looked at in any case, and how much work buys one more.
+_FEWEST_CELLS, _WORK_PER_CELL = 48, 2e6
 #: Where along the way cells are judged, as shares of all steps, and how far from the path.
 _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
 #: Dots of a profile: their distance near zero over the deviation, and how many lie beyond.
@@ -117,6 +119,7 @@ class _Plan:
         self.delta = at if question == "epsilon" else self.old
         self.epsilon = self.old if question == "epsilon" else at
         self._reaches: dict[int, float] = {}
+        self._cells = _FEWEST_CELLS
         self.rare = _RARE * self.delta / self.steps
         tail = max(1e-30, 0.01 * self.rare)
         self.families = {
@@ -127,6 +130,7 @@ class _Plan:
         """Both bounds within the stated work."""
         if not (0.0 < self.delta < 1.0 and self.epsilon < LARGEST_EPSILON):
             return FamilyBounds(0.0, self.old, "none", "single pair", 1, 1)
+        self._cells = int(_FEWEST_CELLS + work / _WORK_PER_CELL)
         low = self._lower()
         upper, composition, block, members = self._upper(low, work)
         if not upper < self.old:
@@ -266,7 +270,7 @@ class _Plan:
         if not low.snapshots:
             return cover.losses(cover.profiles(family.cells()))
         tests = self._tests(low, window, points, length)
-        rows = cover.refined(family.ends(), tests, family.most_cells)
+        rows = cover.refined(family.ends(), tests, min(family.most_cells, self._cells))
         return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))
 
     def _tests(self, low: Attained, window: Window, points: IntArray, length: int | None) -> Tests:
