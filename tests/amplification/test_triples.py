@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from mustdp.amplification.triples import line_profile, put, triple_profile
+from mustdp.amplification.triples import apart_profile, line_profile, put, triple_profile
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise
+from mustdp.numerics.arrays import FloatArray
 from tests.amplification.three_points import outcomes
 
 EPSILON = np.array([0.0, 0.02, 0.1, 0.3, 0.7])
@@ -44,6 +45,24 @@ def test_a_line_equals_the_best_half_line(
     bound = line_profile(noise, q, u, w, EPSILON)
     assert np.all(bound >= np.array(exact) * (1.0 - 1e-9) - 1e-13)
     assert np.all(bound <= np.array(exact) * (1.0 + 1e-5) + 1e-9)
+
+
+@pytest.mark.parametrize(("u", "w"), [(0.7, 1.1), (1.5, 0.1), (0.2, 3.0)])
+def test_laplace_with_x_between_the_others(u: float, w: float) -> None:
+    q = 0.15
+    z = np.linspace(-40.0, 40.0, 800_001)
+    step = z[1] - z[0]
+
+    def density(x: FloatArray) -> FloatArray:
+        return np.asarray(0.5 * np.exp(-np.abs(x)))
+
+    exact = []
+    for t in np.exp(EPSILON):
+        value = q * density(z) - (t - 1.0) * (1.0 - q) * density(z + u) - t * q * density(z - w)
+        exact.append(float(np.maximum(value, 0.0).sum() * step))
+    bound = apart_profile(q, u, w, EPSILON)
+    assert np.all(bound >= np.array(exact) - 1e-8)
+    assert np.all(bound <= np.array(exact) + 1e-8)
 
 
 def test_profiles_grow_with_lengths_and_cosine() -> None:

@@ -37,7 +37,7 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 #: Work: grid points times members times steps; about a hundred million a second on one core.
 DEFAULT_WORK = 6e8
 #: Share of delta that losses counted as infinite may take.
-_RARE = 1e-3
+_RARE = 1e-4
 _OLD_FRACTION, _LOWER_FRACTION = 0.1, 0.06
 #: Excess of a cell over the attained ends, in units of one step's gain, that is not worth refining.
 _TOLERANCE = 0.002
@@ -51,6 +51,8 @@ _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
 _DENSE, _SPARSE = 0.15, 90
 _ASIDE = np.linspace(-2.5, 2.5, 9)
 
+#: Share of delta that the profiles of blocks may leave out.
+_BLOCK_RARE = 1e-4
 #: At this delta the path through one block is looked at.
 _BLOCK_DELTA = 1e-3
 
@@ -215,7 +217,7 @@ class _Plan:
     def _window(self, low: Attained, fraction: float) -> Window:
         """All steps: around the path from the answer down to zero."""
         near = low.value if self.question == "epsilon" and low.value > 0 else self.epsilon
-        return self._frame(fraction, near + 3.0 * self.deviation, self.deviation, low.slope)
+        return self._frame(fraction, near + 1.5 * self.deviation, self.deviation, low.slope)
 
     def _block_window(self, length: int, slope: float) -> Window:
         """One block: up to where its profile is negligible for the whole."""
@@ -223,15 +225,15 @@ class _Plan:
         pair, seen = self.pairs[0].dominating, self.scouted[0]
         grid = lay_grid([seen], [length], _FRACTIONS[-1])
         single = Composition([(connect(pair, grid.spacing, grid.points[0]), length)])
-        top = single.chernoff_epsilon(self.rare * length)
+        top = single.chernoff_epsilon(_BLOCK_RARE * self.delta * length / self.steps)
         return self._frame(_FRACTIONS[-1], top, deviation, slope)
 
     def _frame(self, fraction: float, top: float, deviation: float, slope: float) -> Window:
         d = lay_grid(self.scouted, self.counts, fraction).spacing
         reach = max(self._reach(pair) for pair in self.pairs)
-        bottom = min(0.75 * top + 0.5, 2.5 * deviation + 0.5)
-        down = min(reach, max(1.0, 0.5 * deviation))
-        tilt = min(slope, 300.0 / (top + down))
+        bottom = 2.2 * deviation + 16.0 * d
+        down = min(reach, 2.0 * deviation + 16.0 * d)
+        tilt = min(slope, 300.0 / max(top + down, bottom + reach))
         return Window(
             d, -math.ceil(bottom / d), math.ceil(top / d) + 4, math.ceil(reach / d),
             math.ceil(down / d), tilt,

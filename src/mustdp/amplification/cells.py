@@ -24,7 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mustdp.amplification.triples import line_profile, triple_profile
+from mustdp.amplification.triples import apart_profile, line_profile, triple_profile
 from mustdp.mechanisms.noise import GaussianNoise, Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 
@@ -204,10 +204,11 @@ class LineTriples:
         return (apart, along) if cell.kind == "x between" else (along, apart)
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
-        """The line; for Gaussian noise that pulls apart the right angle is smaller."""
+        """The line; where two points pull apart, the right angle (Gauss) or the exact value."""
         u, w = corner.lengths
         value = line_profile(self.noise, self.chance, u, w, epsilon)
-        if corner.cosines[0] < 1.0 and self.noise.name == "gaussian":
-            bent = triple_profile(self.chance, u, w, corner.cosines[0], epsilon)
-            return np.minimum(value, bent)
-        return value
+        if corner.cosines[0] == 1.0:
+            return value
+        if self.noise.name == "laplace":
+            return np.minimum(value, apart_profile(self.chance, u, w, epsilon))
+        return np.minimum(value, triple_profile(self.chance, u, w, 0.0, epsilon))

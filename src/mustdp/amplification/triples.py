@@ -120,6 +120,28 @@ def line_profile(
     return np.minimum(total, 1.0)
 
 
+def apart_profile(chance: float, u: float, w: float, epsilon: FloatArray) -> FloatArray:
+    """The same for Laplace noise with x between y and x': R falls and S grows along the line.
+
+    Left of x the ratio S is constant, right of it R is, so the payoff is q - b e^{-w} - a R on the
+    left and q - a e^{-u} - b S on the right; both are integrated in closed form.
+    """
+    q, a, b = coefficients(chance, epsilon)
+    total = _half_line(q - b * math.exp(-w), a, u) + _half_line(q - a * math.exp(-u), b, w)
+    return np.minimum(total * (1.0 + _PROFILE_ERROR) + 64.0 * ROUNDOFF * (q + a + b), 1.0)
+
+
+def _half_line(strike: FloatArray, price: FloatArray, distance: float) -> FloatArray:
+    """E (strike - price R)_+ over one side of x, where log R runs from -distance to distance."""
+    strike = np.maximum(strike, 0.0)
+    with np.errstate(divide="ignore"):
+        reach = 0.5 * (np.log(strike) - np.log(price) + distance)
+    end = np.clip(np.nan_to_num(reach, nan=0.0, posinf=distance), 0.0, distance)
+    inside = strike * -np.expm1(-end) - price * math.exp(-distance) * np.expm1(end)
+    beyond = math.exp(-distance) * np.maximum(strike - price * math.exp(distance), 0.0)
+    return np.asarray(0.5 * np.maximum(inside, 0.0) + 0.5 * beyond)
+
+
 def coefficients(chance: float, epsilon: FloatArray) -> tuple[float, FloatArray, FloatArray]:
     """q rounded up; (t-1)(1-q) and t q rounded down: the profile falls in both."""
     down = 1.0 - ROUNDOFF * (16.0 + 4.0 * epsilon)

@@ -158,6 +158,8 @@ class Cover:
             alive[j] = False
             cost[j, :] = cost[:, j] = np.inf
             others = np.flatnonzero(alive & (np.arange(len(groups)) != i))
+            if not others.size:
+                break
             fresh = costs(i, np.stack([groups[o] for o in others]))
             low, high = others < i, others > i
             cost[i, others[low]] = fresh[low]

@@ -12,7 +12,8 @@ that looks at what was released. The proofs are in docs/derivations/family.md.
 What is carried is G = g e^{lambda e} on a window of grid points, so that rounding is small where
 the answer is decided. Left of the window a convex function of alpha with value 1 at alpha = 0 is
 below its chord; right of it a decreasing one is below its last value. Rounding of the transforms
-is bounded in every step and moved to the safe side at once.
+is bounded in every step and moved to the safe side at once. Infinite losses are kept apart, as one
+number that is added when g is read: under the tilt they would drown everything else.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ Side = Literal["upper", "lower"]
 
 #: Largest exponent of the tilt over the window.
 STEEPEST = 600.0
+#: Chernoff's bound is kept at these multiples of the tilt, so that it falls beyond the window.
+_LADDER = np.array([1.0, 1.1, 1.25, 1.45, 1.7])
 #: Values worked on at once, so that they stay in the processor's cache.
 _AT_ONCE = 65_536
 
@@ -70,8 +73,8 @@ class Kernels:
     """Tilted losses of a family, transformed."""
 
     spectra: NDArray[np.complex128]
-    #: The largest sum of tilted masses of a member, and of plain masses (at least one).
-    largest: float
+    #: The largest sum of a member's masses at every tilt of the ladder, and of plain masses.
+    moments: FloatArray
     total: float
     infinite: float
     lost: float
@@ -81,7 +84,8 @@ class Recursion:
     """The function g on its window, one side, step by step."""
 
     def __init__(self, window: Window, side: Side) -> None:
-        if not 0.0 <= window.tilt * window.spacing * (window.last + window.down) < STEEPEST:
+        far = max(window.last + window.down, window.up - window.first) * window.spacing
+        if not 0.0 <= window.tilt * far < STEEPEST:
             raise NumericalFailure(f"a tilt of {window.tilt:.3g} is too steep for its window")
         self.window, self.side = window, side
         e = window.epsilon
@@ -101,20 +105,29 @@ class Recursion:
         self._inside = slice(window.up, window.up + n)
         self.tilted = np.maximum(-np.expm1(np.minimum(e, 0.0)), 0.0) * self._full
         self.steps = 0
-        self._cap, self._infinite, self.lost = 1.0, 0.0, 0.0
+        self._infinite, self.lost = 0.0, 0.0
+        # g_0 e^{theta e} <= 1 for every theta >= 0, and a step multiplies by a moment at most.
+        self._log_caps = np.zeros(_LADDER.size)
+        beyond = np.concatenate([e, right])
+        steeper = (_LADDER[1:, None] - 1.0) * window.tilt
+        with np.errstate(under="ignore", over="ignore"):
+            self._falls = np.concatenate([np.ones((1, beyond.size)), np.exp(-steeper * beyond)])
+            self._falls *= safe
 
     @property
     def values(self) -> FloatArray:
         """g at the grid points, rounded to the safe side."""
         with np.errstate(over="ignore"):
             value = self.tilted / self._weight * self._outwards(8.0 + self._exponent)
+        value = value + self._infinite
         return np.minimum(value, 1.0) if self.side == "upper" else np.clip(value, 0.0, 1.0)
 
     def kernels(self, members: Sequence[DiscreteLoss]) -> Kernels:
         """Tilt and transform the losses of a family."""
         window = self.window
         spectra = np.empty((len(members), window.transform // 2 + 1), dtype=np.complex128)
-        largest, infinite, total = 0.0, 0.0, 1.0
+        infinite, total = 0.0, 1.0
+        moments = np.zeros(_LADDER.size)
         for row, loss in enumerate(members):
             if loss.spacing != window.spacing or loss.offset != 0.0:
                 raise NumericalFailure("a loss lies on another grid than the recursion")
@@ -134,19 +147,22 @@ class Recursion:
                 kept % window.transform, weights=masses, minlength=window.transform
             )
             spectra[row] = fft.rfft(folded)
-            largest = max(largest, float(folded.sum()) * (1.0 + 1e-12))
+            steeper = np.exp(np.outer(_LADDER - 1.0, exponent))
+            moments = np.maximum(moments, (steeper @ masses) * (1.0 + 1e-12))
             total = max(total, loss.total * (1.0 + 1e-14))
         lost = max((loss.lost for loss in members), default=0.0)
-        return Kernels(spectra, largest, total, infinite, lost)
+        return Kernels(spectra, moments, total, infinite, lost)
 
     def step(self, kernels: Kernels) -> None:
         """One more step in front: the worst member at every grid point."""
         best = self.applied(kernels, reduce=True)
         if self.side == "upper":
-            best += kernels.infinite * self._full
-            np.minimum(best, self._full, out=best)
-            self._cap = kernels.largest * self._cap * (1.0 + 4.0 * ROUNDOFF)
+            self._log_caps = self._log_caps + np.log(kernels.moments) + 1e-13
             self._infinite = self._infinite * kernels.total + kernels.infinite * (1.0 + 1e-12)
+            # No probability exceeds one, and Chernoff's bound holds for every member and step:
+            # rounding far from the bulk must not feed on itself.
+            np.minimum(best, self._full, out=best)
+            np.minimum(best, self._chernoff(slice(0, best.size)), out=best)
         else:
             np.maximum(best, 0.0, out=best)
             self.lost += kernels.lost
@@ -156,7 +172,7 @@ class Recursion:
         self.steps += 1
 
     def applied(self, kernels: Kernels, *, reduce: bool = False) -> FloatArray:
-        """Every member's convolution with g (or the largest), tilted, without infinite losses."""
+        """Every member's convolution with g (or the largest of them), tilted."""
         window = self.window
         self._fill()
         spectrum = fft.rfft(self._extended)
@@ -172,7 +188,7 @@ class Recursion:
         # Higham 2002, Theorem 24.2: 7 u log2 N per transform in the 2-norm; two forward, one
         # backward, each reaching an entry with at most the sum of the kernel times the norm of G.
         norm = math.sqrt(float(np.square(self._extended).sum()))
-        doubt = 32.0 * ROUNDOFF * math.log2(size) * kernels.largest * norm
+        doubt = 32.0 * ROUNDOFF * math.log2(size) * float(kernels.moments[0]) * norm
         return np.asarray(out + doubt if self.side == "upper" else out - doubt)
 
     def _fill(self) -> None:
@@ -185,7 +201,7 @@ class Recursion:
             outside = 1.0 - self._left_share * max(0.0, 1.0 - g_first * (1.0 + 1e-14))
             above = np.minimum(
                 g_last * (1.0 + 1e-14) * self._right_weight,
-                self._cap + self._infinite * self._right_weight,
+                self._chernoff(slice(n, None)),
             )
         else:
             outside = np.maximum(self._left_floor, g_first * (1.0 - 1e-14))
@@ -193,6 +209,12 @@ class Recursion:
         self._extended[:up] = outside * self._left_weight
         self._extended[up : up + n] = self.tilted
         self._extended[up + n : up + n + self.window.down] = above
+
+    def _chernoff(self, where: slice) -> FloatArray:
+        """G is at most this: the best of the ladder."""
+        with np.errstate(over="ignore"):
+            caps = np.exp(self._log_caps)[:, None] * self._falls[:, where]
+        return np.asarray(caps.min(axis=0))
 
     @property
     def _exponent(self) -> float:

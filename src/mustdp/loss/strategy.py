@@ -133,9 +133,9 @@ def _window(
         plain = np.flatnonzero(np.cumsum(loss.masses) > _DROPPED)
         up = max(up, int(loss.index[above[-1]]))
         down = max(down, -int(loss.index[plain[0]]))
-    bottom = min(0.75 * epsilon + 0.5, 2.5 * deviation + 0.5)
+    bottom = 3.0 * deviation + 16.0 * spacing
     top = epsilon + 2.0 * deviation
-    steepest = 0.9 * STEEPEST / (top + down * spacing)
+    steepest = 0.9 * STEEPEST / max(top + down * spacing, bottom + up * spacing)
     return Window(
         spacing, -math.ceil(bottom / spacing), math.ceil(top / spacing) + 2, up, down,
         min(tilt, steepest),
