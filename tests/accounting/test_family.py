@@ -113,7 +113,7 @@ def test_between_what_is_attained_and_the_single_pair(scheme: md.Scheme, z: floa
     found = bounds(scheme, z, steps)
     assert found.composition == "family"
     assert before.lower * (1.0 - 4e-3) <= found.lower <= found.upper
-    assert found.upper < before.lower + 0.5 * (before.upper - before.lower)
+    assert found.upper < before.lower + 0.6 * (before.upper - before.lower)
     delta = bounds(scheme, z, steps, "delta", 0.8 * before.lower)
     assert delta.lower <= delta.upper <= old.delta(0.8 * before.lower).upper * (1.0 + 1e-2)
     assert delta.lower >= old.delta(0.8 * before.lower).lower * 0.95

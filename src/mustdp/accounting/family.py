@@ -51,6 +51,8 @@ _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
 _DENSE, _SPARSE = 0.15, 90
 _ASIDE = np.linspace(-2.5, 2.5, 9)
 
+#: Shorter blocks gain nothing over the single pair.
+_SHORTEST_BLOCK = 8
 #: Share of delta that the profiles of blocks may leave out.
 _BLOCK_RARE = 1e-4
 #: At this delta the path through one block is looked at.
@@ -195,11 +197,16 @@ class _Plan:
     def _in_blocks(self, low: Attained, work: float) -> tuple[float, str, int, int]:
         """Blocks of equal length, and the shorter last one, as dominating pairs."""
         atom = self.atoms[0]
-        for blocks in range(2, self.steps):
-            length = math.ceil(self.steps / blocks)
+        length = math.ceil(self.steps / 2)
+        while True:
             window = self._block_window(length, low.slope)
-            if window.transform * length * _FEWEST_MEMBERS <= work or length <= 1:
+            needed = window.transform * length * _FEWEST_MEMBERS
+            if needed <= work:
                 break
+            # The window shrinks with the block, so this ends a little early rather than late.
+            length = math.ceil(self.steps / math.ceil(self.steps / length * min(needed / work, 2)))
+            if length < _SHORTEST_BLOCK:
+                return math.inf, "", 1, 1
         inner = self._lower(length)
         points = self._points(window)[0]
         cover = self._members(atom, inner, window, points, _FEWEST_MEMBERS, length)

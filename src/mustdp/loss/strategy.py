@@ -22,8 +22,8 @@ from mustdp.loss.pairs import MixturePair
 from mustdp.loss.recursion import STEEPEST, Recursion, Window, delta_at, epsilon_at
 from mustdp.numerics.arrays import IntArray
 
-#: Decisions that are made at most.
-_DECISIONS = 400
+#: Decisions that are made at most and at least, and grid points that all of them work through.
+_DECISIONS, _FEWEST_DECISIONS, _LONGEST = 400, 10, 2e7
 _DROPPED = 1e-9
 
 #: Pairs to choose from, the points they are merged on, and for how many steps.
@@ -61,8 +61,11 @@ def attained(
     composition = Composition([(single[_key(choice, 1)][0], choice[2]) for choice in choices])
     tilt = composition.best_tilt(epsilon)
     plan: list[tuple[int, list[DiscreteLoss]]] = []
+    # Rare losses that reach far make long transforms: fewer decisions then.
+    length = (epsilon + 5.0 * deviation) / spacing + max(int(c[1][-1]) for c in choices)
+    decisions = min(_DECISIONS, max(_FEWEST_DECISIONS, _LONGEST / length))
     for choice in reversed(choices):  # the last step is the first of the recursion
-        count, stride = choice[2], max(1, math.ceil(steps / _DECISIONS))
+        count, stride = choice[2], max(1, math.ceil(steps / decisions))
         for length, times in ((stride, count // stride), (count % stride, 1)):
             if length and times:
                 key = _key(choice, length)
