@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from mustdp.amplification.triples import apart_profile, line_profile, put, triple_profile
+from mustdp.amplification.triples import (
+    apart_profile,
+    line_profile,
+    put,
+    triple_mean,
+    triple_profile,
+)
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise
 from mustdp.numerics.arrays import FloatArray
 from tests.amplification.three_points import outcomes
@@ -63,6 +69,19 @@ def test_laplace_with_x_between_the_others(u: float, w: float) -> None:
     bound = apart_profile(q, u, w, EPSILON)
     assert np.all(bound >= np.array(exact) - 1e-8)
     assert np.all(bound <= np.array(exact) + 1e-8)
+
+
+@pytest.mark.parametrize("b", [0.0, 0.02, 0.1, 0.3])
+def test_means_of_triples_whose_second_price_is_low(b: float) -> None:
+    # The payoff then reaches far to the right of w/2.
+    q, a, u, w, cosine = 0.2, 0.15, 0.8, 1.2, 0.5
+    x, y = np.meshgrid(np.arange(-9.0, 9.0, 0.02), np.arange(-9.0, 9.0, 0.02))
+    density = np.exp(-0.5 * (x * x + y * y)) * 0.02**2 / (2.0 * np.pi)
+    first = np.exp(u * (cosine * y + np.sqrt(1.0 - cosine**2) * x) - 0.5 * u * u)
+    payoff = np.maximum(q - a * first - b * np.exp(w * y - 0.5 * w * w), 0.0)
+    exact = float((payoff * density).sum())
+    bound = triple_mean(np.array([q]), np.array([a]), np.array([b]), u, w, cosine)[0]
+    assert exact * (1.0 - 1e-4) <= bound <= exact * 1.01
 
 
 def test_profiles_grow_with_lengths_and_cosine() -> None:

@@ -39,6 +39,8 @@ from mustdp.numerics.roots import increasing_root
 SHORTEST = 1e-7
 #: Nodes of the outer mean: spacing near the centre, where the spacing begins to grow, the last one.
 _STEP, _NEAR, _FAR = 0.08, 8.0, 20.0
+#: No node lies further to the right: what is above counts at the last one.
+_HIGHEST = 9.0
 #: Below this sine of the angle the line takes its place.
 _FLAT = 2e-3
 #: Relative accuracy allowed for ndtr and erfcx, and for the arguments of put prices.
@@ -63,7 +65,10 @@ def triple_mean(
     """E (q - a R - b S)_+ rounded up, entry by entry; the cosine in [0, 1 - 1e-6]."""
     u, w = max(u, SHORTEST), max(w, SHORTEST)
     sine = math.sqrt((1.0 - cosine) * (1.0 + cosine))
-    nodes, weights = _nodes(max(w, u * cosine))
+    # The payoff ends where b S = q: at the latest here, or nowhere if b vanishes.
+    least = float(np.min(b / np.maximum(q, 1e-300), initial=1.0))
+    end = 0.5 * w - math.log(max(least, 1e-300)) / w
+    nodes, weights = _nodes(max(w, u * cosine), min(math.ceil(4.0 * end) / 4.0, _HIGHEST))
     with np.errstate(over="ignore", under="ignore"):
         second = np.exp(w * nodes - 0.5 * w * w) * _below(w * nodes)
         first = np.exp(u * cosine * nodes - 0.5 * (u * cosine) ** 2) * _below(u * nodes)
@@ -128,7 +133,8 @@ def apart_profile(chance: float, u: float, w: float, epsilon: FloatArray) -> Flo
     """
     q, a, b = coefficients(chance, epsilon)
     total = _half_line(q - b * math.exp(-w), a, u) + _half_line(q - a * math.exp(-u), b, w)
-    return np.minimum(total * (1.0 + _PROFILE_ERROR) + 64.0 * ROUNDOFF * (q + a + b), 1.0)
+    # No term exceeds q: where a strike is positive its price on that side is below it.
+    return np.minimum(total * (1.0 + _PROFILE_ERROR) + 256.0 * ROUNDOFF * q, 1.0)
 
 
 def _half_line(strike: FloatArray, price: FloatArray, distance: float) -> FloatArray:
@@ -190,13 +196,13 @@ def _below(exponent: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=256)
-def _nodes(steep: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes y_1 < y_2 < …, and weights of zeta = 0 and of every node, rounded up.
+def _nodes(steep: float, end: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes y_1 < y_2 < … beyond ``end``, and weights of zeta = 0 and of every node, rounded up.
 
-    Cell by cell the weights of both ends keep the mass and the mean of zeta. The payoff is zero
-    from y = w/2 on, so the last node lies beyond and nothing above it counts.
+    Cell by cell the weights of both ends keep the mass and the mean of zeta. The payoff falls, so
+    what lies above the last node counts there; mostly the payoff is zero from ``end`` on.
     """
-    near = np.arange(0.5 * steep + 2.0 * _STEP, -_NEAR, -_STEP)
+    near = np.arange(end + 2.0 * _STEP, -_NEAR, -_STEP)
     far = near[-1] - np.cumsum(_STEP * 1.08 ** np.arange(1, 60))
     y = np.concatenate([near, far[far > -_FAR - steep], [-_FAR - steep]])[::-1]
     with np.errstate(under="ignore"):
@@ -210,4 +216,5 @@ def _nodes(steep: float) -> tuple[FloatArray, FloatArray]:
     right = (mean - before * mass + before * doubt_mass + doubt_mean) / gap
     left, right = np.clip(left, 0.0, mass + doubt_mass), np.clip(right, 0.0, mass + doubt_mass)
     weights = np.append(left, 0.0) + np.append(0.0, right)
+    weights[-1] += float(ndtr(-y[-1]))
     return frozen(y), frozen(weights * (1.0 + _SPECIAL))
