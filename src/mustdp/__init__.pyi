@@ -22,6 +22,9 @@ from mustdp.amplification.section4 import AmplificationRow as AmplificationRow
 from mustdp.amplification.section4 import amplified_epsilon as amplified_epsilon
 from mustdp.amplification.section4 import amplify as amplify
 from mustdp.amplification.section4 import base_epsilon as base_epsilon
+from mustdp.auditing.audit import Audit as Audit
+from mustdp.auditing.audit import Game as Game
+from mustdp.auditing.audit import audit as audit
 from mustdp.calibration.compare import Comparison as Comparison
 from mustdp.calibration.compare import ComparisonRow as ComparisonRow
 from mustdp.calibration.compare import compare as compare
