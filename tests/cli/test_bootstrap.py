@@ -79,8 +79,8 @@ def test_several_statistics_and_columns(run: Run, ages: Path) -> None:
         run,
         ages,
         "--column age --column score --lower 0 --upper 100 --upper 60 --statistic correlation "
-        "--statistic regression --design subsampling -m 300 --replicates 50 --epsilon 4 --delta 1e-5 "
-        "--lower 0",
+        "--statistic regression --design subsampling -m 300 --replicates 50 "
+        "--epsilon 4 --delta 1e-5 --lower 0",
     )
     labels = [row["label"] for row in given["estimates"]]
     assert labels[0] == "correlation"

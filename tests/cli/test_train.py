@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
-import importlib.util
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,32 +130,9 @@ def test_noise_without_a_bound_is_not_trained_with(run: Run) -> None:
     assert "no finite upper bound" in outcome.err
 
 
-def test_a_network_without_torch(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.util.find_spec
-    monkeypatch.setattr(
-        "mustdp.training.classify.find_spec", lambda name: None if name == "torch" else real(name)
-    )
-    line = "train digits --scheme wor -m 5 --steps 5 --epsilon 1 --delta 1e-5 --model mlp"
-    check_refused(run(*shlex.split(line)), "--model must be 'linear'", "torch", "mustdp[train]")
-
-
 def test_a_network_with_torch(run: Run) -> None:
     pytest.importorskip("torch")
     line = "train digits --scheme wor -m 200 --steps 50 --noise-multiplier 1 --model mlp --seed 1"
     given = answer(run, f"{line} --delta 1e-5")
     assert given["test_accuracy"] > 0.6
     assert given["model"] == "mlp"
-
-
-def test_without_scikit_learn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def missing(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("sklearn"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    line = "train digits --scheme wor -m 5 --steps 5 --epsilon 1 --delta 1e-5"
-    check_refused(run(*shlex.split(line)), "scikit-learn", "mustdp[train]")
