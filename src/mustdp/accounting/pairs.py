@@ -19,7 +19,7 @@ from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.pairs import MixturePair, family_pair
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
-from mustdp.mechanisms.relation import Relation, moves
+from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
@@ -64,7 +64,13 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
     poisson = isinstance(scheme, Poisson)
     if method == "section4":
         if poisson != (relation == Relation.ADD_REMOVE):
-            raise NotCovered(f"the paper's theorem does not cover {scheme.name} under {relation}")
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{{default_relation(scheme).value}}} for {scheme.name} with {{method}} "
+                "section4, the paper's theorem",
+                f"{{{relation.value}}}",
+                mentions=(*Relation, "method"),
+            )
         law, profiles = scheme.law(), mechanism.profiles(shift)
 
         def paper(epsilon: FloatArray) -> FloatArray:
@@ -95,9 +101,12 @@ def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
     if relation != Relation.REPLACE_ONE:
-        raise NotCovered(
-            "a subset that is reused is covered under replace_one only: for add_remove no theorem "
-            "here bounds the composition inside"
+        raise NotCovered.refusing(
+            "relation",
+            "must be {replace_one} for a subset that is reused: for {add_remove} no theorem here "
+            "bounds the composition inside",
+            "{add_remove}",
+            mentions=tuple(Relation),
         )
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover a subset that is reused")

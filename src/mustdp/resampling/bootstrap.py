@@ -143,7 +143,7 @@ def _open(data: Any, names: tuple[str, ...] | None, n: int, dask: Any) -> Source
     client = None if dask is None or isinstance(dask, str) else dask
     source = open_partitioned(data, names, client)
     if source.n != n:
-        raise InvalidParameter(f"n must be the number of records, {source.n}, got {n}")
+        raise InvalidParameter.refusing("n", f"must be the number of records, {source.n}", n)
     return source
 
 
@@ -181,7 +181,8 @@ def check_limits(lower: Limits, upper: Limits) -> None:
 
 def _check_order(low: float, high: float, where: str) -> None:
     if not low < high:
-        raise InvalidParameter(f"lower must be below upper{where}, got {low!r} and {high!r}")
+        allowed, got = f"must be below {{upper}}{where}", f"{low!r} and {high!r}"
+        raise InvalidParameter.refusing("lower", allowed, got, mentions=("upper",))
 
 
 def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
@@ -195,10 +196,8 @@ def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
         return tuple(float(limit[column]) for column in columns)
     values = np.atleast_1d(np.asarray(limit, dtype=np.float64))
     if values.ndim != 1 or values.size not in (1, len(columns)):
-        raise InvalidParameter(
-            f"{name} must be one number or one for each of the {len(columns)} columns, "
-            f"got {values.size}"
-        )
+        allowed = f"must be one number or one for each of the {len(columns)} columns"
+        raise InvalidParameter.refusing(name, allowed, values.size)
     return tuple(float(x) for x in np.broadcast_to(values, len(columns)))
 
 

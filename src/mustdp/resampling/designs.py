@@ -57,13 +57,15 @@ class Design:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
         if not self.scheme.expected_size > 0:
-            raise InvalidParameter(f"scheme must draw something, got {self.scheme!r}")
+            raise InvalidParameter.refusing("scheme", "must draw something", repr(self.scheme))
         subsets = checks.integer("subsets", self.subsets, 1, MOST_REPLICATES)
         reuse = checks.integer("reuse", self.reuse, 1, MOST_REPLICATES // subsets)
         if reuse > 1 and len(self._stages) != 2:
-            raise InvalidParameter(
-                "reuse draws several second stages from one first stage and so needs a scheme of "
-                f"two stages, got reuse={reuse} with {self.scheme!r}"
+            raise InvalidParameter.refusing(
+                "reuse",
+                "draws several second stages from one first stage and so needs a scheme of "
+                "two stages",
+                f"{reuse} with {self.scheme!r}",
             )
         object.__setattr__(self, "subsets", subsets)
         object.__setattr__(self, "reuse", reuse)
