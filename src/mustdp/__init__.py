@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mustdp.mechanisms.custom import Custom, custom
     from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
     from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism, gaussian, laplace
+    from mustdp.randomness.seeds import SeededRelease
     from mustdp.resampling.bootstrap import private_bootstrap
     from mustdp.resampling.designs import Design, bag_of_little_bootstraps, double_bootstrap
     from mustdp.resampling.execution.partitioned import DaskSource, open_partitioned
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
         wor,
         wr,
     )
-    from mustdp.sampling.seeding import SeededRelease
     from mustdp.sampling.streams import BatchStream
     from mustdp.training.budget import Budget, Spent, settle
     from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
@@ -182,7 +182,7 @@ _HOMES = {
         "Spent",
         "settle",
     ),
-    "mustdp.sampling.seeding": ("SeededRelease",),
+    "mustdp.randomness.seeds": ("SeededRelease",),
     "mustdp.training.networks.trainer": ("PrivateTrainer",),
 }
 _ROOM_OF = {name: room for room, names in _HOMES.items() for name in names}

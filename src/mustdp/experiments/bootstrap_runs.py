@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mustdp.experiments.certified import RELATION
 from mustdp.experiments.schemes import scheme_called
+from mustdp.randomness.seeds import SeededRelease
 from mustdp.resampling.bootstrap import noise_scales, private_bootstrap
 from mustdp.resampling.designs import Design
 from mustdp.resampling.noise import Privacy
@@ -28,7 +29,6 @@ from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.variance import Variance
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import SeededRelease
 
 FloatArray = NDArray[np.float64]
 

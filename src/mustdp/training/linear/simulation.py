@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.checks import frozen
-from mustdp.sampling.seeding import read_seed
+from mustdp.randomness.seeds import read_seed
 from mustdp.training.budget import Spent
 from mustdp.training.linear.chains import StackedRecords, descend_chains
 from mustdp.training.linear.estimator import PrivateLinearModel, split_weights
