@@ -134,7 +134,9 @@ class NestedDesign:
             for k, (number, level) in enumerate(zip(path, self.levels, strict=False), start=1)
         )
         if seed is None:
-            raise InvalidParameter("seed must be what draws() was given, got None")
+            raise InvalidParameter(
+                "seed must be an integer or key that draws() was given, got None"
+            )
         return next(self._walk(batch_key(seed), iter([checked])))[1]
 
     @cached_property
