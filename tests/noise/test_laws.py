@@ -28,10 +28,7 @@ def error(law: Law, argument: float) -> float:
     share = argument * 2 if law is GAUSSIAN else argument
     with mp.workdps(50):
         wrong = tail(law, size) - mp.mpf(share)
-        if law is GAUSSIAN:
-            slope = 2 * mp.npdf(mp.mpf(size))
-        else:
-            slope = mp.exp(-mp.mpf(size))
+        slope = 2 * mp.npdf(mp.mpf(size)) if law is GAUSSIAN else mp.exp(-mp.mpf(size))
         # One step of Newton's method: what follows is of second order.
         return float(abs(wrong / slope)) / (UNIT * max(1.0, size))
 
