@@ -11,8 +11,9 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
+from mustdp.randomness.cipher import aes_counter
 from mustdp.randomness.keys import BatchKey, batch_key
-from mustdp.randomness.substreams import BATCHES, NESTED, Substreams, generator
+from mustdp.randomness.substreams import BATCHES, NESTED, Substreams, _derived, generator
 from mustdp.sampling.nested import Level, NestedDesign
 from mustdp.sampling.streams import BatchStream
 
@@ -50,6 +51,14 @@ def test_a_number_is_the_same_whatever_came_before(key: BatchKey) -> None:
 def test_a_secret_key_keeps_its_streams() -> None:
     """Checkpoints hold keys: what a key means must not change. Words: OpenSSL, HMAC and AES."""
     assert Substreams(SECRET, BATCHES).at(1).bit_generator.random_raw(2).tolist() == FIRST_WORDS
+
+
+@pytest.mark.parametrize("number", [0, 1, 9, 2**53])
+def test_a_number_is_the_upper_half_of_the_counter(number: int) -> None:
+    streams = Substreams(SECRET, NESTED, (4, 2))
+    streams.at(3).random(5)
+    cipher = aes_counter(_derived(SECRET.secret, NESTED, (4, 2)), number << 64)
+    assert np.array_equal(streams.at(number).bit_generator.random_raw(50), cipher.random_raw(50))
 
 
 FIRST_WORDS = [16271173084491588669, 14305128003425588544]

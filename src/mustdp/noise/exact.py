@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
 from mustdp.noise.laws import Law
+from mustdp.noise.trust import check_arithmetic
 from mustdp.numerics import checks
 from mustdp.randomness.noise_bits import NoiseSource
 
@@ -106,6 +107,7 @@ class _Rounding:
     """Rounds chunks of words with one margin for all; its arrays are used again and again."""
 
     def __init__(self, law: Law, ratio: float, most: int) -> None:
+        check_arithmetic(law)
         self._law, self._ratio = law, ratio
         widest = float(law.uncertainty(np.array([law.surely_within]))[0])
         self._surely_rounded = 0.5 - ratio * widest
