@@ -45,7 +45,7 @@ def draw(scheme: SchemeOptions, seed: SeedOption = None, json: JsonOption = Fals
 
     import numpy as np
 
-    batch = plan.draw(np.random.default_rng(start))
+    batch = plan.draw(None if start is None else np.random.default_rng(start))
     indices, counts = batch.indices.tolist(), batch.counts.tolist()
     remark = ""
     if start is not None:
