@@ -33,6 +33,8 @@ def test_seeds_and_paths_name_streams_and_are_marked() -> None:
     sources = [NoiseSource(3), NoiseSource(4), NoiseSource(3, path=(0,)), NoiseSource(3, path=(4,))]
     assert all(source.seeded for source in sources)
     assert not NoiseSource().seeded
+    with pytest.raises(AttributeError):
+        sources[0].seeded = False  # type: ignore[misc]
     assert len({int(source.words(1)[0]) for source in sources}) == 4
     with pytest.raises(InvalidParameter, match="path"):
         NoiseSource(path=(1,))

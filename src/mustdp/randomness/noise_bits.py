@@ -2,8 +2,8 @@
 
 The key is drawn from the operating system when a source is made, is derived from nothing, and is
 shown and written nowhere. A source cannot be pickled or copied, so that it reaches no worker; a
-child that ``os.fork`` makes draws a key of its own before its first bit. What is not covered is a
-whole machine that is copied while it runs.
+child that ``os.fork`` makes draws a key of its own before its first bit (a seeded one repeats, as
+seeds do). What is not covered is a whole machine that is copied while it runs.
 """
 
 from __future__ import annotations
@@ -49,12 +49,10 @@ class NoiseSource:
     True
     """
 
-    __slots__ = ("_bits", "_process", "seeded")
-
-    seeded: bool
+    __slots__ = ("_bits", "_process", "_seeded")
 
     def __init__(self, seed: int | None = None, *, path: tuple[int, ...] = ()) -> None:
-        self.seeded = seed is not None
+        self._seeded = seed is not None
         if seed is None:
             if path:
                 raise InvalidParameter("path must be left out where no seed is given")
@@ -65,9 +63,14 @@ class NoiseSource:
             self._bits = aes_counter(digest[:KEY_BYTES])
             self._process = _process()
 
+    @property
+    def seeded(self) -> bool:
+        """Whether whoever knows the seed can subtract the noise."""
+        return self._seeded
+
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next ``count`` words of the stream."""
-        if self._process != _process() and not self.seeded:
+        if self._process != _process() and not self._seeded:
             self._renew()
         found: NDArray[np.uint64] = self._bits.random_raw(count)
         return found
