@@ -146,11 +146,11 @@ def bootstrap(
     }
     options, counts = design.check(scheme)
 
+    from mustdp.randomness.seeds import SeededRelease
     from mustdp.resampling.bootstrap import check_limits, private_bootstrap
     from mustdp.resampling.result import InferenceNote
     from mustdp.resampling.sources.opening import open_source
     from mustdp.resampling.statistics.named import read_statistic
-    from mustdp.sampling.seeding import SeededRelease
 
     check_limits(**limits)
     wanted = [read_statistic(name) for name in statistic or ("mean",)]

@@ -43,7 +43,7 @@ def draw(scheme: SchemeOptions, seed: SeedOption = None, json: JsonOption = Fals
 
     import numpy as np
 
-    batch = plan.draw(np.random.default_rng(seed))
+    batch = plan.draw(None if seed is None else np.random.default_rng(seed))
     indices, counts = batch.indices.tolist(), batch.counts.tolist()
     remark = ""
     if seed is not None:

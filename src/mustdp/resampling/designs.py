@@ -29,6 +29,7 @@ from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.numerics import checks
+from mustdp.randomness.keys import BatchKey
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.nested import Level, NestedDesign
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme, must_ow, must_ww
@@ -102,7 +103,7 @@ class Design:
         inner = subsample(self._second, mechanism)
         return repeat(self.subsets, subsample(self._first, repeat(self.reuse, inner)))
 
-    def draws(self, seed: int, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
+    def draws(self, seed: int | BatchKey, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
         """Yield ``(rank, batch)`` for the ranks ``start`` to ``stop - 1``.
 
         A batch depends on the seed and its rank alone.
