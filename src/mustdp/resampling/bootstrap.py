@@ -32,6 +32,7 @@ from mustdp.resampling.sources.source import Source
 from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Query, Statistic
 from mustdp.sampling.scheme import Scheme
 from mustdp.sampling.seeding import noise_generator, release_seed
@@ -213,17 +214,16 @@ def _joint(
     """Bind all statistics to their columns and put them into one release."""
     for column, least, most in zip(source.columns, low, high, strict=True):
         _check_order(least, most, f" for column {column}")
+    public = Public(low, high, design.size, design.poisson)
     picks: list[tuple[int, ...]] = []
     queries: list[Query] = []
     for statistic in wanted:
         pick = _pick(statistic, source.columns)
         statistic.check_columns(len(pick))
-        ends = tuple(low[k] for k in pick), tuple(high[k] for k in pick)
         picks.append(pick)
-        if paper and design.poisson:
-            queries.append(OfActualSize(statistic, *ends, round(design.size)))
-        else:
-            queries.append(statistic.query(*ends, design.size, poisson=design.poisson))
+        own = public.of(pick)
+        actual = paper and design.poisson
+        queries.append(OfActualSize(statistic, own) if actual else statistic.query(own))
     return Joint(tuple(queries), tuple(picks), names=_names(wanted, picks, source.columns))
 
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps
 from mustdp.resampling.execution import blocks, shares, table
 from mustdp.resampling.execution.blocks import handed_out, in_blocks
 from mustdp.resampling.execution.shares import Share, cut, evaluate_share
 from mustdp.resampling.execution.table import ClippedTable, Readable, readable
 from mustdp.resampling.sources.opening import open_source
-from mustdp.resampling.sources.source import FloatArray, IntArray
 from mustdp.sampling.batch import Batch
 from tests.resampling.execution.examples import FileSource, Moments, expected
 
@@ -191,7 +191,7 @@ class Wrong(Moments):
         super().__init__()
         object.__setattr__(self, "answer", answer)
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         return self.answer  # type: ignore[attr-defined, no-any-return]
 
 

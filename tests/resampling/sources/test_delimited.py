@@ -24,7 +24,7 @@ Write = Callable[..., Path]
 
 
 def without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited_numbers, "arrow_or_none", lambda module: None)
+    monkeypatch.setattr(delimited_numbers, "installed", lambda module: None)
 
 
 @pytest.fixture(params=["pyarrow", "standard library"])
