@@ -189,7 +189,7 @@ def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
     if isinstance(limit, Mapping):
         if set(limit) != set(columns):
             raise InvalidParameter(
-                f"{name} must have one entry for each of {', '.join(columns)}, "
+                f"{name} must have one entry for each of the {len(columns)} columns, by name, "
                 f"got {', '.join(map(str, limit))}"
             )
         return tuple(float(limit[column]) for column in columns)
@@ -212,8 +212,8 @@ def _joint(
     paper: bool,
 ) -> Query:
     """Bind all statistics to their columns and put them into one release."""
-    for column, least, most in zip(source.columns, low, high, strict=True):
-        _check_order(least, most, f" for column {column}")
+    for at, (least, most) in enumerate(zip(low, high, strict=True)):
+        _check_order(least, most, f" for column {at} (the first is 0)")
     public = Public(low, high, design.size, design.poisson)
     picks: list[tuple[int, ...]] = []
     queries: list[Query] = []
@@ -248,7 +248,8 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
             found.append(wanted)
         else:
             raise InvalidParameter(
-                f"columns of {statistic.name} must be among {', '.join(columns)}, got {wanted!r}"
+                f"columns of {statistic.name} must be among the {len(columns)} selected, "
+                f"got {wanted!r}"
             )
     return tuple(found)
 

@@ -15,6 +15,7 @@ from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.sharing import block
+from mustdp.resampling.unquoted import unquoted
 
 Function = Callable[[FloatArray, IntArray], Any]
 
@@ -36,11 +37,13 @@ class UserQuery(Query):
     def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """What the function returns, if it is finite and has one number for each label."""
         self.public.check_size(counts)
-        returned = self.function(values, counts)
-        try:
-            vector = np.atleast_1d(np.asarray(returned, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise InvalidParameter("function must return a number or a vector of numbers") from None
+        returned = unquoted(
+            lambda: self.function(values, counts), "function must not fail on any multiset"
+        )
+        vector = unquoted(
+            lambda: np.atleast_1d(np.asarray(returned, dtype=np.float64)),
+            "function must return a number or a vector of numbers",
+        )
         if vector.shape != (len(self.labels),):
             raise InvalidParameter(
                 f"function must return {len(self.labels)} numbers, one for each label, "
