@@ -109,16 +109,17 @@ def private_bootstrap(
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
     seed = release_seed(random_state)
-    exact = run_replicates(
+    totals = run_replicates(
         source, chosen, query, seed,
         lower=low, upper=high, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
-    if not np.all(np.isfinite(exact)):
+    if not np.all(np.isfinite(totals)):
         raise NumericalFailure("a statistic is not finite on some subset; nothing was released")
     scales = noise_scales(query, privacy)
     if ledger is not None:
         _charge(ledger, privacy)
-    released = exact + noise_generator(seed).standard_normal(exact.shape) * scales
+    noise = noise_generator(seed).standard_normal(totals.shape) * (scales * query.divisors)
+    released = query.restored(totals + noise)
     found = infer(
         chosen, query, released, scales**2, kind=interval, level=level, correct=correct_bias
     )

@@ -1,4 +1,4 @@
-"""Shares on a Dask cluster of two processes: the answer of one process, dead workers included."""
+"""Portions on a Dask cluster of two processes: the answer of one process, dead workers included."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_killed_worker_costs_nothing_but_time(
     assert killed[0] != os.getpid()
     assert all_gone(killed)
     np.testing.assert_array_equal(found, answer)
-    assert calls == sorted(set(calls))  # no share counts twice
+    assert calls == sorted(set(calls))  # no portion counts twice
     assert calls[-1] == 64
 
 
@@ -242,7 +242,7 @@ def test_errors_arrive_and_logs_and_names_tell_no_secrets(
         run(source_of(kind, x, tmp_path, client), Failing(tmp_path), client)
     written = repr(client.get_worker_logs()) + repr(client.get_scheduler_logs())
     assert "the statistic has no value here" in written
-    assert "mustdp_share-" in written
+    assert "mustdp_portion-" in written
     for secret in (str(SEED), f"{SEED:x}", "1234567"):
         assert secret not in written
 

@@ -1,8 +1,8 @@
 """Records that live on a Dask cluster, in partitions that stay where they are.
 
-Record i is row i of the partitions one after the other. For a share, the rows that its subsets hold
-are drawn on the cluster; a task at each partition picks those that are its own, which is all that
-travels; and one more task computes the share from them.
+Record i is row i of the partitions one after the other. For a portion, the rows that its subsets
+hold are drawn on the cluster; a task at each partition picks those that are its own, which is all
+that travels; and one more task computes the portion from them.
 """
 
 from __future__ import annotations

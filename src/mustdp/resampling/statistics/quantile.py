@@ -58,7 +58,7 @@ class QuantileQuery(LinearQuery):
     """The distribution function on ``grid`` and, on Poisson subsets, the size."""
 
     public: Public
-    level: float
+    p: float
     grid: tuple[float, ...]
     labels: tuple[str, ...]
     blocks: tuple[Block, ...] = field(init=False)
@@ -99,7 +99,7 @@ class QuantileQuery(LinearQuery):
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The quantile of the monotone curve; the middle of the stretch if it is flat there."""
-        first, last = crossings(monotone(self._curves(vectors)), self._points, self.level)
+        first, last = crossings(monotone(self._curves(vectors)), self._points, self.p)
         return np.asarray(0.5 * (first + last))[..., None]
 
     def interval(
@@ -115,8 +115,8 @@ class QuantileQuery(LinearQuery):
         estimate = float(self.estimate(average)[0])
         variance = self._variance_at(estimate, curve, average, covariance)
         reach = quantile * math.sqrt(max(variance, 0.0))
-        low = crossings(fitted, self._points, self.level - reach)[0]
-        high = crossings(fitted, self._points, self.level + reach)[1]
+        low = crossings(fitted, self._points, self.p - reach)[0]
+        high = crossings(fitted, self._points, self.p + reach)[1]
         return np.array([[min(float(low), estimate), max(float(high), estimate)]])
 
     def cautions(self, average: FloatArray, widths: FloatArray) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class QuantileQuery(LinearQuery):
         count = len(self._grid)
         steps = np.sqrt(np.maximum(np.diagonal(covariance)[:count], 1e-18))
         moved = [
-            crossings(monotone(curve + sign * np.diag(steps)), self._points, self.level)
+            crossings(monotone(curve + sign * np.diag(steps)), self._points, self.p)
             for sign in (1.0, -1.0)
         ]
         up, down = (0.5 * (first + last) for first, last in moved)
