@@ -302,6 +302,30 @@ def test_partitions_that_are_not_numbers_are_refused(client: Any, x: FloatArray)
             open_partitioned(data, client=client)
 
 
+def _loud(part: FloatArray) -> FloatArray:
+    raise ValueError(f"could not read 'HIV positive' among {part}")
+
+
+def test_what_is_wrong_with_partitions_is_told_without_their_values(client: Any) -> None:
+    texts = pandas.DataFrame({"HIV positive": ["HIV positive"], "91234567": [1.0]})
+    other = pandas.DataFrame({"x": [1.0]})
+    loud = client.submit(_loud, np.array([91234567.0]), pure=False)
+    for data, columns in (
+        ([client.scatter(texts)], 0),
+        ([client.scatter(texts)], "x"),
+        ([client.scatter(texts), client.scatter(other)], None),
+        ([client.scatter(texts), client.scatter(np.array([91234567890123457]))], 1),
+        ([loud], None),
+    ):
+        with pytest.raises(InvalidParameter) as caught:
+            open_partitioned(data, columns, client)
+        problem: BaseException | None = caught.value
+        while problem is not None:
+            assert "HIV" not in repr(problem)
+            assert "91234567" not in repr(problem)
+            problem = problem.__context__
+
+
 def test_clusters_that_are_none_are_refused(
     client: Any, x: FloatArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,9 +69,10 @@ class AverageQuery(LinearQuery):
 
     def contributions(self, values: FloatArray) -> FloatArray:
         """The centred amounts and, on Poisson subsets, ones."""
-        found = np.ones((len(values), self.width))
-        found[:, 0] = self.amount.centred(values)
-        return found
+        centred = self.amount.centred(values)
+        if not self.public.poisson:
+            return centred[:, None]
+        return np.stack([centred, np.ones(len(centred))], axis=1)
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The average; not forced into its range, so that averages of it stay unbiased.

@@ -32,6 +32,9 @@ import numpy as np
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.public import Public
 
+#: Numbers of contributions that are held at a time: as many as are fast to get at.
+_AT_ONCE = 2**17
+
 
 @dataclass(frozen=True)
 class Block:
@@ -52,7 +55,7 @@ class Query(ABC):
     #: Names of the estimates, in the order of ``estimate``.
     labels: tuple[str, ...]
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Number of coordinates released for one subset."""
         return sum(block.width for block in self.blocks)
@@ -145,7 +148,11 @@ class LinearQuery(Query):
     def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """The sum over all copies; a multiset of another size than the public one is refused."""
         self.public.check_size(counts)
-        found: FloatArray = counts @ self.contributions(values)
+        at_once = max(1, _AT_ONCE // self.width)
+        found: FloatArray = counts[:at_once] @ self.contributions(values[:at_once])
+        for start in range(at_once, len(values), at_once):
+            rows = slice(start, start + at_once)
+            found += counts[rows] @ self.contributions(values[rows])
         return found
 
 
