@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -41,8 +43,8 @@ def records(columns: int, rows: int, rng: np.random.Generator) -> FloatArray:
 
 
 def in_reaches(query: Query, moves: FloatArray) -> FloatArray:
-    """Sum over the blocks of (length of the part / (divisor * reach))^2 for every row."""
-    reaches = np.concatenate([np.full(one.width, one.reach * one.divisor) for one in query.blocks])
+    """Sum over the blocks of (length of the part / reach of the total)^2 for every row."""
+    reaches = np.concatenate([np.full(one.width, one.reach_of_total) for one in query.blocks])
     return np.asarray(((moves / reaches) ** 2).sum(axis=1))
 
 
@@ -93,6 +95,27 @@ def test_no_two_contributions_are_farther_apart_than_twice_the_reach(
         assert longest > 1.2
 
 
+@pytest.mark.parametrize("size", [3, 7, 49, 1_000_003])
+@pytest.mark.parametrize(("name", "poisson"), LINEAR)
+def test_reaches_of_totals_hold_in_exact_arithmetic(name: str, poisson: bool, size: int) -> None:
+    """At the corners, where they are attained: a reach that is one digit too small is noticed."""
+    query = query_of(name, size, poisson)
+    rows = query.contributions(CASES[name].points(2))
+    moves = [one - other for one in rows for other in rows]
+    scale = [one.reach_of_total for one in query.blocks for _ in range(one.width)]
+    squares = [Fraction(1) / Fraction(reach) ** 2 for reach in scale]
+
+    def length(move: FloatArray) -> Fraction:
+        return sum(
+            (Fraction(x) ** 2 * unit for x, unit in zip(move.tolist(), squares, strict=True)),
+            Fraction(0),
+        )
+
+    assert max(map(length, moves)) <= 4
+    if query.within_reach:
+        assert max(map(length, rows)) <= 1
+
+
 def test_contributions_of_many_columns() -> None:
     """From five columns on, even the products alone are longer than their reach."""
     rng = np.random.default_rng(32)
@@ -121,7 +144,7 @@ def test_shortening_towards_zero_costs_what_is_stated(
     for one in query.blocks:
         part = (truncated[0] - truncated[1])[start : start + one.width]
         grown = 0.0 if query.within_reach else 0.5 * step * np.sqrt(one.width)
-        moved += float(part @ part) / (2.0 * (one.reach * one.divisor + grown)) ** 2
+        moved += float(part @ part) / (2.0 * (one.reach_of_total + grown)) ** 2
         start += one.width
     assert moved <= 1.0 + 1e-9
 

@@ -29,14 +29,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.forms import InTwoForms
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.sharing import block, enlarged
-from mustdp.resampling.statistics.variance import FORMS
 
 #: A noisy variance below this share of the half range squared is raised to it in a correlation.
 LEAST_VARIANCE = 1e-4
@@ -122,7 +120,7 @@ def correlation_of(first: FloatArray, mixed: FloatArray, second: FloatArray) -> 
 
 
 @dataclass(frozen=True)
-class Covariance(OfColumns):
+class Covariance(InTwoForms):
     """The covariance of two columns; the reach is proved at the top of this module.
 
     The two forms are those of :class:`Variance`; for ``form="pairs"`` it is Rx Ry / (2m).
@@ -131,20 +129,14 @@ class Covariance(OfColumns):
     (Block(label='covariance', width=1, reach=0.5),)
     """
 
-    form: str = "moments"
-    columns: tuple[str | int, ...] | None = None
     name = "covariance"
     fewest = most = 2
     _correlation = False
 
-    def __post_init__(self) -> None:
-        checks.choice("form", self.form, FORMS)
-        super().__post_init__()
+    def _by_pairs(self, public: Public) -> Query:
+        return CovarianceQuery(public, self._correlation)
 
-    def _on(self, public: Public) -> Query:
-        if self.form == "pairs" and not public.poisson:
-            public.refuse_below(2)
-            return CovarianceQuery(public, self._correlation)
+    def _by_moments(self, public: Public) -> Query:
         squares = (0, 1) if self._correlation else ()
         labels = (_label(self._correlation),)
         return MomentCovarianceQuery(public, squares, labels, self._correlation)

@@ -46,6 +46,14 @@ class Block:
     divisor: float = field(default=1.0, repr=False)
     shift: float = field(default=0.0, repr=False)
 
+    @property
+    def reach_of_total(self) -> float:
+        """The reach in units of the total, rounded up: no rounding on the way makes it too small.
+
+        A reach is made of a few roots, products and quotients, each right to 2^-53 of itself.
+        """
+        return self.reach * self.divisor * (1.0 + 2.0**-48)
+
 
 class Query(ABC):
     """A statistic bound to what is public about the subsets; picklable."""
@@ -131,7 +139,7 @@ class LinearQuery(Query):
         """Whether the reaches bound every contribution itself, not only the distance of two.
 
         If so, with c_b the part of a contribution that belongs to block b, ``sum_b (|c_b| /
-        (divisor_b * reach_b))^2 <= 1``, and contributions may be shortened towards zero, in every
+        reach_of_total_b)^2 <= 1``, and contributions may be shortened towards zero, in every
         coordinate as one likes, without a second thought. If not, rounding them to multiples of g
         can move two of them farther apart, by g in every coordinate, and a reach on the total has
         to grow by ``g * sqrt(width) / 2``.

@@ -24,16 +24,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.forms import InTwoForms
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query
 from mustdp.resampling.statistics.sharing import block
-
-#: How a variance, a covariance or a correlation is released.
-FORMS = ("pairs", "moments")
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class MomentVarianceQuery(MomentQuery):
 
 
 @dataclass(frozen=True)
-class Variance(OfColumns):
+class Variance(InTwoForms):
     """The variance of one column; the reach is proved at the top of this module.
 
     ``form="moments"`` releases the first two moments, which takes less noise and knows no bias from
@@ -93,20 +89,14 @@ class Variance(OfColumns):
     (Block(label='variance', width=1, reach=2.5),)
     """
 
-    form: str = "moments"
-    columns: tuple[str | int, ...] | None = None
     name = "variance"
     _root = False
 
-    def __post_init__(self) -> None:
-        checks.choice("form", self.form, FORMS)
-        super().__post_init__()
-
-    def _on(self, public: Public) -> Query:
-        if self.form == "pairs" and not public.poisson:
-            public.refuse_below(2)
-            return VarianceQuery(public, self._root)
+    def _by_moments(self, public: Public) -> Query:
         return MomentVarianceQuery(public, (0,), (_label(self._root),), self._root)
+
+    def _by_pairs(self, public: Public) -> Query:
+        return VarianceQuery(public, self._root)
 
 
 @dataclass(frozen=True)
