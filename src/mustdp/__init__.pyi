@@ -22,6 +22,9 @@ from mustdp.amplification.section4 import AmplificationRow as AmplificationRow
 from mustdp.amplification.section4 import amplified_epsilon as amplified_epsilon
 from mustdp.amplification.section4 import amplify as amplify
 from mustdp.amplification.section4 import base_epsilon as base_epsilon
+from mustdp.auditing.audit import Audit as Audit
+from mustdp.auditing.audit import Game as Game
+from mustdp.auditing.audit import audit as audit
 from mustdp.calibration.compare import Comparison as Comparison
 from mustdp.calibration.compare import ComparisonRow as ComparisonRow
 from mustdp.calibration.compare import compare as compare
@@ -29,6 +32,7 @@ from mustdp.calibration.noise import Calibration as Calibration
 from mustdp.calibration.noise import PlanCalibration as PlanCalibration
 from mustdp.calibration.noise import calibrate as calibrate
 from mustdp.calibration.noise import calibrate_plan as calibrate_plan
+from mustdp.calibration.settle import Spent as Spent
 from mustdp.calibration.sizes import Solution as Solution
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
@@ -48,6 +52,7 @@ from mustdp.mechanisms.mechanism import Mechanism as Mechanism
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.randomness.seeds import SeededRelease as SeededRelease
 from mustdp.resampling.bootstrap import private_bootstrap as private_bootstrap
 from mustdp.resampling.designs import Design as Design
 from mustdp.resampling.designs import bag_of_little_bootstraps as bag_of_little_bootstraps
@@ -80,11 +85,9 @@ from mustdp.sampling.scheme import must_ww as must_ww
 from mustdp.sampling.scheme import poisson as poisson
 from mustdp.sampling.scheme import wor as wor
 from mustdp.sampling.scheme import wr as wr
-from mustdp.sampling.seeding import SeededRelease as SeededRelease
 from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.budget import Budget as Budget
-from mustdp.training.budget import Spent as Spent
 from mustdp.training.budget import settle as settle
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression

@@ -93,7 +93,7 @@ class Level:
             if all(n in pair.families for pair in self._pairs)
         ]
         choices = [(name, self._mixture(name, name)) for name in names]
-        if self._relation is Relation.REPLACE_ONE and "aligned" in names and max(self._counts) > 1:
+        if self._relation == Relation.REPLACE_ONE and "aligned" in names and max(self._counts) > 1:
             choices += [
                 (f"half aligned, half {name}", self._mixture("aligned", name))
                 for name in names

@@ -19,7 +19,7 @@ from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.pairs import MixturePair, family_pair
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
-from mustdp.mechanisms.relation import Relation, moves
+from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
@@ -49,7 +49,7 @@ def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
 
 def _plain(mechanism: Mechanism, relation: Relation) -> AtomPairs:
     """A release on all records: one copy moves the sum by 2 C, or by C under add_remove."""
-    shift = mechanism.shift_for(2.0 if relation is Relation.REPLACE_ONE else 1.0)
+    shift = mechanism.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
     profiles = mechanism.profiles(shift)
 
     def profile(epsilon: FloatArray) -> FloatArray:
@@ -63,15 +63,21 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
     shift = mechanism.shift_for(moves(scheme, relation))
     poisson = isinstance(scheme, Poisson)
     if method == "section4":
-        if poisson != (relation is Relation.ADD_REMOVE):
-            raise NotCovered(f"the paper's theorem does not cover {scheme.name} under {relation}")
+        if poisson != (relation == Relation.ADD_REMOVE):
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{{default_relation(scheme).value}}} for {scheme.name} with {{method}} "
+                "section4, the paper's theorem",
+                f"{{{relation.value}}}",
+                mentions=(*Relation, "method"),
+            )
         law, profiles = scheme.law(), mechanism.profiles(shift)
 
         def paper(epsilon: FloatArray) -> FloatArray:
             return section4_bound(law, profiles, epsilon)
 
         dominating = DominatingPair(paper, paper)
-    elif relation is Relation.REPLACE_ONE:
+    elif relation == Relation.REPLACE_ONE:
 
         def both(epsilon: FloatArray) -> FloatArray:
             return upper_bound(scheme, mechanism, epsilon, relation=relation)
@@ -84,7 +90,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
         )
     law = scheme.law(1, _LAW_TAIL)
     families = _families(mechanism, law, shift, 1)
-    if relation is Relation.ADD_REMOVE:
+    if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
     elif poisson:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
@@ -94,10 +100,13 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
 def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
-    if relation is not Relation.REPLACE_ONE:
-        raise NotCovered(
-            "a subset that is reused is covered under replace_one only: for add_remove no theorem "
-            "here bounds the composition inside"
+    if relation != Relation.REPLACE_ONE:
+        raise NotCovered.refusing(
+            "relation",
+            "must be {replace_one} for a subset that is reused: for {add_remove} no theorem here "
+            "bounds the composition inside",
+            "{add_remove}",
+            mentions=tuple(Relation),
         )
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover a subset that is reused")

@@ -173,7 +173,7 @@ def _pair(scheme: Scheme, mechanism: Gaussian) -> tuple[MixturePair, DominatingP
     relation = default_relation(scheme)
     law, noise = scheme.law(1, _LAW_TAIL), mechanism.noise
     shift = checks.real("shift", shift_of(mechanism, scheme, relation), above=0)
-    if relation is Relation.ADD_REMOVE:
+    if relation == Relation.ADD_REMOVE:
         return family_pair("aligned", law, noise, shift), DominatingPair(
             lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="remove"),
             lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="add"),

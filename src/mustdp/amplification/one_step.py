@@ -101,7 +101,7 @@ def upper_bound(
 ) -> FloatArray:
     """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for."""
     profiles = mechanism.profiles(shift_of(mechanism, scheme, relation))
-    if relation is Relation.REPLACE_ONE:
+    if relation == Relation.REPLACE_ONE:
         if isinstance(scheme, Poisson):
             return _poisson_replace(scheme, mechanism, profiles, epsilon, group)
         law, inner = _outermost(scheme, profiles, group, epsilon)
@@ -111,9 +111,13 @@ def upper_bound(
     else:
         first = scheme.reduced[0] if isinstance(scheme, Multistage) else None
         if first is not None and first.kind == "wor" and first.size > scheme.n - group:
-            raise NotCovered(
-                f"add_remove compares n = {scheme.n} records with {scheme.n - group}, from which "
-                f"{first.size} cannot be drawn without replacement"
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{replace_one}} here: {{add_remove}} compares n = {scheme.n} records "
+                f"with {scheme.n - group}, from which {first.size} cannot be drawn without "
+                "replacement",
+                "{add_remove}",
+                mentions=("replace_one", "add_remove"),
             )
         law, inner = _outermost(scheme, profiles, group, epsilon)
     parts = []
@@ -138,10 +142,10 @@ def attained_values(
     noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, relation))
     law = scheme.law(group)
     families: dict[str, FloatArray] = {}
-    if not (isinstance(scheme, Poisson) and relation is Relation.REPLACE_ONE):
+    if not (isinstance(scheme, Poisson) and relation == Relation.REPLACE_ONE):
         families["aligned"] = attained.aligned(law, noise, shift, epsilon)
         families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
-    if relation is Relation.REPLACE_ONE:
+    if relation == Relation.REPLACE_ONE:
         families["symmetric"] = attained.symmetric(law, noise, shift, epsilon)
     return families
 
@@ -176,13 +180,13 @@ def _poisson_replace(
 
 
 def _is_exact(scheme: Scheme, relation: Relation) -> bool:
-    return isinstance(scheme, Poisson) or relation is Relation.ADD_REMOVE
+    return isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
 
 
 def _section4(
     scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
 ) -> FloatArray | None:
     """The paper's bound where it is valid: its own relation, for groups too."""
-    if isinstance(scheme, Poisson) != (relation is Relation.ADD_REMOVE):
+    if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
         return None
     return section4_bound(scheme.law(group), profiles, epsilon)

@@ -131,7 +131,8 @@ def _largest(
         reached = (
             f"at least {least:.6g}" if math.isfinite(least) else "larger, or the noise stronger,"
         )
-        raise InvalidParameter(f"epsilon must be {reached} for any {name} to fit, got {epsilon!r}")
+        allowed = f"must be {reached} for any {{{name}}} to fit"
+        raise InvalidParameter.refusing("epsilon", allowed, repr(epsilon), mentions=(name,))
     size, over = low, high + 1
     while 2 * size < over:
         size, over = (2 * size, over) if fits(2 * size) else (size, 2 * size)

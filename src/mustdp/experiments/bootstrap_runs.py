@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from mustdp.calibration.settle import Spent
 from mustdp.experiments.certified import RELATION
 from mustdp.experiments.schemes import scheme_called
 from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.seeds import SeededRelease
 from mustdp.resampling.bootstrap import noise_scales, private_bootstrap
 from mustdp.resampling.designs import Design
-from mustdp.resampling.noise import Privacy
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.mean import Mean
@@ -29,7 +30,6 @@ from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.variance import Variance
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import SeededRelease
 
 N, M, T = 300, 30, 500
 #: Sizes of the first stage.
@@ -115,7 +115,7 @@ class Runs:
 
     row: str
     design: Design
-    privacy: Privacy
+    privacy: Spent
     values: FloatArray
     ends: FloatArray
     drowned: float  # share of the data sets on which the noise drowns the replicates
@@ -151,7 +151,7 @@ def paper_job(row: Row, count: int, seed: int, stream: int) -> Job:
     )  # fmt: skip
 
 
-def paper_sigmas(privacy: Privacy) -> tuple[float, float]:
+def paper_sigmas(privacy: Spent) -> tuple[float, float]:
     """Deviation of the noise on the mean and on the variance of a subset, as it is added."""
     public = Public((LOWER,), (UPPER,), M)
     queries = (Mean().query(public), Variance(form="pairs").query(public))

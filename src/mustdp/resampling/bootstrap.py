@@ -8,7 +8,6 @@ released.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from mustdp.accounting.ledger import Ledger
+from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.keys import noise_generator, release_key
 from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.inference import infer
 from mustdp.resampling.intervals import KINDS, Kind, check_kind
-from mustdp.resampling.noise import Privacy, settle_noise
+from mustdp.resampling.noise import settle_design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.sources.opening import open_source
 from mustdp.resampling.sources.source import Source
@@ -35,7 +36,6 @@ from mustdp.resampling.statistics.named import read_statistic
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Query, Statistic
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import noise_generator, release_seed
 
 #: A bound for all columns, one for each, or one by name.
 Limits = float | Sequence[float] | Mapping[str, float]
@@ -80,7 +80,8 @@ def private_bootstrap(
     >>> import numpy as np, mustdp as md
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
     >>> result = private_bootstrap(
-    ...     ages, "mean", lower=0, upper=100, design=md.wor(10_000, 500), replicates=50, epsilon=1
+    ...     ages, "mean", lower=0, upper=100, design=md.wor(10_000, 500), replicates=50,
+    ...     epsilon=1, delta=1e-6,
     ... )
     >>> low, high = result.interval
     >>> bool(low < result.estimate < high)
@@ -94,7 +95,7 @@ def private_bootstrap(
     check_execution(workers, dask)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
-    privacy = settle_noise(
+    privacy = settle_design(
         chosen,
         queries=len(wanted),
         epsilon=epsilon,
@@ -102,15 +103,15 @@ def private_bootstrap(
         noise_multiplier=noise_multiplier,
         epsilon_prime=epsilon_prime,
         relation=relation,
-    )
+    ).spent()
     if ledger is not None:
         _check_ledger(ledger, chosen, privacy)
     source = _open(data, names, chosen.n, dask)
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
-    seed = release_seed(random_state)
+    key = release_key(random_state)
     totals = run_replicates(
-        source, chosen, query, seed,
+        source, chosen, query, key,
         lower=low, upper=high, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
     if not np.all(np.isfinite(totals)):
@@ -118,7 +119,7 @@ def private_bootstrap(
     scales = noise_scales(query, privacy)
     if ledger is not None:
         _charge(ledger, privacy)
-    noise = noise_generator(seed).standard_normal(totals.shape) * (scales * query.divisors)
+    noise = noise_generator(key).standard_normal(totals.shape) * (scales * query.divisors)
     released = query.restored(totals + noise)
     found = infer(
         chosen, query, released, scales**2, kind=interval, level=level, correct=correct_bias
@@ -130,7 +131,7 @@ def private_bootstrap(
     )
 
 
-def noise_scales(query: Query, privacy: Privacy) -> FloatArray:
+def noise_scales(query: Query, privacy: Spent) -> FloatArray:
     """Standard deviation of the noise of every coordinate."""
     return np.concatenate(
         [np.full(block.width, privacy.noise_multiplier * block.reach) for block in query.blocks]
@@ -144,7 +145,7 @@ def _open(data: Any, names: tuple[str, ...] | None, n: int, dask: Any) -> Source
     client = None if dask is None or isinstance(dask, str) else dask
     source = open_partitioned(data, names, client)
     if source.n != n:
-        raise InvalidParameter(f"n must be the number of records, {source.n}, got {n}")
+        raise InvalidParameter.refusing("n", f"must be the number of records, {source.n}", n)
     return source
 
 
@@ -182,7 +183,8 @@ def check_limits(lower: Limits, upper: Limits) -> None:
 
 def _check_order(low: float, high: float, where: str) -> None:
     if not low < high:
-        raise InvalidParameter(f"lower must be below upper{where}, got {low!r} and {high!r}")
+        allowed, got = f"must be below {{upper}}{where}", f"{low!r} and {high!r}"
+        raise InvalidParameter.refusing("lower", allowed, got, mentions=("upper",))
 
 
 def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
@@ -196,10 +198,8 @@ def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
         return tuple(float(limit[column]) for column in columns)
     values = np.atleast_1d(np.asarray(limit, dtype=np.float64))
     if values.ndim != 1 or values.size not in (1, len(columns)):
-        raise InvalidParameter(
-            f"{name} must be one number or one for each of the {len(columns)} columns, "
-            f"got {values.size}"
-        )
+        allowed = f"must be one number or one for each of the {len(columns)} columns"
+        raise InvalidParameter.refusing(name, allowed, values.size)
     return tuple(float(x) for x in np.broadcast_to(values, len(columns)))
 
 
@@ -255,15 +255,15 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _charge(ledger: Ledger, privacy: Privacy) -> None:
-    if privacy.plan is None or privacy.epsilon is None or not math.isfinite(privacy.epsilon.upper):
+def _charge(ledger: Ledger, privacy: Spent) -> None:
+    if privacy.plan is None or not privacy.certified:
         raise InvalidParameter(
             "ledger must be left out for a release without a guarantee: it could not be charged"
         )
     ledger.step(privacy.plan)
 
 
-def _check_ledger(ledger: Ledger, design: Design, privacy: Privacy) -> None:
+def _check_ledger(ledger: Ledger, design: Design, privacy: Spent) -> None:
     """A ledger of another relation would answer a question that was not asked."""
     used = ledger.relation or resolve_relation(design.scheme, None)
     if used != privacy.relation:

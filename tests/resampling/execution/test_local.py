@@ -210,9 +210,9 @@ def test_without_joblib_one_process_does_and_more_say_what_to_install(
     monkeypatch.setitem(sys.modules, "distributed", None)
     np.testing.assert_array_equal(run(x, Moments(), workers=1), answer)
     np.testing.assert_array_equal(run(x, Moments()), answer)
-    with pytest.raises(ImportError, match=r'takes joblib.*pip install "\.\[parallel\]"'):
+    with pytest.raises(ImportError, match=r'joblib is needed.*pip install "\.\[parallel\]"'):
         run(x, Moments(), workers=2)
-    with pytest.raises(ImportError, match=r'takes distributed.*pip install "\.\[dask\]"'):
+    with pytest.raises(ImportError, match=r'distributed is needed.*pip install "\.\[dask\]"'):
         run(x, Moments(), dask="local")
 
 

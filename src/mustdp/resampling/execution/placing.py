@@ -102,7 +102,7 @@ def _whole_portion(
 
 def _drawn_rows(job: Concealed[Job], portion: Portion) -> Concealed[IntArray]:
     """The distinct rows of all subsets of a portion, in increasing order."""
-    draws = job.content.design.draws(job.content.seed, *portion)
+    draws = job.content.design.draws(job.content.key, *portion)
     drawn = [batch.indices for _, batch in draws]
     return Concealed(np.unique(np.concatenate(drawn)))
 
@@ -117,6 +117,6 @@ def _portion_from_parts(
     values = within_bounds(joined(parts), given.lower, given.upper)
     multisets = (
         (rank, handed_out(rows.content, values, batch), batch.counts)
-        for rank, batch in given.design.draws(given.seed, *portion)
+        for rank, batch in given.design.draws(given.key, *portion)
     )
     return evaluated(multisets, given.query, *portion)

@@ -17,6 +17,7 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.randomness.keys import BatchKey
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution.bundles import (
     MOST_ENTRIES,
@@ -48,18 +49,18 @@ class Portion(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Job:
-    """What is computed, for every portion alike. The seed is in it: it is not to be printed."""
+    """What is computed, for every portion alike. The key is in it: it is not to be printed."""
 
     design: Design
     query: Query
-    seed: int
+    key: BatchKey
     lower: FloatArray
     upper: FloatArray
 
     def portion(self, source: SourceOrTable, portion: Portion) -> FloatArray:
         """The totals of one portion."""
         return evaluate_portion(
-            source, self.design, self.query, self.seed, *portion, self.lower, self.upper
+            source, self.design, self.query, self.key, *portion, self.lower, self.upper
         )
 
 
@@ -88,7 +89,7 @@ def evaluate_portion(
     source: SourceOrTable,
     design: Design,
     query: Query,
-    seed: int,
+    key: int | BatchKey,
     start: int,
     stop: int,
     lower: FloatArray,
@@ -98,7 +99,7 @@ def evaluate_portion(
 
     A pure function: computed again, elsewhere, it gives the same answer.
     """
-    multisets = _multisets(source, design, seed, start, stop, lower, upper)
+    multisets = _multisets(source, design, key, start, stop, lower, upper)
     return evaluated(multisets, query, start, stop)
 
 
@@ -134,14 +135,14 @@ def evaluated(
 def _multisets(
     source: SourceOrTable,
     design: Design,
-    seed: int,
+    key: int | BatchKey,
     start: int,
     stop: int,
     lower: FloatArray,
     upper: FloatArray,
 ) -> Iterator[tuple[int, FloatArray, IntArray]]:
     """Every subset with its clipped values, by the way that suits the source."""
-    draws = design.draws(seed, start, stop)
+    draws = design.draws(key, start, stop)
     if isinstance(source, ClippedTable):
         take = source.plain.take
         for rank, batch in draws:

@@ -58,10 +58,9 @@ class ParquetSource(Source):
     def open(cls, paths: Sequence[Path], columns: Columns) -> ParquetSource:
         """Read and check the footers of the files at the absolute ``paths``."""
         if columns is None:
-            raise InvalidParameter(
-                f"columns must be named for a file; {paths[0]} has "
-                f"{len(_footer(paths[0]).schema.names)} of them, got None"
-            )
+            count = len(_footer(paths[0]).schema.names)
+            allowed = f"must be named for a file; {paths[0]} has {count} of them"
+            raise InvalidParameter.refusing("columns", allowed, None)
         chosen = select(_footer(paths[0]).schema.names, columns, str(paths[0]))
         parts = []
         for path in paths:

@@ -18,10 +18,10 @@ AnyPath = str | os.PathLike[str]
 def existing_file(path: AnyPath) -> Path:
     """The absolute path of a file that exists, is not empty and may be read."""
     if not os.path.exists(path):
-        raise InvalidParameter(f"data must be an existing file or folder, got {_shown(path)}")
+        raise InvalidParameter.refusing("data", "must be an existing file or folder", _shown(path))
     found = Path(path).absolute()
     if not found.is_file():
-        raise InvalidParameter(f"data must be a regular file here, got {str(path)!r}")
+        raise InvalidParameter.refusing("data", "must be a regular file here", repr(str(path)))
     if not unquoted(lambda: _first_byte(found), f"{found} must be readable"):
         raise InvalidParameter(f"{found} must not be empty, got a file of 0 bytes")
     return found

@@ -44,7 +44,8 @@ def select(labels: Sequence[Hashable], columns: Columns, where: str) -> tuple[Se
     for column in as_list(columns):
         at = _position(labels, column, where)
         if at in found:
-            raise InvalidParameter(f"columns must be different, got {quoted(column)} twice")
+            twice = f"{quoted(column)} twice"
+            raise InvalidParameter.refusing("columns", "must be different", twice)
         named = isinstance(column, str)
         found[at] = (
             Selected(at, column, f"column {quoted(column)}") if named else unnamed(labels, at)
@@ -95,16 +96,17 @@ def _position(labels: Sequence[Hashable], column: Column, where: str) -> int:
     by_text = [at for at, label in enumerate(labels) if name_of(label) == column]
     matches = by_label or by_text
     if len(matches) > 1:
-        raise InvalidParameter(
-            f"columns must be named unambiguously, got {quoted(column)}, "
-            f"the name of {len(matches)} columns of {where}"
+        raise InvalidParameter.refusing(
+            "columns",
+            "must be named unambiguously",
+            f"{quoted(column)}, the name of {len(matches)} columns of {where}",
         )
     if matches:
         return matches[0]
     if _is_integer(column) and 0 <= operator.index(column) < len(labels):  # type: ignore[arg-type]
         return operator.index(column)  # type: ignore[arg-type]
-    raise InvalidParameter(
-        f"columns must be among the {len(labels)} columns of {where}, got {quoted(column)}"
+    raise InvalidParameter.refusing(
+        "columns", f"must be among the {len(labels)} columns of {where}", quoted(column)
     )
 
 

@@ -31,9 +31,12 @@ class Range:
                 f"and upper={self.upper!r}"
             )
         if not (_NARROWEST <= self.width <= _WIDEST and self.lower < self.mid < self.upper):
-            raise InvalidParameter(
-                f"lower and upper must be apart by {_NARROWEST:g} to {_WIDEST:g}, with numbers "
-                f"between them, got lower={self.lower!r} and upper={self.upper!r}"
+            raise InvalidParameter.refusing(
+                "lower",
+                f"and {{upper}} must be apart by {_NARROWEST:g} to {_WIDEST:g}, with numbers "
+                "between them",
+                f"lower={self.lower!r} and upper={self.upper!r}",
+                mentions=("upper",),
             )
 
     @property

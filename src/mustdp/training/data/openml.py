@@ -17,8 +17,8 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.files.replacing import SHARED, replace_file
 from mustdp.training.data import adult, mnist
-from mustdp.training.data.files import write_atomically
 from mustdp.training.data.idx import write_idx
 
 Fetch = Callable[..., Any]
@@ -38,7 +38,7 @@ def cached_folder(name: str, cache: Path | None = None, fetch: Fetch | None = No
         contents = dict(write(fetch or datasets.fetch_openml))
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:
-            write_atomically(folder / file, contents[file])
+            replace_file(folder / file, contents[file], mode=SHARED)
     return folder
 
 
@@ -92,7 +92,9 @@ def _fetched(fetch: Fetch, name: str, version: int) -> Any:
     try:
         return fetch(name, version=version, as_frame=False, parser="liac-arff")
     except Exception as problem:
-        raise InvalidParameter(
-            f"data must be the folder that holds the files: {name} could not be downloaded from "
-            f"OpenML ({type(problem).__name__}: {problem})"
+        raise InvalidParameter.refusing(
+            "data",
+            f"must be the folder that holds the files: {name} could not be downloaded from "
+            f"OpenML ({type(problem).__name__}: {problem})",
+            "none",
         ) from None
