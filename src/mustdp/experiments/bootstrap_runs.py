@@ -26,6 +26,7 @@ from mustdp.resampling.designs import Design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.mean import Mean
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.variance import Variance
 from mustdp.sampling.scheme import Scheme
@@ -152,8 +153,8 @@ def paper_job(row: Row, count: int, seed: int, stream: int) -> Job:
 
 def paper_sigmas(privacy: Spent) -> tuple[float, float]:
     """Deviation of the noise on the mean and on the variance of a subset, as it is added."""
-    ends = (LOWER,), (UPPER,)
-    queries = (Mean().query(*ends, M), Variance(form="pairs").query(*ends, M))
+    public = Public((LOWER,), (UPPER,), M)
+    queries = (Mean().query(public), Variance(form="pairs").query(public))
     mean, variance = noise_scales(Joint(queries, ((0,), (0,))), privacy)
     return float(mean), float(variance)
 
