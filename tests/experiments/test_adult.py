@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mustdp.experiments import adult, adult_overall
-from mustdp.experiments.adult_overall import EARLIER, N, overall_tables
-from mustdp.experiments.adult_program import Noise, train
-from mustdp.experiments.adult_runs import Job, paper_budget, paper_sigma, simulate
-from mustdp.experiments.cells import Settings
-from mustdp.experiments.schemes import scheme_called
+from mustdp.experiments.adult import items as adult
+from mustdp.experiments.adult import overall as adult_overall
+from mustdp.experiments.adult.overall import EARLIER, N, overall_tables
+from mustdp.experiments.adult.program import Noise, train
+from mustdp.experiments.adult.runs import Job, paper_budget, paper_sigma, simulate
+from mustdp.experiments.frame.cells import Settings
+from mustdp.experiments.frame.schemes import scheme_called
 from mustdp.sampling.scheme import must_ow
 from mustdp.training.budget import paper_multiplier
 from mustdp.training.data.dataset import DataSet

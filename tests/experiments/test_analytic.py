@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.experiments import composition, crossings, distinct, table_s1
-from mustdp.experiments.amplification import FIGURE_3, FIGURE_4, FIGURE_S2
-from mustdp.experiments.cells import Cell, Outcome, Settings, Table
-from mustdp.experiments.contours import FIGURE_5, FIGURE_S1
-from mustdp.experiments.item import Item
-from mustdp.experiments.published import published
-from mustdp.experiments.schemes import NAMES, scheme_called
+from mustdp.experiments.catalogue import items_called
+from mustdp.experiments.composition import figure_s3 as composition
+from mustdp.experiments.draws import distinct
+from mustdp.experiments.frame.cells import Cell, Outcome, Settings, Table
+from mustdp.experiments.frame.items import Item
+from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.schemes import NAMES, scheme_called
+from mustdp.experiments.one_step import crossings, table_s1
 from mustdp.plots.drawing import THEMES
 
+FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2 = items_called(
+    ("figure-3", "figure-4", "figure-5", "figure-s1", "figure-s2")
+)
+TABLE_S1, FIGURE_S3, TABLE_6 = items_called(("table-s1", "figure-s3", "table-6"))
 QUICK = Settings(quick=True, seed=1, data=None)
 
 
@@ -50,7 +55,7 @@ def publish(
 
 @pytest.fixture(scope="module")
 def s1() -> Outcome:
-    return run(table_s1.ITEM)
+    return run(TABLE_S1)
 
 
 def test_table_s1_matches_except_for_the_repeated_row(s1: Outcome) -> None:
@@ -71,7 +76,7 @@ def test_the_repeated_row_is_found_and_not_assumed(monkeypatch: pytest.MonkeyPat
 
     publish(monkeypatch, table_s1, change)
     monkeypatch.setattr(table_s1, "needed_noise", few)
-    found = cells(run(table_s1.ITEM), "delta-gaussian-1")
+    found = cells(run(TABLE_S1), "delta-gaussian-1")
     assert verdicts([cell for cell in found if cell.row == "MUSTww δ′"])["differs"] == 6
 
 
@@ -82,7 +87,7 @@ def test_a_wrong_digit_in_table_s1_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
 
     publish(monkeypatch, table_s1, change)
     monkeypatch.setattr(table_s1, "needed_noise", few)
-    outcome = run(table_s1.ITEM)
+    outcome = run(TABLE_S1)
     assert verdicts(cells(outcome, "epsilon-prime")) == {"matches": 23, "differs": 1}
     assert verdicts(cells(outcome, "delta-gaussian-0.25")) == {"matches": 29, "differs": 1}
 
@@ -177,7 +182,7 @@ def test_a_meeting_point_elsewhere_is_not_explained(monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Outcome]:
     monkeypatch.setattr(composition, "needed_noise", few)
-    return lambda: run(composition.ITEM)
+    return lambda: run(FIGURE_S3)
 
 
 def test_the_printed_interval_belongs_to_the_notebooks_steps(
@@ -218,7 +223,7 @@ def test_another_interval_is_not_explained(
 
 @pytest.fixture(scope="module")
 def table_6() -> Outcome:
-    return run(distinct.ITEM)
+    return run(TABLE_6)
 
 
 def test_distinct_records_match(table_6: Outcome) -> None:
@@ -248,7 +253,7 @@ def test_wrong_counts_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         }
 
     publish(monkeypatch, distinct, change)
-    found = [cell for cell in cells(run(distinct.ITEM), "distinct") if cell.row.endswith(", WR")]
+    found = [cell for cell in cells(run(TABLE_6), "distinct") if cell.row.endswith(", WR")]
     assert verdicts([cell for cell in found if cell.paper is not None])["differs"] == 3
 
 

@@ -20,13 +20,16 @@ import pytest
 import mustdp as md
 from mustdp.accounting.bounds import Bounds
 from mustdp.errors import NumericalFailure
-from mustdp.experiments import bootstrap, bootstrap_equal, bootstrap_guarantee
-from mustdp.experiments import bootstrap_runs as runs
-from mustdp.experiments.bootstrap_runs import NON_PRIVATE, ROWS, Row, Runs
+from mustdp.experiments.bootstrap import equal as bootstrap_equal
+from mustdp.experiments.bootstrap import guarantee as bootstrap_guarantee
+from mustdp.experiments.bootstrap import items as bootstrap
+from mustdp.experiments.bootstrap import runs
+from mustdp.experiments.bootstrap.runs import NON_PRIVATE, ROWS, Row, Runs
 from mustdp.experiments.catalogue import ITEMS
-from mustdp.experiments.cells import Cell, Settings, Table, judge
-from mustdp.experiments.published import published
-from mustdp.experiments.stored import Stored, as_text, from_text
+from mustdp.experiments.frame.cells import Cell, Settings, Table, judge
+from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.stored import Stored, as_text, from_text
+from mustdp.mechanisms.relation import Relation
 from mustdp.resampling.noise import Privacy, settle_noise
 
 HERE = Settings(quick=True, seed=5, data=None, workers=1)
@@ -337,15 +340,15 @@ def test_more_copies_need_more_noise(compared: list[bootstrap_equal.Compared]) -
 def test_a_cost_beyond_the_target_is_refused() -> None:
     row = Row("WOR")
     for bounds in (Bounds(3.9, 4.01), Bounds(0.0, math.inf), Bounds(0.0, math.nan), None):
-        found = fake(row, Privacy(1.0, 1e-5, "replace_one", bounds, "", None))
+        found = fake(row, Privacy(1.0, 1e-5, Relation.REPLACE_ONE, bounds, "", None))
         with pytest.raises(NumericalFailure, match="not certified"):
             bootstrap_equal.checked(found, 4.0)
-    fine = fake(row, Privacy(1.0, 1e-5, "replace_one", Bounds(3.9, 4.0), "", None))
+    fine = fake(row, Privacy(1.0, 1e-5, Relation.REPLACE_ONE, Bounds(3.9, 4.0), "", None))
     assert bootstrap_equal.checked(fine, 4.0) is fine
 
 
 def test_errors_and_coverage_are_those_of_the_estimates() -> None:
-    privacy = Privacy(1.0, 1e-5, "replace_one", Bounds(3.9, 4.0), "", None)
+    privacy = Privacy(1.0, 1e-5, Relation.REPLACE_ONE, Bounds(3.9, 4.0), "", None)
     found = fake(Row("WOR"), privacy, ((0.5, 1.0), (-1.5, 2.5), (0.0, 1.0), (0.0, 0.0)))
     each = bootstrap_equal.Compared(bootstrap_equal.PAPERS, Row("WOR"), 4.0, found)
     assert each.covered.mean(axis=0).tolist() == [0.75, 0.75]
@@ -374,7 +377,7 @@ def test_the_item_can_be_stored_and_read(
     outcome = bootstrap.run(HERE, quiet)
     item = next(item for item in ITEMS if item.name == "tables-2-3")
 
-    assert item == bootstrap.ITEM
+    assert (item,) == bootstrap.ITEMS
     assert from_text(as_text(item, HERE, Stored(outcome, 1.0)), item, HERE).outcome == outcome
     assert {table.kind for table in outcome.tables} == {"paper", "guarantee", "equal"}
     assert len({table.name for table in outcome.tables}) == len(outcome.tables)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.experiments.cells import Cell, Picture, Table, judge
-from mustdp.experiments.digits import number, safe_side
-from mustdp.experiments.item import Item
-from mustdp.experiments.published import half_unit, published
+from mustdp.experiments.frame.cells import Cell, Picture, Table, judge
+from mustdp.experiments.frame.digits import number, safe_side
+from mustdp.experiments.frame.items import Item
+from mustdp.experiments.frame.published import half_unit, published
 from mustdp.plots.paper import four_kinds
 
 

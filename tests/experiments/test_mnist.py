@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.experiments import mnist
-from mustdp.experiments.cells import Settings
-from mustdp.experiments.mnist import SIGMA, table_5
-from mustdp.experiments.mnist_program import CLIP, Network, batch_gradient, in_order, train
-from mustdp.experiments.mnist_runs import Job, Run, paper_budget, paper_sigma, run_job
-from mustdp.experiments.published import published
-from mustdp.experiments.schemes import NAMES
+from mustdp.experiments.frame.cells import Settings
+from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.mnist import items as mnist
+from mustdp.experiments.mnist.items import SIGMA, table_5
+from mustdp.experiments.mnist.program import CLIP, Network, batch_gradient, in_order, train
+from mustdp.experiments.mnist.runs import Job, Run, paper_budget, paper_sigma, run_job
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.scheme import wor
 from mustdp.training.data.dataset import DataSet

@@ -8,10 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from mustdp.experiments import regression
-from mustdp.experiments.cells import Settings
-from mustdp.experiments.certified import Stated, certify, claims_reading, guarantee_table
-from mustdp.experiments.equal_guarantee import (
+from mustdp.experiments.comparison.certified import Stated, certify, claims_reading, guarantee_table
+from mustdp.experiments.comparison.equal_guarantee import (
     Measured,
     Target,
     equal_table,
@@ -19,9 +17,13 @@ from mustdp.experiments.equal_guarantee import (
     settle_all,
     utility_reading,
 )
-from mustdp.experiments.parallel import spread
-from mustdp.experiments.published import published
-from mustdp.experiments.regression_runs import (
+from mustdp.experiments.comparison.timing import time_table
+from mustdp.experiments.frame.cells import Settings
+from mustdp.experiments.frame.parallel import spread
+from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.regression import items as regression
+from mustdp.experiments.regression.runs import (
     STEPS,
     TRUTH,
     Job,
@@ -33,7 +35,7 @@ from mustdp.experiments.regression_runs import (
     paper_sigma,
     simulate,
 )
-from mustdp.experiments.regression_tables import (
+from mustdp.experiments.regression.tables import (
     PRIMES,
     delta_primes,
     delta_table,
@@ -41,8 +43,6 @@ from mustdp.experiments.regression_tables import (
     row_of,
     table_4,
 )
-from mustdp.experiments.schemes import NAMES
-from mustdp.experiments.timing import time_table
 
 #: Consistently evaluated with C/n, for epsilon' = 0.01 and 0.001.
 CONSISTENT = {

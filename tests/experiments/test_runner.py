@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.experiments import stored
 from mustdp.experiments.catalogue import ITEMS, items_called
-from mustdp.experiments.cells import Cell, Outcome, Picture, Settings, Table, judge
-from mustdp.experiments.item import Item, Report
-from mustdp.experiments.page import counted, write_report
-from mustdp.experiments.runner import Result, finished, run_items
+from mustdp.experiments.frame import stored
+from mustdp.experiments.frame.cells import Cell, Outcome, Picture, Settings, Table, judge
+from mustdp.experiments.frame.items import Item, Report
+from mustdp.experiments.frame.page import counted, write_report
+from mustdp.experiments.frame.runner import Result, finished, run_items
 from mustdp.plots.paper import four_kinds
 
 SETTINGS = Settings(quick=True, seed=3, data=None)
