@@ -68,7 +68,7 @@ def reproduce(
     Example: mustdp reproduce table-s1 figure-4 --out reproduction
     """
     from mustdp.experiments.catalogue import ITEMS, items_called
-    from mustdp.experiments.frame.cells import Settings
+    from mustdp.experiments.frame.items import Settings
 
     chosen = items_called(items or ())
     settings = Settings(quick, whole("--seed", seed, 0), _folder("--data", data, must_exist=True))

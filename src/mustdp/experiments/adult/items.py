@@ -6,76 +6,53 @@ small to matter: every scheme, private or not, ends about one point above the ma
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from mustdp.experiments.adult.overall import overall_tables
-from mustdp.experiments.adult.program import Noise
-from mustdp.experiments.adult.runs import (
-    EPSILON_PRIME,
-    SIZES,
-    STEPS,
-    Job,
-    Runs,
-    adult,
-    paper_budget,
-    paper_sigma,
-    simulate,
-)
-from mustdp.experiments.comparison.certified import Stated, certify, claims_reading, guarantee_table
-from mustdp.experiments.comparison.equal_guarantee import (
-    Measured,
-    Settled,
-    equal_table,
-    names_at,
-    noise_reading,
-    settle_all,
-    targets_at,
-    utility_reading,
-)
+from mustdp.experiments.adult.program import ADULT, MEAN, NONE, RECORD
+from mustdp.experiments.adult.runs import adult, run_job
+from mustdp.experiments.comparison.budgets import Budget, altered
+from mustdp.experiments.comparison.equal_guarantee import DELTA, Settled, names_at
+from mustdp.experiments.comparison.many_steps import compare
+from mustdp.experiments.comparison.measured import ACCURACY, Measured, accuracy_cell, mean_of
+from mustdp.experiments.comparison.simulation import PRIVATE, Job, Key, Runs, simulate
 from mustdp.experiments.comparison.timing import time_table
-from mustdp.experiments.frame.cells import Cell, Outcome, Picture, Settings, Table, judge
-from mustdp.experiments.frame.items import Item, Report
-from mustdp.experiments.frame.parallel import spread
+from mustdp.experiments.frame.cells import Cell, Table, new
+from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
+from mustdp.experiments.frame.pictures import Picture, curve_panel
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import NAMES
-from mustdp.plots.training_curves import training_curves
 
 NON_PRIVATE = "non-private Poisson"
-DELTA = 1e-5
+(PRIME,) = ADULT.primes
+STEPS = ADULT.steps
 #: Steps of the second comparison at equal guarantee, enough for the model to be trained.
 MANY_STEPS = 1000
-_ACCURACY = "test accuracy, %"
 _RUNS, _QUICK_RUNS, _MANY_STEPS_RUNS = 200, 40, 100
+#: Of the authors' program, whose runs are made one by one, and of its long run without noise.
+_PROGRAM_RUNS, _LONG_RUNS = 100, 20
+#: Keys of runs without noise; those of other runs are a scheme and a way or a target.
+_SHORT, _LONG = (NON_PRIVATE, NONE), (NON_PRIVATE, NONE, MANY_STEPS)
+
+Found = Mapping[Key, Runs]
 
 
 def run(settings: Settings, report: Report) -> Outcome:
     """Everything of the experiment."""
-    data = adult(settings.data)
     runs = _QUICK_RUNS if settings.quick else _RUNS
-    budgets = {name: paper_budget(name) for name in NAMES}
+    steps = [STEPS] if settings.quick else [STEPS, MANY_STEPS]
+    compared = compare(ADULT, settings, report, delta=DELTA, steps=steps)
     names = names_at(settings.quick)
-    really = certify(
-        [Stated(name, budgets[name], EPSILON_PRIME) for name in NAMES], settings.workers, report
-    )
     delta_c, delta_truth, delta_words = overall_tables(names, settings.workers, report)
-    targets = [*targets_at(settings.quick, DELTA, STEPS)]
-    if not settings.quick:
-        targets += targets_at(settings.quick, DELTA, MANY_STEPS)
-    settled = settle_all(SIZES, targets, names, settings.workers, report)
-    jobs = _jobs(settings, settled, runs)
-    done = spread(simulate, jobs, workers=settings.workers, report=report, what="trained")
-    found = {each.row: each for each in done}
-    measured = {(each.name, each.target): _measures(found[_equal_row(each)]) for each in settled}
-    baseline = 100 * data.majority_baseline
+    found = simulate(run_job, _jobs(settings, compared.settled, runs), settings, report)
+    measured = {each.key: _measures(found[each.key]) for each in compared.settled}
+    baseline = 100 * adult(settings.data).majority_baseline
     references = [
-        ("majority class", Measured(_ACCURACY, baseline)),
-        *((NON_PRIVATE, part) for part in _measures(found[f"{NON_PRIVATE}, none"])),
+        ("majority class", [Measured(ACCURACY, baseline)]),
+        (NON_PRIVATE, _measures(found[_SHORT])),
     ]
-    if not settings.quick:
-        long = found[_long_row()]
-        references += [(_long_row(), part) for part in _measures(long)]
+    if _LONG in found:
+        references.append((f"{NON_PRIVATE}, {MANY_STEPS} steps", _measures(found[_LONG])))
     return Outcome(
         (
             table_5(found, baseline),
@@ -83,22 +60,14 @@ def run(settings: Settings, report: Report) -> Outcome:
                 "adult-table-7",
                 "Table 7, Adult: time of a run over that of Poisson",
                 published("7")["seconds"]["adult_x1e-2"],
-                {name: found[_row(name)].seconds_per_step for name in NAMES},
+                {name: found[name, PRIVATE].seconds for name in NAMES},
                 "the paper times a single run of about 0.05 s in R, with the loss over all 30,969 "
                 "records; here only steps are timed, many runs at once",
             ),
             delta_c,
-            guarantee_table(
-                "adult-guarantee",
-                "Adult: what the paper's noise really gives after 15 steps",
-                really,
-                "Relation replace_one for all schemes.",
-            ),
+            compared.guarantee("Relation replace_one for all schemes."),
             delta_truth,
-            equal_table(
-                "adult-equal",
-                "Adult: all schemes at the same certified guarantee",
-                settled,
+            compared.equal(
                 measured,
                 references,
                 f"{runs} runs of {STEPS} steps"
@@ -110,61 +79,51 @@ def run(settings: Settings, report: Report) -> Outcome:
         (_figure_s5(found),),
         (
             *_paper_reading(found, baseline),
-            *claims_reading(really, SIZES[0] / SIZES[2]),
+            *compared.claims(),
             *delta_words,
-            *noise_reading(settled),
-            *utility_reading(settled, measured, _ACCURACY, larger_is_better=True, shown=".2f"),
+            *compared.reading(measured, ACCURACY, larger_is_better=True, shown=".2f"),
             *_training_reading(found),
         ),
     )  # fmt: skip
 
 
 def _jobs(settings: Settings, settled: Sequence[Settled], runs: int) -> list[Job]:
-    seed, folder = settings.seed, settings.data
-    budgets = {name: paper_budget(name) for name in NAMES}
-    jobs = [
-        Job(_equal_row(each), each.budget,
-            runs if each.target.steps == STEPS else _MANY_STEPS_RUNS, seed, folder)
-        for each in sorted(settled, key=lambda each: -each.target.steps)
-    ]  # fmt: skip
-    jobs += [Job(_row(name), budgets[name], runs, seed, folder) for name in NAMES]
-    programs: list[tuple[str, Noise]] = [(name, "record") for name in NAMES]
-    programs.append((NON_PRIVATE, "none"))
-    for name, noise in programs:
-        budget = budgets["Poisson" if name == NON_PRIVATE else name]
-        jobs.append(Job(f"{name}, {noise}", budget, min(runs, 100), seed, folder, noise))
-    # The stated noise again, for curves over all training records.
-    jobs += [Job(f"{name}, mean", budgets[name], 1, seed, folder, "mean") for name in NAMES]
+    """The longest first."""
+    budgets = {name: ADULT.paper_budget(name, PRIME) for name in NAMES}
+
+    def job(key: Key, budget: Budget, count: int, way: str = PRIVATE) -> Job:
+        return Job(key, budget, range(settings.seed, settings.seed + count), settings.data, way)
+
+    silent, few = budgets["Poisson"], min(runs, _PROGRAM_RUNS)
+    jobs = []
     if not settings.quick:
-        whole = paper_budget("Poisson")
-        long = type(whole)(
-            whole.scheme, whole.noise_multiplier, MANY_STEPS, whole.delta, whole.relation,
-            whole.source,
-        )  # fmt: skip
-        jobs.insert(0, Job(_long_row(), long, 20, seed, folder, "none"))
+        jobs.append(job(_LONG, altered(silent, steps=MANY_STEPS), _LONG_RUNS, NONE))
+    jobs += [
+        job(each.key, each.budget, runs if each.target.steps == STEPS else _MANY_STEPS_RUNS)
+        for each in sorted(settled, key=lambda each: -each.target.steps)
+    ]
+    jobs += [job((name, PRIVATE), budget, runs) for name, budget in budgets.items()]
+    jobs += [job((name, RECORD), budget, few, RECORD) for name, budget in budgets.items()]
+    jobs.append(job(_SHORT, silent, few, NONE))
+    # The stated noise again, for curves over all training records.
+    jobs += [job((name, MEAN), budget, 1, MEAN) for name, budget in budgets.items()]
     return jobs
 
 
-def table_5(found: Mapping[str, Runs], baseline: float) -> Table:
+def table_5(found: Found, baseline: float) -> Table:
     """Accuracies with noise as the paper states it, and as its program adds it."""
     printed = published("5")["accuracy_percent"]["adult"]
     cells: list[Cell] = []
     for name in NAMES:
-        for column, row in (
-            ("accuracy %, noise as stated", _row(name)),
-            ("accuracy %, noise as in the program", f"{name}, record"),
-        ):
-            cells.append(_accuracy_cell(name, column, printed[name], found[row]))
-    cells.append(
-        _accuracy_cell(
-            NON_PRIVATE, "accuracy %, no noise", printed[NON_PRIVATE],
-            found[f"{NON_PRIVATE}, none"],
-        )
-    )  # fmt: skip
-    cells.append(Cell("majority class", "accuracy %, no noise", None, baseline))
-    cells += [
-        Cell(name, "sigma of the mean", None, paper_sigma(paper_budget(name))) for name in NAMES
-    ]
+        for words, way in (("as stated", PRIVATE), ("as in the program", RECORD)):
+            column, values = f"accuracy %, noise {words}", found[name, way].first
+            cells.append(accuracy_cell(name, column, printed[name], values))
+    silent = "accuracy %, no noise"
+    cells.append(accuracy_cell(NON_PRIVATE, silent, printed[NON_PRIVATE], found[_SHORT].first))
+    cells.append(new("majority class", silent, baseline))
+    for name in NAMES:
+        sigma = ADULT.paper_sigma(ADULT.paper_budget(name, PRIME))
+        cells.append(new(name, "sigma of the mean", sigma))
     return Table(
         "adult-table-5",
         "Table 5, Adult: test accuracy",
@@ -176,77 +135,45 @@ def table_5(found: Mapping[str, Runs], baseline: float) -> Table:
     )
 
 
-def _accuracy_cell(row: str, column: str, printed: float, found: Runs) -> Cell:
-    values = 100 * found.accuracy
-    deviation = float(values.std(ddof=1))
-    return judge(
-        row, column, printed, float(values.mean()), half_unit=0.005,
-        error=deviation / math.sqrt(values.size), paper_error=deviation,
-    )  # fmt: skip
-
-
 def _measures(found: Runs) -> list[Measured]:
-    values, times = 100 * found.accuracy, 1e6 * found.seconds_per_step
-    parts = [
-        Measured(
-            _ACCURACY, float(values.mean()), float(values.std(ddof=1)) / math.sqrt(values.size)
-        )
-    ]
-    if times.size > 1:
-        error = float(times.std(ddof=1)) / math.sqrt(times.size)
-        parts.append(Measured("microseconds per step", float(times.mean()), error))
+    parts = [mean_of(ACCURACY, found.first)]
+    if found.seconds.size > 1:
+        parts.append(mean_of("microseconds per step", 1e6 * found.seconds))
     return parts
 
 
-def _figure_s5(found: Mapping[str, Runs]) -> Picture:
+def _figure_s5(found: Found) -> Picture:
+    steps = range(1, STEPS + 1)
     panels = []
-    for title, noise in (("noise as stated", "mean"), ("noise as in the program", "record")):
-        rows = [(NON_PRIVATE, f"{NON_PRIVATE}, none")]
-        rows += [(name, f"{name}, {noise}") for name in NAMES]
-        curves = [
-            {"name": name, "x": list(range(1, STEPS + 1)), "y": list(found[row].curve)}
-            for name, row in rows
-        ]
-        panels.append({"title": title, "ylabel": "loss", "curves": curves})
+    for words, way in (("as stated", MEAN), ("as in the program", RECORD)):
+        curves = {NON_PRIVATE: (steps, found[_SHORT].losses)}
+        curves |= {name: (steps, found[name, way].losses) for name in NAMES}
+        panels.append(curve_panel(f"noise {words}", "loss", curves))
     return Picture(
         "figure-s5",
         "Figure S5: mean training loss against iteration on Adult, one run",
-        partial(training_curves, panels=panels),
+        "training_curves",
+        {"panels": panels},
         "Two panels of loss curves that fall together from about 4 to 0.5 in 15 iterations.",
     )
 
 
-def _row(name: str) -> str:
-    return f"{name}, epsilon' {EPSILON_PRIME:g}"
-
-
-def _long_row() -> str:
-    return f"{NON_PRIVATE}, {MANY_STEPS} steps"
-
-
-def _equal_row(each: Settled) -> str:
-    return f"{each.name}, {each.target.words}"
-
-
-def _paper_reading(found: Mapping[str, Runs], baseline: float) -> list[str]:
-    means = {name: 100 * float(found[_row(name)].accuracy.mean()) for name in NAMES}
-    low, high = min(means.values()), max(means.values())
-    single = 100 * float(found[_row("WOR")].accuracy.std(ddof=1))
+def _paper_reading(found: Found, baseline: float) -> list[str]:
+    means = [float(found[name, PRIVATE].first.mean()) for name in NAMES]
+    single = float(found["WOR", PRIVATE].first.std(ddof=1))
     return [
         f"Always answering the majority class is right for {baseline:.2f} % of the test records. "
-        f"After {STEPS} steps private runs are right for {low:.2f} to {high:.2f} % on average, and "
-        f"one run deviates by {single:.2f} points: differences between schemes in the paper are "
-        "chance."
+        f"After {STEPS} steps private runs are right for {min(means):.2f} to {max(means):.2f} % on "
+        f"average, and one run deviates by {single:.2f} points: differences between schemes in the "
+        "paper are chance."
     ]
 
 
-def _training_reading(found: Mapping[str, Runs]) -> list[str]:
+def _training_reading(found: Found) -> list[str]:
     """What many steps reach, where they were made: 15 are hardly a comparison of models."""
-    if _long_row() not in found:
+    if _LONG not in found:
         return []
-    short, long = (
-        100 * float(found[row].accuracy.mean()) for row in (f"{NON_PRIVATE}, none", _long_row())
-    )
+    short, long = (float(found[key].first.mean()) for key in (_SHORT, _LONG))
     return [
         f"Without privacy {STEPS} steps reach {short:.2f} % and {MANY_STEPS} steps {long:.2f} %: "
         f"differences after {STEPS} steps are between models that have barely left their start."

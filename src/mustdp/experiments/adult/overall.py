@@ -22,9 +22,10 @@ from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import repeat, subsample
 from mustdp.errors import NumericalFailure
-from mustdp.experiments.comparison.certified import RELATION
+from mustdp.experiments.adult.program import ADULT
+from mustdp.experiments.comparison.budgets import RELATION, Setting
 from mustdp.experiments.composition.fourier import fourier_delta
-from mustdp.experiments.frame.cells import Cell, Table, judge
+from mustdp.experiments.frame.cells import Cell, Table, judge, new
 from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.experiments.frame.published import published
@@ -32,13 +33,12 @@ from mustdp.experiments.frame.schemes import NAMES, scheme_called
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.decimals import readable
 from mustdp.sampling.scheme import Scheme
-from mustdp.training.budget import paper_multiplier
 
-N = 30_969
 STEPS, EPSILON, WINDOW = 1000, 2.0, 6.0
-#: b, m, C, epsilon' and calibration of the experiment as printed, and of its earlier version.
-STATED = (200, 100, 1.5, 5e-5, "analytic")
-EARLIER = (500, 300, 3.0, 5e-4, "classical")
+#: The experiment's earlier version; as it is printed it is ``ADULT``.
+EARLIER = replace(
+    ADULT, sizes=(ADULT.n, 500, 300), clip=3.0, primes=(5e-4,), formula="classical", steps=STEPS
+)
 
 
 @dataclass(frozen=True)
@@ -55,23 +55,27 @@ class Overall:
 
 def overall(name: str) -> Overall:
     """All numbers of one scheme."""
-    b, m, clip, prime, _ = EARLIER
-    z = paper_multiplier(scheme_called(name, N, b, m), prime, 1 / N, "classical")
-    earlier_sigma = round(z * clip, 3)
+    earlier_sigma = round(noise_of(EARLIER, name) * EARLIER.clip, 3)
     return Overall(
         name,
         earlier_sigma,
         _authors(_rounded_rate(name), earlier_sigma, name),
         _stated_failure(name),
-        _certified(name, STATED),
-        _certified(name, EARLIER),
+        _certified(ADULT, name),
+        _certified(EARLIER, name),
     )
+
+
+def noise_of(version: Setting, name: str) -> float:
+    """The noise multiplier of a version of the experiment."""
+    (prime,) = version.primes
+    return version.paper_budget(name, prime).noise_multiplier
 
 
 def _rounded_rate(name: str) -> Scheme:
     """The scheme of the earlier version; WOR with its rate 0.0097 rounded to 0.01."""
-    b, m = EARLIER[:2]
-    return scheme_called(name, N, b, round(0.01 * N) if name == "WOR" else m)
+    n, b, m = EARLIER.sizes
+    return scheme_called(name, n, b, round(0.01 * n) if name == "WOR" else m)
 
 
 def _authors(scheme: Scheme, sigma: float, name: str) -> float:
@@ -81,11 +85,9 @@ def _authors(scheme: Scheme, sigma: float, name: str) -> float:
 
 def _stated_failure(name: str) -> str:
     """What the authors' method says at the stated noise."""
-    b, m, _, prime, _ = STATED
-    scheme = scheme_called(name, N, b, m)
-    z = paper_multiplier(scheme, prime, 1 / N, "analytic")
+    z = noise_of(ADULT, name)
     try:
-        upper = _authors(scheme, z, name)
+        upper = _authors(ADULT.scheme(name), z, name)
     except NumericalFailure:
         return f"no number at the stated noise z = {z:.3f}: its masses do not sum to one"
     return f"{upper:.3g} at the stated noise z = {z:.3f}" + (
@@ -93,11 +95,9 @@ def _stated_failure(name: str) -> str:
     )
 
 
-def _certified(name: str, version: tuple[int, int, float, float, str]) -> Bounds:
-    b, m, _, prime, formula = version
-    scheme = scheme_called(name, N, b, m)
-    z = paper_multiplier(scheme, prime, 1 / N, "analytic" if formula == "analytic" else "classical")
-    plan = repeat(STEPS, subsample(scheme, gaussian(noise_multiplier=z)))
+def _certified(version: Setting, name: str) -> Bounds:
+    noise = gaussian(noise_multiplier=noise_of(version, name))
+    plan = repeat(STEPS, subsample(version.scheme(name), noise))
     try:
         return account(plan, relation=RELATION, accuracy=0.01).delta(EPSILON)
     except NumericalFailure:
@@ -120,8 +120,10 @@ def overall_tables(
             ("as stated, m = 100", each.certified_stated),
             ("earlier version, m = 300", each.certified_earlier),
         ):
-            truth.append(Cell(each.name, f"delta attained, {words}", None, bounds.lower))
-            truth.append(Cell(each.name, f"delta certified, {words}", None, bounds.upper))
+            truth += [
+                new(each.name, f"delta attained, {words}", bounds.lower, bound="lower"),
+                new(each.name, f"delta certified, {words}", bounds.upper, bound="upper"),
+            ]
     note = (
         "The authors' method composes one pair of data sets and is no guarantee. As printed: "
         "settings of the earlier version of the experiment in the authors' repository (b = 500, "
@@ -168,6 +170,6 @@ def _cells(each: Overall, printed: float) -> list[Cell]:
         earlier,
         judge(
             each.name, "delta_c attained as stated", printed, each.certified_stated.lower,
-            half_unit=half, reason=stated,
+            half_unit=half, reason=stated, bound="lower",
         ),
     ]  # fmt: skip

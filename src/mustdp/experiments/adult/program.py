@@ -10,18 +10,22 @@ is "logistic regression experiment.R" of github.com/zhao-xingyuan/Hsubsampling, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from mustdp.experiments.comparison.budgets import Setting
+from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.losses import LogisticLoss, sigmoid
 
-Noise = Literal["mean", "record", "none"]
-
-CLIP, RATE, START = 1.5, 0.4, 1.0
+ADULT = Setting(
+    "adult", "Adult", sizes=(30_969, 200, 100), steps=15, clip=1.5, rate=0.4, start=1.0,
+    primes=(5e-5,), formula="analytic",
+)  # fmt: skip
+#: Where sigma goes: on the mean, on the gradient of every record, or nowhere.
+NOISES = MEAN, RECORD, NONE = "mean", "record", "none"
 
 
 @dataclass(frozen=True)
@@ -38,26 +42,27 @@ def with_intercept(rows: FloatArray) -> FloatArray:
 
 
 def train(
-    data: DataSet, scheme: Scheme, sigma: float, noise: Noise, steps: int, seed: int
+    data: DataSet, scheme: Scheme, sigma: float, noise: str, steps: int, seed: int
 ) -> Trained:
-    """One run; ``noise`` says whether sigma goes on the mean, on every record, or nowhere."""
+    """One run; ``noise`` says where sigma goes."""
+    checks.choice("noise", noise, NOISES)
     rng = np.random.default_rng((seed, 3))
     X, y = with_intercept(data.X_train), data.y_train.astype(np.float64)
-    weights = np.full(X.shape[1], START)
+    weights = np.full(X.shape[1], ADULT.start)
     losses = []
     for _ in range(steps):
         batch = scheme.draw(rng)
         rows = X[batch.indices]
         gradients = (sigmoid(rows @ weights) - y[batch.indices])[:, None] * rows
-        if noise != "none":
+        if noise != NONE:
             norms = np.linalg.norm(gradients, axis=1, keepdims=True)
-            gradients *= np.minimum(1.0, CLIP / np.maximum(norms, 1e-300))
-        if noise == "record":
+            gradients *= np.minimum(1.0, ADULT.clip / np.maximum(norms, 1e-300))
+        if noise == RECORD:
             gradients += sigma * rng.standard_normal(gradients.shape)
         mean = batch.counts @ gradients / max(1, batch.size)
-        if noise == "mean":
+        if noise == MEAN:
             mean += sigma * rng.standard_normal(mean.shape)
-        weights -= RATE * mean
+        weights -= ADULT.rate * mean
         losses.append(float(LogisticLoss().evaluate((X @ weights)[None], y)[1].mean()))
     right = (with_intercept(data.X_test) @ weights > 0) == (data.y_test == 1)
     return Trained(float(right.mean()), tuple(losses))

@@ -8,7 +8,7 @@ subsets are divided by their expected size, which has a sensitivity.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,26 +16,30 @@ import numpy as np
 from mustdp.errors import NumericalFailure
 from mustdp.experiments.bootstrap.runs import (
     TRUTH,
-    Job,
     M,
     N,
+    Release,
+    Released,
     Row,
-    Runs,
     T,
     data_sets,
-    simulate,
+    release_all,
 )
-from mustdp.experiments.comparison.equal_guarantee import EPSILONS
-from mustdp.experiments.frame.cells import Cell, Settings, Table
-from mustdp.experiments.frame.items import Report
+from mustdp.experiments.comparison.equal_guarantee import (
+    DELTA,
+    epsilons_at,
+    equal_cells,
+    measured_cells,
+)
+from mustdp.experiments.comparison.measured import Measured, mean_of, root_mean
+from mustdp.experiments.frame.cells import Cell, Table
+from mustdp.experiments.frame.items import Report, Settings
 from mustdp.experiments.frame.parallel import spread
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import readable
 from mustdp.resampling.designs import Design
 
-DELTA = 1e-5
 _NAMES = ("mean", "variance")
-_REFERENCE = "all records, no noise"
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Compared:
     sizes: Sizes
     scheme: Row
     epsilon: float
-    runs: Runs
+    runs: Released
 
     @property
     def errors(self) -> FloatArray:
@@ -87,19 +91,19 @@ def compare_all(settings: Settings, count: int, report: Report) -> list[Compared
     cases = [
         (sizes, row, epsilon)
         for sizes in (PAPERS, LARGER)
-        for epsilon in (EPSILONS[-1:] if settings.quick else EPSILONS)
+        for epsilon in epsilons_at(settings.quick)
         for row in sizes.rows
         if not (settings.quick and row.name == "MUSTww")
     ]
     jobs = [
-        Job(
-            row.label, Design(row.scheme(sizes.n, sizes.m), sizes.replicates),
+        Release(
+            row, Design(row.scheme(sizes.n, sizes.m), sizes.replicates),
             ("epsilon", epsilon), DELTA, _NAMES, True, count, settings.seed, 1000 + k,
         )
         for k, (sizes, row, epsilon) in enumerate(cases)
     ]  # fmt: skip
     found = spread(
-        simulate, jobs[::-1], workers=settings.workers, report=report, what="equal guarantee"
+        release_all, jobs[::-1], workers=settings.workers, report=report, what="equal guarantee"
     )
     return [
         Compared(*case, checked(runs, case[2]))
@@ -107,81 +111,84 @@ def compare_all(settings: Settings, count: int, report: Report) -> list[Compared
     ]
 
 
-def checked(runs: Runs, epsilon: float) -> Runs:
+def checked(runs: Released, epsilon: float) -> Released:
     """The runs, if what they cost is certified to be within epsilon."""
     bounds = runs.privacy.epsilon
     if bounds is None or not bounds.upper <= epsilon:
-        raise NumericalFailure(f"{runs.row}: epsilon {epsilon:g} is not certified, got {bounds}")
+        raise NumericalFailure(
+            f"{runs.row.label}: epsilon {epsilon:g} is not certified, got {bounds}"
+        )
     return runs
 
 
-def equal_table(sizes: Sizes, found: Sequence[Compared], settings: Settings) -> Table:
+def plain_measures(sizes: Sizes, count: int, seed: int) -> list[Measured]:
+    """Errors of the statistics of all records, without noise."""
+    records = data_sets(sizes.n, count, seed)
+    plain = np.column_stack([records.mean(axis=1), records.var(axis=1, ddof=1)]) - np.array(TRUTH)
+    return [_rmse(name, plain[:, k]) for k, name in enumerate(_NAMES)]
+
+
+def table_at(
+    sizes: Sizes, found: Sequence[Compared], plain: Sequence[Measured], quick: bool
+) -> Table:
     """One row per scheme and epsilon, and the statistics of all records beside them."""
     rows = [each for each in found if each.sizes == sizes]
     cells = [cell for each in rows for cell in _cells(each)]
-    records = data_sets(sizes.n, rows[0].runs.count, settings.seed)
-    plain = np.column_stack([records.mean(axis=1), records.var(axis=1, ddof=1)]) - np.array(TRUTH)
-    for k, name in enumerate(_NAMES):
-        cells.append(Cell(_REFERENCE, f"RMSE of the {name}", None, *rmse(plain[:, k])))
-    quick = " Quick: one epsilon, without MUSTww." if settings.quick else ""
+    left = " Quick: one epsilon, without MUSTww." if quick else ""
     return Table(
         f"tables-2-3-equal-{sizes.n}",
         f"Bootstrap: all schemes at the same certified guarantee, {sizes.words}",
-        tuple(cells),
+        (*cells, *measured_cells("all records, no noise", plain)),
         "equal",
         f"Mean and variance of all subsets together; delta = {DELTA:g}; relation replace_one. "
         f"{rows[0].runs.count} data sets, the same for all schemes. Intervals are meant to cover "
         "95 %. Drowned: the noise hides the variation of the replicates, and the interval errs on "
-        f"the safe side. Times are processor times of one core.{quick}",
+        f"the safe side. Times are processor times of one core.{left}",
     )
 
 
 def _cells(each: Compared) -> list[Cell]:
-    row, runs = f"{each.scheme.label}, epsilon {each.epsilon:g}", each.runs
-    bounds = runs.privacy.epsilon
-    cells = [
-        Cell(row, "noise multiplier z", None, runs.privacy.noise_multiplier),
-        Cell(row, "epsilon certified", None, None if bounds is None else bounds.upper),
-        Cell(row, "distinct records per subset", None, runs.design.scheme.expected_distinct),
-        Cell(row, "microseconds per replicate", None, 1e6 * runs.seconds_per_replicate),
-    ]
+    runs, epsilon = each.runs, each.runs.privacy.epsilon
+    if epsilon is None:
+        raise NumericalFailure(f"{each.scheme.label}: nothing is certified")
+    measures = [Measured("microseconds per replicate", 1e6 * runs.seconds_per_replicate)]
     for k, name in enumerate(_NAMES):
         covered = each.covered[:, k]
-        width = runs.ends[:, k, 1] - runs.ends[:, k, 0]
         # One success and one failure more, so that 100 % has an error as well.
         share = (covered.sum() + 1.0) / (covered.size + 2.0)
         error = math.sqrt(share * (1.0 - share) / covered.size)
-        cells += [
-            Cell(row, f"RMSE of the {name}", None, *rmse(each.errors[:, k])),
-            Cell(row, f"coverage of the {name}, %", None, 100.0 * float(covered.mean()),
-                 100.0 * error),
-            Cell(row, f"width for the {name}", None, float(width.mean()),
-                 float(width.std(ddof=1)) / math.sqrt(width.size)),
-        ]  # fmt: skip
-    cells.append(Cell(row, "drowned, %", None, 100.0 * runs.drowned))
-    return cells
+        measures += [
+            _rmse(name, each.errors[:, k]),
+            Measured(f"coverage of the {name}, %", 100.0 * float(covered.mean()), 100.0 * error),
+            mean_of(f"width for the {name}", runs.ends[:, k, 1] - runs.ends[:, k, 0]),
+        ]
+    measures.append(Measured("drowned, %", 100.0 * runs.drowned))
+    return equal_cells(
+        f"{each.scheme.label}, epsilon {each.epsilon:g}", runs.privacy.noise_multiplier, epsilon,
+        runs.design.scheme, measures, batch="subset",
+    )  # fmt: skip
 
 
-def rmse(deviations: FloatArray) -> tuple[float, float]:
+def _rmse(name: str, deviations: FloatArray) -> Measured:
     """Root mean square and its standard error."""
-    squares = deviations**2
-    root = math.sqrt(float(squares.mean()))
-    return root, float(squares.std(ddof=1)) / math.sqrt(squares.size) / (2.0 * root)
+    root, error = root_mean(deviations**2)
+    return Measured(f"RMSE of the {name}", float(root), float(error))
 
 
-def equal_reading(found: Sequence[Compared], tables: Sequence[Table]) -> list[str]:
+def equal_reading(
+    found: Sequence[Compared], plain: Mapping[Sizes, Sequence[Measured]]
+) -> list[str]:
     """In words, for every setting and epsilon: noise, errors, and how MUST compares."""
     lines = []
-    for sizes, table in zip((PAPERS, LARGER), tables, strict=True):
-        plain = {cell.column: cell.ours or 0.0 for cell in table.cells if cell.row == _REFERENCE}
+    for sizes, measures in plain.items():
         for epsilon in dict.fromkeys(each.epsilon for each in found):
             rows = [each for each in found if each.sizes == sizes and each.epsilon == epsilon]
-            lines += _sentences(sizes, epsilon, rows, plain)
+            lines += _sentences(sizes, epsilon, rows, measures)
     return lines
 
 
 def _sentences(
-    sizes: Sizes, epsilon: float, rows: Sequence[Compared], plain: dict[str, float]
+    sizes: Sizes, epsilon: float, rows: Sequence[Compared], plain: Sequence[Measured]
 ) -> list[str]:
     noise = ", ".join(
         f"{each.scheme.label} {readable(each.runs.privacy.noise_multiplier, 'up')}" for each in rows
@@ -193,22 +200,22 @@ def _sentences(
         f"{max(drowned):.0%} of the data sets, depending on the scheme."
     ]
     for k, name in enumerate(_NAMES):
-        errors = {each.scheme.label: rmse(each.errors[:, k]) for each in rows}
-        order = sorted(errors, key=lambda label: errors[label][0])
+        errors = {each.scheme: _rmse(name, each.errors[:, k]) for each in rows}
+        order = sorted(errors, key=lambda row: errors[row].value)
         best, worst = order[0], order[-1]
-        must = next(label for label in order if label.startswith("MUST"))
-        other = next(label for label in order if not label.startswith("MUST"))
-        gap = errors[must][0] - errors[other][0]
-        clear = abs(gap) > 3.0 * math.hypot(errors[must][1], errors[other][1])
+        must = next(row for row in order if row.two_stages)
+        other = next(row for row in order if not row.two_stages)
+        gap = errors[must].value - errors[other].value
         verdict = "no clear difference between the two kinds"
-        if clear:
-            verdict = f"{must if gap < 0 else other} is clearly better"
+        if abs(gap) > 3.0 * math.hypot(errors[must].error or 0.0, errors[other].error or 0.0):
+            verdict = f"{(must if gap < 0 else other).label} is clearly better"
         low = min(rows, key=lambda each: float(each.covered[:, k].mean()))
         lines.append(
-            f"There the {name} has a root mean square error of {errors[best][0]:.3g} ({best}) to "
-            f"{errors[worst][0]:.3g} ({worst}); all records without noise give "
-            f"{plain[f'RMSE of the {name}']:.3g}. Best with two stages: {must}, "
-            f"{errors[must][0]:.3g}; best with one: {other}, {errors[other][0]:.3g}; {verdict}. "
-            f"The lowest coverage is {low.covered[:, k].mean():.0%} ({low.scheme.label})."
+            f"There the {name} has a root mean square error of {errors[best].value:.3g} "
+            f"({best.label}) to {errors[worst].value:.3g} ({worst.label}); all records without "
+            f"noise give {plain[k].value:.3g}. Best with two stages: {must.label}, "
+            f"{errors[must].value:.3g}; best with one: {other.label}, {errors[other].value:.3g}; "
+            f"{verdict}. The lowest coverage is {low.covered[:, k].mean():.0%} "
+            f"({low.scheme.label})."
         )
     return lines

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from mustdp.experiments.comparison.certified import RELATION
+from mustdp.experiments.comparison.budgets import RELATION, Privacy
 from mustdp.experiments.frame.schemes import scheme_called
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.bootstrap import noise_scales, private_bootstrap
 from mustdp.resampling.designs import Design
-from mustdp.resampling.noise import Privacy
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.mean import Mean
@@ -53,8 +52,13 @@ class Row:
 
     @property
     def label(self) -> str:
-        """For the rows of tables."""
+        """The title of the row."""
         return self.name if self.b is None else f"{self.name}, b = {self.b}"
+
+    @property
+    def two_stages(self) -> bool:
+        """Whether the scheme has a first stage."""
+        return self.b is not None
 
     def scheme(self, n: int = N, m: int = M) -> Scheme:
         """The scheme of this row."""
@@ -80,13 +84,13 @@ def rows_at(quick: bool) -> tuple[Row, ...]:
 
 
 @dataclass(frozen=True)
-class Job:
+class Release:
     """One row on the first ``data_sets`` data sets of a seed; ``stream`` sets its draws apart.
 
     ``noise`` names one of the ways in which ``private_bootstrap`` takes its noise, and its value.
     """
 
-    row: str
+    row: Row
     design: Design
     noise: tuple[str, float]
     delta: float
@@ -96,7 +100,7 @@ class Job:
     seed: int
     stream: int
 
-    def release(self, data_set: int) -> BootstrapResult:
+    def on(self, data_set: int) -> BootstrapResult:
         """The private bootstrap on one data set."""
         name, value = self.noise
         records = data_sets(self.design.n, self.data_sets, self.seed)[data_set]
@@ -109,10 +113,10 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Runs:
-    """What one job found: estimates (R, 2), ends of their intervals (R, 2, 2), cost, times."""
+class Released:
+    """What a row gave: estimates (R, 2), ends of their intervals (R, 2, 2), cost, times."""
 
-    row: str
+    row: Row
     design: Design
     privacy: Privacy
     values: FloatArray
@@ -141,11 +145,11 @@ def data_sets(n: int, count: int, seed: int) -> FloatArray:
     return np.random.default_rng((seed, 0)).standard_normal((count, n))
 
 
-def paper_job(row: Row, count: int, seed: int, stream: int) -> Job:
+def paper_release(row: Row, count: int, seed: int, stream: int) -> Release:
     """A row of Table 3: the paper's noise, and its variance with the bias left in."""
     prime = _NO_NOISE if row.name == NON_PRIVATE else EPSILON_PRIME
-    return Job(
-        row.label, Design(row.scheme(), T), ("epsilon_prime", prime), DELTA, PAPER_STATISTICS,
+    return Release(
+        row, Design(row.scheme(), T), ("epsilon_prime", prime), DELTA, PAPER_STATISTICS,
         False, count, seed, stream,
     )  # fmt: skip
 
@@ -158,7 +162,7 @@ def paper_sigmas(privacy: Privacy) -> tuple[float, float]:
     return float(mean), float(variance)
 
 
-def simulate(job: Job) -> Runs:
+def release_all(job: Release) -> Released:
     """Release on every data set."""
     begun = time.process_time()
     results, seconds = [], []
@@ -169,10 +173,10 @@ def simulate(job: Job) -> Runs:
         warnings.simplefilter("ignore", InferenceNote)
         for k in range(job.data_sets):
             at = time.process_time()
-            results.append(job.release(k))
+            results.append(job.on(k))
             seconds.append(time.process_time() - at)
-    drowned = [any("drowns the variation" in note for note in one.notes) for one in results]
-    return Runs(
+    drowned = [any(estimate.drowned for estimate in one.estimates) for one in results]
+    return Released(
         job.row, job.design, results[0].privacy,
         np.array([[estimate.value for estimate in one.estimates] for one in results]),
         np.array([[estimate.interval for estimate in one.estimates] for one in results]),

@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mustdp.accounting.bounds import Bounds
-from mustdp.calibration.noise import calibrate
-from mustdp.experiments.comparison.certified import RELATION
-from mustdp.experiments.frame.cells import Cell, Table
+from mustdp.experiments.comparison.budgets import Budget, calibrated
+from mustdp.experiments.comparison.measured import Measured
+from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.experiments.frame.schemes import NAMES, scheme_called
 from mustdp.numerics.decimals import readable
 from mustdp.sampling.scheme import Scheme
-from mustdp.training.budget import Budget
 
-#: Epsilon of the whole run; in quick mode the second one alone.
+#: Epsilon of the whole run; in quick mode the second one alone. And delta, unless said otherwise.
 EPSILONS = (1.0, 4.0)
+DELTA = 1e-5
 #: Standard errors from which on a difference is more than chance.
 _CLEAR = 3.0
 
@@ -36,11 +36,6 @@ class Target:
     delta: float
     steps: int
 
-    @property
-    def words(self) -> str:
-        """For the rows of tables."""
-        return f"epsilon {self.epsilon:g}, {self.steps} steps"
-
 
 @dataclass(frozen=True)
 class Settled:
@@ -51,14 +46,19 @@ class Settled:
     budget: Budget
     epsilon: Bounds
 
+    @property
+    def key(self) -> tuple[str, Target]:
+        """Which of the settled runs it is."""
+        return self.name, self.target
 
-@dataclass(frozen=True)
-class Measured:
-    """One measure of settled runs: its mean over them and its standard error, if any."""
+    @property
+    def row(self) -> str:
+        """The title of its row."""
+        return f"{self.name}, epsilon {self.target.epsilon:g}, {self.target.steps} steps"
 
-    column: str
-    value: float
-    error: float | None = None
+
+#: Measures of settled runs by their keys.
+Measures = Mapping[tuple[str, Target], Sequence[Measured]]
 
 
 def names_at(quick: bool) -> tuple[str, ...]:
@@ -66,10 +66,14 @@ def names_at(quick: bool) -> tuple[str, ...]:
     return NAMES[:-1] if quick else NAMES
 
 
+def epsilons_at(quick: bool) -> tuple[float, ...]:
+    """The epsilons compared at."""
+    return EPSILONS[-1:] if quick else EPSILONS
+
+
 def targets_at(quick: bool, delta: float, steps: int) -> tuple[Target, ...]:
     """The targets of one number of steps."""
-    chosen = EPSILONS[-1:] if quick else EPSILONS
-    return tuple(Target(epsilon, delta, steps) for epsilon in chosen)
+    return tuple(Target(epsilon, delta, steps) for epsilon in epsilons_at(quick))
 
 
 def settle_all(
@@ -83,56 +87,65 @@ def settle_all(
     jobs = [
         (name, scheme_called(name, *sizes), target)
         for name in reversed(names)
-        for target in targets
+        for target in reversed(targets)
     ]
     found = spread(_settle, jobs, workers=workers, report=report, what="calibrated noise")
-    order = {(name, target): k for k, (name, target) in enumerate(
-        (name, target) for target in targets for name in names
-    )}  # fmt: skip
-    return sorted(found, key=lambda each: order[each.name, each.target])
+    found.reverse()
+    return sorted(found, key=lambda each: targets.index(each.target))
 
 
 def _settle(job: tuple[str, Scheme, Target]) -> Settled:
     name, scheme, target = job
-    found = calibrate(
-        scheme, epsilon=target.epsilon, delta=target.delta, steps=target.steps, relation=RELATION
-    )
-    budget = Budget(
-        scheme, found.noise_multiplier, target.steps, target.delta, found.relation,
-        "calibrated for a certified epsilon",
-    )  # fmt: skip
-    return Settled(name, target, budget, found.epsilon)
+    return Settled(name, target, *calibrated(scheme, target.epsilon, target.delta, target.steps))
+
+
+def equal_cells(
+    row: str,
+    noise_multiplier: float,
+    epsilon: Bounds,
+    scheme: Scheme,
+    measures: Sequence[Measured],
+    *,
+    batch: str = "step",
+) -> list[Cell]:
+    """One scheme at a guarantee: the noise it needs, the records it touches, what was measured."""
+    return [
+        new(row, "noise multiplier z", noise_multiplier, bound="upper"),
+        new(row, "epsilon certified", epsilon.upper, bound="upper"),
+        new(row, f"distinct records per {batch}", scheme.expected_distinct),
+        *measured_cells(row, measures),
+    ]
+
+
+def measured_cells(row: str, measures: Sequence[Measured]) -> list[Cell]:
+    """Measures as they are."""
+    return [new(row, part.column, part.value, part.error) for part in measures]
 
 
 def equal_table(
     name: str,
     title: str,
     settled: Sequence[Settled],
-    measured: Mapping[tuple[str, Target], Sequence[Measured]],
-    references: Sequence[tuple[str, Measured]] = (),
+    measured: Measures,
+    references: Sequence[tuple[str, Sequence[Measured]]] = (),
     note: str = "",
 ) -> Table:
     """One row per scheme and target; ``references`` are measures of runs without noise."""
     cells: list[Cell] = []
     for each in settled:
-        row = f"{each.name}, {each.target.words}"
         budget = each.budget
-        cells.append(Cell(row, "noise multiplier z", None, budget.noise_multiplier))
-        cells.append(Cell(row, "epsilon certified", None, each.epsilon.upper))
-        cells.append(Cell(row, "distinct records per step", None, budget.scheme.expected_distinct))
-        cells += [
-            Cell(row, part.column, None, part.value, part.error)
-            for part in measured[each.name, each.target]
-        ]
-    cells += [Cell(row, part.column, None, part.value, part.error) for row, part in references]
+        cells += equal_cells(
+            each.row, budget.noise_multiplier, each.epsilon, budget.scheme, measured[each.key]
+        )
+    for row, parts in references:
+        cells += measured_cells(row, parts)
     return Table(name, title, tuple(cells), "equal", note)
 
 
 def noise_reading(settled: Sequence[Settled]) -> list[str]:
     """In words, for every target: which noise each scheme needs and how many records it touches."""
     lines = []
-    for target in dict.fromkeys(each.target for each in settled):
-        rows = [each for each in settled if each.target == target]
+    for target, rows in by_target(settled).items():
         noise = ", ".join(
             f"{each.name} {readable(each.budget.noise_multiplier, 'up')}" for each in rows
         )
@@ -147,9 +160,17 @@ def noise_reading(settled: Sequence[Settled]) -> list[str]:
     return lines
 
 
+def by_target(settled: Sequence[Settled]) -> dict[Target, list[Settled]]:
+    """Settled runs that are to be compared with each other."""
+    found: dict[Target, list[Settled]] = {}
+    for each in settled:
+        found.setdefault(each.target, []).append(each)
+    return found
+
+
 def utility_reading(
     settled: Sequence[Settled],
-    measured: Mapping[tuple[str, Target], Sequence[Measured]],
+    measured: Measures,
     column: str,
     *,
     larger_is_better: bool,
@@ -157,11 +178,10 @@ def utility_reading(
 ) -> list[str]:
     """In words, for every target: which scheme does best, and whether that is more than chance."""
     lines = []
-    for target in dict.fromkeys(each.target for each in settled):
+    for target, rows in by_target(settled).items():
         values = {
-            each.name: next(p for p in measured[each.name, target] if p.column == column)
-            for each in settled
-            if each.target == target
+            each.name: next(part for part in measured[each.key] if part.column == column)
+            for each in rows
         }
         listed = ", ".join(
             f"{name} {part.value:{shown}} (standard error {part.error or 0.0:{shown}})"

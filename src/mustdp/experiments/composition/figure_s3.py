@@ -7,19 +7,18 @@ the printed interval at 1500.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 from mustdp.accounting.account import account
 from mustdp.accounting.plan import repeat, subsample
-from mustdp.experiments.comparison.needed_noise import least_and_most, needed_noise
+from mustdp.experiments.comparison import needed_noise
 from mustdp.experiments.composition.fourier import fourier_delta
-from mustdp.experiments.frame.cells import Cell, Outcome, Picture, Settings, Table, judge
-from mustdp.experiments.frame.digits import number
-from mustdp.experiments.frame.items import Report
+from mustdp.experiments.frame.cells import Bound, Cell, Table, judge, new
+from mustdp.experiments.frame.items import Outcome, Report, Settings
+from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.shown import number
 from mustdp.mechanisms.mechanism import gaussian
-from mustdp.plots.paper import delta_against_steps
 from mustdp.sampling.scheme import must_ow
 
 #: Steps in the authors' notebook beside the interval that the paper prints.
@@ -52,14 +51,13 @@ def run(settings: Settings, report: Report) -> Outcome:
     by_steps = {at.steps: at for at in found}
     interval, explained = _interval(paper, by_steps)
     guarantee = _guarantee([by_steps[k] for k in (*shown, NOTEBOOK_STEPS)])
-    equal = needed_noise(
-        settings, report, n=paper["n"], b=paper["b"], m=paper["m"], steps=paper["k"]
-    )
+    sizes = paper["n"], paper["b"], paper["m"]
+    needed = needed_noise.settle(settings, report, sizes, steps=paper["k"])
     belongs = NOTEBOOK_STEPS if explained else paper["k"]
     return Outcome(
-        (interval, guarantee, equal),
+        (interval, guarantee, needed_noise.noise_table(needed, settings.quick)),
         (_picture(paper, found, belongs),),
-        (*_reading(paper, by_steps, explained), least_and_most(equal)),
+        (*_reading(paper, by_steps, explained), needed_noise.least_and_most(needed)),
     )
 
 
@@ -109,17 +107,18 @@ def _interval(paper: dict[str, Any], found: dict[int, At]) -> tuple[Table, bool]
 
 
 def _guarantee(found: list[At]) -> Table:
-    columns = {
-        "authors' interval, from": "lower",
-        "authors' interval, to": "upper",
-        "symmetric pair attains": "pair",
-        "aligned pair attains": "attained",
-        "certified": "certified",
-    }
+    # The ends of the authors' interval bound nothing.
+    columns: tuple[tuple[str, str, Bound], ...] = (
+        ("authors' interval, from", "lower", "plain"),
+        ("authors' interval, to", "upper", "plain"),
+        ("symmetric pair attains", "pair", "lower"),
+        ("aligned pair attains", "attained", "lower"),
+        ("certified", "certified", "upper"),
+    )
     cells = tuple(
-        Cell(f"k = {at.steps}", column, None, getattr(at, name))
+        new(f"k = {at.steps}", column, getattr(at, name), bound=bound)
         for at in found
-        for column, name in columns.items()
+        for column, name, bound in columns
     )
     return Table(
         "certified",
@@ -133,17 +132,17 @@ def _guarantee(found: list[At]) -> Table:
 
 def _picture(paper: dict[str, Any], found: list[At], belongs: int) -> Picture:
     lower, upper = paper["MUSTow_lower_upper_published"]
-    curves: dict[str, Any] = {name: [getattr(at, name) for at in found] for name in At._fields}
+    curves = {name: [getattr(at, name) for at in found] for name in At._fields}
     return Picture(
         "figure-s3",
         "Figure S3: overall δ against the number of steps",
-        partial(
-            delta_against_steps,
-            printed={"steps": belongs, "lower": lower, "upper": upper},
-            caption=f"MUSTow, n = {paper['n']}, b = {paper['b']}, m = {paper['m']}, "
+        "delta_against_steps",
+        {
+            "printed": {"steps": belongs, "lower": lower, "upper": upper},
+            "caption": f"MUSTow, n = {paper['n']}, b = {paper['b']}, m = {paper['m']}, "
             f"σ = {paper['sigma']}, ε = {paper['epsilon']}",
             **curves,
-        ),
+        },
         "Overall delta on a logarithmic scale against the number of steps: the certified and the "
         "attained curve lie far above the authors' interval for the symmetric pair.",
     )

@@ -9,15 +9,17 @@ K independent uniform records, so D is the occupancy of K balls on n slots.
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from mustdp.experiments.frame.cells import Cell, Outcome, Settings, Table, judge
-from mustdp.experiments.frame.items import Report
+from mustdp.experiments.frame.cells import Cell, Table, judge, new
+from mustdp.experiments.frame.items import Outcome, Report, Settings
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import NAMES, scheme_called
 from mustdp.numerics.arrays import FloatArray
@@ -43,19 +45,18 @@ class Spread(NamedTuple):
     deviation: float
 
 
-def occupancy(balls: int, slots: int) -> FloatArray:
-    """Chance of hitting 0, 1, …, min(balls, slots) slots with so many uniform balls.
+def occupancy(balls: int, slots: int, most: int) -> Iterator[FloatArray]:
+    """Chance of hitting 0, 1, …, ``most`` slots with no uniform ball, with one, up to ``balls``.
 
-    >>> occupancy(2, 4)
+    >>> list(occupancy(2, 4, 2))[-1]
     array([0.  , 0.25, 0.75])
     """
-    law = np.zeros(min(balls, slots) + 1)
+    law, hit = np.zeros(most + 1), np.arange(most + 1) / slots
     law[0] = 1.0
-    hit = np.arange(law.size) / slots
+    yield law
     for _ in range(balls):
-        law[1:] = law[1:] * hit[1:] + law[:-1] * (1.0 - hit[:-1])
-        law[0] = 0.0
-    return law
+        law = np.append(0.0, law[1:] * hit[1:] + law[:-1] * (1.0 - hit[:-1]))
+        yield law
 
 
 def distinct_law(name: str, n: int, b: int, m: int) -> FloatArray:
@@ -64,20 +65,15 @@ def distinct_law(name: str, n: int, b: int, m: int) -> FloatArray:
         return np.append(np.zeros(m), 1.0)
     if name == "Poisson":
         return np.asarray(binom.pmf(np.arange(n + 1), n, m / n))
-    if name == "WR":
-        return occupancy(m, n)
-    first = occupancy(m, b)
-    if name == "MUSTow":
+    slots = n if name == "WR" else b
+    first = deque(occupancy(m, slots, min(m, slots)), maxlen=1).pop()
+    if name != "MUSTww":
         return first
-    # Ball by ball: what was found after k balls counts with the chance that k slots were hit.
-    law, hit = np.zeros(first.size), np.arange(first.size) / n
-    total = np.zeros(first.size)
-    law[0] = 1.0
-    for chance in first:
-        total += chance * law
-        law[1:] = law[1:] * hit[1:] + law[:-1] * (1.0 - hit[:-1])
-        law[0] = 0.0
-    return total
+    # What is found after k balls counts with the chance that k slots were hit.
+    most = first.size - 1
+    return np.asarray(
+        sum(chance * law for chance, law in zip(first, occupancy(most, n, most), strict=True))
+    )
 
 
 def extremes(law: FloatArray, draws: int) -> tuple[Spread, Spread]:
@@ -100,7 +96,8 @@ def run(settings: Settings, report: Report) -> Outcome:
     """Draw as often as the paper did, count distinct records and take the time."""
     paper = published("6")
     rng = np.random.default_rng(settings.seed)
-    counts, times = [], []
+    counts, times, means = [], [], []
+    shares: dict[str, list[float]] = {name: [] for name in NAMES}
     for sizes, printed in paper["min_mean_max_distinct"].items():
         n, b, m = (int(size) for size in sizes.split(","))
         report(f"n = {n}")
@@ -109,7 +106,11 @@ def run(settings: Settings, report: Report) -> Outcome:
         label = f"n = {n}, b = {b}, m = {m}"
         for name, scheme in schemes.items():
             law = distinct_law(name, n, b, m)
-            counts += _counted(f"{label}, {name}", printed[name], scheme, drawn[name], law)
+            row, (low, middle, high) = f"{label}, {name}", printed[name]
+            mean = judge(row, "mean, n·η", middle, scheme.expected_distinct, half_unit=0.5)
+            counts += _counted(row, mean, low, high, drawn[name], law)
+            means.append(mean)
+            shares[name].append(scheme.expected_distinct / m)
         times += _timed(label, paper["percent_time_over_WR"][sizes], drawn)
     tables = (
         Table("distinct", f"Distinct records in {paper['draws']} draws", tuple(counts), "paper",
@@ -121,7 +122,7 @@ def run(settings: Settings, report: Report) -> Outcome:
               "made this page. A verdict asks for the printed digits, whatever the scatter of the "
               "times."),
     )  # fmt: skip
-    return Outcome(tables, reading=_reading(tables[0]))
+    return Outcome(tables, reading=_reading(shares, means))
 
 
 def _draw(schemes: dict[str, Scheme], draws: int, rng: np.random.Generator) -> dict[str, Drawn]:
@@ -137,21 +138,21 @@ def _draw(schemes: dict[str, Scheme], draws: int, rng: np.random.Generator) -> d
 
 
 def _counted(
-    row: str, printed: list[int], scheme: Scheme, drawn: Drawn, law: FloatArray
+    row: str, mean: Cell, low: float, high: float, drawn: Drawn, law: FloatArray
 ) -> list[Cell]:
-    low, mean, high = (float(value) for value in printed)
+    """The extremes judged around the mean, and what was drawn."""
     counts = drawn.distinct
     least, most = extremes(law, counts.size)
     error = float(counts.std(ddof=1) / np.sqrt(counts.size))
     return [
         judge(row, "smallest, expected", low, least.mean, half_unit=_ROUNDING,
               paper_error=least.deviation),
-        judge(row, "mean, n·η", mean, scheme.expected_distinct, half_unit=0.5),
+        mean,
         judge(row, "largest, expected", high, most.mean, half_unit=_ROUNDING,
               paper_error=most.deviation),
-        Cell(row, "smallest, drawn", None, float(counts.min()), least.deviation),
-        Cell(row, "mean, drawn", None, float(counts.mean()), error),
-        Cell(row, "largest, drawn", None, float(counts.max()), most.deviation),
+        new(row, "smallest, drawn", float(counts.min()), least.deviation),
+        new(row, "mean, drawn", float(counts.mean()), error),
+        new(row, "largest, drawn", float(counts.max()), most.deviation),
     ]  # fmt: skip
 
 
@@ -160,14 +161,8 @@ def _timed(label: str, printed: dict[str, float], drawn: dict[str, Drawn]) -> li
     cells = []
     for name, percent in printed.items():
         ratios = 100.0 * (drawn[name].seconds / drawn["WR"].seconds - 1.0)
-        cell = judge(
-            f"{label}, {name}",
-            "percent over WR",
-            percent,
-            float(np.median(ratios)),
-            half_unit=0.005,
-            reason=_reason(name),
-        )
+        cell = judge(f"{label}, {name}", "percent over WR", percent, float(np.median(ratios)),
+                     half_unit=0.005, reason=_reason(name))  # fmt: skip
         error = float(ratios.std(ddof=1) / np.sqrt(ratios.size))
         cells.append(replace(cell, error=error))
     return cells
@@ -182,18 +177,14 @@ def _reason(name: str) -> str:
     return "Times depend on machine and program."
 
 
-def _reading(table: Table) -> tuple[str, ...]:
-    means: list[Any] = [cell for cell in table.cells if cell.column == "mean, n·η"]
+def _reading(shares: Mapping[str, Sequence[float]], means: Sequence[Cell]) -> tuple[str, ...]:
+    """``shares`` are distinct records over m by scheme, ``means`` the judged mean numbers."""
     matching = sum(cell.verdict == "matches" for cell in means)
-    share = {
-        name: [cell.ours / float(cell.row.split("m = ")[1].split(",")[0]) for cell in means
-               if cell.row.endswith(name)]
-        for name in ("MUSTow", "MUSTww")
-    }  # fmt: skip
+    ow, ww = (
+        f"{min(shares[name]):.0%} to {max(shares[name]):.0%}" for name in ("MUSTow", "MUSTww")
+    )
     return (
         f"n·η rounds to the printed mean in {matching} of {len(means)} cases.",
-        f"A draw of m touches {min(share['MUSTow']):.0%} to {max(share['MUSTow']):.0%} of m "
-        f"distinct records with MUSTow and {min(share['MUSTww']):.0%} to "
-        f"{max(share['MUSTww']):.0%} with MUSTww; for each record that is not touched, a gradient "
-        "need not be computed.",
+        f"A draw of m touches {ow} of m distinct records with MUSTow and {ww} with MUSTww; for "
+        "each record that is not touched, a gradient need not be computed.",
     )

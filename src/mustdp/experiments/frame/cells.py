@@ -1,4 +1,4 @@
-"""What an experiment hands back: cells with a verdict, tables, pictures and words.
+"""What an experiment compares: cells with a verdict, gathered in tables.
 
 A cell holds the paper's number, ours, and what follows from comparing them. Nothing here computes
 an experiment, and no verdict is set by hand: :func:`judge` derives it from the two numbers.
@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Verdict = Literal["matches", "differs, explained", "differs", "new"]
 Kind = Literal["paper", "guarantee", "equal"]
+#: Whether a number bounds something from above or from below, which decides how it is rounded.
+Bound = Literal["upper", "lower", "plain"]
 
 VERDICTS: tuple[Verdict, ...] = ("matches", "differs, explained", "differs", "new")
 KINDS: tuple[Kind, ...] = ("paper", "guarantee", "equal")
+BOUNDS: tuple[Bound, ...] = ("upper", "lower", "plain")
 
 #: Standard errors that a Monte Carlo value may lie away from the truth.
 _ERRORS = 3.0
@@ -32,7 +29,11 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table: the paper's, ours, our Monte Carlo standard error, the verdict."""
+    """One number of a table: the paper's, ours, our Monte Carlo standard error, the verdict.
+
+    ``row`` and ``column`` are titles for readers; nothing is decided by their words. ``bound`` says
+    what kind of number ours is.
+    """
 
     row: str
     column: str
@@ -41,13 +42,28 @@ class Cell:
     error: float | None = None
     verdict: Verdict = "new"
     reason: str = ""
+    bound: Bound = "plain"
 
     def __post_init__(self) -> None:
         checks.choice("verdict", self.verdict, VERDICTS)
+        checks.choice("bound", self.bound, BOUNDS)
         for name in ("paper", "ours", "error"):
             value = getattr(self, name)
             if value is not None:
                 checks.real(name, value, at_least=0.0 if name == "error" else None)
+
+
+def new(
+    row: str,
+    column: str,
+    ours: float | None,
+    error: float | None = None,
+    *,
+    bound: Bound = "plain",
+    reason: str = "",
+) -> Cell:
+    """A number that the paper does not have."""
+    return Cell(row, column, None, ours, error, "new", reason, bound)
 
 
 @dataclass(frozen=True)
@@ -72,57 +88,6 @@ class Table:
         return sum(cell.verdict == verdict for cell in self.cells)
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A picture that is drawn when ``figure()`` is called, from data that JSON can hold.
-
-    ``figure`` is ``functools.partial(drawing, **data)``: ``drawing`` a function of this package at
-    the top level of its module, ``data`` keyword arguments made of numbers, text, lists, tuples
-    and dictionaries with text keys. So a picture can be stored and drawn again without computing
-    anything; a drawing must take lists where it was given tuples. It also takes the keyword
-    ``theme`` (``mustdp.plots.drawing.Theme``, by default the light one), which is not part of the
-    data: a page asks for both, ``figure(theme=DARK)``.
-    """
-
-    name: str
-    title: str
-    figure: partial[Figure]
-    alt: str
-
-    def __post_init__(self) -> None:
-        drawing = self.figure.func
-        home, name = getattr(drawing, "__module__", ""), getattr(drawing, "__qualname__", "")
-        if self.figure.args or not home.startswith("mustdp.") or not name.isidentifier():
-            raise InvalidParameter(
-                "figure must be functools.partial of a top-level function of mustdp with keyword "
-                f"arguments alone, got {self.figure!r}"
-            )
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """What the picture is drawn from."""
-        return dict(self.figure.keywords)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Everything an experiment found; ``reading`` says in plain words what it shows."""
-
-    tables: tuple[Table, ...]
-    pictures: tuple[Picture, ...] = ()
-    reading: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How an experiment is run: quick or in full, its seed, where data sets are, processes."""
-
-    quick: bool
-    seed: int
-    data: Path | None
-    workers: int = 2
-
-
 def judge(
     row: str,
     column: str,
@@ -133,6 +98,7 @@ def judge(
     error: float | None = None,
     reason: str = "",
     paper_error: float | None = None,
+    bound: Bound = "plain",
 ) -> Cell:
     """Compare the paper's number with ours and say what follows.
 
@@ -148,12 +114,12 @@ def judge(
     ours = checks.real("ours", ours)
     half_unit = checks.real("half_unit", half_unit, at_least=0.0)
     if paper is None:
-        return Cell(row, column, None, ours, error, "new", reason)
+        return new(row, column, ours, error, bound=bound, reason=reason)
     paper = checks.real("paper", paper)
     errors = (checks.real("error", e or 0.0, at_least=0.0) for e in (error, paper_error))
     combined = math.hypot(*errors)
     room = half_unit + _ERRORS * combined + _ROUNDING * abs(paper)
     if abs(paper - ours) <= room:
-        return Cell(row, column, paper, ours, error, "matches")
+        return Cell(row, column, paper, ours, error, "matches", bound=bound)
     verdict: Verdict = "differs, explained" if reason else "differs"
-    return Cell(row, column, paper, ours, error, verdict, reason)
+    return Cell(row, column, paper, ours, error, verdict, reason, bound)

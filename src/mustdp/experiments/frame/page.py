@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mustdp.experiments.frame.cells import VERDICTS, Cell, Picture, Settings, Table, Verdict
-from mustdp.experiments.frame.digits import number, safe_side
+from mustdp.experiments.frame.cells import VERDICTS, Bound, Cell, Table, Verdict
+from mustdp.experiments.frame.items import Settings
+from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.runner import Result
+from mustdp.experiments.frame.shown import number
+from mustdp.numerics.decimals import Toward
 from mustdp.pages import Cell as Entry
 from mustdp.pages import Page, write_whole
 from mustdp.pages.document import Tone
-from mustdp.plots.drawing import Theme
 from mustdp.plots.rendering import render
 from mustdp.version import __version__
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _TONES: dict[Verdict, Tone] = {
     "matches": "good",
@@ -26,6 +23,8 @@ _TONES: dict[Verdict, Tone] = {
     "differs": "bad",
     "new": "",
 }
+#: Where numbers are rounded: what bounds from above up, what bounds from below down.
+_TOWARD: dict[Bound, Toward] = {"upper": "up", "lower": "down", "plain": "nearest"}
 _KINDS = {
     "paper": "The paper's numbers",
     "guarantee": "What is certified",
@@ -110,7 +109,7 @@ def _section(page: Page, result: Result) -> None:
     page.heading(result.item.title)
     page.points(outcome.reading)
     for picture in outcome.pictures:
-        page.figure(partial(_drawn, picture), picture.title, alt=picture.alt, wide=True)
+        page.figure(picture.figure, picture.title, alt=picture.alt, wide=True)
     for kind, words in _KINDS.items():
         tables = [table for table in outcome.tables if table.kind == kind]
         if tables:
@@ -119,17 +118,13 @@ def _section(page: Page, result: Result) -> None:
             _table(page, table)
 
 
-def _drawn(picture: Picture, theme: Theme) -> Figure:
-    return picture.figure(theme=theme)
-
-
 def _table(page: Page, table: Table) -> None:
     """Rows against columns, the paper's numbers in brackets, reasons below."""
     rows = list(dict.fromkeys(cell.row for cell in table.cells))
     columns = list(dict.fromkeys(cell.column for cell in table.cells))
     by_place = {(cell.row, cell.column): cell for cell in table.cells}
     body: list[Sequence[str | Entry]] = [
-        (row, *(_entry(by_place.get((row, column)), table) for column in columns)) for row in rows
+        (row, *(entry(by_place.get((row, column))) for column in columns)) for row in rows
     ]
     told = any(cell.paper is not None for cell in table.cells)
     page.table(("", *columns), body, f"{table.title}{'. In brackets: the paper' if told else ''}.")
@@ -138,10 +133,11 @@ def _table(page: Page, table: Table) -> None:
     page.points(_reasons(table))
 
 
-def _entry(cell: Cell | None, table: Table) -> Entry:
+def entry(cell: Cell | None) -> Entry:
+    """A cell as it is shown: bounds rounded to their safe side, the paper's number in brackets."""
     if cell is None or cell.ours is None:
         return Entry("", "quiet")
-    text = number(cell.ours, toward=safe_side(cell.column, table.kind))
+    text = number(cell.ours, toward=_TOWARD[cell.bound])
     if cell.error:
         text += f" ± {number(cell.error, 2)}"
     if cell.paper is not None:

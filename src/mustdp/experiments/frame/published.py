@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from mustdp.experiments.frame.cells import Cell, judge
 from mustdp.numerics import checks
 
 
@@ -37,3 +38,12 @@ def half_unit(text: str) -> float:
     if text == "0":
         return 0.0
     return float(Decimal(5).scaleb(int(Decimal(text).as_tuple().exponent) - 1))
+
+
+def judge_printed(row: str, column: str, text: str, ours: float, reason: str = "") -> Cell:
+    """Compare ours with a number as it is printed, to its last digit.
+
+    >>> judge_printed("WR", "epsilon'", "0.194", 0.19449).verdict
+    'matches'
+    """
+    return judge(row, column, float(text), ours, half_unit=half_unit(text), reason=reason)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from mustdp.errors import InvalidParameter
-from mustdp.experiments.frame.cells import Outcome, Settings
-from mustdp.experiments.frame.items import Item
+from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.stored import Stored, as_text, from_text, read
 from mustdp.pages import write_whole
 from mustdp.training.data.named import load_data

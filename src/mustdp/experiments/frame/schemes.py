@@ -17,5 +17,5 @@ def scheme_called(name: str, n: int, b: int, m: int) -> Scheme:
     >>> scheme_called("MUSTow", 1000, 500, 400).name
     'must-ow'
     """
-    one = BY_LABEL[checks.choice("name", name, NAMES)]
+    one = BY_LABEL[checks.choice("name", name, tuple(BY_LABEL))]
     return scheme_by_name(one.name, n=n, m=m, b=b if one.two_stages else None)

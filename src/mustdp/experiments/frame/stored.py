@@ -1,24 +1,30 @@
-"""Results as files: what an item found, as JSON, and back again without computing anything."""
+"""Results as files: what an item found, as JSON, and back again without computing anything.
+
+A file is sealed by a checksum over all it says: a result that was edited afterwards is computed
+again and keeps no verdict. The checksum is no signature: it finds accidents and edits by hand, and
+whoever wants to deceive can compute it again. What a file may do is limited all the same: it gives
+numbers, words and the names of known drawings.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.experiments.frame.cells import Cell, Outcome, Picture, Settings, Table
-from mustdp.experiments.frame.items import Item
+from mustdp.experiments.frame.cells import Cell, Table
+from mustdp.experiments.frame.items import Item, Outcome, Settings
+from mustdp.experiments.frame.pictures import Picture
 from mustdp.version import __version__
 
 #: Raised when what is written changes its meaning; older files are then computed again.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,13 @@ def conditions(item: Item, settings: Settings) -> dict[str, Any]:
     }
 
 
+def checksum(body: Mapping[str, Any]) -> str:
+    """SHA-256 of everything a file says but the checksum itself, however it is laid out."""
+    said = {name: value for name, value in body.items() if name != "sha256"}
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
 def as_text(item: Item, settings: Settings, found: Stored) -> str:
     """The JSON text of a result; a number that JSON cannot hold is a failure."""
     versions = {"python": platform.python_version()}
@@ -54,13 +67,14 @@ def as_text(item: Item, settings: Settings, found: Stored) -> str:
         "versions": versions,
         "seconds": round(found.seconds, 3),
         "tables": [asdict(table) for table in found.outcome.tables],
-        "pictures": [_picture_data(picture) for picture in found.outcome.pictures],
+        "pictures": [vars(picture) for picture in found.outcome.pictures],
         "reading": list(found.outcome.reading),
     }
     try:
-        return json.dumps(data, allow_nan=False, default=_plain, indent=1) + "\n"
+        body = json.loads(json.dumps(data, allow_nan=False, default=_plain))
     except ValueError as problem:
         raise NumericalFailure(f"{item.name}: a result cannot be stored: {problem}") from None
+    return json.dumps({**body, "sha256": checksum(body)}, indent=1) + "\n"
 
 
 def from_text(text: str, item: Item, settings: Settings) -> Stored:
@@ -69,14 +83,16 @@ def from_text(text: str, item: Item, settings: Settings) -> Stored:
         data = json.loads(text, parse_constant=_no_constants)
         for name, value in conditions(item, settings).items():
             if data[name] != value:
-                raise InvalidParameter(f"made with {name} {data[name]}, not {value}")
+                raise InvalidParameter(f"made with {name} {str(data[name])[:40]}, not {value}")
+        if data["sha256"] != checksum(data):
+            raise InvalidParameter("damaged (what it says does not fit its checksum)")
         tables = tuple(_table(table) for table in data["tables"])
-        pictures = tuple(_picture(picture) for picture in data["pictures"])
+        pictures = tuple(Picture(**picture) for picture in data["pictures"])
         reading = tuple(str(line) for line in data["reading"])
         return Stored(Outcome(tables, pictures, reading), float(data["seconds"]))
     except InvalidParameter:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise InvalidParameter(f"damaged ({type(problem).__name__}: {problem})") from None
 
 
@@ -92,25 +108,6 @@ def read(path: Path, item: Item, settings: Settings) -> Stored:
 def _table(data: Mapping[str, Any]) -> Table:
     cells = tuple(Cell(**cell) for cell in data["cells"])
     return Table(**{**data, "cells": cells})
-
-
-def _picture_data(picture: Picture) -> dict[str, Any]:
-    drawing: Any = picture.figure.func
-    return {
-        "name": picture.name,
-        "title": picture.title,
-        "alt": picture.alt,
-        "drawing": f"{drawing.__module__}:{drawing.__qualname__}",
-        "data": picture.data,
-    }
-
-
-def _picture(data: Mapping[str, Any]) -> Picture:
-    home, _, name = data["drawing"].partition(":")
-    if not home.startswith("mustdp."):
-        raise InvalidParameter(f"damaged (a drawing of {home!r}, which is not this package)")
-    drawing = partial(getattr(import_module(home), name), **data["data"])
-    return Picture(data["name"], data["title"], drawing, data["alt"])
 
 
 def _plain(value: Any) -> Any:

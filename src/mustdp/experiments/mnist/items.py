@@ -7,85 +7,48 @@ privacy needs, the same noise leaves far less accuracy.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
 
-import numpy as np
-
-from mustdp.experiments.comparison.certified import Stated, certify, claims_reading, guarantee_table
-from mustdp.experiments.comparison.equal_guarantee import (
-    Measured,
-    Settled,
-    equal_table,
-    names_at,
-    noise_reading,
-    settle_all,
-    targets_at,
-    utility_reading,
-)
+from mustdp.experiments.comparison.budgets import Budget, noiseless
+from mustdp.experiments.comparison.equal_guarantee import DELTA, Settled
+from mustdp.experiments.comparison.many_steps import compare
+from mustdp.experiments.comparison.measured import ACCURACY, Measured, accuracy_cell, mean_of
+from mustdp.experiments.comparison.simulation import PRIVATE, Job, Key, Runs, simulate
 from mustdp.experiments.comparison.timing import UNIT, time_table
-from mustdp.experiments.frame.cells import Cell, Outcome, Picture, Settings, Table, judge
-from mustdp.experiments.frame.items import Item, Report
-from mustdp.experiments.frame.parallel import spread
+from mustdp.experiments.frame.cells import Cell, Table, judge
+from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
+from mustdp.experiments.frame.pictures import Curve, Picture, curve_panel
 from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES, scheme_called
-from mustdp.experiments.mnist.runs import (
-    EPSILON_PRIME,
-    NO_NOISE,
-    SIZES,
-    STEPS,
-    Job,
-    Run,
-    paper_budget,
-    paper_sigma,
-    run_job,
-)
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray
-from mustdp.plots.training_curves import training_curves
-from mustdp.training.budget import Budget
+from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.mnist.program import AGGREGATE, MNIST, RECORD, SILENT
+from mustdp.experiments.mnist.runs import run_job
 
 NON_PRIVATE = "non-private Poisson"
-DELTA = 1e-5
+(PRIME,) = MNIST.primes
 #: Sigma as the experiment's description prints it.
 SIGMA = {"Poisson": 0.1267, "WOR": 0.1267, "WR": 0.1252, "MUSTow": 0.1013, "MUSTww": 0.1005}
-_ACCURACY = "test accuracy, %"
+#: Noise of a millionth of what a record may add: none.
+_NO_NOISE = 1e-6
 #: Runs of the program, of the private runs at the paper's noise, and at equal guarantee.
 _RUNS = {"program": 8, "paper": 5, "equal": 20}
 _QUICK_RUNS = {"program": 1, "paper": 1, "equal": 2}
 #: In quick mode: steps at equal guarantee, and schemes whose private runs are made.
 _QUICK_STEPS, _QUICK_NAMES = 60, ("WOR", "MUSTow")
-#: Standard deviation of the accuracy of one run, in points, where a single one was made.
-_ONE_RUN = 2.0
 
-Runs = Mapping[str, Sequence[Run]]
+#: By scheme and way; clipped without noise by (NON_PRIVATE, PRIVATE, steps); settled by their keys.
+Found = Mapping[Key, Runs]
 
 
 def run(settings: Settings, report: Report) -> Outcome:
     """Everything of the experiment."""
     counts = _QUICK_RUNS if settings.quick else _RUNS
-    really = certify(
-        [Stated(name, paper_budget(name), EPSILON_PRIME) for name in NAMES],
-        settings.workers, report,
-    )  # fmt: skip
-    steps = _QUICK_STEPS if settings.quick else STEPS
-    targets = targets_at(settings.quick, DELTA, steps)
-    settled = settle_all(SIZES, targets, names_at(settings.quick), settings.workers, report)
-    jobs = _jobs(settings, settled, counts, steps)
-    done: dict[str, list[Run]] = {}
-    for each in spread(run_job, jobs, workers=settings.workers, report=report, what="trained"):
-        done.setdefault(each.row, []).append(each)
-    measured = {
-        (each.name, each.target): _measures(done[_equal_row(each)], steps) for each in settled
-    }
-    noiseless = _measures(done[_noiseless_row(steps)], steps)[1]
-    times = {
-        each.name: np.array([one.seconds for one in done[_equal_row(each)]])
-        for each in settled
-        if each.target == targets[-1]
-    }
+    steps = _QUICK_STEPS if settings.quick else MNIST.steps
+    compared = compare(MNIST, settings, report, delta=DELTA, steps=[steps])
+    settled = compared.settled
+    done = simulate(run_job, _jobs(settings, settled, counts, steps), settings, report)
+    measured = {each.key: _measures(done[each.key]) for each in settled}
+    last = settled[-1].target
+    _, noiseless_accuracy = _measures(done[NON_PRIVATE, PRIVATE, steps])
     return Outcome(
         (
             table_5(done),
@@ -93,24 +56,19 @@ def run(settings: Settings, report: Report) -> Outcome:
                 "mnist-table-7",
                 "Table 7, MNIST: time of a run over that of Poisson",
                 published("7")["seconds"]["mnist"],
-                times,
+                {each.name: done[each.key].seconds for each in settled if each.target == last},
                 _time_reason(),
                 f"CPU time of runs of {steps} steps on one core, start and test included. The "
                 "paper's entries of WOR and WR are swapped against the authors' log.",
             ),
-            guarantee_table(
-                "mnist-guarantee",
-                "MNIST: what the paper's noise gives after 300 steps if each record is clipped",
-                really,
+            compared.guarantee(
                 "Relation replace_one for all schemes. The authors' program clips the batch as a "
                 "whole, which these bounds do not cover.",
+                "what the paper's noise gives after 300 steps if each record is clipped",
             ),
-            equal_table(
-                "mnist-equal",
-                "MNIST: all schemes at the same certified guarantee",
-                settled,
+            compared.equal(
                 measured,
-                [(_noiseless_row(steps), noiseless)],
+                [(f"Poisson, clipped, no noise, {steps} steps", [noiseless_accuracy])],
                 f"{counts['equal']} runs of {steps} steps"
                 + (" (quick: fewer steps, one epsilon, without MUSTww)" if settings.quick else "")
                 + "; delta 1e-5, relation replace_one; clip 2 and rate 0.3 as in the paper, "
@@ -120,58 +78,56 @@ def run(settings: Settings, report: Report) -> Outcome:
         (_figure_6(done),),
         (
             *_paper_reading(done),
-            *claims_reading(really, SIZES[0] / SIZES[2]),
-            *noise_reading(settled),
-            *utility_reading(settled, measured, _ACCURACY, larger_is_better=True, shown=".2f"),
+            *compared.claims(),
+            *compared.reading(measured, ACCURACY, larger_is_better=True, shown=".2f"),
         ),
-    )
+    )  # fmt: skip
 
 
 def _jobs(
     settings: Settings, settled: Sequence[Settled], counts: Mapping[str, int], steps: int
 ) -> list[Job]:
-    seed, folder = settings.seed, settings.data
+    """A job for every run: each takes seconds."""
+    budgets = {name: MNIST.paper_budget(name, PRIME) for name in NAMES}
     jobs: list[Job] = []
 
-    def add(row: str, budget: Budget, runs: str, **options: Any) -> None:
-        jobs.extend(
-            Job(row, budget, seed + k, folder, curve=k == 0, **options) for k in range(counts[runs])
-        )
+    def add(key: Key, budget: Budget, count: int, way: str = PRIVATE) -> None:
+        seeds = range(settings.seed, settings.seed + count)
+        jobs.extend(Job(key, budget, seeds, settings.data, way).one_by_one())
 
-    for name in NAMES:
-        budget = paper_budget(name)
-        add(_program(name), budget, "program", how="aggregate")
+    for name, budget in budgets.items():
+        add((name, AGGREGATE), budget, counts["program"], AGGREGATE)
         if not settings.quick or name in _QUICK_NAMES:
-            add(_private(name), budget, "paper")
+            add((name, PRIVATE), budget, counts["paper"])
         if not settings.quick:
-            jobs.append(Job(_by_record(name), budget, seed, folder, "record", curve=True))
-    add(_program(NON_PRIVATE), paper_budget(UNIT), "program", how="aggregate", noisy=False)
-    scheme = scheme_called(UNIT, *SIZES)
-    silent = Budget(scheme, NO_NOISE, steps, DELTA, Relation.REPLACE_ONE, "no privacy")
-    add(_noiseless_row(steps), silent, "paper")
+            add((name, RECORD), budget, 1, RECORD)
+    add((NON_PRIVATE, AGGREGATE), budgets[UNIT], counts["program"], SILENT)
+    silent = noiseless(MNIST.scheme(UNIT), _NO_NOISE, steps, DELTA)
+    add((NON_PRIVATE, PRIVATE, steps), silent, counts["paper"])
     for each in settled:
-        add(_equal_row(each), each.budget, "equal")
+        add(each.key, each.budget, counts["equal"])
     return jobs
 
 
-def table_5(done: Runs) -> Table:
+def table_5(done: Found) -> Table:
     """Sigma, and accuracies by the authors' program and with every record clipped."""
     printed = published("5")["accuracy_percent"]["mnist"]
     cells: list[Cell] = []
     for name in NAMES:
-        sigma = paper_sigma(paper_budget(name))
+        sigma = MNIST.paper_sigma(MNIST.paper_budget(name, PRIME))
         cells.append(judge(name, "sigma", SIGMA[name], sigma, half_unit=0.00005))
     for name in (*NAMES, NON_PRIVATE):
-        program = _percent(done[_program(name)])
-        cells.append(_accuracy(name, "the authors' program", printed[name], program))
-        clipped = done.get(_private(name) if name in NAMES else _noiseless_row(STEPS))
-        if clipped is not None:
+        program = done[name, AGGREGATE].first
+        column = "accuracy %, the authors' program"
+        cells.append(accuracy_cell(name, column, printed[name], program))
+        key: Key = (name, PRIVATE) if name in NAMES else (name, PRIVATE, MNIST.steps)
+        if key in done:
             reason = (
                 "the printed accuracies are of a program that clips the gradient of a whole batch; "
                 f"run that way {program.mean():.1f} comes out"
             )
-            values = _percent(clipped)
-            cells.append(_accuracy(name, "every record clipped", printed[name], values, reason))
+            column, values = "accuracy %, every record clipped", done[key].first
+            cells.append(accuracy_cell(name, column, printed[name], values, reason))
     return Table(
         "mnist-table-5",
         "Table 5, MNIST: test accuracy",
@@ -183,44 +139,15 @@ def table_5(done: Runs) -> Table:
     )
 
 
-def _percent(runs: Sequence[Run]) -> FloatArray:
-    return 100 * np.array([each.accuracy for each in runs])
-
-
-def _deviation(values: FloatArray) -> float:
-    return float(values.std(ddof=1)) if values.size > 1 else _ONE_RUN
-
-
-def _error(values: FloatArray) -> float:
-    return _deviation(values) / math.sqrt(values.size)
-
-
-def _accuracy(
-    name: str,
-    way: str,
-    printed: float,
-    values: FloatArray,
-    reason: str = "",
-) -> Cell:
-    return judge(
-        name, f"accuracy %, {way}", printed, float(values.mean()), half_unit=0.005,
-        error=_error(values), paper_error=_deviation(values), reason=reason,
-    )  # fmt: skip
-
-
-def _measures(runs: Sequence[Run], steps: int) -> list[Measured]:
-    accuracy = _percent(runs)
-    times = 1e3 * np.array([each.seconds for each in runs]) / steps
-    return [
-        Measured("milliseconds per step", float(times.mean()), _error(times)),
-        Measured(_ACCURACY, float(accuracy.mean()), _error(accuracy)),
-    ]
+def _measures(runs: Runs) -> tuple[Measured, Measured]:
+    times = mean_of("milliseconds per step", 1e3 * runs.seconds)
+    return times, mean_of(ACCURACY, runs.first)
 
 
 def _time_reason() -> str:
-    unit = scheme_called(UNIT, *SIZES).expected_distinct
+    unit = MNIST.scheme(UNIT).expected_distinct
     shares = ", ".join(
-        f"{name} {scheme_called(name, *SIZES).expected_distinct / unit:.3f}"
+        f"{name} {MNIST.scheme(name).expected_distinct / unit:.3f}"
         for name in NAMES
         if name != UNIT
     )
@@ -231,60 +158,41 @@ def _time_reason() -> str:
     )
 
 
-def _figure_6(done: Runs) -> Picture:
-    ways = (("the authors' program", _program), ("every record clipped", _by_record))
+def _figure_6(done: Found) -> Picture:
     panels = []
-    for title, row in ways:
-        for what in ("loss", "test accuracy"):
-            curves = []
-            for name in (NON_PRIVATE, *NAMES):
-                if row(name) not in done:
-                    continue
-                first = done[row(name)][0]
-                x = range(1, STEPS + 1) if what == "loss" else first.checked_at
-                y = first.losses if what == "loss" else first.checked
-                curves.append({"name": name, "x": list(x), "y": list(y)})
-            if curves:
-                panels.append({"title": title, "ylabel": what, "curves": curves})
+    for title, way in (("the authors' program", AGGREGATE), ("every record clipped", RECORD)):
+        runs = {name: done[name, way] for name in (NON_PRIVATE, *NAMES) if (name, way) in done}
+        losses: dict[str, Curve] = {
+            name: (range(1, MNIST.steps + 1), each.losses) for name, each in runs.items()
+        }
+        checked: dict[str, Curve] = {
+            name: ([at for at, _ in each.checked], [value for _, value in each.checked])
+            for name, each in runs.items()
+        }
+        if runs:
+            panels.append(curve_panel(title, "loss", losses))
+            panels.append(curve_panel(title, "test accuracy", checked))
     return Picture(
         "figure-6",
         "Figure 6: loss of the batch and test accuracy against iteration on MNIST, one run each",
-        partial(training_curves, panels=panels),
+        "training_curves",
+        {"panels": panels},
         "By the authors' program losses fall below one and accuracies rise to about 0.8; with "
         "every record clipped and the same noise, losses grow to between 13 and 25 and "
         "accuracies stay below 0.5.",
     )
 
 
-def _program(name: str) -> str:
-    return f"{name}, the authors' program"
-
-
-def _private(name: str) -> str:
-    return f"{name}, epsilon' {EPSILON_PRIME:g}"
-
-
-def _by_record(name: str) -> str:
-    return f"{name}, clipped by record"
-
-
-def _noiseless_row(steps: int) -> str:
-    return f"Poisson, clipped, no noise, {steps} steps"
-
-
-def _equal_row(each: Settled) -> str:
-    return f"{each.name}, {each.target.words}"
-
-
-def _paper_reading(done: Runs) -> list[str]:
-    program = {name: float(_percent(done[_program(name)]).mean()) for name in _QUICK_NAMES}
-    private = {name: float(_percent(done[_private(name)]).mean()) for name in _QUICK_NAMES}
+def _paper_reading(done: Found) -> list[str]:
+    program, private = (
+        {name: f"{done[name, way].first.mean():.1f} %" for name in _QUICK_NAMES}
+        for way in (AGGREGATE, PRIVATE)
+    )
     return [
         "The paper's accuracies come from clipping the gradient of the whole batch, which bounds "
-        f"no record; run that way WOR reaches {program['WOR']:.1f} % and MUSTow "
-        f"{program['MUSTow']:.1f} %. With every record clipped the same noise leaves "
-        f"{private['WOR']:.1f} % and {private['MUSTow']:.1f} %. MUSTow is ahead in both because "
-        "its sigma is smaller, which is to say less private."
+        f"no record; run that way WOR reaches {program['WOR']} and MUSTow {program['MUSTow']}. "
+        f"With every record clipped the same noise leaves {private['WOR']} and {private['MUSTow']}."
+        " MUSTow is ahead in both because its sigma is smaller, which is to say less private."
     ]
 
 

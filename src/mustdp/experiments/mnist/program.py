@@ -10,7 +10,7 @@ gradients of all records up to i, times its count. The first records count most:
 
 Then the whole of g is scaled down to norm C = 2, which its norm of several hundred always exceeds,
 and noise is added; in the run without privacy too, with sigma 0. One record can turn that direction
-and so move the result by up to 2 C, not 2 C/m: the guarantee is lost. ``clipping="record"`` clips
+and so move the result by up to 2 C, not 2 C/m: the guarantee is lost. The way ``record`` clips
 every record's gradient instead, as the paper describes and as :mod:`mustdp.training` does; it is
 here for its curves.
 """
@@ -18,19 +18,26 @@ here for its curves.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.experiments.comparison.budgets import Setting
+from mustdp.numerics import checks
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.data.dataset import DataSet
 
 Floats = NDArray[np.float32]
-Clipping = Literal["aggregate", "record"]
 
-HIDDEN, RATE, CLIP = 128, 0.3, 2.0
+MNIST = Setting(
+    "mnist", "MNIST", sizes=(60_000, 3000, 2000), steps=300, clip=2.0, rate=0.3, primes=(1e-5,),
+    formula="analytic",
+)  # fmt: skip
+#: What is clipped: the gradient of the whole batch (``silent``: and no noise), or every record's.
+WAYS = AGGREGATE, SILENT, RECORD = "aggregate", "silent", "record"
+HIDDEN = 128
 
 
 @dataclass(frozen=True)
@@ -39,8 +46,7 @@ class Trained:
 
     accuracy: float
     losses: tuple[float, ...]
-    checked_at: tuple[int, ...]
-    checked: tuple[float, ...]
+    checked: tuple[tuple[int, float], ...]
 
 
 class Network:
@@ -82,22 +88,22 @@ class Network:
 
 def batch_gradient(
     network: Network, rows: Floats, labels: NDArray[np.int64], counts: NDArray[Any],
-    clipping: Clipping, size: float,
+    way: str, size: float,
 ) -> tuple[list[Floats], float]:  # fmt: skip
     """The clipped gradient that noise is added to, and the mean loss of the distinct records."""
     losses, hidden, inner, outer = network.errors(rows, labels)
-    if clipping == "record":
+    if way == RECORD:
         squares = np.square(outer).sum(axis=1) * (np.square(hidden).sum(axis=1) + 1.0)
         squares += np.square(inner).sum(axis=1) * (np.square(rows).sum(axis=1) + 1.0)
-        weights = counts * np.minimum(1.0, CLIP / np.sqrt(np.maximum(squares, 1e-30)))
+        weights = counts * np.minimum(1.0, MNIST.clip / np.sqrt(np.maximum(squares, 1e-30)))
     else:
         weights = np.cumsum(counts[::-1])[::-1]
     weights = (weights / size).astype(np.float32)[:, None]
     inner, outer = inner * weights, outer * weights
     parts = [rows.T @ inner, inner.sum(axis=0), hidden.T @ outer, outer.sum(axis=0)]
-    if clipping == "aggregate":
+    if way != RECORD:
         norm = np.sqrt(sum(float(np.square(part).sum(dtype=np.float64)) for part in parts))
-        scale = np.float32(min(1.0, CLIP / max(norm, 1e-30)))
+        scale = np.float32(min(1.0, MNIST.clip / max(norm, 1e-30)))
         parts = [part * scale for part in parts]
     return parts, float(losses.mean())
 
@@ -106,32 +112,32 @@ def train(
     data: DataSet,
     scheme: Scheme,
     sigma: float,
-    clipping: Clipping,
+    way: str,
     *,
     steps: int,
     seed: int,
     check_every: int = 0,
 ) -> Trained:
     """One run; ``check_every`` so many steps the test accuracy is looked at (0: at the end)."""
+    checks.choice("way", way, WAYS)
     rng = np.random.default_rng((seed, 4))
     network = Network(len(data.features), len(data.classes), rng)
-    losses, at, checked = [], [], []
+    losses, checked = [], []
     for step in range(1, steps + 1):
         batch = in_order(scheme.draw(rng))
-        size = float(batch.counts.sum()) if clipping == "aggregate" else scheme.expected_size
+        size = float(batch.counts.sum()) if way != RECORD else scheme.expected_size
         parts, loss = batch_gradient(
             network, data.X_train[batch.indices], data.y_train[batch.indices], batch.counts,
-            clipping, size,
+            way, size,
         )  # fmt: skip
         losses.append(loss)
         for weights, part in zip(network.parts, parts, strict=True):
             noise = rng.standard_normal(part.shape, dtype=np.float32)
-            weights -= np.float32(RATE) * (part + np.float32(sigma) * noise)
+            weights -= np.float32(MNIST.rate) * (part + np.float32(sigma) * noise)
         if check_every and step % check_every == 0:
-            at.append(step)
-            checked.append(network.accuracy(data.X_test, data.y_test))
+            checked.append((step, network.accuracy(data.X_test, data.y_test)))
     final = network.accuracy(data.X_test, data.y_test)
-    return Trained(final, tuple(losses), tuple(at), tuple(checked))
+    return Trained(final, tuple(losses), tuple(checked))
 
 
 def in_order(batch: Batch) -> Batch:

@@ -8,52 +8,20 @@ text says 100; the authors' log and times are of 300).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
-from mustdp.experiments.frame.schemes import scheme_called
-from mustdp.experiments.mnist.program import CLIP, RATE, Clipping, train
-from mustdp.training.budget import Budget, settle
+import numpy as np
+
+from mustdp.experiments.comparison.simulation import PRIVATE, Job, Runs
+from mustdp.experiments.mnist.program import MNIST, SILENT, train
 from mustdp.training.classify import train_classifier
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.data.named import load_data
 
-SIZES = N, B, M = 60_000, 3000, 2000
-STEPS, EPSILON_PRIME = 300, 1e-5
-#: Noise of a millionth of what a record may add: none.
-NO_NOISE = 1e-6
+#: The test accuracy is looked at after so many steps where a curve is kept.
 _CURVE_EVERY = 10
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run, seeded, with the data in ``folder``.
-
-    ``how`` is ``private`` for :func:`mustdp.training.classify.train_classifier`, otherwise the
-    clipping of the authors' program; ``curve`` keeps the test accuracy of every tenth step.
-    """
-
-    row: str
-    budget: Budget
-    seed: int
-    folder: Path | None
-    how: Literal["private"] | Clipping = "private"
-    noisy: bool = True
-    curve: bool = False
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run gave; losses and accuracies on the way where the program made it."""
-
-    row: str
-    accuracy: float
-    seconds: float
-    losses: tuple[float, ...] = ()
-    checked_at: tuple[int, ...] = ()
-    checked: tuple[float, ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -62,35 +30,26 @@ def mnist(folder: Path | None) -> DataSet:
     return load_data("mnist", folder, pixels="centred")
 
 
-def paper_budget(name: str) -> Budget:
-    """The noise of the paper."""
-    return settle(
-        scheme_called(name, *SIZES), steps=STEPS, epsilon_prime=EPSILON_PRIME,
-        paper_noise="analytic", relation="replace_one",
-    )  # fmt: skip
-
-
-def paper_sigma(budget: Budget) -> float:
-    """The deviation of the noise on the mean of the clipped gradients."""
-    return budget.noise_multiplier * CLIP / M
-
-
-def run_job(job: Job) -> Run:
-    """Train once and test."""
-    data, budget = mnist(job.folder), job.budget
-    if job.how == "private":
+def run_job(job: Job) -> Runs:
+    """Train and test one seed: by this package, or as the program does in the way named."""
+    data, budget, (seed,) = mnist(job.folder), job.budget, job.seeds
+    if job.way == PRIVATE:
         budget.spent()  # looked up once in a process, outside of the time that is measured
-        began = time.process_time()
-        trial = train_classifier(
-            data, budget, model="mlp", clip=CLIP, learning_rate=RATE, seed=job.seed
-        )
-        return Run(job.row, trial.test_accuracy, time.process_time() - began)
     began = time.process_time()
+    if job.way == PRIVATE:
+        trial = train_classifier(
+            data, budget, model="mlp", clip=MNIST.clip, learning_rate=MNIST.rate, seed=seed
+        )
+        return _runs(trial.test_accuracy, time.process_time() - began, budget.steps)
+    sigma = 0.0 if job.way == SILENT else MNIST.paper_sigma(budget)
+    every = _CURVE_EVERY if job.curve else 0
     done = train(
-        data, budget.scheme, paper_sigma(budget) if job.noisy else 0.0, job.how,
-        steps=budget.steps, seed=job.seed, check_every=_CURVE_EVERY if job.curve else 0,
-    )  # fmt: skip
-    return Run(
-        job.row, done.accuracy, time.process_time() - began, done.losses, done.checked_at,
-        done.checked,
-    )  # fmt: skip
+        data, budget.scheme, sigma, job.way, steps=budget.steps, seed=seed, check_every=every
+    )
+    found = _runs(done.accuracy, time.process_time() - began, budget.steps)
+    return replace(found, losses=done.losses, checked=done.checked)
+
+
+def _runs(accuracy: float, seconds: float, steps: int) -> Runs:
+    """One run: test accuracy in percent."""
+    return Runs(np.array([[100 * accuracy]]), np.array([seconds / steps]))

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from scipy.optimize import brentq
 
 from mustdp.amplification.section4 import AmplificationRow, amplify
-from mustdp.experiments.frame.cells import Cell, Table, judge
-from mustdp.experiments.frame.published import half_unit, published
+from mustdp.experiments.frame.cells import Cell, Table, new
+from mustdp.experiments.frame.published import half_unit, judge_printed, published
 from mustdp.experiments.frame.schemes import NAMES, scheme_called
 from mustdp.experiments.one_step.table_s1 import MECHANISMS
 
@@ -99,17 +99,12 @@ def _threshold_cells(one: Threshold, spacings: list[float]) -> tuple[Cell, ...]:
             f"{one.crossing:.4f} if ε runs in steps of {spacings[-1]:g}; that the paper read it "
             "off so is a guess, which fits all thresholds."
         )
-    exact = judge(
-        one.label,
-        "δ at the crossing",
-        float(one.printed),
-        one.row(one.crossing).delta,
-        half_unit=half_unit(one.printed),
-        reason=reason,
+    exact = judge_printed(
+        one.label, "δ at the crossing", one.printed, one.row(one.crossing).delta, reason
     )
     if not spacings:
         return (exact,)
-    return exact, Cell(one.label, f"δ on a grid of {spacings[-1]:g}", None, last.delta)
+    return exact, new(one.label, f"δ on a grid of {spacings[-1]:g}", last.delta)
 
 
 def _meetings(paper: dict[str, Any]) -> tuple[Cell, ...]:
@@ -137,19 +132,8 @@ def _meetings(paper: dict[str, Any]) -> tuple[Cell, ...]:
                 f"from {min(values):.3f} to {max(values):.3f}, and the printed value lies in that "
                 "range up to its rounding."
             )
-            cells.append(
-                judge(
-                    f"{mechanism.capitalize()}, middle of all pairs",
-                    column,
-                    float(text),
-                    middle,
-                    half_unit=half_unit(text),
-                    reason=reason if inside else "",
-                )
-            )
+            row = f"{mechanism.capitalize()}, middle of all pairs"
+            cells.append(judge_printed(row, column, text, middle, reason if inside else ""))
         for row, point in points.items():
-            cells += [
-                Cell(row, "δ", None, point.delta),
-                Cell(row, "δ′", None, point.delta_prime),
-            ]
+            cells += [new(row, "δ", point.delta), new(row, "δ′", point.delta_prime)]
     return tuple(cells)

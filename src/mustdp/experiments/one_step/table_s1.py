@@ -6,18 +6,31 @@ in here but found: the printed rows are compared, and the row is compared with b
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from mustdp.amplification.one_step import one_step
 from mustdp.amplification.section4 import amplify
-from mustdp.experiments.comparison.needed_noise import least_and_most, needed_noise
-from mustdp.experiments.frame.cells import Cell, Outcome, Settings, Table, judge
-from mustdp.experiments.frame.items import Report
-from mustdp.experiments.frame.published import half_unit, published
+from mustdp.experiments.comparison import needed_noise
+from mustdp.experiments.comparison.equal_guarantee import Settled
+from mustdp.experiments.frame.cells import Cell, Table, new
+from mustdp.experiments.frame.items import Outcome, Report, Settings
+from mustdp.experiments.frame.published import judge_printed, published
 from mustdp.experiments.frame.schemes import scheme_called
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 
 MECHANISMS = {"laplace": laplace, "gaussian": gaussian}
+
+
+class Applied(NamedTuple):
+    """Delta of one application at the epsilon' of a base epsilon."""
+
+    mechanism: str
+    name: str
+    epsilon: float
+    theorem: float
+    certified: float
+    attained: float
 
 
 def run(settings: Settings, report: Report) -> Outcome:
@@ -28,9 +41,12 @@ def run(settings: Settings, report: Report) -> Outcome:
     for mechanism in MECHANISMS:
         tables += [_delta_table(paper, mechanism, shift) for shift in paper["delta"][mechanism]]
     report("certified bounds")
-    guarantee = _guarantee(paper)
-    equal = needed_noise(settings, report, n=paper["n"], b=paper["b"], m=paper["m"], steps=1)
-    return Outcome((*tables, guarantee, equal), reading=_reading(tables, guarantee, equal))
+    found = _applied(paper)
+    needed = needed_noise.settle(settings, report, _sizes(paper), steps=1)
+    return Outcome(
+        (*tables, _guarantee(found), needed_noise.noise_table(needed, settings.quick)),
+        reading=_reading(tables, found, needed),
+    )
 
 
 def _sizes(paper: dict[str, Any]) -> tuple[int, int, int]:
@@ -47,10 +63,9 @@ def _epsilon_table(paper: dict[str, Any]) -> Table:
         scheme = scheme_called(name, *_sizes(paper))
         rows = amplify(scheme, gaussian(shift=1.0), paper["epsilon"])
         cells += [
-            judge(name, _column(row.epsilon), float(text), row.epsilon_prime,
-                  half_unit=half_unit(text))
+            judge_printed(name, _column(row.epsilon), text, row.epsilon_prime)
             for row, text in zip(rows, printed, strict=True)
-        ]  # fmt: skip
+        ]
     return Table("epsilon-prime", "ε′ of one application", tuple(cells), "paper")
 
 
@@ -58,7 +73,7 @@ def _delta_table(paper: dict[str, Any], mechanism: str, shift: str) -> Table:
     noise = MECHANISMS[mechanism](shift=float(shift))
     base = noise.delta(paper["epsilon"])
     cells = [
-        judge("δ before", _column(e), float(text), float(value), half_unit=half_unit(text))
+        judge_printed("δ before", _column(e), text, float(value))
         for e, text, value in zip(
             paper["epsilon"], paper["delta"][mechanism][shift], base, strict=True
         )
@@ -67,10 +82,9 @@ def _delta_table(paper: dict[str, Any], mechanism: str, shift: str) -> Table:
         found = _delta_prime(paper, name, noise)
         reason = _repeated(paper, mechanism, shift, name)
         cells += [
-            judge(f"{name} δ′", _column(e), float(text), value, half_unit=half_unit(text),
-                  reason=reason)
+            judge_printed(f"{name} δ′", _column(e), text, value, reason)
             for e, text, value in zip(paper["epsilon"], printed, found, strict=True)
-        ]  # fmt: skip
+        ]
     title = f"δ and δ′ of one application, {mechanism.capitalize()} noise, Δ/σ = {shift}"
     return Table(f"delta-{mechanism}-{shift}", title, tuple(cells), "paper")
 
@@ -88,8 +102,7 @@ def _repeated(paper: dict[str, Any], mechanism: str, shift: str, name: str) -> s
             continue
         values = _delta_prime(paper, name, MECHANISMS[other](shift=float(shift)))
         near = (
-            judge("", "", float(text), value, half_unit=half_unit(text))
-            for text, value in zip(printed, values, strict=True)
+            judge_printed("", "", text, value) for text, value in zip(printed, values, strict=True)
         )
         if all(cell.verdict == "matches" for cell in near):
             return (
@@ -99,23 +112,30 @@ def _repeated(paper: dict[str, Any], mechanism: str, shift: str, name: str) -> s
     return ""
 
 
-def _guarantee(paper: dict[str, Any]) -> Table:
-    """One application at shift 1: the theorem, the certificate and what a pair attains."""
-    cells = []
+def _applied(paper: dict[str, Any]) -> list[Applied]:
+    """One application at shift 1 for every mechanism and scheme."""
+    found = []
     for mechanism, make in MECHANISMS.items():
         for name in paper["epsilon_prime"]:
-            rows = amplify(
-                scheme_called(name, *_sizes(paper)), make(shift=1.0), paper["epsilon"][1:4]
-            )
-            step = one_step(rows.scheme, rows.mechanism, rows.column("epsilon_prime"))
-            label = f"{mechanism.capitalize()}, {name}"
-            for k, row in enumerate(rows):
-                for words, value in (
-                    ("theorem", row.delta_prime),
-                    ("certified", float(step.upper[k])),
-                    ("attained", float(step.lower[k])),
-                ):
-                    cells.append(Cell(label, f"{_column(row.epsilon)}: {words}", None, value))
+            scheme, noise = scheme_called(name, *_sizes(paper)), make(shift=1.0)
+            rows = amplify(scheme, noise, paper["epsilon"][1:4])
+            step = one_step(scheme, noise, rows.column("epsilon_prime"))
+            found += [
+                Applied(mechanism, name, row.epsilon, row.delta_prime, float(upper), float(lower))
+                for row, upper, lower in zip(rows, step.upper, step.lower, strict=True)
+            ]
+    return found
+
+
+def _guarantee(found: list[Applied]) -> Table:
+    cells: list[Cell] = []
+    for at in found:
+        row, column = f"{at.mechanism.capitalize()}, {at.name}", _column(at.epsilon)
+        cells += [
+            new(row, f"{column}: theorem", at.theorem),
+            new(row, f"{column}: certified", at.certified, bound="upper"),
+            new(row, f"{column}: attained", at.attained, bound="lower"),
+        ]
     return Table(
         "certified",
         "What one application really costs at the ε′ above, Δ/σ = 1",
@@ -127,18 +147,15 @@ def _guarantee(paper: dict[str, Any]) -> Table:
     )
 
 
-def _reading(tables: list[Table], guarantee: Table, equal: Table) -> tuple[str, ...]:
-    cells = [cell for table in tables for cell in table.cells]
-    matching = sum(cell.verdict == "matches" for cell in cells)
-    values = {(cell.row, cell.column): cell.ours or 0.0 for cell in guarantee.cells}
-    looser = [
-        values[row, column.replace("certified", "theorem")] / value
-        for (row, column), value in values.items()
-        if column.endswith("certified") and row.startswith("Gaussian")
-    ]
+def _reading(
+    tables: list[Table], found: list[Applied], needed: Sequence[Settled]
+) -> tuple[str, ...]:
+    count = sum(len(table.cells) for table in tables)
+    matching = sum(table.count("matches") for table in tables)
+    looser = max(at.theorem / at.certified for at in found if at.mechanism == "gaussian")
     return (
-        f"{matching} of {len(cells)} printed numbers come out as printed.",
+        f"{matching} of {count} printed numbers come out as printed.",
         "The theorem is valid, and loose where copies occur: for Gaussian noise at Δ/σ = 1 its δ′ "
-        f"is up to {max(looser):.3f} times the certified value.",
-        least_and_most(equal),
+        f"is up to {looser:.3f} times the certified value.",
+        needed_noise.least_and_most(needed),
     )

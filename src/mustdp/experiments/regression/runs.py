@@ -10,108 +10,59 @@ records, averaged over the last 16 steps, as in that program.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from mustdp.experiments.comparison.chains import run_chains
-from mustdp.experiments.frame.schemes import scheme_called
-from mustdp.mechanisms.gaussian_sigma import classical_sigma
-from mustdp.mechanisms.relation import Relation
+from mustdp.experiments.comparison.budgets import Setting, noiseless
+from mustdp.experiments.comparison.simulation import Job, Runs, run_chains
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.scheme import Scheme, must_wo
-from mustdp.training.budget import Budget, settle
 from mustdp.training.linear.losses import SquaredError
 
-SIZES = N, B, M = 1000, 200, 100
-STEPS, CLIP, RATE, START = 200, 3.0, 0.04, -1.0
+REGRESSION = Setting(
+    "tables-4-s2", "Linear regression", sizes=(1000, 200, 100), steps=200, clip=3.0, rate=0.04,
+    start=-1.0, primes=(0.01, 0.001), formula="classical",
+)  # fmt: skip
 TRUTH = (1.0, 0.5, 0.2)
+NON_PRIVATE = "non-private Poisson"
+#: The way of the run that does not clip either.
+UNCLIPPED = "unclipped"
 #: Steps at the end over which the loss is averaged.
 _LAST = 16
 #: A bound that no gradient reaches, and noise of a hundred-millionth of it: no privacy at all.
 _NO_CLIP, _NO_NOISE = 1e4, 1e-8
-NON_PRIVATE = "non-private Poisson"
 
 
-@dataclass(frozen=True)
-class Job:
-    """One scheme with the noise of a budget, on the first ``data_sets`` data sets of a seed.
-
-    The batches come from ``scheme``, which is the budget's own but where a mistake is repeated.
-    """
-
-    row: str
-    scheme: Scheme
-    budget: Budget
-    data_sets: int
-    seed: int
-    clipped: bool = True
-
-
-@dataclass(frozen=True)
-class Runs:
-    """What one job found: residual errors (R,), weights (R, 3), the loss curve of data set 0."""
-
-    row: str
-    residual: FloatArray
-    weights: FloatArray
-    curve: tuple[float, ...]
-    seconds_per_step: float
-
-    @property
-    def deviations(self) -> FloatArray:
-        """Weights minus the true ones."""
-        off: FloatArray = self.weights - np.array(TRUTH)
-        return off
-
-
-def paper_scheme(name: str) -> Scheme:
-    """A scheme of the experiment, MUSTwo included."""
-    return must_wo(*SIZES) if name == "MUSTwo" else scheme_called(name, *SIZES)
-
-
-def paper_budget(name: str, epsilon_prime: float) -> Budget:
-    """The noise of the paper for ``epsilon_prime`` of one step: classical formula, delta 1/n."""
-    return settle(
-        paper_scheme(name), steps=STEPS, epsilon_prime=epsilon_prime, paper_noise="classical",
-        relation="replace_one",
-    )  # fmt: skip
-
-
-def paper_sigma(budget: Budget) -> float:
-    """The deviation of the noise on the *mean* of the clipped gradients, as the paper prints it."""
-    return budget.noise_multiplier * CLIP / M
-
-
-def classical_shift(epsilon: float, *, sensitivity: float) -> float:
-    """Sensitivity over the paper's sigma for a base epsilon."""
-    return sensitivity / classical_sigma(epsilon, 1 / N, CLIP / N, beyond_proof=True)
+def deviations(runs: Runs) -> FloatArray:
+    """Weights minus the true ones, (R, 3)."""
+    return np.asarray(runs.values[:, 1:] - np.array(TRUTH))
 
 
 @lru_cache(maxsize=2)
 def data_sets(count: int, seed: int) -> tuple[FloatArray, FloatArray]:
     """Rows (count, n, 2) and targets (count, n)."""
+    n = REGRESSION.n
     rng = np.random.default_rng((seed, 2))
-    X = rng.normal(size=(count, N, 2))
-    y = TRUTH[0] + X @ np.array(TRUTH[1:]) + rng.normal(size=(count, N))
+    X = rng.normal(size=(count, n, 2))
+    y = TRUTH[0] + X @ np.array(TRUTH[1:]) + rng.normal(size=(count, n))
     return X, y
 
 
-def simulate(job: Job) -> Runs:
-    """Run one chain per data set."""
-    X, y = data_sets(job.data_sets, job.seed)
-    done = run_chains(
-        (X, y), SquaredError(), replace(job.budget, scheme=job.scheme),
-        clip=CLIP if job.clipped else _NO_CLIP, rate=RATE, start=START,
-        seeds=range(job.seed, job.seed + job.data_sets), keep_path=True,
-    )  # fmt: skip
-    if done.path is None:
+def run_job(job: Job) -> Runs:
+    """One chain per data set: residual error and the three weights of each."""
+    X, y = data_sets(len(job.seeds), job.seeds[0])
+    setting = replace(REGRESSION, clip=_NO_CLIP) if job.way == UNCLIPPED else REGRESSION
+    weights, path, seconds = run_chains(
+        (X, y), SquaredError(), setting, job.budget, job.seeds, keep_path=True
+    )
+    if path is None:
         raise RuntimeError("the chains were run without their path")
-    losses = mean_losses(X, y, done.path)
+    losses = mean_losses(X, y, path)
+    residual = np.sqrt(losses[:, -_LAST:].mean(axis=1))
     return Runs(
-        job.row, np.sqrt(losses[:, -_LAST:].mean(axis=1)), done.weights[:, [2, 0, 1]],
-        tuple(float(v) for v in losses[0]), done.seconds_per_step,
+        np.column_stack([residual, weights[:, [2, 0, 1]]]), np.array([seconds]),
+        tuple(float(v) for v in losses[0]),
     )  # fmt: skip
 
 
@@ -127,8 +78,8 @@ def mean_losses(X: FloatArray, y: FloatArray, path: FloatArray) -> FloatArray:
     return losses
 
 
-def non_private(count: int, seed: int) -> Job:
+def non_private(seeds: range) -> Job:
     """The run that neither clips nor adds noise worth the name."""
-    scheme = paper_scheme("Poisson")
-    budget = Budget(scheme, _NO_NOISE, STEPS, 1 / N, Relation.REPLACE_ONE, "no privacy")
-    return Job(NON_PRIVATE, scheme, budget, count, seed, clipped=False)
+    scheme = REGRESSION.scheme("Poisson")
+    budget = noiseless(scheme, _NO_NOISE, REGRESSION.steps, 1 / REGRESSION.n)
+    return Job((NON_PRIVATE,), budget, seeds, way=UNCLIPPED)

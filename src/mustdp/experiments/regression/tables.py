@@ -9,74 +9,70 @@ in the neighbouring column.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
-from mustdp.amplification.section4 import amplified_delta, base_epsilon
+from mustdp.experiments.comparison.measured import root_mean, standard_error
+from mustdp.experiments.comparison.simulation import Key, Runs
+from mustdp.experiments.comparison.theorem import theorem_delta
 from mustdp.experiments.frame.cells import Cell, Table, judge
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import NAMES
 from mustdp.experiments.regression.runs import (
-    CLIP,
     NON_PRIVATE,
-    N,
-    Runs,
-    classical_shift,
-    paper_budget,
-    paper_scheme,
-    paper_sigma,
+    REGRESSION,
+    deviations,
 )
-from mustdp.mechanisms.mechanism import gaussian
-from mustdp.numerics.arrays import FloatArray
 
-PRIMES = (0.01, 0.001)
 #: What the authors' program does under the name of MUSTww.
-AS_RUN = "MUSTww drawn as MUSTow, epsilon' 0.001"
+AS_RUN = ("MUSTww drawn as MUSTow", 0.001)
+#: Runs by scheme and epsilon'.
+Found = Mapping[Key, Runs]
 #: Data sets in the paper.
 _PAPER_SETS = 200
 
 
-def row_of(name: str, prime: float) -> str:
-    """The row of a scheme at an epsilon'."""
-    return f"{name}, epsilon' {prime:g}"
+def row_of(name: str, prime: float | None = None) -> str:
+    """The title of a row: a scheme, at an epsilon' unless it is not private."""
+    return name if prime is None else REGRESSION.row(name, prime)
 
 
-def table_4(runs: dict[str, Runs]) -> Table:
+def table_4(runs: Found) -> Table:
     """Sigma, and mean and standard deviation of the residual error."""
     printed = published("4")
     cells: list[Cell] = []
-    for prime in PRIMES:
+    for prime in REGRESSION.primes:
         for name in NAMES:
             sigma, _, mean, deviation = printed[str(prime)][name]
-            row = row_of(name, prime)
-            ours = paper_sigma(paper_budget(name, prime))
-            cells.append(judge(row, "sigma", sigma, ours, half_unit=0.0005))
-            cells += _residual_cells(row, mean, deviation, runs[row], _mixed_up(name, prime, runs))
+            ours = REGRESSION.paper_sigma(REGRESSION.paper_budget(name, prime))
+            cells.append(judge(row_of(name, prime), "sigma", sigma, ours, half_unit=0.0005))
+            reason = _mixed_up(name, prime, runs)
+            cells += _residual_cells((name, prime), mean, deviation, runs, reason)
     mean, deviation = printed[NON_PRIVATE]
-    cells += _residual_cells(NON_PRIVATE, mean, deviation, runs[NON_PRIVATE], "")
-    for prime in PRIMES:
-        row = row_of("MUSTwo", prime)
-        cells += _residual_cells(row, None, None, runs[row], "")
+    cells += _residual_cells((NON_PRIVATE,), mean, deviation, runs)
+    for prime in REGRESSION.primes:
+        cells += _residual_cells(("MUSTwo", prime), None, None, runs)
     return Table(
         "table-4",
         "Table 4: sigma and error of linear regression",
         tuple(cells),
         "paper",
         "The error is the root of the mean squared residual, averaged over the last 16 steps, over "
-        f"{runs[NON_PRIVATE].residual.size} data sets (200 in the paper). MUSTwo, which the paper "
+        f"{len(runs[NON_PRIVATE,].values)} data sets (200 in the paper). MUSTwo, which the paper "
         "leaves out, has the law of WR.",
     )
 
 
 def _residual_cells(
-    row: str, mean: float | None, deviation: float | None, found: Runs, reason: str
+    key: Key, mean: float | None, deviation: float | None, runs: Found, reason: str = ""
 ) -> list[Cell]:
-    values = found.residual
+    row, values = row_of(*key), runs[key].first
     ours, spread_of = float(values.mean()), float(values.std(ddof=1))
     return [
         judge(
             row, "RMSE mean", mean, ours, half_unit=0.0005,
-            error=spread_of / math.sqrt(values.size),
+            error=standard_error(values),
             paper_error=(deviation or 0.0) / math.sqrt(_PAPER_SETS), reason=reason,
         ),
         judge(
@@ -87,12 +83,12 @@ def _residual_cells(
     ]  # fmt: skip
 
 
-def _mixed_up(name: str, prime: float, runs: dict[str, Runs]) -> str:
+def _mixed_up(name: str, prime: float, runs: Found) -> str:
     """Why MUSTow's error may differ: the printed one is that of MUSTwo, if it fits that."""
     if name != "MUSTow":
         return ""
     mean, deviation = published("4")[str(prime)][name][2:]
-    other = runs[row_of("MUSTwo", prime)].residual
+    other = runs["MUSTwo", prime].first
     error = math.hypot(other.std() / math.sqrt(other.size), deviation / math.sqrt(_PAPER_SETS))
     if abs(other.mean() - mean) > 0.0005 + 3 * error:
         return ""
@@ -107,12 +103,12 @@ def delta_table() -> Table:
     """delta' of one step: as printed, with sensitivity C, and evaluated consistently with C/n."""
     printed = published("4")
     cells: list[Cell] = []
-    for prime in PRIMES:
+    for prime in REGRESSION.primes:
         for name in NAMES:
             row, paper = row_of(name, prime), printed[str(prime)][name][1]
             mixed, consistent = delta_primes(name, prime)
             one_stage = name in ("Poisson", "WOR")
-            as_printed = paper_scheme(name).eta / N if one_stage else mixed
+            as_printed = REGRESSION.scheme(name).eta / REGRESSION.n if one_stage else mixed
             half = 0.00005 if one_stage else 0.0005
             column = "delta' as printed"
             cells.append(judge(row, column, paper, as_printed, half_unit=half))
@@ -137,32 +133,30 @@ def delta_table() -> Table:
 
 def delta_primes(name: str, epsilon_prime: float) -> tuple[float, float]:
     """Theorem 4's delta' at the paper's sigma with sensitivity C, and with C/n."""
-    scheme = paper_scheme(name)
-    base = base_epsilon(epsilon_prime, scheme.eta)
-    found = []
-    for sensitivity in (CLIP, CLIP / N):
-        shift = classical_shift(float(base[0]), sensitivity=sensitivity)
-        profiles = gaussian(shift=shift).profiles(shift)
-        found.append(float(amplified_delta(scheme.law(), profiles, base)[0]))
-    return found[0], found[1]
+    scheme, n = REGRESSION.scheme(name), REGRESSION.n
+    return (
+        theorem_delta(scheme, epsilon_prime, 1 / n, sensitivity=n),
+        theorem_delta(scheme, epsilon_prime, 1 / n),
+    )
 
 
-def table_s2(runs: dict[str, Runs]) -> Table:
+def table_s2(runs: Found) -> Table:
     """Bias and root mean square error of the three coefficients."""
     printed = published("S2")
-    rows = [(row_of(name, prime), printed[str(prime)][name]) for prime in PRIMES for name in NAMES]
-    rows.append((AS_RUN, printed["0.001"]["MUSTww"]))
-    rows.append((NON_PRIVATE, printed[NON_PRIVATE]))
+    rows: dict[Key, tuple[list[float], list[float]]] = {
+        (name, prime): printed[str(prime)][name] for prime in REGRESSION.primes for name in NAMES
+    }
+    rows[AS_RUN] = printed["0.001"]["MUSTww"]
+    rows[NON_PRIVATE,] = printed[NON_PRIVATE]
     cells: list[Cell] = []
-    for row, (bias, rmse) in rows:
-        off = runs[row].deviations
-        ours = np.sqrt(np.mean(off**2, axis=0))
-        error = rmse_errors(off)
+    for key, (bias, rmse) in rows.items():
+        row, off = row_of(*key), deviations(runs[key])
+        ours, error = root_mean(off**2)
         for k in range(3):
             cells.append(
                 judge(
                     row, f"bias b{k}", bias[k], float(off[:, k].mean()), half_unit=0.00005,
-                    error=float(off[:, k].std(ddof=1)) / math.sqrt(len(off)),
+                    error=standard_error(off[:, k]),
                     paper_error=rmse[k] / math.sqrt(_PAPER_SETS),
                 )
             )  # fmt: skip
@@ -186,19 +180,11 @@ def table_s2(runs: dict[str, Runs]) -> Table:
     )
 
 
-def must_shortfall(runs: dict[str, Runs]) -> tuple[float, float]:
+def must_shortfall(runs: Found) -> tuple[float, float]:
     """By how much the paper's MUST values at epsilon' = 0.001 are below ours, and its error."""
     gaps, variance = [], 0.0
     for name in ("MUSTow", "MUSTww"):
-        off = runs[row_of(name, 0.001)].deviations
-        ours = np.sqrt(np.mean(off**2, axis=0))
+        ours, error = root_mean(deviations(runs[name, 0.001]) ** 2)
         gaps += list(1.0 - np.array(published("S2")["0.001"][name][1]) / ours)
-        variance += float(np.sum((rmse_errors(off) / ours) ** 2)) + 3 / (2 * _PAPER_SETS)
+        variance += float(np.sum((error / ours) ** 2)) + 3 / (2 * _PAPER_SETS)
     return float(np.mean(gaps)), math.sqrt(variance) / len(gaps)
-
-
-def rmse_errors(deviations: FloatArray) -> FloatArray:
-    """Standard error of the root mean square of each column."""
-    squares = deviations**2
-    root = np.sqrt(squares.mean(axis=0))
-    return np.asarray(squares.std(axis=0, ddof=1) / math.sqrt(len(squares)) / (2.0 * root))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mustdp.experiments.frame.cells import Kind
 from mustdp.numerics.decimals import Toward, readable
 
 
@@ -24,11 +23,6 @@ def number(value: float, digits: int = 4, toward: Toward = "nearest") -> str:
     return f"{mantissa}e{int(exponent)}" if exponent else text
 
 
-def safe_side(column: str, kind: Kind) -> Toward:
-    """Where a column's numbers are rounded: certified ones up, attained ones down.
-
-    In a table of equal guarantees the noise is what is needed for them, and is rounded up as well.
-    """
-    if "certified" in column or (kind == "equal" and column.startswith("noise multiplier")):
-        return "up"
-    return "down" if "attain" in column else "nearest"
+def short(value: float) -> float:
+    """A number that is only drawn, with the six digits that a picture needs."""
+    return float(f"{value:.6g}")
