@@ -309,28 +309,29 @@ def test_what_is_attained_at_a_larger_delta_is_attained_at_a_smaller_one() -> No
 
 
 @pytest.fixture(scope="module")
-def compared() -> list[bootstrap_equal.Compared]:
+def compared() -> bootstrap_equal.Compared:
     return bootstrap_equal.compare_all(HERE, 8, quiet)
 
 
 def test_each_scheme_is_certified_within_the_target(
-    compared: list[bootstrap_equal.Compared],
+    compared: bootstrap_equal.Compared,
 ) -> None:
-    assert {each.epsilon for each in compared} == {4.0}
-    for each in compared:
-        privacy = each.runs.privacy
+    assert {epsilon for _, epsilon, _ in compared} == {4.0}
+    for each in compared.values():
+        privacy = each.privacy
         assert privacy.relation == "replace_one"
         assert privacy.delta == 1e-5
         assert privacy.plan is not None
         again = md.account(privacy.plan, relation="replace_one").epsilon(1e-5)
         assert 3.9 < again.upper <= 4.0
-        less = each.runs.design.plan(md.gaussian(noise_multiplier=0.98 * privacy.noise_multiplier))
+        less = each.design.plan(md.gaussian(noise_multiplier=0.98 * privacy.noise_multiplier))
         assert md.account(less, relation="replace_one").epsilon(1e-5).upper > 4.0
 
 
-def test_more_copies_need_more_noise(compared: list[bootstrap_equal.Compared]) -> None:
+def test_more_copies_need_more_noise(compared: bootstrap_equal.Compared) -> None:
     noise = {
-        (each.sizes.n, each.scheme.label): each.runs.privacy.noise_multiplier for each in compared
+        (sizes.n, row.label): each.privacy.noise_multiplier
+        for (sizes, _, row), each in compared.items()
     }
     small = ["Poisson", "WOR", "WR", "MUSTow, b = 100", "MUSTow, b = 50", "MUSTow, b = 10"]
     for n, labels in ((300, small), (10_000, ["Poisson", "WOR", "WR", "MUSTow, b = 400"])):
@@ -343,19 +344,20 @@ def test_a_cost_beyond_the_target_is_refused() -> None:
     for bounds in (Bounds(3.9, 4.01), Bounds(0.0, math.inf), Bounds(0.0, math.nan), None):
         found = fake(row, Privacy(1.0, 1e-5, Relation.REPLACE_ONE, bounds, "", None))
         with pytest.raises(NumericalFailure, match="not certified"):
-            bootstrap_equal.checked(found, 4.0)
+            bootstrap_equal.certified(found, 4.0)
     fine = fake(row, Privacy(1.0, 1e-5, Relation.REPLACE_ONE, Bounds(3.9, 4.0), "", None))
-    assert bootstrap_equal.checked(fine, 4.0) is fine
+    assert bootstrap_equal.certified(fine, 4.0) == Bounds(3.9, 4.0)
 
 
 def test_errors_and_coverage_are_those_of_the_estimates() -> None:
     privacy = Privacy(1.0, 1e-5, Relation.REPLACE_ONE, Bounds(3.9, 4.0), "", None)
     found = fake(Row("WOR"), privacy, ((0.5, 1.0), (-1.5, 2.5), (0.0, 1.0), (0.0, 0.0)))
-    each = bootstrap_equal.Compared(bootstrap_equal.PAPERS, Row("WOR"), 4.0, found)
-    assert each.covered.mean(axis=0).tolist() == [0.75, 0.75]
+    assert found.covered.mean(axis=0).tolist() == [0.75, 0.75]
     sizes = bootstrap_equal.PAPERS
     plain_ones = bootstrap_equal.plain_measures(sizes, 4, HERE.seed)
-    table = by_place(bootstrap_equal.table_at(sizes, [each], plain_ones, quick=True))
+    table = by_place(
+        bootstrap_equal.table_at(sizes, {(sizes, 4.0, Row("WOR")): found}, plain_ones, quick=True)
+    )
     row = "WOR, epsilon 4"
     assert table[row, "RMSE of the mean"].ours == pytest.approx(math.sqrt(2.5 / 4))
     assert table[row, "coverage of the variance, %"].ours == 75.0
@@ -370,7 +372,7 @@ def test_errors_and_coverage_are_those_of_the_estimates() -> None:
 def test_the_item_can_be_stored_and_read(
     simulated: dict[Row, Released],
     really: dict[str, Guarantee],
-    compared: list[bootstrap_equal.Compared],
+    compared: bootstrap_equal.Compared,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bootstrap, "simulate_rows", lambda *given: simulated)

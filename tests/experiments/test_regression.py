@@ -19,7 +19,7 @@ from mustdp.experiments.comparison.equal_guarantee import (
     utility_reading,
 )
 from mustdp.experiments.comparison.measured import Measured, root_mean
-from mustdp.experiments.comparison.simulation import Job, Key, Runs
+from mustdp.experiments.comparison.simulation import Job, Key, Runs, simulate
 from mustdp.experiments.comparison.timing import time_table
 from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.parallel import spread
@@ -201,6 +201,38 @@ def test_jobs_over_processes_keep_their_order() -> None:
     assert spread(math.sqrt, jobs, workers=2, report=said.append, what="roots") == [3, 2, 1, 0]
     assert spread(math.sqrt, jobs, workers=1, report=quiet, what="roots") == [3, 2, 1, 0]
     assert said[-1] == "roots: 4 of 4"
+
+
+def test_the_last_job_can_go_first_without_changing_the_order() -> None:
+    begun: list[float] = []
+
+    def root(value: float) -> float:
+        begun.append(value)
+        return math.sqrt(value)
+
+    given = {"workers": 1, "report": quiet, "what": "roots"}
+    assert spread(root, [9.0, 4.0, 1.0], last_first=True, **given) == [3, 2, 1]  # type: ignore[arg-type]
+    assert begun == [1.0, 4.0, 9.0]
+
+
+def test_a_job_taken_apart_is_put_together_by_its_key() -> None:
+    """Every seed runs once, in order, and only the first run keeps its curve."""
+    budget = REGRESSION.paper_budget("WOR", 0.01)
+    whole, other = Job(("a", 1), budget, range(5, 8)), Job(("a", 2), budget, range(5, 6))
+    parts = whole.one_by_one()
+    assert [(list(part.seeds), part.curve) for part in parts] == [
+        ([5], True), ([6], False), ([7], False),
+    ]  # fmt: skip
+
+    def made(job: Job) -> Runs:
+        seeds = np.array(job.seeds, dtype=np.float64)
+        return Runs(seeds[:, None], seeds / 10, (1.0,) if job.curve else ())
+
+    found = simulate(made, [*parts, other], Settings(True, 1, None, workers=1), quiet)
+    assert found["a", 1].first.tolist() == [5.0, 6.0, 7.0]
+    assert found["a", 1].seconds.tolist() == [0.5, 0.6, 0.7]
+    assert found["a", 1].losses == (1.0,)
+    assert found["a", 2].first.tolist() == [5.0]
 
 
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:

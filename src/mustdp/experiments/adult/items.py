@@ -6,7 +6,7 @@ small to matter: every scheme, private or not, ends about one point above the ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from mustdp.experiments.adult.overall import overall_tables
 from mustdp.experiments.adult.program import ADULT, MEAN, NONE, RECORD
@@ -15,7 +15,7 @@ from mustdp.experiments.comparison.budgets import Budget, altered
 from mustdp.experiments.comparison.equal_guarantee import DELTA, Settled, names_at
 from mustdp.experiments.comparison.many_steps import compare
 from mustdp.experiments.comparison.measured import ACCURACY, Measured, accuracy_cell, mean_of
-from mustdp.experiments.comparison.simulation import PRIVATE, Job, Key, Runs, simulate
+from mustdp.experiments.comparison.simulation import PRIVATE, Found, Job, Key, Runs, simulate
 from mustdp.experiments.comparison.timing import time_table
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
@@ -33,8 +33,6 @@ _RUNS, _QUICK_RUNS, _MANY_STEPS_RUNS = 200, 40, 100
 _PROGRAM_RUNS, _LONG_RUNS = 100, 20
 #: Keys of runs without noise; those of other runs are a scheme and a way or a target.
 _SHORT, _LONG = (NON_PRIVATE, NONE), (NON_PRIVATE, NONE, MANY_STEPS)
-
-Found = Mapping[Key, Runs]
 
 
 def run(settings: Settings, report: Report) -> Outcome:

@@ -29,7 +29,7 @@ from mustdp.experiments.frame.cells import Cell, Table, judge, new
 from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES, scheme_called
+from mustdp.experiments.frame.schemes import scheme_called
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.decimals import readable
 from mustdp.sampling.scheme import Scheme
@@ -109,9 +109,8 @@ def overall_tables(
 ) -> tuple[Table, Table, list[str]]:
     """The printed numbers judged, the certified ones beside them, and a word on both."""
     found = spread(
-        overall, list(reversed(names)), workers=workers, report=report, what="overall delta"
+        overall, names, workers=workers, report=report, what="overall delta", last_first=True
     )
-    found = sorted(found, key=lambda each: NAMES.index(each.name))
     printed = published("adult_delta_c_upper")
     paper = [cell for each in found for cell in _cells(each, float(printed[each.name]))]
     truth: list[Cell] = []

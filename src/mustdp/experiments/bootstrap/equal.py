@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mustdp.accounting.bounds import Bounds
 from mustdp.errors import NumericalFailure
 from mustdp.experiments.bootstrap.runs import (
     TRUTH,
@@ -64,32 +65,14 @@ PAPERS = Sizes(
 LARGER = Sizes(10_000, 200, 100, (*_ONE_STAGE, Row("MUSTow", 400), Row("MUSTww", 400)))
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One scheme at one epsilon."""
-
-    sizes: Sizes
-    scheme: Row
-    epsilon: float
-    runs: Released
-
-    @property
-    def errors(self) -> FloatArray:
-        """Estimates minus the truth, (R, 2)."""
-        return np.asarray(self.runs.values - np.array(TRUTH))
-
-    @property
-    def covered(self) -> FloatArray:
-        """Whether each interval holds the truth, (R, 2), as 0 and 1."""
-        low, high = self.runs.ends[..., 0], self.runs.ends[..., 1]
-        inside = (low <= np.array(TRUTH)) & (np.array(TRUTH) <= high)
-        return np.asarray(inside, dtype=np.float64)
+#: What was released, by setting, epsilon and row.
+Compared = Mapping[tuple[Sizes, float, Row], Released]
 
 
-def compare_all(settings: Settings, count: int, report: Report) -> list[Compared]:
+def compare_all(settings: Settings, count: int, report: Report) -> Compared:
     """Run every scheme of both settings; quick runs take one epsilon and leave MUSTww out."""
-    cases = [
-        (sizes, row, epsilon)
+    keys = [
+        (sizes, epsilon, row)
         for sizes in (PAPERS, LARGER)
         for epsilon in epsilons_at(settings.quick)
         for row in sizes.rows
@@ -100,25 +83,21 @@ def compare_all(settings: Settings, count: int, report: Report) -> list[Compared
             row, Design(row.scheme(sizes.n, sizes.m), sizes.replicates),
             ("epsilon", epsilon), DELTA, _NAMES, True, count, settings.seed, 1000 + k,
         )
-        for k, (sizes, row, epsilon) in enumerate(cases)
+        for k, (sizes, epsilon, row) in enumerate(keys)
     ]  # fmt: skip
-    found = spread(
-        release_all, jobs[::-1], workers=settings.workers, report=report, what="equal guarantee"
-    )
-    return [
-        Compared(*case, checked(runs, case[2]))
-        for case, runs in zip(cases, found[::-1], strict=True)
-    ]
+    found = spread(release_all, jobs, workers=settings.workers, report=report,
+                   what="equal guarantee", last_first=True)  # fmt: skip
+    return dict(zip(keys, found, strict=True))
 
 
-def checked(runs: Released, epsilon: float) -> Released:
-    """The runs, if what they cost is certified to be within epsilon."""
+def certified(runs: Released, epsilon: float) -> Bounds:
+    """What the runs cost, if that is certified to be within epsilon."""
     bounds = runs.privacy.epsilon
     if bounds is None or not bounds.upper <= epsilon:
         raise NumericalFailure(
             f"{runs.row.label}: epsilon {epsilon:g} is not certified, got {bounds}"
         )
-    return runs
+    return bounds
 
 
 def plain_measures(sizes: Sizes, count: int, seed: int) -> list[Measured]:
@@ -128,12 +107,10 @@ def plain_measures(sizes: Sizes, count: int, seed: int) -> list[Measured]:
     return [_rmse(name, plain[:, k]) for k, name in enumerate(_NAMES)]
 
 
-def table_at(
-    sizes: Sizes, found: Sequence[Compared], plain: Sequence[Measured], quick: bool
-) -> Table:
+def table_at(sizes: Sizes, found: Compared, plain: Sequence[Measured], quick: bool) -> Table:
     """One row per scheme and epsilon, and the statistics of all records beside them."""
-    rows = [each for each in found if each.sizes == sizes]
-    cells = [cell for each in rows for cell in _cells(each)]
+    rows = [(runs, epsilon) for (of, epsilon, _), runs in found.items() if of == sizes]
+    cells = [cell for each in rows for cell in _cells(*each)]
     left = " Quick: one epsilon, without MUSTww." if quick else ""
     return Table(
         f"tables-2-3-equal-{sizes.n}",
@@ -141,30 +118,28 @@ def table_at(
         (*cells, *measured_cells("all records, no noise", plain)),
         "equal",
         f"Mean and variance of all subsets together; delta = {DELTA:g}; relation replace_one. "
-        f"{rows[0].runs.count} data sets, the same for all schemes. Intervals are meant to cover "
+        f"{rows[0][0].count} data sets, the same for all schemes. Intervals are meant to cover "
         "95 %. Drowned: the noise hides the variation of the replicates, and the interval errs on "
         f"the safe side. Times are processor times of one core.{left}",
     )
 
 
-def _cells(each: Compared) -> list[Cell]:
-    runs, epsilon = each.runs, each.runs.privacy.epsilon
-    if epsilon is None:
-        raise NumericalFailure(f"{each.scheme.label}: nothing is certified")
+def _cells(runs: Released, epsilon: float) -> list[Cell]:
+    bounds = certified(runs, epsilon)
     measures = [Measured("microseconds per replicate", 1e6 * runs.seconds_per_replicate)]
     for k, name in enumerate(_NAMES):
-        covered = each.covered[:, k]
+        covered = runs.covered[:, k]
         # One success and one failure more, so that 100 % has an error as well.
         share = (covered.sum() + 1.0) / (covered.size + 2.0)
         error = math.sqrt(share * (1.0 - share) / covered.size)
         measures += [
-            _rmse(name, each.errors[:, k]),
+            _rmse(name, runs.errors[:, k]),
             Measured(f"coverage of the {name}, %", 100.0 * float(covered.mean()), 100.0 * error),
             mean_of(f"width for the {name}", runs.ends[:, k, 1] - runs.ends[:, k, 0]),
         ]
     measures.append(Measured("drowned, %", 100.0 * runs.drowned))
     return equal_cells(
-        f"{each.scheme.label}, epsilon {each.epsilon:g}", runs.privacy.noise_multiplier, epsilon,
+        f"{runs.row.label}, epsilon {epsilon:g}", runs.privacy.noise_multiplier, bounds,
         runs.design.scheme, measures, batch="subset",
     )  # fmt: skip
 
@@ -175,32 +150,30 @@ def _rmse(name: str, deviations: FloatArray) -> Measured:
     return Measured(f"RMSE of the {name}", float(root), float(error))
 
 
-def equal_reading(
-    found: Sequence[Compared], plain: Mapping[Sizes, Sequence[Measured]]
-) -> list[str]:
+def equal_reading(found: Compared, plain: Mapping[Sizes, Sequence[Measured]]) -> list[str]:
     """In words, for every setting and epsilon: noise, errors, and how MUST compares."""
     lines = []
     for sizes, measures in plain.items():
-        for epsilon in dict.fromkeys(each.epsilon for each in found):
-            rows = [each for each in found if each.sizes == sizes and each.epsilon == epsilon]
+        for epsilon in dict.fromkeys(epsilon for _, epsilon, _ in found):
+            rows = [runs for key, runs in found.items() if key[:2] == (sizes, epsilon)]
             lines += _sentences(sizes, epsilon, rows, measures)
     return lines
 
 
 def _sentences(
-    sizes: Sizes, epsilon: float, rows: Sequence[Compared], plain: Sequence[Measured]
+    sizes: Sizes, epsilon: float, rows: Sequence[Released], plain: Sequence[Measured]
 ) -> list[str]:
     noise = ", ".join(
-        f"{each.scheme.label} {readable(each.runs.privacy.noise_multiplier, 'up')}" for each in rows
+        f"{each.row.label} {readable(each.privacy.noise_multiplier, 'up')}" for each in rows
     )
-    drowned = [each.runs.drowned for each in rows]
+    drowned = [each.drowned for each in rows]
     lines = [
         f"At {sizes.words}, a certified epsilon of {epsilon:g} at delta {DELTA:g} takes the noise "
         f"multipliers {noise}. The noise drowns the replicates on {min(drowned):.0%} to "
         f"{max(drowned):.0%} of the data sets, depending on the scheme."
     ]
     for k, name in enumerate(_NAMES):
-        errors = {each.scheme: _rmse(name, each.errors[:, k]) for each in rows}
+        errors = {each.row: _rmse(name, each.errors[:, k]) for each in rows}
         order = sorted(errors, key=lambda row: errors[row].value)
         best, worst = order[0], order[-1]
         must = next(row for row in order if row.two_stages)
@@ -216,6 +189,6 @@ def _sentences(
             f"noise give {plain[k].value:.3g}. Best with two stages: {must.label}, "
             f"{errors[must].value:.3g}; best with one: {other.label}, {errors[other].value:.3g}; "
             f"{verdict}. The lowest coverage is {low.covered[:, k].mean():.0%} "
-            f"({low.scheme.label})."
+            f"({low.row.label})."
         )
     return lines

@@ -20,10 +20,9 @@ from mustdp.experiments.bootstrap.runs import (
     EPSILON_PRIME,
     PAPER_STATISTICS,
     Released,
-    Row,
     T,
 )
-from mustdp.experiments.comparison.budgets import RELATION, Privacy
+from mustdp.experiments.comparison.budgets import RELATION
 from mustdp.experiments.comparison.certified import (
     NOTHING,
     Guarantee,
@@ -36,7 +35,6 @@ from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.decimals import readable
-from mustdp.resampling.designs import Design
 
 #: A second delta, smaller than the paper's 1/n.
 SMALL_DELTA = 1e-5
@@ -50,21 +48,22 @@ def certify_runs(
     runs: Sequence[Released], deltas: Sequence[float], workers: int, report: Report
 ) -> list[Guarantee]:
     """Bounds for every row at the paper's delta, which the run knows, and at further ones."""
-    jobs = [(each.row, each.design, each.privacy, tuple(deltas)) for each in reversed(runs)]
-    found = spread(certify_run, jobs, workers=workers, report=report, what="certified bounds")
-    return found[::-1]
+    jobs = [(each, tuple(deltas)) for each in runs]
+    return spread(certify_run, jobs, workers=workers, report=report, what="certified bounds",
+                  last_first=True)  # fmt: skip
 
 
-def certify_run(job: tuple[Row, Design, Privacy, tuple[float, ...]]) -> Guarantee:
+def certify_run(job: tuple[Released, tuple[float, ...]]) -> Guarantee:
     """Bounds for one row."""
-    row, design, privacy, deltas = job
+    found, deltas = job
+    scheme, privacy = found.design.scheme, found.privacy
     z = privacy.noise_multiplier
-    nothing = Guarantee(row.label, z, EPSILON_PRIME, RELEASES, DELTA)
+    nothing = Guarantee(found.row.label, z, EPSILON_PRIME, RELEASES, DELTA)
     if privacy.epsilon is None or privacy.plan is None:
         return nothing
     # Two statistics share the noise multiplier z; each alone has sqrt(2) times that.
-    alone = subsample(design.scheme, gaussian(noise_multiplier=z * math.sqrt(STATISTICS)))
-    both = subsample(design.scheme, gaussian(noise_multiplier=z))
+    alone = subsample(scheme, gaussian(noise_multiplier=z * math.sqrt(STATISTICS)))
+    both = subsample(scheme, gaussian(noise_multiplier=z))
     whole = [(privacy.delta, privacy.epsilon)]
     whole += [(delta, _bounds(privacy.plan, delta)) for delta in deltas]
     return replace(

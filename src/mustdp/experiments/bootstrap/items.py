@@ -55,10 +55,9 @@ def simulate_rows(
 ) -> dict[Row, Released]:
     """Run rows of Table 3 with the paper's noise; the last rows take longest and go first."""
     jobs = [runs.paper_release(row, count, settings.seed, k) for k, row in enumerate(rows)]
-    found = spread(
-        runs.release_all, jobs[::-1], workers=settings.workers, report=report, what="Table 3"
-    )
-    return {each.row: each for each in found[::-1]}
+    found = spread(runs.release_all, jobs, workers=settings.workers, report=report, what="Table 3",
+                   last_first=True)  # fmt: skip
+    return {each.row: each for each in found}
 
 
 def _reading(

@@ -131,6 +131,17 @@ class Released:
         return len(self.values)
 
     @property
+    def errors(self) -> FloatArray:
+        """Estimates minus the truth, (R, 2)."""
+        return np.asarray(self.values - np.array(TRUTH))
+
+    @property
+    def covered(self) -> FloatArray:
+        """Whether each interval holds the truth, (R, 2), as 0 and 1."""
+        inside = (self.ends[..., 0] <= np.array(TRUTH)) & (np.array(TRUTH) <= self.ends[..., 1])
+        return np.asarray(inside, dtype=np.float64)
+
+    @property
     def corrected(self) -> FloatArray:
         """Estimates with the bias of repeated pairs divided out of the variance.
 

@@ -22,6 +22,7 @@ from mustdp.experiments.bootstrap.runs import (
     Row,
     paper_sigmas,
 )
+from mustdp.experiments.comparison.measured import moment_cells
 from mustdp.experiments.comparison.theorem import theorem_delta
 from mustdp.experiments.frame.cells import Cell, Table, judge
 from mustdp.experiments.frame.published import published
@@ -102,10 +103,10 @@ def table_3(runs: Found, beyond: int) -> Table:
         for k, name in enumerate((_MEAN, _VARIANCE)):
             paper = row.printed(printed[f"mean_sd_{name}"])
             half = 0.00005 if name == _MEAN else 0.0005
-            cells += _moments(row.label, name, paper, found.values[:, k], half)
+            cells += _moments(row, name, paper, found.values[:, k], half)
         if found.design.repeated_pairs > 0:
             corrected = found.corrected[:, 1]
-            cells += _moments(row.label, f"{_VARIANCE}, corrected", (None, None), corrected, 0.0)
+            cells += _moments(row, f"{_VARIANCE}, corrected", (None, None), corrected, 0.0)
     count = next(iter(runs.values())).count
     values = "value" if beyond == 1 else "values"
     return Table(
@@ -123,25 +124,10 @@ def table_3(runs: Found, beyond: int) -> Table:
 
 
 def _moments(
-    row: str,
-    name: str,
-    paper: Sequence[float] | tuple[None, None],
-    values: FloatArray,
-    half_unit: float,
+    row: Row, name: str, printed: Sequence[float | None], values: FloatArray, half_unit: float
 ) -> list[Cell]:
-    mean, deviation = paper
-    ours, count = float(values.std(ddof=1)), values.size
-    return [
-        judge(
-            row, f"mean of {name}", mean, float(values.mean()), half_unit=half_unit,
-            error=ours / math.sqrt(count), paper_error=(deviation or 0.0) / math.sqrt(SETS),
-        ),
-        judge(
-            row, f"sd of {name}", deviation, ours, half_unit=0.0005,
-            error=ours / math.sqrt(2 * (count - 1)),
-            paper_error=(deviation or 0.0) / math.sqrt(2 * (SETS - 1)),
-        ),
-    ]  # fmt: skip
+    columns = f"mean of {name}", f"sd of {name}"
+    return moment_cells(row.label, columns, printed, values, half_unit=half_unit, sets=SETS, lost=1)
 
 
 def bias_table(runs: Found) -> Table:

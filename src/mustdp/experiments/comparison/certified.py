@@ -76,13 +76,8 @@ class Titles:
 
 def certify(runs: Sequence[Stated], workers: int, report: Report) -> list[Guarantee]:
     """Bounds of epsilon of every run of many steps, at the delta of its budget."""
-    # Two stages with replacement take longest, and long jobs go first.
-    order = sorted(
-        range(len(runs)), key=lambda k: -len(runs[k].budget.scheme.describe().get("stages", ()))
-    )
-    found = spread(_certified, [runs[k] for k in order], workers=workers, report=report,
-                   what="certified bounds")  # fmt: skip
-    return [each for _, each in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+    return spread(_certified, runs, workers=workers, report=report, what="certified bounds",
+                  last_first=True)  # fmt: skip
 
 
 def _certified(run: Stated) -> Guarantee:
@@ -106,12 +101,12 @@ def guarantee_table(
     deltas = [delta for delta, _ in max((each.whole for each in found), key=len)]
     cells: list[Cell] = []
     for each in found:
-        row, part = each.row, each.part
+        row, lower = each.row, None if each.part is None else each.part.lower
         cells += [
             new(row, "noise multiplier z", each.noise_multiplier),
             new(row, titles.claimed, each.epsilon_prime),
-            new(row, f"{titles.attains} at delta {each.delta:.2g}", part.lower if part else None,
-                bound="lower", reason="" if part else NOTHING),
+            new(row, f"{titles.attains} at delta {each.delta:.2g}", lower,
+                bound="lower", reason=NOTHING if lower is None else ""),
             new(row, titles.in_all, each.claimed),
         ]  # fmt: skip
         for delta in deltas:

@@ -83,15 +83,10 @@ def settle_all(
     workers: int,
     report: Report,
 ) -> list[Settled]:
-    """Calibrate every scheme of sizes (n, b, m) for every target; the slowest go first."""
-    jobs = [
-        (name, scheme_called(name, *sizes), target)
-        for name in reversed(names)
-        for target in reversed(targets)
-    ]
-    found = spread(_settle, jobs, workers=workers, report=report, what="calibrated noise")
-    found.reverse()
-    return sorted(found, key=lambda each: targets.index(each.target))
+    """Calibrate every scheme of sizes (n, b, m) for every target."""
+    jobs = [(name, scheme_called(name, *sizes), target) for target in targets for name in names]
+    return spread(_settle, jobs, workers=workers, report=report, what="calibrated noise",
+                  last_first=True)  # fmt: skip
 
 
 def _settle(job: tuple[str, Scheme, Target]) -> Settled:

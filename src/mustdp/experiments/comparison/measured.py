@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,3 +57,30 @@ def accuracy_cell(
         row, column, printed, float(values.mean()), half_unit=_HALF_OF_PRINTED,
         error=standard_error(values), paper_error=deviation(values), reason=reason,
     )  # fmt: skip
+
+
+def moment_cells(
+    row: str,
+    columns: tuple[str, str],
+    printed: Sequence[float | None],
+    values: FloatArray,
+    *,
+    half_unit: float,
+    sets: int,
+    lost: int = 0,
+    reason: str = "",
+) -> list[Cell]:
+    """Mean and standard deviation over data sets, against the paper's over ``sets`` of them.
+
+    ``half_unit`` is of the mean; a deviation is printed to three decimals. ``lost`` are the degrees
+    of freedom that an error of the deviation leaves out.
+    """
+    mean, theirs = printed[0], printed[1] or 0.0
+    ours, count = float(values.std(ddof=1)), values.size
+    return [
+        judge(row, columns[0], mean, float(values.mean()), half_unit=half_unit, reason=reason,
+              error=ours / math.sqrt(count), paper_error=theirs / math.sqrt(sets)),
+        judge(row, columns[1], printed[1], ours, half_unit=0.0005, reason=reason,
+              error=ours / math.sqrt(2 * (count - lost)),
+              paper_error=theirs / math.sqrt(2 * (sets - lost))),
+    ]  # fmt: skip

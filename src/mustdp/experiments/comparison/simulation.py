@@ -78,9 +78,13 @@ class Runs:
         )
 
 
+#: What all jobs of an experiment gave, by their keys.
+Found = Mapping[Key, Runs]
+
+
 def simulate(
     run: Callable[[Job], Runs], jobs: Iterable[Job], settings: Settings, report: Report
-) -> Mapping[Key, Runs]:
+) -> Found:
     """Make the runs of all jobs; jobs of the same key are parts of one."""
     todo = list(jobs)
     done = spread(run, todo, workers=settings.workers, report=report, what="simulated")

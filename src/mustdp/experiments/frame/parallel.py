@@ -20,13 +20,14 @@ def spread(
     workers: int,
     report: Report,
     what: str,
+    last_first: bool = False,
 ) -> list[Result]:
     """``function`` of every job, in the order of the jobs; ``what`` is named as work gets done.
 
-    Jobs are started in the order given, so long ones belong in front. Nothing but the seed inside
-    a job decides its result, so the number of processes changes none.
+    Jobs are started in the order given, or with the last one in front: long ones should be early.
+    Nothing but the seed inside a job decides its result, so the number of processes changes none.
     """
-    todo = list(jobs)
+    todo = list(jobs)[:: -1 if last_first else 1]
     found: list[Result] = []
     results: Iterable[Result] = map(function, todo)
     if workers > 1 and len(todo) > 1:
@@ -37,7 +38,7 @@ def spread(
         for result in results:
             found.append(result)
             report(f"{what}: {len(found)} of {len(todo)}")
-    return found
+    return found[::-1] if last_first else found
 
 
 def _in_processes(function: Callable[[Job], Result], jobs: list[Job], workers: int) -> Any:

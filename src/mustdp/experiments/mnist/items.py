@@ -13,7 +13,7 @@ from mustdp.experiments.comparison.budgets import Budget, noiseless
 from mustdp.experiments.comparison.equal_guarantee import DELTA, Settled
 from mustdp.experiments.comparison.many_steps import compare
 from mustdp.experiments.comparison.measured import ACCURACY, Measured, accuracy_cell, mean_of
-from mustdp.experiments.comparison.simulation import PRIVATE, Job, Key, Runs, simulate
+from mustdp.experiments.comparison.simulation import PRIVATE, Found, Job, Key, Runs, simulate
 from mustdp.experiments.comparison.timing import UNIT, time_table
 from mustdp.experiments.frame.cells import Cell, Table, judge
 from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
@@ -34,9 +34,6 @@ _RUNS = {"program": 8, "paper": 5, "equal": 20}
 _QUICK_RUNS = {"program": 1, "paper": 1, "equal": 2}
 #: In quick mode: steps at equal guarantee, and schemes whose private runs are made.
 _QUICK_STEPS, _QUICK_NAMES = 60, ("WOR", "MUSTow")
-
-#: By scheme and way; clipped without noise by (NON_PRIVATE, PRIVATE, steps); settled by their keys.
-Found = Mapping[Key, Runs]
 
 
 def run(settings: Settings, report: Report) -> Outcome:

@@ -7,7 +7,7 @@ import numpy as np
 from mustdp.experiments.comparison.budgets import altered
 from mustdp.experiments.comparison.many_steps import compare
 from mustdp.experiments.comparison.measured import Measured, mean_of, root_mean
-from mustdp.experiments.comparison.simulation import Job, Runs, simulate
+from mustdp.experiments.comparison.simulation import Found, Job, Runs, simulate
 from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
 from mustdp.experiments.frame.pictures import Picture, curve_panel
 from mustdp.experiments.frame.schemes import NAMES
@@ -82,7 +82,7 @@ def _measures(found: Runs) -> list[Measured]:
     ]
 
 
-def _figure_s4(runs: tables.Found) -> Picture:
+def _figure_s4(runs: Found) -> Picture:
     steps = range(1, REGRESSION.steps + 1)
     panels = []
     for prime in REGRESSION.primes:

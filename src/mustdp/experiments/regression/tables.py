@@ -9,12 +9,12 @@ in the neighbouring column.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
-from mustdp.experiments.comparison.measured import root_mean, standard_error
-from mustdp.experiments.comparison.simulation import Key, Runs
+from mustdp.experiments.comparison.measured import moment_cells, root_mean, standard_error
+from mustdp.experiments.comparison.simulation import Found, Key
 from mustdp.experiments.comparison.theorem import theorem_delta
 from mustdp.experiments.frame.cells import Cell, Table, judge
 from mustdp.experiments.frame.published import published
@@ -27,8 +27,6 @@ from mustdp.experiments.regression.runs import (
 
 #: What the authors' program does under the name of MUSTww.
 AS_RUN = ("MUSTww drawn as MUSTow", 0.001)
-#: Runs by scheme and epsilon'.
-Found = Mapping[Key, Runs]
 #: Data sets in the paper.
 _PAPER_SETS = 200
 
@@ -44,15 +42,14 @@ def table_4(runs: Found) -> Table:
     cells: list[Cell] = []
     for prime in REGRESSION.primes:
         for name in NAMES:
-            sigma, _, mean, deviation = printed[str(prime)][name]
+            sigma, _, *error = printed[str(prime)][name]
             ours = REGRESSION.paper_sigma(REGRESSION.paper_budget(name, prime))
             cells.append(judge(row_of(name, prime), "sigma", sigma, ours, half_unit=0.0005))
             reason = _mixed_up(name, prime, runs)
-            cells += _residual_cells((name, prime), mean, deviation, runs, reason)
-    mean, deviation = printed[NON_PRIVATE]
-    cells += _residual_cells((NON_PRIVATE,), mean, deviation, runs)
+            cells += _residual_cells((name, prime), error, runs, reason)
+    cells += _residual_cells((NON_PRIVATE,), printed[NON_PRIVATE], runs)
     for prime in REGRESSION.primes:
-        cells += _residual_cells(("MUSTwo", prime), None, None, runs)
+        cells += _residual_cells(("MUSTwo", prime), (None, None), runs)
     return Table(
         "table-4",
         "Table 4: sigma and error of linear regression",
@@ -65,22 +62,12 @@ def table_4(runs: Found) -> Table:
 
 
 def _residual_cells(
-    key: Key, mean: float | None, deviation: float | None, runs: Found, reason: str = ""
+    key: Key, printed: Sequence[float | None], runs: Found, reason: str = ""
 ) -> list[Cell]:
-    row, values = row_of(*key), runs[key].first
-    ours, spread_of = float(values.mean()), float(values.std(ddof=1))
-    return [
-        judge(
-            row, "RMSE mean", mean, ours, half_unit=0.0005,
-            error=standard_error(values),
-            paper_error=(deviation or 0.0) / math.sqrt(_PAPER_SETS), reason=reason,
-        ),
-        judge(
-            row, "RMSE sd", deviation, spread_of, half_unit=0.0005,
-            error=spread_of / math.sqrt(2 * values.size),
-            paper_error=(deviation or 0.0) / math.sqrt(2 * _PAPER_SETS), reason=reason,
-        ),
-    ]  # fmt: skip
+    return moment_cells(
+        row_of(*key), ("RMSE mean", "RMSE sd"), printed, runs[key].first,
+        half_unit=0.0005, sets=_PAPER_SETS, reason=reason,
+    )  # fmt: skip
 
 
 def _mixed_up(name: str, prime: float, runs: Found) -> str:
