@@ -76,7 +76,7 @@ def delta_table() -> Table:
 
 def delta_prime(row: Row) -> float:
     """Theorem 4's delta' at the paper's sigma, with the sensitivity that sigma was computed for."""
-    return theorem_delta(row.scheme(), EPSILON_PRIME, DELTA)
+    return theorem_delta(row.scheme(), EPSILON_PRIME, DELTA, noise_for=1.0, sensitivity=1.0)
 
 
 def _delta_cell(row: Row, digits: float, ours: float, bound: float) -> Cell:

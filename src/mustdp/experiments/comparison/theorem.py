@@ -13,13 +13,13 @@ from mustdp.sampling.scheme import Scheme
 
 
 def theorem_delta(
-    scheme: Scheme, epsilon_prime: float, delta: float, *, sensitivity: float = 1.0
+    scheme: Scheme, epsilon_prime: float, delta: float, *, noise_for: float, sensitivity: float
 ) -> float:
     """Delta' at the noise for ``epsilon_prime`` and the base ``delta``.
 
-    ``sensitivity`` is taken for the profiles, in units of the one that the noise is computed for.
+    The noise is computed for one sensitivity, and the profiles are of another or of the same.
     """
     base = base_epsilon(epsilon_prime, scheme.eta)
-    shift = sensitivity / classical_sigma(float(base[0]), delta, 1.0, beyond_proof=True)
+    shift = sensitivity / classical_sigma(float(base[0]), delta, noise_for, beyond_proof=True)
     profiles = gaussian(shift=shift).profiles(shift)
     return float(amplified_delta(scheme.law(), profiles, base)[0])

@@ -120,11 +120,12 @@ def delta_table() -> Table:
 
 def delta_primes(name: str, epsilon_prime: float) -> tuple[float, float]:
     """Theorem 4's delta' at the paper's sigma with sensitivity C, and with C/n."""
-    scheme, n = REGRESSION.scheme(name), REGRESSION.n
-    return (
-        theorem_delta(scheme, epsilon_prime, 1 / n, sensitivity=n),
-        theorem_delta(scheme, epsilon_prime, 1 / n),
+    scheme, n, clip = REGRESSION.scheme(name), REGRESSION.n, REGRESSION.clip
+    mixed, consistent = (
+        theorem_delta(scheme, epsilon_prime, 1 / n, noise_for=clip / n, sensitivity=sensitivity)
+        for sensitivity in (clip, clip / n)
     )
+    return mixed, consistent
 
 
 def table_s2(runs: Found) -> Table:
