@@ -72,11 +72,11 @@ def test_nothing_is_shown_before_it_is_charged_on_disk(path: Path) -> None:
     def watch(event: Any) -> None:
         state = CheckpointFile(path).read()
         ledger = md.Ledger.from_json(state["ledger"])
-        seen.append((event.steps, len(event.losses), ledger.steps))
+        seen.append((event.steps, len(event.losses_not_private), ledger.steps))
         on_disk = torch.cat([v.flatten() for v in state["model"].values()])
         assert torch.equal(on_disk, runs.weights(event.model))
 
-    runs.trainer(checkpoint=path, checkpoint_every=4, callbacks=[watch]).train()
+    runs.trainer(checkpoint=path, checkpoint_every=4, callbacks=[watch], losses=True).train()
     assert seen == [(4, 4, 4), (6, 2, 6)]
 
 

@@ -18,8 +18,10 @@ from mustdp.training.networks.records import Records  # noqa: E402
 from tests.training.networks import runs, zoo  # noqa: E402
 from tests.training.networks.brute_force import (  # noqa: E402
     Case,
+    bound,
     clipped_sum_one_by_one,
     relative_gap,
+    trials,
 )
 
 COUNTS = [1, 3, 1, 2, 1, 1, 4, 1, 2]
@@ -31,13 +33,15 @@ GPU = torch.device("cuda", 0)
 def test_clipped_sums(make: Callable[[], Case]) -> None:
     torch.manual_seed(0)
     case = make()
-    expected = clipped_sum_one_by_one(case, COUNTS, 0.5)
+    expected = clipped_sum_one_by_one(case, COUNTS, bound(0.5).inner)
     model, loss, inputs, target = case
     model.to(GPU)
     records, masks = Records((*inputs, target), GPU), Masks(1, GPU)
-    clipper = Clipper(model, loss, 0.5, records.take(np.arange(4)), lambda: masks(0))
-    counts = torch.tensor(COUNTS, dtype=torch.float32, device=GPU)
-    found = clipper.sum([(records.take(np.arange(9)), counts)], masks(0))
+    clipper = Clipper(
+        model, loss, trials(tuple(x.to(GPU) for x in inputs), target.to(GPU)), lambda: masks(0)
+    )
+    counts = torch.tensor(COUNTS, dtype=torch.float64, device=GPU)
+    found = clipper.sum([(records.take(np.arange(9)), counts)], masks(0), bound(0.5))
     assert relative_gap([g.cpu() for g in found.gradients], expected) < 2e-5
 
 

@@ -13,16 +13,18 @@ from torch import Tensor
 from torch.utils.data import TensorDataset, default_collate
 
 from mustdp.errors import InvalidParameter
+from mustdp.training.networks.rounding import row_squares, single
 
-_MULTIPLE = 128
+#: On a GPU the number of rows is filled up to a multiple of this.
+FILLED = 128
 
 
 @dataclass(frozen=True)
 class Rows:
     """Some records on the device.
 
-    ``squares`` has the squared norms of the rows of an input that is a matrix, one for each input:
-    they never change, so that they are computed once and for all.
+    ``squares`` has the squared norms, rounded up, of the rows of an input that is a matrix, one for
+    each input: they never change, so that they are computed once and for all.
     """
 
     inputs: tuple[Tensor, ...]
@@ -84,8 +86,8 @@ def rounded_up(
     A GPU prepares its kernels anew for every number of rows it has not seen, and the number of
     distinct records is another one in every batch.
     """
-    missing = -len(indices) % _MULTIPLE
-    if len(indices) < _MULTIPLE or len(indices) + missing > most:
+    missing = -len(indices) % FILLED
+    if len(indices) < FILLED or len(indices) + missing > most:
         return indices, counts
     return (
         np.concatenate([indices, np.full(missing, indices[0])]),
@@ -104,8 +106,7 @@ def _tensors(data: Any) -> tuple[Tensor, ...] | None:
 def _squares(values: Tensor) -> Tensor | None:
     if values.ndim != 2 or values.dtype not in (torch.float32, torch.float64):
         return None
-    norms: Tensor = torch.linalg.vector_norm(values, dim=1)
-    return norms.square_()
+    return row_squares(single(values))
 
 
 def _check_tensors(tensors: Sequence[Tensor]) -> None:

@@ -1,0 +1,83 @@
+"""What rounding in double precision can do to sums and products, as numbers that bound it.
+
+Every tensor that enters a norm or a sum holds float32 values (or half precision ones), whose
+products are exact in double precision and lie between 2^-298 and 2^256 or are zero: nothing here
+underflows, and what overflows is refused as not finite. So each operation has a relative error of
+at most u = 2^-53, and k of them in any order one of at most gamma_k = k u / (1 - k u) (Higham 2002,
+"Accuracy and Stability of Numerical Algorithms", 2nd edition, lemma 3.1 and section 4.2). The
+bounds built from these are derived in docs/derivations/clipping.md.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mustdp.errors import NotCovered
+
+UNIT = 2.0**-53
+#: Operations behind one number, at most: up to here gamma_k <= k u (1 + 2^-12).
+_MOST = 1 << 40
+#: Operations that the bounds themselves take; covered by every factor below.
+_OWN = 16
+#: Numbers that are converted at a time: they stay in the cache of a CPU.
+_ON_CPU, _ON_GPU = 1 << 18, 1 << 26
+
+
+def gamma(operations: int) -> float:
+    """Relative error of so many operations in any order, at most."""
+    return (_counted(operations) + _OWN) * UNIT * (1.0 + 2.0**-11)
+
+
+def upward(operations: int) -> float:
+    """A factor that makes a computed sum of non-negative numbers at least the true one.
+
+    With k operations behind it the true value is at most the computed one over 1 - gamma_k, and
+    (1 + 2 (k + 16) u) (1 - gamma_k) (1 - u)^8 > 1.
+    """
+    return 1.0 + 2.0 * (_counted(operations) + _OWN) * UNIT
+
+
+def single(values: Tensor) -> Tensor:
+    """As float32, the longest format whose products are exact in double precision."""
+    return values if values.dtype == torch.float32 else values.float()
+
+
+def row_squares(rows: Tensor) -> Tensor:
+    """Sums of the squares along the last dimension of float32 values, rounded up."""
+    flat = rows.reshape(-1, rows.shape[-1]) if rows.shape[-1] else rows.new_zeros(rows.numel(), 0)
+    found = torch.zeros(rows.shape[:-1].numel(), dtype=torch.float64, device=rows.device)
+    for part in _parts(flat):
+        found[part] = torch.linalg.vector_norm(flat[part].double(), dim=1)
+    return found.square_().mul_(upward(rows.shape[-1] + 4)).view(rows.shape[:-1])
+
+
+def product(scaled: Tensor, values: Tensor) -> Tensor:
+    """``scaled' values``: double times float32 in double precision, a few rows at a time."""
+    total = scaled.new_zeros(scaled.shape[1], values.shape[1])
+    room: Tensor | None = None
+    for part in _parts(values, least=1 if scaled.shape[1] == 1 else 64):
+        given = values[part]
+        if room is None:
+            room = torch.empty(given.shape, dtype=torch.float64, device=values.device)
+        total.addmm_(scaled[part].T, room[: len(given)].copy_(given))
+    return total
+
+
+def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
+    """``weights' values`` for a vector of weights, likewise."""
+    return product(weights[:, None], values)[0]
+
+
+def _counted(operations: int) -> int:
+    if not 0 <= operations <= _MOST:
+        raise NotCovered(
+            f"sums of more than {_MOST} terms are not covered, {operations} are needed; max_rows "
+            "makes the pieces smaller that a batch is worked on in"
+        )
+    return operations
+
+
+def _parts(values: Tensor, least: int = 1) -> list[slice]:
+    most = max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // max(1, values.shape[1]))
+    return [slice(k, k + most) for k in range(0, len(values), most)]
