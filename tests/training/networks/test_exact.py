@@ -97,6 +97,15 @@ def test_places_that_nearly_cancel(tiny: float) -> None:
         check(known, 1e-4, torch.ones(len(known[1]), dtype=torch.float64))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_rounding_of_gram_matrices_is_added_on(seed: int) -> None:
+    """Without a bias, whose norm has a margin of its own; half of the seeds need the term."""
+    generator = torch.Generator().manual_seed(seed)
+    a, d = random(generator, 2, 1, 12), random(generator, 2, 1, 11)
+    a, d = torch.cat([a, a * (1 + 2.0**-8)], 1), torch.cat([d, -d], 1)
+    check(exact.dense(a, d, False), 1e-4, torch.ones(2, dtype=torch.float64))
+
+
 MAGNITUDES = st.sampled_from([1e-45, 1e-38, 1e-30, 1e-20, 1e-9, 1.0, 1e9, 1e20, 1e30, 3e38])
 ODD = st.sampled_from([0.0, 1.0, float("nan"), float("inf")])
 
