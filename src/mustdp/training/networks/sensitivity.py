@@ -21,8 +21,9 @@ from mustdp.training.networks.rounding import gamma
 SMALLEST_CLIP, LARGEST_CLIP = 1e-30, 1e30
 #: By how much the terms of a record may cancel before it is scaled down further, at most.
 _CANCELLATION = 2**10
-#: Share of C that the rounding of sums should not exceed, if need be at the price of the above.
-_AIM = 2.0**-10
+#: Share of C that the rounding of sums should not exceed; the above is reduced for it, but not
+#: below what terms of random signs at some hundred places come to.
+_AIM, _USUAL = 2.0**-10, 16
 #: Share of C that rounding may take in all; beyond it the sizes are refused.
 _MOST = 2.0**-7
 #: The lattice is finer than the noise by this factor, unless the integers would not fit.
@@ -90,7 +91,9 @@ def bound_for(clip: float, deviation: float, workload: Workload) -> Bound:
     """The bound for contributions of norm ``clip`` under noise of this deviation."""
     relative = gamma(workload.terms + workload.pieces + 3) * workload.copies
     cancellation = float(_CANCELLATION)
-    while cancellation > 1.0 and cancellation * relative > _AIM:
+    while cancellation > 1.0 and cancellation * relative > (
+        _AIM if cancellation > _USUAL else _MOST / 2.0
+    ):
         cancellation /= 2.0
     step = _step(clip, deviation, workload)
     in_lattice = workload.processes * math.sqrt(workload.parameters) * step / 2.0
