@@ -42,7 +42,7 @@ def outer(a: list[Numbers], d: list[Numbers]) -> Numbers:
 def dense(given: Tensor, errors: Tensor, bias: bool) -> Known:
     """A Linear layer at several places, (records, places, p) and (records, places, q)."""
     layer = nn.Linear(given.shape[-1], errors.shape[-1], bias=bias)
-    share = Dense(layer, given, errors, None)
+    share = Dense(layer, given, errors)
     found = []
     for record in range(len(given)):
         a, d = ([rational(t) for t in x[record]] for x in (given, errors))
@@ -55,7 +55,7 @@ def dense(given: Tensor, errors: Tensor, bias: bool) -> Known:
 
 def linear_as_chosen(given: Tensor, errors: Tensor) -> Known:
     """The same layer in the form that is chosen for its sizes."""
-    share = linear(nn.Linear(given.shape[-1], errors.shape[-1]), given, errors, None)
+    share = linear(nn.Linear(given.shape[-1], errors.shape[-1]), given, errors)
     return kept(share) if isinstance(share, Kept) else dense(given, errors, True)
 
 
@@ -63,7 +63,7 @@ def patches(given: Tensor, out: int, groups: int, errors: Any) -> Known:
     """A convolution with kernels of two by two; ``errors`` makes them for a shape."""
     layer = nn.Conv2d(given.shape[1], out, 2, groups=groups)
     d = errors(layer(given).shape)
-    share = convolution(layer, given, d, None)
+    share = convolution(layer, given, d)
     if isinstance(share, Kept):
         return kept(share)
     columns = nn.functional.unfold(given.double(), 2).mT  # exact: entries are only copied
@@ -82,14 +82,14 @@ def patches(given: Tensor, out: int, groups: int, errors: Any) -> Known:
 def table(entries: Tensor, errors: Tensor, size: int) -> Known:
     """An embedding; what a record contributes to an entry is a float32 sum of its errors."""
     layer = nn.Embedding(size, errors.shape[-1], padding_idx=0)
-    return kept(Table(layer, entries, errors, None))
+    return kept(Table(layer, entries, errors))
 
 
 def norms(given: Tensor, errors: Tensor) -> list[Known]:
     """LayerNorm over the last dimension, GroupNorm over the second."""
     return [
-        kept(layer_norm(nn.LayerNorm(given.shape[-1]), given, errors, None)),
-        kept(group_norm(nn.GroupNorm(1, given.shape[1]), given, errors, None)),
+        kept(layer_norm(nn.LayerNorm(given.shape[-1]), given, errors)),
+        kept(group_norm(nn.GroupNorm(1, given.shape[1]), given, errors)),
     ]
 
 

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+from mustdp.errors import NumericalFailure  # noqa: E402
 from mustdp.training.networks.clipping import weights_for  # noqa: E402
 from mustdp.training.networks.layers import Dense, linear  # noqa: E402
 from mustdp.training.networks.sensitivity import Workload, bound_for  # noqa: E402
+from mustdp.training.networks.shares import Kept  # noqa: E402
 from tests.training.networks import exact  # noqa: E402
 from tests.training.networks.exact import Known, random  # noqa: E402
 
@@ -66,6 +68,8 @@ def shares(generator: Any, spoil: Any) -> list[Known]:
         exact.patches(make(2, 4, 2, 2), 4, 2, lambda shape: make(*shape)),
         exact.patches(make(2, 1, 5, 5), 2, 1, lambda shape: make(*shape)),
         exact.table(entries, make(3, 5, 2), 4),
+        exact.kept(Kept({"long": make(2, 1100)})),
+        exact.dense(make(2, 1, 1100), make(2, 1, 2), True),
     ]
     inputs = make(3, 4, 5)
     if bool(torch.isfinite(inputs).all()):
@@ -106,6 +110,17 @@ def test_the_rounding_of_gram_matrices_is_added_on(seed: int) -> None:
     check(exact.dense(a, d, False), 1e-4, torch.ones(2, dtype=torch.float64))
 
 
+def test_a_step_beyond_what_the_bound_was_derived_for_is_refused() -> None:
+    bound = bound_for(1.0, 1.0, Workload(copies=10, terms=40, pieces=2, parameters=5))
+    bound.check(40, 2)
+    bound.check_size(10)
+    for terms, pieces in ((41, 2), (40, 3)):
+        with pytest.raises(NumericalFailure, match="larger than the bound"):
+            bound.check(terms, pieces)
+    with pytest.raises(NumericalFailure, match="more than the 10 records"):
+        bound.check_size(11)
+
+
 MAGNITUDES = st.sampled_from([1e-45, 1e-38, 1e-30, 1e-20, 1e-9, 1.0, 1e9, 1e20, 1e30, 3e38])
 ODD = st.sampled_from([0.0, 1.0, float("nan"), float("inf")])
 
@@ -134,11 +149,11 @@ def test_refused_or_within_the_bound(
     finite = bool(torch.isfinite(a).all()) and bool(torch.isfinite(d).all())
     layer = torch.nn.Linear(p, q)
     if not finite or not bool(torch.isfinite(d.sum(1)).all()):
-        share = Dense(layer, a, d, None)
+        share = Dense(layer, a, d)
         found = share.sizes()
         assert not bool(torch.isfinite(found.squares + found.absolute).all())
         return
     check(exact.dense(a, d, True), clip, counts)
-    chosen = linear(layer, a, d, None)
+    chosen = linear(layer, a, d)
     if all(bool(torch.isfinite(g).all()) for g in chosen.each().values()):
         check(exact.linear_as_chosen(a, d), clip, counts)

@@ -92,7 +92,7 @@ class Bookkeeping:
         self._model, self._loss, self._mixed = model, loss, mixed
         self._layers = layers_of(model)
         #: Whether every record is passed through alone, as nobody knows what else would happen.
-        self._alone = not keeps_apart(model, loss)
+        self.alone = not keeps_apart(model, loss)
         if any(layer.module is model and layer.rule is None for layer in self._layers):
             raise Unsuitable("the model itself owns parameters")
 
@@ -103,10 +103,10 @@ class Bookkeeping:
         must then scale with that record's loss, which holds to the last bit if no other has a
         part in them.
         """
-        losses, notes = self._forward(rows, self._mixed, self._alone)
-        if scales is not None and losses.requires_grad and not self._alone:
+        losses, notes = self._forward(rows, self._mixed, self.alone)
+        if scales is not None and losses.requires_grad and not self.alone:
             check_scaling(losses, [note.edge for note in notes], scales)
-        return self._backward(rows, losses, notes)
+        return self._backward(losses, notes)
 
     def try_out(self, rows: Rows, other: Rows, masks: Masks) -> int:
         """Check on a few records that the notes explain the whole gradient, record by record.
@@ -122,15 +122,15 @@ class Bookkeeping:
             check_finite(losses)
             if losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
-            if self._alone:
+            if self.alone:
                 with masks():
                     losses, notes = self._forward(rows, None, alone=True)
-            self._check_whole(rows, losses, notes)
-            found = self._backward(rows, losses, notes)
+            self._check_whole(losses, notes)
+            found = self._backward(losses, notes)
         self.most_rows = rows_that_fit(_numbers_kept(notes))
         return found.terms
 
-    def _check_whole(self, rows: Rows, losses: Tensor, notes: list[Note]) -> None:
+    def _check_whole(self, losses: Tensor, notes: list[Note]) -> None:
         """The contributions of all notes must add up to the gradient that torch computes."""
         parameters = list(trainable(self._model).values())
         usual: tuple[Tensor | None, ...] = (None,) * len(parameters)
@@ -139,7 +139,7 @@ class Bookkeeping:
             usual = torch.autograd.grad(total, parameters, allow_unused=True, retain_graph=True)
         sums: dict[int, Tensor] = {}
         ones = torch.ones_like(losses, dtype=torch.float64)
-        self._backward(rows, losses, notes, again=True).add_weighted(ones, sums)
+        self._backward(losses, notes, again=True).add_weighted(ones, sums)
         size = max((float(g.abs().max()) for g in usual if g is not None and g.numel()), default=0)
         for parameter, gradient in zip(parameters, usual, strict=True):
             expected = torch.zeros_like(parameter) if gradient is None else gradient
@@ -178,16 +178,14 @@ class Bookkeeping:
                 losses = self._loss(self._model(*rows.inputs), rows.target)
         return per_record(losses, size), notes
 
-    def _backward(
-        self, rows: Rows, losses: Tensor, notes: list[Note], again: bool = False
-    ) -> Contributions:
+    def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
         found: tuple[Tensor | None, ...] = ()
         if losses.requires_grad:
             edges = [note.edge for note in notes]
             found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=again)
         with full_precision(losses.device):
             parts = [
-                Part(_share(note, errors, rows), note.layer.parameters)
+                Part(_share(note, errors), note.layer.parameters)
                 for note, errors in zip(notes, found, strict=False)
                 if errors is not None
             ]
@@ -244,7 +242,7 @@ def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
     return take
 
 
-def _share(note: Note, errors: Tensor, rows: Rows) -> Share:
+def _share(note: Note, errors: Tensor) -> Share:
     if note.layout is not None:
         errors = note.layout.records_first(errors)
     if tuple(x._version for x in note.given) != note.versions:
@@ -253,8 +251,7 @@ def _share(note: Note, errors: Tensor, rows: Rows) -> Share:
         )
     if note.layer.rule is None:
         return module_share(note.layer.module, note.given, errors)
-    given = note.given[0]
-    return note.layer.rule(note.layer.module, given, errors, rows.squares_of(given))
+    return note.layer.rule(note.layer.module, note.given[0], errors)
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

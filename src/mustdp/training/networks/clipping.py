@@ -128,9 +128,9 @@ class Clipper:
         return slow, 1
 
     def try_again(self, trial: Trial, masks: Masks) -> None:
-        """Try a few records of a batch; whatever is found now ends the run."""
+        """Try a few records of a batch, unless they are alone; what is found now ends the run."""
         self._watch.start()
-        if isinstance(self.way, Bookkeeping):
+        if isinstance(self.way, Bookkeeping) and not self.way.alone:
             try:
                 self.way.compare(trial.rows, trial.other, masks)
             except Unsuitable as problem:

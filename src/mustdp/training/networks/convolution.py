@@ -19,7 +19,7 @@ from mustdp.training.networks.shares import Kept, Products, Share, Sizes, is_kep
 _ON_CPU, _ON_GPU = 1 << 21, 1 << 28
 
 
-def convolution(layer: nn.Conv2d, given: Tensor, errors: Tensor, _: object) -> Share:
+def convolution(layer: nn.Conv2d, given: Tensor, errors: Tensor) -> Share:
     """The share of a Conv2d layer."""
     share = Patches(layer, given, errors)
     q = layer.out_channels // layer.groups

@@ -16,22 +16,22 @@ from torch.nn import functional
 
 from mustdp.training.networks.convolution import convolution
 from mustdp.training.networks.rounding import (
-    product,
     row_squares,
     single,
     upward,
+    weighted_product,
     weighted_rows,
 )
 from mustdp.training.networks.separate import Unsuitable
 from mustdp.training.networks.shares import Kept, Products, Share, Sizes, is_kept, trains
 
-#: Layer, what it was given, errors of what it returned, squared norms of the former if known.
-Rule = Callable[[Any, Tensor, Tensor, Tensor | None], Share]
+#: Layer, what it was given, errors of what it returned.
+Rule = Callable[[Any, Tensor, Tensor], Share]
 
 
-def linear(layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | None) -> Share:
+def linear(layer: nn.Linear, given: Tensor, errors: Tensor) -> Share:
     """Dimensions between the first and the last are places at which the weight is used."""
-    share = Dense(layer, given, errors, squares)
+    share = Dense(layer, given, errors)
     out = is_kept(given[0].numel() // layer.in_features, layer.in_features, layer.out_features)
     return Kept(share.each()) if out else share
 
@@ -39,14 +39,12 @@ def linear(layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | No
 class Dense(Share):
     """A Linear layer: norms from inputs and errors, then one matrix product."""
 
-    def __init__(
-        self, layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | None
-    ) -> None:
+    def __init__(self, layer: nn.Linear, given: Tensor, errors: Tensor) -> None:
         if given.ndim < 2:
             raise Unsuitable(
                 f"a Linear layer takes vectors without a record dimension: {given.shape}"
             )
-        self._layer, self._rows, self._squares = layer, len(given), squares
+        self._layer, self._rows = layer, len(given)
         self._given = single(given).reshape(self._rows, -1, layer.in_features)
         self._errors = single(errors).reshape(self._rows, -1, layer.out_features)
         one = self._errors.shape[1] == 1
@@ -59,14 +57,16 @@ class Dense(Share):
 
     def sizes(self) -> Sizes:
         """From the inputs and errors alone."""
-        return self._products().sizes(self._squares)
+        return self._products().sizes()
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One matrix product for all records and places."""
         found: dict[str, Tensor] = {}
         if trains(self._layer, "weight"):
-            scaled = (self._errors * weights[:, None, None]).flatten(0, 1)
-            found["weight"] = product(scaled, self._given.flatten(0, 1))
+            places = self._errors.shape[1]
+            spread = weights if places == 1 else weights.repeat_interleave(places)
+            left, right = self._errors.flatten(0, 1), self._given.flatten(0, 1)
+            found["weight"] = weighted_product(spread, left, right)
         if trains(self._layer, "bias"):
             found["bias"] = weighted_rows(weights, self._biases)
         return found
@@ -85,7 +85,7 @@ class Table(Share):
     They are added up in float32, record by record, before anything else is done with them.
     """
 
-    def __init__(self, layer: nn.Embedding, given: Tensor, errors: Tensor, _: object) -> None:
+    def __init__(self, layer: nn.Embedding, given: Tensor, errors: Tensor) -> None:
         self._layer, self._rows = layer, len(given)
         table, width = layer.num_embeddings, layer.embedding_dim
         entries = given.reshape(self._rows, -1)
@@ -124,14 +124,14 @@ class Table(Share):
         return {"weight": tables}
 
 
-def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor, _: object) -> Share:
+def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor) -> Share:
     """Scale and offset act entry by entry: sums over the dimensions before them."""
     standard = functional.layer_norm(single(given), layer.normalized_shape, eps=layer.eps)
     keep = len(layer.normalized_shape)
     return _entrywise(layer, standard, single(errors), tuple(range(1, given.ndim - keep)))
 
 
-def group_norm(layer: nn.GroupNorm, given: Tensor, errors: Tensor, _: object) -> Share:
+def group_norm(layer: nn.GroupNorm, given: Tensor, errors: Tensor) -> Share:
     """Scale and offset act channel by channel: sums over the dimensions after them."""
     standard = functional.group_norm(single(given), layer.num_groups, eps=layer.eps)
     return _entrywise(layer, standard, single(errors), tuple(range(2, given.ndim)))

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.utils.data import TensorDataset, default_collate
 
 from mustdp.errors import InvalidParameter
-from mustdp.training.networks.rounding import row_squares, single
 
 #: On a GPU the number of rows is filled up to a multiple of this.
 FILLED = 128
@@ -21,23 +20,10 @@ FILLED = 128
 
 @dataclass(frozen=True)
 class Rows:
-    """Some records on the device.
-
-    ``squares`` has the squared norms, rounded up, of the rows of an input that is a matrix, one for
-    each input: they never change, so that they are computed once and for all.
-    """
+    """Some records on the device."""
 
     inputs: tuple[Tensor, ...]
     target: Tensor
-    squares: tuple[Tensor | None, ...] = ()
-
-    def squares_of(self, given: Tensor) -> Tensor | None:
-        """The squared norms of the rows of ``given``, if it is one of the inputs as it came."""
-        for values, squares in zip(self.inputs, self.squares, strict=False):
-            same = given.data_ptr() == values.data_ptr() and given.numel() == values.numel()
-            if same and not given._version:
-                return squares
-        return None
 
 
 class Records:
@@ -56,7 +42,6 @@ class Records:
             )
         if self._tensors is not None:
             _check_tensors(self._tensors)
-        self._squares = [_squares(t) for t in (self._tensors or ())[:-1]]
         self.n = len(data) if self._tensors is None else len(self._tensors[0])
 
     @property
@@ -71,8 +56,7 @@ class Records:
             return Rows(tuple(inputs), target)
         rows = torch.tensor(indices)
         *inputs, target = (self._selected(t, rows) for t in self._tensors)
-        squares = (None if s is None else self._selected(s, rows) for s in self._squares)
-        return Rows(tuple(inputs), target, tuple(squares))
+        return Rows(tuple(inputs), target)
 
     def _selected(self, values: Tensor, rows: Tensor) -> Tensor:
         return values.index_select(0, rows.to(values.device)).to(self._device)
@@ -101,12 +85,6 @@ def _tensors(data: Any) -> tuple[Tensor, ...] | None:
     if isinstance(data, tuple | list) and all(isinstance(x, Tensor | np.ndarray) for x in data):
         return tuple(torch.as_tensor(x) for x in data)
     return None
-
-
-def _squares(values: Tensor) -> Tensor | None:
-    if values.ndim != 2 or values.dtype not in (torch.float32, torch.float64):
-        return None
-    return row_squares(single(values))
 
 
 def _check_tensors(tensors: Sequence[Tensor]) -> None:

@@ -23,7 +23,7 @@ _OWN = 16
 #: Numbers that are converted at a time: they stay in the cache of a CPU.
 _ON_CPU, _ON_GPU = 1 << 17, 1 << 26
 #: Rows up to this length are measured in float32, at the cost of 2^-14 of their norm.
-_SHORT = 512
+_SHORT = 1024
 
 
 def gamma(operations: int) -> float:
@@ -63,21 +63,25 @@ def row_squares(rows: Tensor) -> Tensor:
     return found.square_().mul_(upward(size + 4)).view(rows.shape[:-1])
 
 
-def product(scaled: Tensor, values: Tensor) -> Tensor:
-    """``scaled' values``: double times float32 in double precision, a few rows at a time."""
-    total = scaled.new_zeros(scaled.shape[1], values.shape[1])
-    room: Tensor | None = None
-    for part in _parts(values, least=1 if scaled.shape[1] == 1 else 64):
-        given = values[part]
-        if room is None:
-            room = torch.empty(given.shape, dtype=torch.float64, device=values.device)
-        total.addmm_(scaled[part].T, room[: len(given)].copy_(given))
+def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """``left' diag(weights) right`` of float32 values in double precision, a few rows at a time."""
+    total = weights.new_zeros(left.shape[1], right.shape[1])
+    room: list[Tensor] = []
+    for part in _parts(right, left.shape[1], least=64):
+        a, b = left[part], right[part]
+        if not room:
+            room = [weights.new_empty(a.shape), weights.new_empty(b.shape)]
+        scaled = room[0][: len(a)].copy_(a).mul_(weights[part, None])
+        total.addmm_(scaled.T, room[1][: len(b)].copy_(b))
     return total
 
 
 def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
     """``weights' values`` for a vector of weights, likewise."""
-    return product(weights[:, None], values)[0]
+    total = weights.new_zeros(values.shape[1])
+    for part in _parts(values):
+        total.addmv_(values[part].double().T, weights[part])
+    return total
 
 
 def _counted(operations: int) -> int:
@@ -89,6 +93,7 @@ def _counted(operations: int) -> int:
     return operations
 
 
-def _parts(values: Tensor, least: int = 1) -> list[slice]:
-    most = max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // max(1, values.shape[1]))
+def _parts(values: Tensor, beside: int = 0, least: int = 1) -> list[slice]:
+    one = max(1, values.shape[1] + beside)
+    most = max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // one)
     return [slice(k, k + most) for k in range(0, len(values), most)]

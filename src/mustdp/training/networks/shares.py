@@ -108,14 +108,13 @@ class Products:
         self.weight, self.bias = trains(layer, "weight"), trains(layer, "bias")
         self._shape: torch.Size = layer.weight.shape
 
-    def sizes(self, known: Tensor | None = None) -> Sizes:
-        """Of weight and bias together; ``known``: the squared norms of the inputs, if at hand."""
+    def sizes(self) -> Sizes:
+        """Of weight and bias together."""
         groups = self.inputs.shape[1]
         if self.inputs.shape[2] == 1:
             squares = row_squares(self.errors)
             if self.weight:
-                a = row_squares(self.inputs) if known is None else known.view_as(squares)
-                squares = squares * (a + float(self.bias))
+                squares = squares * (row_squares(self.inputs) + float(self.bias))
             total = squares.flatten(1).sum(1) * upward(groups + 2)
             return Sizes(total, total)
         found: list[Sizes] = []
