@@ -22,8 +22,8 @@ _MOST = 1 << 40
 _OWN = 16
 #: Numbers that are converted at a time: they stay in the cache of a CPU.
 _ON_CPU, _ON_GPU = 1 << 17, 1 << 26
-#: Rows up to this length are measured in float32, at the cost of 2^-14 of their norm.
-_SHORT = 1024
+#: Numbers that are squared and added up in float32, at the cost of 2^-14 of their norm.
+_SEGMENT = 1024
 
 
 def gamma(operations: int) -> float:
@@ -48,19 +48,17 @@ def single(values: Tensor) -> Tensor:
 def row_squares(rows: Tensor) -> Tensor:
     """Sums of the squares along the last dimension of float32 values, rounded up.
 
-    Short rows are added up in float32, with the bound for that: a relative error of 2^-24 for each
-    operation, and for each an absolute one of 2^-126 where numbers are too small for it.
+    Segments of a row are added up in float32, with the bound for that: a relative error of 2^-24
+    for each operation, and for each an absolute one of 2^-126 where numbers are too small for it.
     """
     size = rows.shape[-1]
-    if size <= _SHORT:
-        norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
-        found = norms.double().square_()
-        return found.mul_(1.0 + 2.0 * (size + _OWN) * 2.0**-24).add_(2.0**-124 * size)
-    flat = rows.reshape(-1, size)
-    found = torch.empty(len(flat), dtype=torch.float64, device=rows.device)
-    for part in _parts(flat):
-        found[part] = torch.linalg.vector_norm(flat[part].double(), dim=1)
-    return found.square_().mul_(upward(size + 4)).view(rows.shape[:-1])
+    whole = size // _SEGMENT * _SEGMENT
+    found = _norms(rows[..., whole:]).square_()
+    if whole:
+        segments = torch.unflatten(rows[..., :whole], -1, (-1, _SEGMENT))
+        found += _norms(segments).square_().sum(-1)
+    up = 1.0 + 2.0 * (min(size, _SEGMENT) + _OWN) * 2.0**-24
+    return found.mul_(up).add_(2.0**-124 * size)
 
 
 def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -97,3 +95,8 @@ def _parts(values: Tensor, beside: int = 0, least: int = 1) -> list[slice]:
     one = max(1, values.shape[1] + beside)
     most = max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // one)
     return [slice(k, k + most) for k in range(0, len(values), most)]
+
+
+def _norms(rows: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return norms.double()
