@@ -11,6 +11,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
+from mustdp.numerics.decimals import readable
 from mustdp.training.budget import Budget
 
 #: The epsilon shown is computed so many times in a run, at most.
@@ -61,7 +62,7 @@ class Progress:
             stride = math.ceil(self._budget.steps / _MILESTONES)
             self._milestone = min(self._budget.steps, math.ceil(done / stride) * stride)
             self._epsilon = self._budget.spent(self._milestone).epsilon.upper
-        text = f"epsilon <= {self._epsilon:.3f}"
+        text = f"epsilon <= {readable(self._epsilon, 'up', 4)}"
         if loss is not None:
             text = f"loss {loss:.4f} (not private), {text}"
         self._bar.update(self._task, completed=done, description=text)

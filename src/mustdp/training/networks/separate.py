@@ -158,7 +158,11 @@ REORDERED = "a layer sees the records of a batch in another order than they came
 def per_record(losses: Tensor, rows: int) -> Tensor:
     """Check that the loss has one value for every record."""
     if not isinstance(losses, Tensor) or losses.shape != (rows,):
-        got = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else repr(losses)
+        got = (
+            f"shape {tuple(losses.shape)}"
+            if isinstance(losses, Tensor)
+            else f"a {type(losses).__name__}"
+        )
         raise InvalidParameter(
             f"loss must return one value per record (reduction='none', then a sum or mean over "
             f"each record's own dimensions): shape ({rows},), got {got}"

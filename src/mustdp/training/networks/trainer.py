@@ -197,9 +197,9 @@ class PrivateTrainer:
         sums, bad = self._ranks.add_up([sums, found.not_finite])
         if not int(bad) == 0:
             raise NumericalFailure(
-                f"step {number + 1}: the gradients of {int(bad)} records are not finite; the data "
-                "holds NaN or infinity, or the model has diverged (a smaller learning rate "
-                "helps). Nothing of this step was released"
+                f"step {number + 1}: the gradients of some records are not finite; the data holds "
+                "NaN or infinity, or the model has diverged (a smaller learning rate helps). "
+                "Nothing of this step was released"
             )
         self.ledger.step(self._one)
         self._update(off_lattice(sums, self._bound.step, found.gradients))
