@@ -241,6 +241,11 @@ def test_progress_shows_what_is_spent_and_losses_if_asked(
         assert capsys.readouterr().out == ""
 
 
+def test_progress_of_a_run_without_a_certified_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    runs.trainer(progress=True, budget=runs.budget(z=QUIET)).train(1)
+    assert "no finite epsilon" in " ".join(capsys.readouterr().err.split())
+
+
 def test_losses_leave_only_if_asked_for_and_are_never_printed() -> None:
     seen: list[Released] = []
     done = runs.trainer(callbacks=[seen.append]).train()

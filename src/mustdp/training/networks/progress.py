@@ -62,7 +62,9 @@ class Progress:
             stride = math.ceil(self._budget.steps / _MILESTONES)
             self._milestone = min(self._budget.steps, math.ceil(done / stride) * stride)
             self._epsilon = self._budget.spent(self._milestone).epsilon.upper
-        text = f"epsilon <= {readable(self._epsilon, 'up', 4)}"
+        text = "no finite epsilon"
+        if math.isfinite(self._epsilon):
+            text = f"epsilon <= {readable(self._epsilon, 'up', 4)}"
         if loss is not None:
             text = f"loss {loss:.4f} (not private), {text}"
         self._bar.update(self._task, completed=done, description=text)
