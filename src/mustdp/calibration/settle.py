@@ -89,9 +89,11 @@ class Spent:
         return {
             **said,
             "delta": self.delta,
-            "relation": self.relation,
+            "relation": self.relation.value,
             "noise_multiplier": self.noise_multiplier,
             "noise": self.source,
+            "steps": self.steps,
+            "scheme": None if self.scheme is None else self.scheme.describe(),
         }
 
 
