@@ -25,7 +25,7 @@ def answer(run: Run, line: str) -> Any:
 
 
 def test_digits_at_a_certified_epsilon(run: Run) -> None:
-    given = answer(run, f"{DIGITS} --epsilon 4 --delta 1e-4 --seed 1")
+    given = answer(run, f"{DIGITS} --epsilon 4 --delta 1e-4")
     assert given["epsilon"]["lower"] <= given["epsilon"]["upper"] <= 4
     assert (given["delta"], given["relation"], given["steps"]) == (1e-4, "replace-one", 300)
     assert (given["scheme"], given["n"]) == ("must-ow", 1347)
@@ -56,15 +56,19 @@ def test_mnist(run: Run) -> None:
 
 
 def test_the_papers_noise_is_labelled(run: Run) -> None:
-    given = answer(run, f"{DIGITS} --epsilon-prime 0.01 --delta 1e-3 --seed 1")
+    given = answer(run, f"{DIGITS} --epsilon-prime 0.01 --delta 1e-3")
     assert "not a guarantee" in given["noise"]
     assert given["delta"] == 1e-3
     assert given["epsilon"]["lower"] > 1
 
 
 def test_a_seed_repeats_and_is_remarked_upon(run: Run) -> None:
-    line = "train digits --scheme poisson --rate 0.1 --steps 20 --noise-multiplier 2 --delta 1e-5"
-    first, again = (run(*shlex.split(f"{line} --seed 3")) for _ in range(2))
+    line = "train digits --scheme poisson -n 1300 --rate 0.1 --steps 20 --noise-multiplier 2"
+    first, again = (run(*shlex.split(f"{line} --delta 1e-5 --seed 3")) for _ in range(2))
+    assert first.out.startswith("an experiment with a seed, no private release")
+    data = answer(run, f"{line} --delta 1e-5 --seed 3")
+    assert data["seeded"] is True
+    assert "epsilon" not in data
     assert first == again
     assert first.err.count("\n") == 1
     assert "--seed 3" in first.err
@@ -95,7 +99,7 @@ BAD = [
     ("train digits --scheme wor -m 2000 --steps 5 --epsilon 1", "-m must", "-n = 1347", "2000"),
     ("train digits --scheme must-ow -m 5 --steps 5 --epsilon 1", "-b is missing"),
     ("train digits --scheme wor -n 500 -m 5 --steps 5 --epsilon 1", "-n must be 1347", "500"),
-    ("train digits --scheme poisson --rate 0 --steps 5 --noise-multiplier 1", "--rate"),
+    ("train digits --scheme poisson -n 1300 --rate 0 --steps 5 --noise-multiplier 1", "--rate"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --clip 0", "--clip must", "got 0"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --learning-rate -1", "--learning-rate"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --schedule up", "--schedule must"),

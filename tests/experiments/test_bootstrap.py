@@ -129,7 +129,7 @@ def test_the_noise_that_is_added_has_that_sigma(unwarned: None) -> None:
     result = md.private_bootstrap(
         np.zeros(300), ["mean", md.Variance(form="pairs")], lower=-4, upper=4,
         design=row.scheme(), replicates=count, noise_multiplier=settled(row).noise_multiplier,
-        relation="replace_one", delta=1 / 300, correct_bias=False, random_state=1,
+        relation="replace_one", delta=1 / 300, correct_bias=False, seed=1,
     )  # fmt: skip
     for k, sigma in enumerate(runs.paper_sigmas(settled(row))):
         seen, error = float(result.replicates[:, k].std()), sigma / math.sqrt(2 * count)

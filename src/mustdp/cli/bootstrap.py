@@ -142,7 +142,7 @@ def bootstrap(
         "relation": relation,
         "workers": workers,
         "dask": dask,
-        "random_state": seed,
+        "seed": seed,
     }
     options, counts = design.check(scheme)
 
@@ -201,7 +201,9 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
     return Answer(
         data,
         as_json=as_json,
-        heading=f"{words.describe(design.scheme)}; subsets: {design.subsets}{reused}",
+        heading=words.headed(
+            privacy, f"{words.describe(design.scheme)}; subsets: {design.subsets}{reused}"
+        ),
         columns=("estimate of", "value", "standard error", percent, "noise share"),
         rows=tuple(
             (
@@ -225,8 +227,9 @@ def _cost(result: BootstrapResult) -> Iterator[str]:
     if privacy.plan is None:
         yield f"epsilon: no guarantee is known ({privacy.source})."
     else:
+        without = " without the seed" if privacy.seeded else ""
         yield (
-            f"epsilon at delta {as_stated(privacy.delta)}: at least "
+            f"epsilon{without} at delta {as_stated(privacy.delta)}: at least "
             f"{readable(privacy.epsilon.lower, 'down', 4)}, at most "
             f"{readable(privacy.epsilon.upper, 'up', 4)} for all replicates together."
         )

@@ -20,6 +20,7 @@ from mustdp.cli.progress import progress
 from mustdp.cli.targets import RunOptions
 from mustdp.cli.typed import option, parser, word_from
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def train(
 
     with progress(doing=f"reading {dataset}"):
         records = load_data(dataset, data)
-    plan = _scheme(scheme, records)
+    plan = _scheme(scheme, records, run.relation)
     check_model(model)
     with progress(doing="certifying"):
         settled = settle(plan, steps=steps, relation=run.relation, **noise)
@@ -151,10 +152,20 @@ def train(
     return _answer(records, settled, trial, settings, json)
 
 
-def _scheme(options: SchemeOptions, records: DataSet) -> Scheme:
-    """The scheme on the training records, whose number -n may repeat."""
+def _scheme(options: SchemeOptions, records: DataSet, relation: Relation | None) -> Scheme:
+    """The scheme on the training records, whose number -n may repeat.
+
+    With Poisson batches under add-remove their number is private, and -n an estimate of it.
+    """
     n = len(records.X_train)
-    if options.n not in (None, n):
+    if options.scheme == "poisson" and relation != Relation.REPLACE_ONE:
+        if options.n is None:
+            raise InvalidParameter(
+                "-n is missing: under add-remove the number of records is private; give a public "
+                "estimate of it, or --relation replace-one"
+            )
+        n = options.n
+    elif options.n not in (None, n):
         allowed = f"must be {n}, the number of training records of {records.name}, or be left out"
         raise InvalidParameter.refusing("-n", allowed, options.n)
     built = dataclasses.replace(options, n=n).build()
@@ -191,7 +202,7 @@ def _answer(
         "noise": spent.source,
         "relation": relation.option,
         "steps": spent.steps,
-        "epsilon": words.two_sided(spent.epsilon),
+        **words.cost(spent),
         "delta": spent.delta,
         **words.origin(spent.epsilon),
         "test_records": len(records.X_test),
@@ -201,8 +212,11 @@ def _answer(
     return Answer(
         data,
         as_json=as_json,
-        heading=f"{records.name}, {settings['model']} model: {words.describe(scheme)}; "
-        f"steps: {spent.steps}",
+        heading=words.headed(
+            spent,
+            f"{records.name}, {settings['model']} model: {words.describe(scheme)}; "
+            f"steps: {spent.steps}",
+        ),
         columns=(
             "test accuracy", "majority baseline", "delta", "epsilon, lower", "epsilon, upper",
         ),

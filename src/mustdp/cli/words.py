@@ -11,6 +11,7 @@ from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
+    from mustdp.calibration.settle import Spent
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.scheme import Scheme
 
@@ -130,6 +131,22 @@ def settled_in_words(noise_multiplier: float, source: str, relation: Relation) -
         f"noise multiplier {multiplier_in_words(noise_multiplier)} ({source}), "
         f"relation {relation.option}."
     )
+
+
+#: The first line of what is printed of a run with a seed.
+EXPERIMENT = "an experiment with a seed, no private release: its noise can be repeated"
+
+
+def cost(spent: Spent) -> dict[str, Any]:
+    """Epsilon as data; of a seeded run, which has none, what it would cost without the seed."""
+    if spent.seeded:
+        return {"seeded": True, "epsilon_without_seed": two_sided(spent.epsilon)}
+    return {"epsilon": two_sided(spent.epsilon)}
+
+
+def headed(spent: Spent, heading: str) -> str:
+    """The heading, with a word before it where there is no privacy."""
+    return f"{EXPERIMENT}\n{heading}" if spent.seeded else heading
 
 
 def seed_in_words(seed: int | None) -> str:

@@ -1,31 +1,33 @@
 """A private bootstrap: draw subsets, compute statistics on each, release them with noise, infer.
 
 Order matters. What was asked for is checked first, then the noise is settled and certified, then
-the data are read and the exact replicates computed. Only then is the ledger charged and the noise
-drawn, in one place and once: a share of the work that had to be repeated repeats nothing that was
-released.
+the data are read and the exact replicates computed, in whole steps of a lattice. Only then is the
+ledger charged and the noise drawn, in one place and once: a share of the work that had to be
+repeated repeats nothing that was released. The source of the noise never leaves this process.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mustdp.accounting.ledger import Ledger
 from mustdp.calibration.settle import Spent
-from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.mechanisms.relation import resolve_relation
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import drawn_from, most_copies, resolve_relation
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray
-from mustdp.randomness.keys import noise_generator, release_key
+from mustdp.randomness.keys import release_key
+from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.inference import infer
 from mustdp.resampling.intervals import KINDS, Kind, check_kind
+from mustdp.resampling.lattices import exact_release
 from mustdp.resampling.noise import settle_design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.sources.opening import open_source
@@ -61,7 +63,7 @@ def private_bootstrap(
     workers: int | None = None,
     dask: Any = None,
     ledger: Ledger | None = None,
-    random_state: Any = None,
+    seed: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BootstrapResult:
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
@@ -75,7 +77,9 @@ def private_bootstrap(
 
     The noise comes from a total (``epsilon``, ``delta``) for everything released here, or is given
     as ``noise_multiplier``, or as the MUST paper's per-query ``epsilon_prime``, which is not a
-    guarantee. ``interval`` is normal, percentile or bootstrap-t.
+    guarantee. ``interval`` is normal, percentile or bootstrap-t. With Poisson subsets under
+    add_remove the number of records is private: the scheme's n is an estimate that is not compared
+    with the data. ``seed`` repeats a run, for experiments; it is no private release then.
 
     >>> import numpy as np, mustdp as md
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
@@ -104,26 +108,27 @@ def private_bootstrap(
         epsilon_prime=epsilon_prime,
         relation=relation,
     ).spent()
+    key = release_key(seed, name="seed")
+    privacy = replace(privacy, seeded=key.seeded)
     if ledger is not None:
         _check_ledger(ledger, chosen, privacy)
-    source = _open(data, names, chosen.n, dask)
+    source = _open(data, names, dask)
+    drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
-    key = release_key(random_state)
+    copies = most_copies(chosen.scheme, privacy.relation)
+    exact = exact_release(query, privacy.noise_multiplier, copies)
     totals = run_replicates(
-        source, chosen, query, key,
+        source, drawn, exact.stepped, key,
         lower=low, upper=high, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
-    if not np.all(np.isfinite(totals)):
-        raise NumericalFailure("a statistic is not finite on some subset; nothing was released")
-    scales = noise_scales(query, privacy)
-    if ledger is not None:
-        _charge(ledger, privacy)
-    noise = noise_generator(key).standard_normal(totals.shape) * (scales * query.divisors)
-    released = query.restored(totals + noise)
+    if ledger is not None and privacy.plan is not None:
+        ledger.step(privacy.plan)
+    released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
-        chosen, query, released, scales**2, kind=interval, level=level, correct=correct_bias
-    )
+        chosen, query, released, exact.deviations**2,
+        kind=interval, level=level, correct=correct_bias,
+    )  # fmt: skip
     for note in found.notes:
         warnings.warn(note, InferenceNote, stacklevel=2)
     return BootstrapResult(
@@ -131,22 +136,11 @@ def private_bootstrap(
     )
 
 
-def noise_scales(query: Query, privacy: Spent) -> FloatArray:
-    """Standard deviation of the noise of every coordinate."""
-    return np.concatenate(
-        [np.full(block.width, privacy.noise_multiplier * block.reach) for block in query.blocks]
-    )
-
-
-def _open(data: Any, names: tuple[str, ...] | None, n: int, dask: Any) -> Source:
+def _open(data: Any, names: tuple[str, ...] | None, dask: Any) -> Source:
     """The data where they are; partitions of a dask collection stay on their cluster."""
     if not hasattr(data, "__dask_graph__"):
-        return open_source(data, names, n=n)
-    client = None if dask is None or isinstance(dask, str) else dask
-    source = open_partitioned(data, names, client)
-    if source.n != n:
-        raise InvalidParameter.refusing("n", f"must be the number of records, {source.n}", n)
-    return source
+        return open_source(data, names)
+    return open_partitioned(data, names, None if dask is None or isinstance(dask, str) else dask)
 
 
 def _read_statistics(
@@ -211,7 +205,7 @@ def _joint(
     design: Design,
     *,
     paper: bool,
-) -> Query:
+) -> Joint:
     """Bind all statistics to their columns and put them into one release."""
     for at, (least, most) in enumerate(zip(low, high, strict=True)):
         _check_order(least, most, f" for column {at} (the first is 0)")
@@ -255,16 +249,16 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _charge(ledger: Ledger, privacy: Spent) -> None:
+def _check_ledger(ledger: Ledger, design: Design, privacy: Spent) -> None:
+    """Refuse what cannot be charged, and a ledger that answers another question."""
+    if privacy.seeded:
+        raise InvalidParameter(
+            "ledger must be left out where a seed is given: the run is an experiment, no release"
+        )
     if privacy.plan is None or not privacy.certified:
         raise InvalidParameter(
             "ledger must be left out for a release without a guarantee: it could not be charged"
         )
-    ledger.step(privacy.plan)
-
-
-def _check_ledger(ledger: Ledger, design: Design, privacy: Spent) -> None:
-    """A ledger of another relation would answer a question that was not asked."""
     used = ledger.relation or resolve_relation(design.scheme, None)
     if used != privacy.relation:
         raise InvalidParameter(

@@ -8,7 +8,7 @@ they are no part of the guarantee, which speaks of the training records alone.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ def train_classifier(
     check_model(model)
     clip = check_clip(clip)
     learning_rates(learning_rate, schedule, budget.steps)
-    privacy = budget.spent()
+    privacy = replace(budget.spent(), seeded=seed is not None)
     settings: dict[str, Any] = {
         "clip": clip, "learning_rate": learning_rate, "schedule": schedule, "seed": seed,
         "on_step": on_step,

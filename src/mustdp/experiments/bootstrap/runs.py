@@ -20,7 +20,7 @@ from mustdp.experiments.comparison.budgets import RELATION, Spent
 from mustdp.experiments.frame.schemes import scheme_called
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.seeds import SeededRelease
-from mustdp.resampling.bootstrap import noise_scales, private_bootstrap
+from mustdp.resampling.bootstrap import private_bootstrap
 from mustdp.resampling.designs import Design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.statistics.joint import Joint
@@ -109,7 +109,7 @@ class Release:
         return private_bootstrap(
             records, self.statistics, lower=LOWER, upper=UPPER, design=self.design,
             delta=self.delta, relation=RELATION, correct_bias=self.correct_bias, workers=1,
-            random_state=np.random.default_rng((self.seed, 1, self.stream, data_set)), **noise,
+            seed=np.random.default_rng((self.seed, 1, self.stream, data_set)), **noise,
         )  # fmt: skip
 
 
@@ -170,8 +170,8 @@ def paper_sigmas(privacy: Spent) -> tuple[float, float]:
     """Deviation of the noise on the mean and on the variance of a subset, as it is added."""
     public = Public((LOWER,), (UPPER,), M)
     queries = (Mean().query(public), Variance(form="pairs").query(public))
-    mean, variance = noise_scales(Joint(queries, ((0,), (0,))), privacy)
-    return float(mean), float(variance)
+    mean, variance = Joint(queries, ((0,), (0,))).blocks
+    return privacy.noise_multiplier * mean.reach, privacy.noise_multiplier * variance.reach
 
 
 def release_all(job: Release) -> Released:

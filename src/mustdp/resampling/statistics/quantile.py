@@ -97,6 +97,13 @@ class QuantileQuery(LinearQuery):
         sums[:-1] -= 0.5 * sums[-1]
         return sums if self.public.poisson else sums[:-1]
 
+    def steps(self, values: FloatArray, counts: IntArray, per_step: FloatArray) -> FloatArray:
+        """By counting, too: every contribution is a half or a whole one of either sign."""
+        if not np.all(per_step >= 2.0):  # a step that would cut a half to nothing
+            return super().steps(values, counts, per_step)
+        found: FloatArray = self.total(values, counts) * per_step
+        return found
+
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The quantile of the monotone curve; the middle of the stretch if it is flat there."""
         first, last = crossings(monotone(self._curves(vectors)), self._points, self.p)

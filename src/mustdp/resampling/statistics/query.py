@@ -163,6 +163,20 @@ class LinearQuery(Query):
             found += counts[rows] @ self.contributions(values[rows])
         return found
 
+    def steps(self, values: FloatArray, counts: IntArray, per_step: FloatArray) -> FloatArray:
+        """The sum of the contributions, each cut towards zero to whole steps; an exact integer.
+
+        ``per_step`` are powers of two, one for each coordinate: multiplying by them rounds nothing.
+        """
+        self.public.check_size(counts)
+        at_once = max(1, _AT_ONCE // self.width)
+        found = np.zeros(self.width)
+        for start in range(0, len(values), at_once):
+            rows = slice(start, start + at_once)
+            whole = self.contributions(values[rows]) * per_step
+            found += counts[rows] @ np.trunc(whole, out=whole)
+        return found
+
 
 class Statistic(ABC):
     """What is asked for, before the ranges of the columns and the subsets' size are known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mustdp.accounting.ledger import Ledger
@@ -24,11 +24,12 @@ class Released:
     steps: int
     losses_not_private: tuple[float, ...] = field(repr=False)
     budget: Budget
+    seeded: bool = False
     stopped: bool = field(default=False, init=False)
 
     def spent(self) -> Spent:
         """What the steps so far cost, certified."""
-        return self.budget.spent(self.steps)
+        return replace(self.budget.spent(self.steps), seeded=self.seeded)
 
     def stop(self) -> None:
         """End the run here. Deciding that by looking at data is a release of its own."""
@@ -51,8 +52,9 @@ class Trained:
     budget: Budget
     ledger: Ledger
     losses_not_private: tuple[float, ...] = field(default=(), repr=False)
+    seeded: bool = False
 
     @property
     def privacy(self) -> Spent:
-        """What the run cost, certified."""
-        return self.budget.spent(self.steps)
+        """What the run cost, certified; nothing is where it was seeded, which is an experiment."""
+        return replace(self.budget.spent(self.steps), seeded=self.seeded)

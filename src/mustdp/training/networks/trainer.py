@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ class PrivateTrainer:
     @property
     def privacy(self) -> Spent:
         """What has been spent so far, certified."""
-        return self.budget.spent(self.steps)
+        return replace(self.budget.spent(self.steps), seeded=self._seeded)
 
     @property
     def method(self) -> str:
@@ -184,8 +185,10 @@ class PrivateTrainer:
             except BaseException:
                 self._rewind()
                 raise
-        ledger = charged(self.budget, self.steps)
-        return Trained(self.model, self.steps, self.budget, ledger, tuple(losses))
+        ledger = charged(self.budget, 0 if self._seeded else self.steps)
+        return Trained(
+            self.model, self.steps, self.budget, ledger, tuple(losses), seeded=self._seeded
+        )
 
     def _step(self) -> float | None:
         number = self.steps
@@ -230,7 +233,7 @@ class PrivateTrainer:
     def _release(self, losses: tuple[float, ...]) -> bool:
         """Charge on disk, then show; whether a callback asked for the end."""
         self._save()
-        event = Released(self.model, self.steps, losses, self.budget)
+        event = Released(self.model, self.steps, losses, self.budget, self._seeded)
         for callback in self._callbacks:
             callback(event)
         return bool(self._ranks.agree(event.stopped))
