@@ -12,13 +12,13 @@ import mustdp as md
 from mustdp.accounting import copies
 from mustdp.accounting.composed_profiles import group_profiles
 from mustdp.accounting.copies import observe
-from mustdp.accounting.level import Level
 from mustdp.accounting.plan import Subsample
-from mustdp.accounting.single import _attained
+from mustdp.accounting.sides import UpperSide
 from mustdp.accounting.views import Renyi, gaussian_dp, zero_concentrated
 from mustdp.amplification.one_step import Direction, upper_bound
-from mustdp.loss.curve import UpperCurve
+from mustdp.loss.curve import LowerCurve, UpperCurve
 from mustdp.loss.pairs import family_pair
+from mustdp.loss.uncomposed import attained
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.mechanisms.profiles import FloatArray, NoiseProfiles
 from mustdp.sampling.law import MultiplicityLaw
@@ -131,7 +131,7 @@ def test_one_attained_step_is_charged_for_mass_left_out() -> None:
             completed[place] += 0.05
             exact = family(name, completed, 1.0, "gaussian")
             for epsilon in (0.0, 0.05, 0.2, 0.5):
-                assert _attained(pair, epsilon) <= exact.profile(epsilon)
+                assert attained(pair, epsilon) <= exact.profile(epsilon)
 
 
 @pytest.fixture
@@ -212,16 +212,13 @@ def test_the_error_of_the_profiles_is_in_the_account(monkeypatch: pytest.MonkeyP
 
 def test_bounds_that_contradict_each_other_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = md.repeat(2, STEP)
-    monkeypatch.setattr(Level, "lower", lambda self, question, at: (9.0, "aligned"))
+    monkeypatch.setattr(LowerCurve, "best", lambda self, question: (9.0, "aligned"))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).delta(0.1)
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).epsilon(1e-3)
-    monkeypatch.setattr(
-        Level,
-        "curves",
-        lambda self, eps, smallest: (np.full(eps.size, 0.9), np.full(eps.size, 0.5)),
-    )
+    monkeypatch.setattr(LowerCurve, "curve", lambda self, eps, smallest: np.full(eps.size, 0.9))
+    monkeypatch.setattr(UpperSide, "curve", lambda self, eps, smallest: np.full(eps.size, 0.5))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).curve([0.1, 0.2])
 

@@ -10,9 +10,9 @@ from mustdp import custom, must_ow, must_ww, one_step, wr
 from mustdp.amplification import attained
 from mustdp.amplification.directions import _added, add_direction, remove_direction
 from mustdp.amplification.mixed_slope import MOST_GROUPS, certificate, evaluate
+from mustdp.amplification.one_slope import one_slope_bound
 from mustdp.amplification.one_step import upper_bound
 from mustdp.amplification.poisson import replace_one_record
-from mustdp.amplification.section4 import section4_bound
 from mustdp.amplification.stages import ChordProfiles, StagedProfiles
 from mustdp.loss.pairs import family_pair
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
@@ -115,7 +115,7 @@ def test_the_papers_bound_leaves_room_for_the_error_of_the_law() -> None:
     true = MultiplicityLaw(0, np.array([0.5, 0.5]), 0.0, 0.0)
     rough = MultiplicityLaw(0, np.array([0.5, 0.5 / 1.001]), 0.0, 1e-3)
     family, epsilon = NoiseProfiles(GaussianNoise(), 1.0), np.array([0.0, 0.3, 1.0])
-    assert np.all(section4_bound(rough, family, epsilon) >= section4_bound(true, family, epsilon))
+    assert np.all(one_slope_bound(rough, family, epsilon) >= one_slope_bound(true, family, epsilon))
 
 
 def test_lower_bounds_leave_room_for_the_error_of_the_profiles() -> None:

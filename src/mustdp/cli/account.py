@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.scheme import Scheme
 
-METHODS = ("certified", "section4", "paper")
+METHODS = ("certified", "one-slope", "section4", "paper")
+#: An older word for a method, still understood.
+_SAME = {"section4": "one-slope"}
 
 EpsilonOption = Annotated[
     list[str] | None,
@@ -43,8 +45,9 @@ MethodOption = Annotated[
     target_option(
         "--method",
         metavar="NAME",
-        help="certified; section4: the upper bound from the theorem of the MUST paper, composed; "
-        "paper: the paper's own composition, which follows one pair of data sets only.",
+        help="certified; one-slope (or section4): the upper bound from the theorem of the MUST "
+        "paper, composed; paper: the paper's own composition, which follows one pair of data sets "
+        "only.",
         show_default=True,
     ),
 ]
@@ -158,19 +161,21 @@ def account(
 def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     import mustdp
 
-    result = mustdp.account(plan, relation=asked.relation, method=asked.method)
+    result = mustdp.account(
+        plan, relation=asked.relation, method=_SAME.get(asked.method, asked.method)
+    )
     found: Bounds = getattr(result, asked.question)(asked.at)
     relation = words.typed(result.relation)
     data = {
         **asked.data(relation, result.shift),
-        **({"theorem": words.THEOREM} if asked.method == "section4" else {}),
+        **({"theorem": words.THEOREM} if result.method == "one-slope" else {}),
         asked.given: asked.at,
         asked.question: words.two_sided(found, f"at --delta {asked.at:g}"),
         **words.origin(found),
     }
     if as_json:
         return Answer(data, as_json=True)
-    if asked.method == "section4":
+    if result.method == "one-slope":
         upper = (
             f"upper: {words.THEOREM}, composed; it holds for every pair of neighbouring data sets "
             f"({words.NEIGHBOURS[relation]}) and is looser than what --method certified finds."
@@ -201,12 +206,12 @@ def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         raise NotCovered(f"the paper's composition of {asked.scheme.name} is for {result.relation}")
     found: Attained = getattr(result, asked.question)(asked.at)
     relation = words.typed(result.relation)
-    ends = words.two_sided(found, f"at --delta {asked.at:g}")
+    ends = words.attained(found, f"at --delta {asked.at:g}")
     pair = "aligned" if relation == "add-remove" else "symmetric"
     data = {
         **asked.data(relation, result.shift),
         asked.given: asked.at,
-        asked.question: {"attained_lower": ends["lower"], "attained_upper": ends["upper"]},
+        asked.question: ends,
         "attained_by": pair,
         "meaning": "attained by this pair of data sets; other pairs may lose more",
     }
@@ -215,7 +220,13 @@ def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         as_json=as_json,
         heading=asked.heading(),
         columns=(asked.given, f"attained {asked.question}, from", "to"),
-        rows=((f"{asked.at:g}", readable(found.lower, "down"), readable(found.upper, "up")),),
+        rows=(
+            (
+                f"{asked.at:g}",
+                readable(found.attained_lower, "down"),
+                readable(found.attained_upper, "up"),
+            ),
+        ),
         note=f"What {words.pair_in_words(pair, relation, asked.scheme)} attains lies between the "
         "two, by the composition of arXiv 2312.13389.\n"
         "Other neighbouring data sets may lose more: only --method certified says how much.\n"

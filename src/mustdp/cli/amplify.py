@@ -14,7 +14,7 @@ from mustdp.cli.words import THEOREM, describe, typed
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from mustdp.amplification.section4 import Amplification
+    from mustdp.amplification.one_slope import Amplification
 
 FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
 

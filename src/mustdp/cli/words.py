@@ -47,19 +47,29 @@ def describe(scheme: Scheme) -> str:
     return scheme.name
 
 
-def two_sided(bounds: Bounds | Attained, about: str = "") -> dict[str, float]:
+def two_sided(bounds: Bounds, about: str = "") -> dict[str, float]:
     """Lower and upper bound; one that is infinite is a failure, not an answer.
 
     JSON cannot hold infinity, and what stands in for it may compare as small: for jq, null is
     below every number.
     """
-    if not math.isfinite(bounds.upper):
-        attained = f" ({readable(bounds.lower, 'down')} is attained)" if bounds.lower > 0 else ""
+    _finite(bounds.lower, bounds.upper, about)
+    return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def attained(found: Attained, about: str = "") -> dict[str, float]:
+    """Both ends of what a pair attains, with the same refusal."""
+    _finite(found.attained_lower, found.attained_upper, about)
+    return {"attained_lower": found.attained_lower, "attained_upper": found.attained_upper}
+
+
+def _finite(lower: float, upper: float, about: str) -> None:
+    if not math.isfinite(upper):
+        reached = f" ({readable(lower, 'down')} is attained)" if lower > 0 else ""
         raise NumericalFailure(
-            f"epsilon has no finite upper bound{about and ' '}{about}{attained}; more noise, fewer "
+            f"epsilon has no finite upper bound{about and ' '}{about}{reached}; more noise, fewer "
             "steps or a larger delta may help"
         )
-    return {"lower": bounds.lower, "upper": bounds.upper}
 
 
 def origin(bounds: Bounds) -> dict[str, Any]:

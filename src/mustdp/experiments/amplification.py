@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mustdp.amplification.section4 import Amplification, Kind, amplify
+from mustdp.amplification.one_slope import Amplification, Kind, amplify
 from mustdp.experiments.cells import Cell, Outcome, Picture, Settings, Table
 from mustdp.experiments.crossings import crossing_tables
 from mustdp.experiments.item import Item, Report

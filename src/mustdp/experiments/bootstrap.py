@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mustdp.amplification.section4 import amplified_delta, base_epsilon
+from mustdp.amplification.one_slope import amplified_delta, base_epsilon
 from mustdp.experiments.bootstrap_equal import (
     LARGER,
     PAPERS,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mustdp.amplification.section4 import amplify
+from mustdp.amplification.one_slope import amplify
 from mustdp.experiments.cells import Cell, Outcome, Picture, Settings, Table
 from mustdp.experiments.item import Item, Report
 from mustdp.experiments.published import published

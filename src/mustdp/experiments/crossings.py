@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from scipy.optimize import brentq
 
-from mustdp.amplification.section4 import AmplificationRow, amplify
+from mustdp.amplification.one_slope import AmplificationRow, amplify
 from mustdp.experiments.cells import Cell, Table, judge
 from mustdp.experiments.published import half_unit, published
 from mustdp.experiments.schemes import NAMES, scheme_called

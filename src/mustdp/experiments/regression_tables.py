@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from mustdp.amplification.section4 import amplified_delta, base_epsilon
+from mustdp.amplification.one_slope import amplified_delta, base_epsilon
 from mustdp.experiments.cells import Cell, Table, judge
 from mustdp.experiments.published import published
 from mustdp.experiments.regression_runs import (

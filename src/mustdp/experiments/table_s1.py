@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mustdp.amplification.one_slope import amplify
 from mustdp.amplification.one_step import one_step
-from mustdp.amplification.section4 import amplify
 from mustdp.experiments.cells import Cell, Outcome, Settings, Table, judge
 from mustdp.experiments.item import Item, Report
 from mustdp.experiments.needed_noise import least_and_most, needed_noise

@@ -16,7 +16,7 @@ import numpy as np
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.plan import Plan, repeat, subsample
-from mustdp.amplification.section4 import Amplification, amplify
+from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure

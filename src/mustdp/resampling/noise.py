@@ -15,7 +15,7 @@ from typing import Any
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
-from mustdp.amplification.section4 import base_epsilon
+from mustdp.amplification.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA

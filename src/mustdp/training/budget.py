@@ -16,7 +16,7 @@ from typing import Any, Literal
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, repeat, subsample
-from mustdp.amplification.section4 import base_epsilon
+from mustdp.amplification.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure
 from mustdp.limits import SMALLEST_DELTA
