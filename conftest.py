@@ -1,13 +1,19 @@
 """Examples of hypothesis are the same in every run, so that a failure is everybody's failure.
 
-Modules that need an extra are left out of the doctests where the extra is not installed.
+Modules that need an extra are left out of the doctests where the extra is not installed. Whoever is
+in a hurry says ``--within SECONDS``, and tests that have not begun by then are skipped.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from importlib.util import find_spec
 
+import pytest
 from hypothesis import settings
+
+STARTED = time.monotonic()
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
@@ -19,3 +25,21 @@ elif find_spec("opacus") is None:
     collect_ignore_glob.append("src/mustdp/training/networks/opacus_bridge.py")
 if find_spec("sklearn") is None:
     collect_ignore_glob.append("src/mustdp/training/linear/*")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the quick lane end in time."""
+    parser.addoption(
+        "--within",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="skip tests that have not begun after so many seconds",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip before the test's fixtures are made."""
+    if not time.monotonic() - STARTED < item.config.getoption("--within"):
+        pytest.skip("no time left (--within); run without it for all")

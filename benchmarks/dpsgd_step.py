@@ -93,7 +93,7 @@ class Setting:
 
     def _ours(self, scheme: md.Scheme) -> Steps:
         model, optimizer = self._model()
-        budget = settle(scheme, steps=10**6, noise_multiplier=NOISE)
+        budget = settle(scheme, steps=10**6, noise_multiplier=NOISE, delta=1e-6)
         loss = nn.CrossEntropyLoss(reduction="none")
         trainer = PrivateTrainer(
             model, loss, self.data, budget, optimizer=optimizer, clip=CLIP, progress=False

@@ -84,7 +84,15 @@ def bootstrap(path: str) -> dict[str, float]:
     opened = time.perf_counter() - start
     scheme = importlib.import_module("mustdp").wor(source.n, min(DRAWN, source.n // 10))
     result = private_bootstrap(
-        source, "mean", lower=0, upper=40, design=scheme, replicates=50, epsilon=1.0, workers=1
+        source,
+        "mean",
+        lower=0,
+        upper=40,
+        design=scheme,
+        replicates=50,
+        epsilon=1.0,
+        delta=1e-9,
+        workers=1,
     )
     whole = time.perf_counter() - start
     return {"open_s": opened, "whole_s": whole, "mean_x": result.estimate}

@@ -22,6 +22,9 @@ from mustdp.amplification.one_slope import amplify as amplify
 from mustdp.amplification.one_slope import base_epsilon as base_epsilon
 from mustdp.amplification.one_step import OneStep as OneStep
 from mustdp.amplification.one_step import one_step as one_step
+from mustdp.auditing.audit import Audit as Audit
+from mustdp.auditing.audit import Game as Game
+from mustdp.auditing.audit import audit as audit
 from mustdp.calibration.compare import Comparison as Comparison
 from mustdp.calibration.compare import ComparisonRow as ComparisonRow
 from mustdp.calibration.compare import compare as compare
@@ -29,6 +32,7 @@ from mustdp.calibration.noise import Calibration as Calibration
 from mustdp.calibration.noise import PlanCalibration as PlanCalibration
 from mustdp.calibration.noise import calibrate as calibrate
 from mustdp.calibration.noise import calibrate_plan as calibrate_plan
+from mustdp.calibration.settle import Spent as Spent
 from mustdp.calibration.sizes import Solution as Solution
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
@@ -84,7 +88,6 @@ from mustdp.sampling.seeding import SeededRelease as SeededRelease
 from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.budget import Budget as Budget
-from mustdp.training.budget import Spent as Spent
 from mustdp.training.budget import settle as settle
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression

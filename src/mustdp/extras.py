@@ -40,7 +40,7 @@ def required(module: str, purpose: str) -> ModuleType:
         if extra is None:
             raise
         raise MissingExtra(
-            f"{purpose} takes {_INSTALLED_AS.get(package, package)}, which is not installed: "
+            f"{_INSTALLED_AS.get(package, package)} is needed for {purpose} and is not installed: "
             f'pip install ".[{extra}]"',
             name=module,
         ) from problem

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import mustdp as md
+from mustdp.accounting import copies
+from mustdp.accounting.composed_profiles import group_profiles
+from mustdp.accounting.copies import observe
+from mustdp.accounting.plan import Subsample
+from mustdp.mechanisms.profiles import NoiseProfiles
+from tests.accounting.closed_forms import exact_delta
 
 FloatArray = NDArray[np.float64]
 GRID = np.linspace(-7.0, 9.0, 801)
@@ -175,3 +182,79 @@ def test_poisson_around_repeated_releases() -> None:
         assert bounds.lower <= stronger.delta(epsilon).upper  # exact for one release
         assert bounds.upper >= stronger.delta(epsilon).lower
         assert bounds.lower == pytest.approx(stronger.delta(epsilon).lower, rel=1e-6)
+
+
+@pytest.fixture
+def coarse_copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Laws of copies that are cut where what is left is below a thousandth."""
+    copies._sum_law.cache_clear()
+    monkeypatch.setattr(copies, "_SMALLEST", 1e-3)
+    yield
+    copies._sum_law.cache_clear()
+
+
+NESTED: list[Subsample] = [
+    md.subsample(md.wor(50, 20), md.repeat(3, md.gaussian(shift=0.1))),
+    md.subsample(md.wr(50, 60), md.repeat(2, md.gaussian(shift=0.1))),
+    md.subsample(md.wor(50, 20), md.repeat(3, md.subsample(md.wr(20, 30), md.gaussian(shift=1)))),
+    md.subsample(md.wr(50, 20), md.repeat(7, md.subsample(md.wr(20, 30), md.gaussian(shift=1)))),
+]
+
+
+@pytest.mark.parametrize("plan", NESTED)
+def test_copies_left_out_are_counted(plan: Subsample, coarse_copies: None) -> None:
+    law = observe(plan).law
+    missing = 1.0 - float(law.probabilities.sum())
+    assert law.cut >= missing * (1.0 - 1e-9) - 1e-12
+    assert law.cut <= 50 * missing + 1e-12
+
+
+@pytest.mark.parametrize("plan", NESTED[2:])
+def test_the_error_of_a_law_of_copies_grows(plan: Subsample) -> None:
+    inner = md.wr(20, 30).law(1, copies._SMALLEST).relative_error
+    reuse = {NESTED[2]: 3, NESTED[3]: 7}[plan]
+    assert observe(plan).law.relative_error >= reuse * inner > 0
+
+
+@pytest.mark.parametrize("scheme", [md.wor(50, 5), md.must_ow(50, 10, 20), md.must_ww(50, 10, 20)])
+@pytest.mark.parametrize("shifts", [(0.1, 0.1), (0.1, 0.6), (0.6, 0.1)])
+def test_all_releases_and_all_stages_of_a_reused_draw_count(
+    scheme: md.Scheme, shifts: tuple[float, float]
+) -> None:
+    """Gaussian releases on one draw are one release, the squares of whose shifts add up."""
+    inner = md.sequence(*(md.gaussian(shift=shift) for shift in shifts))
+    reused = md.account(md.subsample(scheme, inner))
+    once = md.account(md.subsample(scheme, md.gaussian(shift=math.hypot(*shifts))))
+    for epsilon in (0.1, 0.5):
+        assert reused.delta(epsilon).upper >= once.delta(epsilon).lower
+        assert reused.delta(epsilon).upper == pytest.approx(once.delta(epsilon).upper, rel=0.1)
+
+
+def test_losses_too_large_to_resolve_count_inside_a_subset_too() -> None:
+    """With hardly any noise a reused draw tells who was drawn: delta is the chance of a draw."""
+    plan = md.subsample(md.wor(1000, 10), md.repeat(2, md.gaussian(noise_multiplier=0.02)))
+    for epsilon in (0.0, 1.0, 50.0):
+        assert 0.01 * (1 - 1e-9) <= md.account(plan).delta(epsilon).upper <= 0.01 * (1 + 1e-6)
+
+
+def test_composed_group_profiles_hold_on_both_sides_of_zero() -> None:
+    """Slopes below one are asked for as well; there self-duality gives the profile."""
+    profiles = group_profiles(md.repeat(2, md.gaussian(shift=0.5)), 60.0)
+    groups, epsilon = np.array([1.0, 2.0, 3.0]), np.array([-9.0, -3.0, -1.0, -0.2, 0.0, 0.4, 2.0])
+    values = profiles.delta(groups, np.repeat(epsilon[:, None], groups.size, axis=1))
+    for column, group in enumerate(groups.tolist()):
+        for value, e in zip(values[:, column].tolist(), epsilon.tolist(), strict=True):
+            exact = exact_delta(group * 0.5 * math.sqrt(2.0), e)
+            assert exact <= value * (1 + profiles.relative_error)
+            assert value <= float(exact) * 1.02 + 1e-9
+
+
+def test_the_error_of_the_profiles_is_in_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiles that may be a tenth too small make accounts at least that much larger."""
+    noise = md.gaussian(shift=0.8)
+    plans: list[md.Plan] = [noise, md.subsample(md.wor(20, 5), md.repeat(2, noise))]
+    sure = [md.account(plan, relation="replace_one").delta(0.2).upper for plan in plans]
+    monkeypatch.setattr(NoiseProfiles, "relative_error", 0.1)
+    rough = [md.account(plan, relation="replace_one").delta(0.2).upper for plan in plans]
+    for before, after in zip(sure, rough, strict=True):
+        assert after >= 1.099 * before

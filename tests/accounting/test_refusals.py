@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.accounting.sides import UpperSide
+from mustdp.loss.curve import LowerCurve
 
 NOISE = md.gaussian(noise_multiplier=3.0)
 STEP = md.subsample(md.wor(200, 20), NOISE)
+SMALL = md.subsample(md.wor(10, 3), md.laplace(shift=0.5))
 POISSON = md.poisson(100, 0.1)
 CUSTOM = md.custom(lambda e: 0.1 * np.exp(-np.asarray(e)))
 
@@ -129,3 +132,29 @@ def test_an_account_reads_its_relation_as_text_too() -> None:
         assert by_hand.delta(0.5) == md.account(STEP, relation=relation).delta(0.5)
     with pytest.raises(md.InvalidParameter, match="relation"):
         md.Account(STEP, "swap", 1e-3, "certified")  # type: ignore[arg-type]
+
+
+def test_bounds_that_contradict_each_other_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = md.repeat(2, SMALL)
+    monkeypatch.setattr(LowerCurve, "best", lambda self, question: (9.0, "aligned"))
+    with pytest.raises(md.NumericalFailure, match="contradict"):
+        md.account(plan).delta(0.1)
+    with pytest.raises(md.NumericalFailure, match="contradict"):
+        md.account(plan).epsilon(1e-3)
+    monkeypatch.setattr(LowerCurve, "curve", lambda self, eps, smallest: np.full(eps.size, 0.9))
+    monkeypatch.setattr(UpperSide, "curve", lambda self, eps, smallest: np.full(eps.size, 0.5))
+    with pytest.raises(md.NumericalFailure, match="contradict"):
+        md.account(plan).curve([0.1, 0.2])
+
+
+def test_a_draw_of_everything_hidden_in_a_sequence_is_refused() -> None:
+    everything = md.subsample(md.wor(10, 10), md.gaussian(shift=1.0))
+    for plan in (
+        everything,
+        md.repeat(3, everything),
+        md.sequence(SMALL, everything),
+        md.repeat(2, md.sequence(SMALL, md.repeat(2, everything))),
+    ):
+        with pytest.raises(md.NotCovered, match="add_remove"):
+            md.account(plan, relation="add_remove")
+        assert md.account(plan, relation="replace_one").steps >= 1

@@ -50,9 +50,10 @@ def test_threads_get_the_answers_of_one(method: str) -> None:
         assert ends(other) == pytest.approx(ends(one), rel=1e-3)
 
 
-def ends(found: md.Bounds | md.Attained) -> tuple[float, float]:
+def ends(found: object) -> tuple[float, float]:
     if isinstance(found, md.Attained):
         return found.attained_lower, found.attained_upper
+    assert isinstance(found, md.Bounds)
     return found.lower, found.upper
 
 

@@ -9,7 +9,8 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import mustdp as md
-from mustdp.accounting.views import gaussian_dp, tradeoff
+from mustdp.accounting.views import Renyi, gaussian_dp, tradeoff, zero_concentrated
+from mustdp.mechanisms.noise import GaussianNoise
 
 RATES = np.array([0.0, 1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1.0])
 CASES = [(0.1, 100), (0.5, 2), (2.0, 1), (0.02, 900)]
@@ -146,3 +147,23 @@ def test_curves_agree_with_single_answers() -> None:
         bounds = account.delta(epsilon)
         assert curve.upper[k] == pytest.approx(bounds.upper, rel=0.01)
         assert curve.lower[k] == pytest.approx(bounds.lower, rel=0.01)
+
+
+def test_what_renyi_leaves_out_is_taken_off_delta() -> None:
+    orders = np.array([2.0, 5.0, 20.0])
+    whole = Renyi(orders, 0.1 * orders, 0.1 * orders, 0.0)
+    rough = Renyi(orders, 0.1 * orders, 0.1 * orders, 1e-3)
+    assert rough.epsilon(1e-3) == math.inf
+    assert rough.epsilon(2e-3) == pytest.approx(whole.epsilon(1e-3))
+    by_formula = 0.1 * orders + np.log1p(-1 / orders) - np.log(1e-3 * orders) / (orders - 1)
+    assert whole.epsilon(1e-3) == pytest.approx(by_formula.min(), rel=1e-12)
+
+
+def test_one_number_for_a_curve_holds_between_what_was_looked_at() -> None:
+    """(a - 1) D_a may follow its chord between two orders; mu is the safe end of its bracket."""
+    renyi = Renyi(np.array([2.0, 3.0]), np.zeros(2), np.array([2.0, 3.0]), 0.0)
+    assert zero_concentrated(renyi).value >= 4.0 / (2.5 * 1.5)  # at order 2.5
+    epsilon = np.linspace(0.0, 3.0, 30_001)
+    for mu in (0.3, 0.7, 1.3, 2.1):
+        value = gaussian_dp(epsilon, GaussianNoise().profile(np.array(mu), epsilon)).value
+        assert mu <= value <= mu * (1 + 2e-6)

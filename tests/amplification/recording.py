@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mustdp.mechanisms.profiles import FloatArray, GroupProfiles
+from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.numerics.arrays import FloatArray
 
 
 class Recording(GroupProfiles):

@@ -12,10 +12,13 @@ from mustdp import Scheme, gaussian, laplace, must_ow, one_step, poisson, wor, w
 from mustdp.amplification import attained
 from mustdp.amplification.one_step import upper_bound
 from mustdp.amplification.poisson import replace_one_record
-from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise
+from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
+from mustdp.numerics.arrays import FloatArray
+from mustdp.sampling.law import MultiplicityLaw
 from tests.amplification import exact_pairs
 from tests.amplification.exact_pairs import binomial, flip
 
+NOISES: list[Noise] = [GaussianNoise(), LaplaceNoise()]
 MAKERS = {"gaussian": gaussian, "laplace": laplace}
 EPSILONS = [0.0, 1e-3, 0.3, 1.0, 5.0, 300.0, 600.0]
 SHIFTS = [1e-9, 1e-4, 0.01, 0.5, 2.0, 17.0, 30.0, 1e6]
@@ -181,3 +184,43 @@ def test_laws_with_gaps_are_fine() -> None:
         wide = one_step(wor(5, 1), type(mechanism)(shift=0.7), [0.0, 0.1, 0.5])
         assert narrow.upper == pytest.approx(wide.upper, rel=1e-9)
         assert narrow.lower == pytest.approx(wide.lower, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
+def test_mass_that_a_poisson_law_left_out_is_added(noise: Noise) -> None:
+    whole = [mp.mpf("0.7"), mp.mpf("0.3")]
+    rough = MultiplicityLaw(0, np.array([0.7, 0.2]), 0.1, 1e-16)
+    epsilon = np.array([0.0, 0.5, 2.0])
+    for value, e in zip(
+        replace_one_record(rough, noise, 12.0, epsilon), epsilon.tolist(), strict=True
+    ):
+        assert mp.mpf(float(value)) >= exact_pairs.symmetric(noise.name, whole, 12.0, e)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("shift", [1e-9, 1e-7, 1e-5])
+def test_replaced_records_at_tiny_shifts(shift: float, rate: float) -> None:
+    """Logarithms of order one lack the digits that a shift of 1e-9 needs; room is left for it."""
+    law = MultiplicityLaw(0, np.array([1.0 - rate, rate]), 0.0, 2.0**-53)
+    with mp.workdps(60):
+        exact_law = exact_pairs.flip(rate)
+    epsilon = rate * shift * np.array([0.01, 0.1, 0.3, 0.7, 1.0, 2.0])
+    for noise in NOISES:
+        values = replace_one_record(law, noise, shift, epsilon)
+        for value, e in zip(values.tolist(), epsilon.tolist(), strict=True):
+            exact = exact_pairs.symmetric(noise.name, exact_law, shift, e)
+            assert mp.mpf(value) >= exact
+
+
+def test_lower_bounds_leave_room_for_the_error_of_the_profiles() -> None:
+    class Generous(GaussianNoise):
+        def profile(self, distance: FloatArray, epsilon: FloatArray) -> FloatArray:
+            return super().profile(distance, epsilon) * (1.0 + 9e-12)
+
+    law = MultiplicityLaw(0, np.array([0.6, 0.3, 0.1]), 0.0, 1e-16)
+    exact_law = [mp.mpf("0.6"), mp.mpf("0.3"), mp.mpf("0.1")]
+    epsilon = np.array([0.0, 0.2, 1.0])
+    for name in ("aligned", "reversed_pair", "symmetric"):
+        values = getattr(attained, name)(law, Generous(), 1.0, epsilon)
+        for value, e in zip(values.tolist(), epsilon.tolist(), strict=True):
+            assert mp.mpf(value) <= getattr(exact_pairs, name)("gaussian", exact_law, 1.0, e)

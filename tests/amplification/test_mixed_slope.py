@@ -22,7 +22,8 @@ from mustdp.amplification.mixed_slope import (
     margin,
 )
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise
-from mustdp.mechanisms.profiles import FloatArray, NoiseProfiles
+from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.stage import Stage
 from tests.amplification import exact_pairs

@@ -29,7 +29,9 @@ from mustdp import (
     wr,
 )
 from mustdp.amplification.one_slope import amplified_delta, kind_of, one_slope_bound
-from mustdp.sampling.law import stage_law
+from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.stage import Stage
 
 etas = st.one_of(st.floats(1e-12, 1.0), st.sampled_from([1.0, 0.5, 1e-300]))
@@ -220,3 +222,11 @@ def test_mustww_is_weaker_than_wr_but_its_delta_counts_more_copies() -> None:
     noise = gaussian(shift=0.5)
     assert amplify(ww, noise, 1.0)[0].epsilon_prime < amplify(plain, noise, 1.0)[0].epsilon_prime
     assert amplify(ww, noise, 3.0)[0].delta_prime > amplify(plain, noise, 3.0)[0].delta_prime
+
+
+def test_the_papers_bound_leaves_room_for_the_error_of_the_law() -> None:
+    """A law whose chance of a draw is a thousandth too small still covers the true one."""
+    true = MultiplicityLaw(0, np.array([0.5, 0.5]), 0.0, 0.0)
+    rough = MultiplicityLaw(0, np.array([0.5, 0.5 / 1.001]), 0.0, 1e-3)
+    family, epsilon = NoiseProfiles(GaussianNoise(), 1.0), np.array([0.0, 0.3, 1.0])
+    assert np.all(one_slope_bound(rough, family, epsilon) >= one_slope_bound(true, family, epsilon))

@@ -12,6 +12,7 @@ from mustdp import (
     InvalidParameter,
     NotCovered,
     Scheme,
+    custom,
     gaussian,
     laplace,
     multistage,
@@ -23,6 +24,7 @@ from mustdp import (
     wr,
 )
 from mustdp.amplification.one_step import LARGEST_EPSILON, attained_values, upper_bound
+from mustdp.numerics.arrays import FloatArray
 
 EPSILONS = np.array([0.0, 1e-12, 1e-8, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0, 300.0, 600.0])
 SCHEMES: dict[str, Scheme] = {
@@ -199,3 +201,17 @@ def test_large_schemes_are_quick() -> None:
     one_step(wr(10**6, 10**5), gaussian(shift=0.5), np.linspace(0.0, 5.0, 50))
     one_step(must_ow(10**7, 10**5, 10**5), gaussian(shift=0.5), np.linspace(0.0, 5.0, 50))
     assert time.perf_counter() - start < 30.0
+
+
+def test_the_larger_direction_of_add_remove_is_the_bound() -> None:
+    """With noise on a sum removing is worse; by the black-box bound for groups adding may be."""
+
+    def rare(e: FloatArray) -> FloatArray:
+        return 0.3 * np.maximum(0.0, 1.0 - np.exp(e - 0.03)) + 1e-3 * np.exp(-e)
+
+    scheme, mechanism, epsilon = wr(3, 12), custom(rare), np.array([1e-3, 0.3, 1.0])
+    upper = one_step(scheme, mechanism, epsilon, relation="add_remove").upper
+    remove = upper_bound(scheme, mechanism, epsilon, relation="add_remove", direction="remove")
+    add = upper_bound(scheme, mechanism, epsilon, relation="add_remove", direction="add")
+    assert np.any(add > 1.1 * remove)
+    assert np.all(upper >= np.maximum(remove, add))

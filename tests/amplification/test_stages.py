@@ -15,6 +15,7 @@ from mustdp.amplification.stages import (
     stage_profiles,
     staged_inside,
 )
+from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.mechanisms.profiles import NoiseProfiles
 from mustdp.sampling.law import stage_law
 from mustdp.sampling.stage import Stage
@@ -136,3 +137,13 @@ def test_slopes_and_tables_agree() -> None:
     assert direct == pytest.approx(table, rel=0.05)
     t = staged.parameter(np.ones(1), epsilon)[:, 0]
     assert staged.tangent(np.ones(1), t)[0] == pytest.approx(epsilon, rel=0.05)
+
+
+def test_chords_lie_above_their_family_on_both_sides_of_zero() -> None:
+    """Inner stages are asked at slopes below one as well, where self-duality gives the profile."""
+    staged = StagedProfiles(Stage("wr", 5), 10, NoiseProfiles(GaussianNoise(), 0.7), 50.0)
+    groups, epsilon = np.array([1.0, 2.0, 4.0]), np.array([-8.0, -2.0, -0.3, 0.0, 0.3, 2.0])
+    where = np.repeat(epsilon[:, None], groups.size, axis=1)
+    chords, values = ChordProfiles(staged).delta(groups, where), staged.delta(groups, where)
+    assert np.all(chords >= values * (1.0 - 1e-12))
+    assert np.all(chords <= values * 1.01)

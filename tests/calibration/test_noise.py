@@ -8,8 +8,11 @@ from collections.abc import Callable
 import pytest
 
 import mustdp as md
+from mustdp.calibration import noise as noise_module
 from mustdp.calibration.noise import calibrate_plan, smallest_noise
 
+SCHEME = md.wor(100, 10)
+NOISE = md.gaussian(noise_multiplier=4.0)
 CASES = [
     (md.poisson(1000, 0.01), 1.0, 1e-5, 1000, "gaussian", None),
     (md.poisson(1000, 0.05), 0.5, 1e-6, 50, "gaussian", "replace_one"),
@@ -128,3 +131,49 @@ def test_bad_targets(change: dict[str, object]) -> None:
     arguments = {"epsilon": 1.0, "delta": 1e-5, "steps": 10, **change}
     with pytest.raises(md.InvalidParameter, match=next(iter(change))):
         md.calibrate(md.wor(100, 10), **arguments)  # type: ignore[arg-type]
+
+
+def test_too_little_noise_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the search were wrong, the account of its result would still object."""
+    monkeypatch.setattr(noise_module, "smallest_noise", lambda spent, target: 0.7)
+    with pytest.raises(md.NumericalFailure, match="its account says"):
+        md.calibrate(SCHEME, epsilon=1.0, delta=1e-5, steps=20)
+
+
+@pytest.mark.parametrize("search", ["noise", "steps"])
+def test_a_bound_just_over_the_target_is_not_let_through(
+    monkeypatch: pytest.MonkeyPatch, search: str
+) -> None:
+    """A search that believes in 1 % less than the truth ends a little over the target."""
+    certified, both = md.Account.certified_epsilon, md.Account.epsilon
+    settled: list[md.Account] = []
+
+    def flattering(self: md.Account, delta: float, accuracy: float | None = None) -> float:
+        return certified(self, delta, accuracy) * (1.0 if self in settled else 0.99)
+
+    def honest(self: md.Account, delta: float) -> md.Bounds:
+        settled.append(self)
+        return both(self, delta)
+
+    monkeypatch.setattr(md.Account, "certified_epsilon", flattering)
+    monkeypatch.setattr(md.Account, "epsilon", honest)
+    searches: dict[str, Callable[[], object]] = {
+        "noise": lambda: md.calibrate(SCHEME, epsilon=1.0, delta=1e-5, steps=200),
+        "steps": lambda: md.most_steps(SCHEME, NOISE, epsilon=1.0, delta=1e-5),
+    }
+    with pytest.raises(md.NumericalFailure, match="its account says"):
+        searches[search]()
+    assert settled
+
+
+def test_noise_that_cannot_be_certified_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    certified = md.Account.certified_epsilon
+
+    def fails(self: md.Account, delta: float, accuracy: float | None = None) -> float:
+        if self.shift is not None and self.shift > 2.0 / 9.0:
+            raise md.NumericalFailure("too little noise")
+        return certified(self, delta, accuracy)
+
+    monkeypatch.setattr(md.Account, "certified_epsilon", fails)
+    found = md.calibrate(SCHEME, epsilon=20.0, delta=1e-5, steps=5)
+    assert 9.0 <= found.noise_multiplier <= 9.0 * (1 + 1e-6)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 import mustdp as md
+from mustdp.calibration import sizes
 from mustdp.sampling.naming import scheme_by_name
 
 NOISE = md.gaussian(noise_multiplier=4.0)
+SCHEME = md.wor(100, 10)
 
 
 def certified(
@@ -104,3 +106,26 @@ def test_bad_names_and_sizes() -> None:
         md.largest_batch("must-ow", NOISE, n=20, epsilon=1.0, delta=1e-5, steps=3)
     with pytest.raises(md.InvalidParameter, match="steps"):
         md.largest_batch("wor", NOISE, n=20, epsilon=1.0, delta=1e-5, steps=0)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("search", ["most_steps", "largest_batch", "smallest_first_stage"])
+def test_sizes_are_searched_under_the_relation_asked_for(
+    monkeypatch: pytest.MonkeyPatch, search: str, relation: str
+) -> None:
+    asked: list[str | None] = []
+
+    def spy(plan: md.Plan, *, relation: str | None = None) -> md.Account:
+        asked.append(relation)
+        return md.account(plan, relation=relation, accuracy=0.05)
+
+    monkeypatch.setattr(sizes, "account", spy)
+    target = {"epsilon": 4.0, "delta": 1e-4, "relation": relation}
+    if search == "most_steps":
+        md.most_steps(SCHEME, NOISE, **target)  # type: ignore[arg-type]
+    elif search == "largest_batch":
+        md.largest_batch("wr", NOISE, n=10, steps=2, **target)  # type: ignore[arg-type]
+    else:
+        md.smallest_first_stage("must-ow", NOISE, n=9, m=3, steps=2, **target)  # type: ignore[arg-type]
+    assert asked
+    assert set(asked) == {relation}

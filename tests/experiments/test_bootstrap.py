@@ -19,6 +19,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.bounds import Bounds
+from mustdp.calibration.settle import Spent
 from mustdp.errors import NumericalFailure
 from mustdp.experiments import bootstrap, bootstrap_equal, bootstrap_guarantee
 from mustdp.experiments import bootstrap_runs as runs
@@ -27,7 +28,8 @@ from mustdp.experiments.catalogue import ITEMS
 from mustdp.experiments.cells import Cell, Settings, Table, judge
 from mustdp.experiments.published import published
 from mustdp.experiments.stored import Stored, as_text, from_text
-from mustdp.resampling.noise import Privacy, settle_noise
+from mustdp.mechanisms.relation import Relation
+from mustdp.resampling.noise import settle_design
 
 HERE = Settings(quick=True, seed=5, data=None, workers=1)
 SOME = (Row(NON_PRIVATE), Row("Poisson"), Row("WOR"), Row("WR"), Row("MUSTow", 10))
@@ -37,15 +39,15 @@ def quiet(words: str) -> None:
     return None
 
 
-def settled(row: Row, replicates: int = 1) -> Privacy:
+def settled(row: Row, replicates: int = 1) -> Spent:
     """What the bootstrap settles for the paper's setting."""
-    return settle_noise(
+    return settle_design(
         md.Design(row.scheme(), replicates), queries=2, epsilon_prime=runs.EPSILON_PRIME,
         delta=runs.DELTA, relation="replace_one",
-    )  # fmt: skip
+    ).spent()  # fmt: skip
 
 
-def fake(row: Row, privacy: Privacy, values: Any = ((0.0, 1.0), (0.1, 0.9))) -> Runs:
+def fake(row: Row, privacy: Spent, values: Any = ((0.0, 1.0), (0.1, 0.9))) -> Runs:
     found = np.array(values)
     return Runs(
         row.label, md.Design(row.scheme(), 2), privacy, found,
@@ -336,16 +338,16 @@ def test_more_copies_need_more_noise(compared: list[bootstrap_equal.Compared]) -
 
 def test_a_cost_beyond_the_target_is_refused() -> None:
     row = Row("WOR")
-    for bounds in (Bounds(3.9, 4.01), Bounds(0.0, math.inf), Bounds(0.0, math.nan), None):
-        found = fake(row, Privacy(1.0, 1e-5, "replace_one", bounds, "", None))
+    for bounds in (Bounds(3.9, 4.01), Bounds(0.0, math.inf), Bounds(0.0, math.nan)):
+        found = fake(row, Spent(bounds, 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
         with pytest.raises(NumericalFailure, match="not certified"):
             bootstrap_equal.checked(found, 4.0)
-    fine = fake(row, Privacy(1.0, 1e-5, "replace_one", Bounds(3.9, 4.0), "", None))
+    fine = fake(row, Spent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
     assert bootstrap_equal.checked(fine, 4.0) is fine
 
 
 def test_errors_and_coverage_are_those_of_the_estimates() -> None:
-    privacy = Privacy(1.0, 1e-5, "replace_one", Bounds(3.9, 4.0), "", None)
+    privacy = Spent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None)
     found = fake(Row("WOR"), privacy, ((0.5, 1.0), (-1.5, 2.5), (0.0, 1.0), (0.0, 0.0)))
     each = bootstrap_equal.Compared(bootstrap_equal.PAPERS, Row("WOR"), 4.0, found)
     assert each.covered.mean(axis=0).tolist() == [0.75, 0.75]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -209,3 +210,22 @@ def test_chernoffs_epsilon_is_an_upper_bound() -> None:
     for delta in (1e-2, 1e-6, 1e-15):
         assert exact.delta(composition.chernoff_epsilon(delta)) <= delta
         assert math.isfinite(composition.chernoff_epsilon(delta))
+
+
+def test_the_largest_sum_is_rounded_up() -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(200):
+        spacing, index = float(rng.random()), int(rng.integers(1, 10**6))
+        count, offset = int(rng.integers(1, 1000)), float(rng.random())
+        loss = DiscreteLoss(spacing, np.array([index]), np.ones(1), offset=offset)
+        exact = count * (index * Fraction(spacing) + Fraction(offset))
+        assert Fraction(Composition([(loss, count)]).largest) >= exact
+
+
+def test_the_mass_at_infinity_is_rounded_up() -> None:
+    rng = np.random.default_rng(10)
+    for _ in range(200):
+        chance, count = float(rng.random() ** 8), int(rng.integers(2, 30))
+        loss = DiscreteLoss(0.1, np.array([0]), np.array([1.0 - chance]), infinite=chance)
+        exact = 1 - (1 - Fraction(chance)) ** count
+        assert Fraction(Composition([(loss, count)]).infinite) >= exact

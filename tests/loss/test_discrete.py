@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,14 @@ def test_no_more_than_the_stated_mass_moves() -> None:
         moved = loss.truncated(mass, keep=True)
         assert moved.infinite <= mass * (1 + 1e-11)
         assert moved.infinite >= masses[moved.index.size :].sum()
+
+
+def test_what_is_moved_to_infinity_is_rounded_up() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(100):
+        masses = rng.random(50)
+        masses /= masses.sum()
+        moved = DiscreteLoss(0.1, np.arange(50), masses).truncated(0.5, keep=True)
+        exact = sum(Fraction(float(mass)) for mass in masses[moved.index.size :])
+        assert exact > 0
+        assert Fraction(moved.infinite) >= exact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -13,7 +14,7 @@ import mustdp as md
 from mustdp.amplification.one_step import upper_bound
 from mustdp.errors import NumericalFailure
 from mustdp.loss.discrete import DiscreteLoss
-from mustdp.loss.dots import DominatingPair, connect, connect_values
+from mustdp.loss.dots import DominatingPair, connect, connect_values, just_below
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise
 from tests.loss.mixture_pairs import ExactPair, family
 
@@ -154,3 +155,38 @@ def test_not_a_number_is_refused() -> None:
         connect(DominatingPair(broken, broken), 0.1, EVERY)
     with pytest.raises(NumericalFailure):
         connect(DominatingPair(lambda e: 0.1 - e, lambda e: 0.1 - e), 0.1, EVERY)
+
+
+def test_grid_points_are_rounded_down() -> None:
+    """A decreasing bound taken at or below the exact grid point covers it."""
+    rng = np.random.default_rng(12)
+    points = np.unique(rng.integers(0, 10**6, 500))
+    for _ in range(20):
+        spacing = float(10 ** rng.uniform(-9, 1))
+        for point, where in zip(points.tolist(), just_below(spacing, points), strict=True):
+            assert Fraction(float(where)) <= point * Fraction(spacing)
+
+
+@pytest.mark.parametrize("spacing", [1e-2, 1e-6, 1e-9])
+@pytest.mark.parametrize("last", [1, 9])
+def test_rounding_takes_nothing_off_below_zero(spacing: float, last: int) -> None:
+    """Taken as exact numbers, the masses sum to at least one and reproduce the dual values."""
+    points = np.arange(0, last + 1)
+    for shift in np.linspace(0.3, 12.0, 20).tolist():
+        values = GaussianNoise().profile(
+            np.array(shift * spacing), points.astype(np.float64) * spacing
+        )
+        loss = connect_values(spacing, points, values, values)
+        with mp.workdps(50):
+            d = mp.mpf(spacing)
+            masses = [mp.mpf(float(mass)) for mass in loss.masses]
+            assert mp.fsum(masses) + mp.mpf(loss.infinite) >= 1
+            for place in points[1:5].tolist():
+                alpha = mp.exp(-place * d)
+                dual = 1 - alpha + alpha * mp.mpf(float(values[place]))
+                above = [
+                    mass * -mp.expm1((-place - int(i)) * d)
+                    for i, mass in zip(loss.index, masses, strict=True)
+                    if i > -place
+                ]
+                assert mp.fsum(above) + mp.mpf(loss.infinite) >= dual

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mustdp.loss.compose import Composition
+from mustdp.loss.compose import OUTSIDE, Composition, Tilted
 from mustdp.loss.curve import ComposedLoss
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.readoff import ReadOff, _gains
 from tests.loss.exact_sums import ExactSum, short
+
+EPSILONS = (0.0, 0.3, 0.9, 1.7)
 
 
 def pair_loss(rng: np.random.Generator, spacing: float) -> DiscreteLoss:
@@ -140,3 +143,82 @@ def test_rare_losses_are_judged_by_the_delta_in_question() -> None:
         assert upper.delta(epsilon) - lower.delta(epsilon) < 5e-3 * true
     for delta in (0.1, 1e-6, 1e-18):
         assert exact.encloses(lower.epsilon(delta), upper.epsilon(delta), delta)
+
+
+def some_loss() -> DiscreteLoss:
+    index = np.array([-6, -2, 0, 1, 3, 8])
+    masses = short(np.array([0.15, 0.2, 0.3, 0.2, 0.1, 0.05]))
+    return DiscreteLoss(0.1, index, masses)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-9])
+def test_masses_may_be_off_by_their_stated_error(
+    monkeypatch: pytest.MonkeyPatch, size: float
+) -> None:
+    """Transforms that err by as much as they admit, in the worst direction, do no harm."""
+    loss = some_loss()
+    exact, tilt = ExactSum([(loss, 9)]), Composition.tilt
+    for side, sign in (("upper", -1.0), ("lower", 1.0)):
+
+        def off(self: Composition, theta: float, sign: float = sign) -> Tilted:
+            true = tilt(self, theta)
+            return replace(true, masses=true.masses + sign * size, error=true.error + size)
+
+        def scaled(self: Composition, theta: float, sign: float = sign) -> Tilted:
+            true = tilt(self, theta)
+            masses = true.masses * (1.0 + sign * size)
+            return replace(true, masses=masses, relative=true.relative + 1.01 * size)
+
+        for wrong in (off, scaled):
+            monkeypatch.setattr(Composition, "tilt", wrong)
+            reader = ReadOff(Composition([(loss, 9)]), "upper" if side == "upper" else "lower")
+            for epsilon in EPSILONS:
+                if side == "upper":
+                    assert reader.delta(epsilon) >= exact.delta(epsilon)
+                else:
+                    assert reader.delta(epsilon) <= exact.delta(epsilon)
+
+
+def test_losses_far_from_zero_keep_few_digits() -> None:
+    """At losses of five million a spacing of 0.1 leaves nine digits between two dots."""
+    far = 10**7
+    loss = DiscreteLoss(0.1, np.array([far, far + 3, far + 7]), np.array([0.5, 0.25, 0.25]))
+    composition, exact = Composition([(loss, 5)]), ExactSum([(loss, 5)])
+    rng = np.random.default_rng(6)
+    for epsilon in (5e6 + rng.uniform(-0.1, 3.3, 60)).tolist():
+        true = exact.delta(epsilon)
+        assert ReadOff(composition, "lower").delta(epsilon) <= true
+        assert true <= ReadOff(composition, "upper").delta(epsilon)
+
+
+def test_curves_count_the_mass_at_infinity() -> None:
+    loss = DiscreteLoss(0.1, np.array([-3, 4]), np.array([0.55, 0.44]), infinite=0.01)
+    composition = Composition([(loss, 5)])
+    epsilons = np.array([0.0, 1.0, 1.9, 2.5, 30.0])
+    high = ReadOff(composition, "upper").curve(epsilons)
+    assert np.all(high >= composition.infinite)
+    assert high[-2:].tolist() == [composition.infinite] * 2
+    assert ReadOff(composition, "lower").curve(epsilons)[-1] == 0.0
+
+
+def test_mass_that_wrapped_around_is_doubted_on_the_upper_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The largest sum lies outside a window that is too short, and comes back in far below."""
+    loss = DiscreteLoss(0.1, np.array([-1, 10]), np.array([0.75, 0.25]))
+    exact = ExactSum([(loss, 2)])
+    monkeypatch.setattr(Composition, "_window", lambda self, theta: (-0.3, 1.3))
+    monkeypatch.setattr("mustdp.loss.readoff.OUTSIDE", 1.0)  # nothing is known of the outside
+    reader = ReadOff(Composition([(loss, 2)]), "upper")
+    for epsilon in (0.5, 0.95, 1.2):
+        assert reader.delta(epsilon) >= exact.delta(epsilon)
+
+
+def test_doubt_grows_away_from_the_reference_of_a_table() -> None:
+    """Tilted mass outside the window weighs e^(theta distance) more below the reference."""
+    reader = ReadOff(Composition([(some_loss(), 9)]), "upper")
+    table = reader._table(2.0, 1.5)
+    assert (table.theta, table.reference) == (2.0, 1.5)
+    for epsilon in (0.0, 0.7, 1.5, 2.5):
+        weight = math.exp(2.0 * (1.5 - epsilon))
+        assert table.doubt(epsilon) >= 2.0 * OUTSIDE * weight * (1 - 1e-12)

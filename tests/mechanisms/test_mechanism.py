@@ -65,12 +65,12 @@ def test_gaussian_and_laplace_differ() -> None:
 def test_one_copy_moves_a_sum_by_two_c_unless_its_place_stays_empty() -> None:
     """Only Poisson sampling under add_remove leaves the place of a record empty."""
     cases: list[tuple[Any, Relation, float]] = [
-        (poisson(10, 0.5), "add_remove", 1.0),
-        (poisson(10, 0.5), "replace_one", 2.0),
-        (wor(10, 5), "add_remove", 2.0),
-        (wor(10, 5), "replace_one", 2.0),
-        (wr(10, 5), "add_remove", 2.0),
-        (must_ow(10, 5, 5), "replace_one", 2.0),
+        (poisson(10, 0.5), Relation.ADD_REMOVE, 1.0),
+        (poisson(10, 0.5), Relation.REPLACE_ONE, 2.0),
+        (wor(10, 5), Relation.ADD_REMOVE, 2.0),
+        (wor(10, 5), Relation.REPLACE_ONE, 2.0),
+        (wr(10, 5), Relation.ADD_REMOVE, 2.0),
+        (must_ow(10, 5, 5), Relation.REPLACE_ONE, 2.0),
     ]
     for scheme, relation, copies in cases:
         assert moves(scheme, relation) == copies

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mustdp.numerics.convex import FloatArray, chord, hull_slopes, lower_hull
+from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.convex import chord, hull_slopes, lower_hull
 
 points = st.lists(
     st.tuples(st.integers(-50, 50), st.integers(-50, 50)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import comb
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,3 +112,30 @@ def test_certain_outcomes_are_points() -> None:
 def test_windows_that_are_too_wide_are_refused() -> None:
     with pytest.raises(NumericalFailure, match="at most 2000000 are supported"):
         windows.binomial(2**53, 1, 2, 1e-30)
+
+
+def test_mass_beyond_the_window_is_cut_mass() -> None:
+    """What Bernstein's inequality leaves outside is no more than it says, but it is not zero."""
+    size, tail = 1_000_000, 1e-20
+    window = windows.binomial(size, 1, 2, tail)
+    with mp.workdps(60):
+        below = window.first - 1  # the law is symmetric
+        term = mp.exp(
+            mp.loggamma(size + 1) - mp.loggamma(below + 1) - mp.loggamma(size - below + 1)
+            - size * mp.log(2)
+        )  # fmt: skip
+        outside = mp.mpf(0)
+        for k in range(below, below - 3000, -1):
+            outside += term
+            term *= mp.mpf(k) / (size - k + 1)
+        last = window.first + window.probabilities.size - 1
+        assert last == size - window.first
+        assert window.cut >= 2 * outside
+        assert window.cut <= tail
+
+
+def test_mass_that_underflows_is_cut_mass() -> None:
+    """Eleven copies at a chance of 1e-30 each: their mass of 1e-329 is no double, and not zero."""
+    window = windows.binomial(12, 1, 10**30, 0.0)
+    assert window.probabilities.size == 11
+    assert window.cut >= 1e-320

@@ -9,15 +9,14 @@ import pytest
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.resampling.designs import Design
-from mustdp.resampling.noise import PAPER, paper_multiplier, settle_noise
+from mustdp.resampling.noise import PAPER, paper_statement, settle_design
 
 NAN, INF = math.nan, math.inf
 
 
 def test_a_total_is_met_by_the_plan_that_is_drawn() -> None:
     design = Design(md.must_ow(1000, 100, 50), 5, 4)
-    privacy = settle_noise(design, epsilon=2.0, delta=1e-4)
-    assert privacy.epsilon is not None
+    privacy = settle_design(design, epsilon=2.0, delta=1e-4).spent()
     assert 1.9 < privacy.epsilon.upper <= 2.0
     noise = md.gaussian(noise_multiplier=privacy.noise_multiplier)
     assert privacy.plan == design.plan(noise)
@@ -29,15 +28,16 @@ def test_a_total_is_met_by_the_plan_that_is_drawn() -> None:
 
 def test_noise_in_bounds_out() -> None:
     design = Design(md.wor(1000, 50), 20)
-    privacy = settle_noise(design, noise_multiplier=3.0, delta=1e-4)
+    privacy = settle_design(design, noise_multiplier=3.0, delta=1e-4).spent()
     expected = md.account(design.plan(md.gaussian(noise_multiplier=3.0))).epsilon(1e-4)
     assert privacy.epsilon == expected
     assert privacy.relation == "replace_one"
 
 
-def test_default_delta_follows_n() -> None:
-    assert settle_noise(Design(md.wor(1000, 50), 20), noise_multiplier=3.0).delta == 1000**-1.1
-    assert settle_noise(Design(md.wor(1000, 50), 20), epsilon_prime=0.1).delta == 1e-3
+@pytest.mark.parametrize("way", ["noise_multiplier", "epsilon", "epsilon_prime"])
+def test_delta_has_no_default_and_one_is_recommended(way: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"delta must be given.*n = 1000, 0\.0001 or less"):
+        settle_design(Design(md.wor(1000, 50), 20), **{way: 1.0})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -54,25 +54,29 @@ def test_default_delta_follows_n() -> None:
 )
 def test_the_papers_noise(scheme: md.Scheme, mean: float, variance: float) -> None:
     """sigma = z * reach: half of 8/30 for the mean on [-4, 4], half of 64/30 for the variance."""
-    z = paper_multiplier(Design(scheme, 500), 0.1, 1 / 300)
+    z = paper_statement(Design(scheme, 500), 0.1).multiplier(scheme, 1 / 300)
     assert z * 4 / 30 == pytest.approx(mean, abs=0.00501)
     assert z * 32 / 30 == pytest.approx(variance, abs=0.00501)
 
 
 def test_the_papers_noise_is_no_guarantee_and_says_so() -> None:
-    privacy = settle_noise(Design(md.wor(300, 30), 500), queries=2, epsilon_prime=0.1)
+    stated = {"queries": 2, "epsilon_prime": 0.1, "delta": 1 / 300}
+    privacy = settle_design(Design(md.wor(300, 30), 500), **stated).spent()  # type: ignore[arg-type]
     assert privacy.source == PAPER
     assert "not a guarantee" in privacy.source
-    assert privacy.epsilon is not None
     assert privacy.epsilon.lower > 100  # 500 releases at epsilon' = 0.1 were promised 0.1 each
-    nothing = settle_noise(Design(md.poisson(300, 0.1), 500), queries=2, epsilon_prime=0.1)
-    assert (nothing.epsilon, nothing.plan) == (None, None)
+    design = Design(md.poisson(300, 0.1), 500)
+    nothing = settle_design(design, **stated).spent()  # type: ignore[arg-type]
+    assert nothing.plan is None
+    assert math.isinf(nothing.epsilon.upper)
+    assert not nothing.certified
     assert nothing.as_dict()["epsilon"] is None
 
 
 def test_what_cannot_be_certified_is_infinite_and_never_a_number() -> None:
-    privacy = settle_noise(Design(md.wr(100, 100), 1000), noise_multiplier=1e-3, delta=1e-5)
-    assert privacy.epsilon is not None
+    privacy = settle_design(
+        Design(md.wr(100, 100), 1000), noise_multiplier=1e-3, delta=1e-5
+    ).spent()
     assert math.isinf(privacy.epsilon.upper)
     assert privacy.as_dict()["epsilon"]["upper"] is None
 
@@ -97,4 +101,4 @@ def test_what_cannot_be_certified_is_infinite_and_never_a_number() -> None:
 )
 def test_bad_budgets(given: dict[str, float], named: str) -> None:
     with pytest.raises(InvalidParameter, match=named):
-        settle_noise(Design(md.wor(100, 10), 5), **given)  # type: ignore[arg-type]
+        settle_design(Design(md.wor(100, 10), 5), **{"delta": 1e-3, **given})  # type: ignore[arg-type]

@@ -10,10 +10,10 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps, double_bootstrap
 from mustdp.resampling.intervals import t_quantile
 from mustdp.resampling.spread import spread_of
-from mustdp.resampling.statistics.query import FloatArray
 
 CASES = [
     (Design(md.wor(10_000, 500), 100), 0.5),

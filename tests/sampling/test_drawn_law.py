@@ -13,10 +13,10 @@ from math import comb
 
 import numpy as np
 import pytest
-from chi_square import ACCEPT, REJECT, p_value
-from exact_laws import Counts, joint_law, law_of
 
 import mustdp as md
+from tests.sampling.chi_square import ACCEPT, REJECT, p_value
+from tests.sampling.exact_laws import Counts, joint_law, law_of
 
 DRAWS = 20_000
 

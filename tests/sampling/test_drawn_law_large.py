@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from chi_square import ACCEPT, REJECT, p_value, p_value_of_numbers
-from exact_laws import distinct_law
 from scipy.stats import norm
 
 import mustdp as md
 from mustdp.numerics import windows
 from mustdp.sampling import occupancy
+from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_numbers
+from tests.sampling.exact_laws import distinct_law
 
 
 def copies(scheme: md.Scheme, group: int, draws: int, seed: int) -> list[int]:

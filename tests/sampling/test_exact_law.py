@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
-from exact_laws import joint_law, law_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.sampling.law import MultiplicityLaw
+from tests.amplification.exact_pairs import binomial
+from tests.sampling.exact_laws import joint_law, law_of
 
 TINY: list[md.Scheme] = [
     md.poisson(4, 0.3),
@@ -144,3 +146,19 @@ def test_order_of_eta(n: int, b: int, m: int) -> None:
         assert ow == pytest.approx(wor, rel=1e-13)
     if m > 1 and b <= n // 2:
         assert ow < wr < wor
+
+
+def test_two_stages_take_their_sizes_in_order() -> None:
+    """The laws by their formulas, with a second stage that is larger or smaller than the first."""
+    with mp.workdps(40):
+        for n, b, m in ((9, 4, 7), (9, 7, 4)):
+            first = binomial(b, mp.mpf(1) / n)
+            ww = [
+                mp.fsum(p * binomial(m, mp.mpf(i) / b)[j] for i, p in enumerate(first))
+                for j in range(m + 1)
+            ]
+            ow = [mp.mpf(b) / n * p for p in binomial(m, mp.mpf(1) / b)]
+            ow[0] += 1 - mp.mpf(b) / n
+            for scheme, exact in ((md.must_ww(n, b, m), ww), (md.must_ow(n, b, m), ow)):
+                found = scheme.multiplicity()
+                assert found == pytest.approx([float(p) for p in exact], rel=1e-12)

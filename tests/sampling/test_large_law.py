@@ -10,7 +10,8 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import NumericalFailure
-from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling import law as law_module
+from mustdp.sampling.law import MultiplicityLaw, chain_law, stage_law
 from mustdp.sampling.stage import Stage
 
 
@@ -175,3 +176,19 @@ def exact_chain(scheme: md.Scheme, group: int, largest: int) -> list[mp.mpf]:
 def test_laws_too_wide_to_be_trusted_are_refused(scheme: md.Scheme, reason: str) -> None:
     with pytest.raises(NumericalFailure, match=reason):
         scheme.law()
+
+
+def test_errors_add_up_from_stage_to_stage() -> None:
+    before = MultiplicityLaw(0, np.array([0.7, 0.3]), 0.0, 1e-3)
+    after = law_module._apply(before, Stage("wr", 5), 10, 1e-30)
+    assert after.relative_error >= 1e-3
+
+
+def test_entries_too_small_to_be_accurate_join_the_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a coarse notion of too small, most of the law is dropped, and all of it is counted."""
+    monkeypatch.setattr(law_module, "_UNDERFLOW", 0.02)
+    stages = (Stage("wor", 10), Stage("wr", 200))
+    law = chain_law.__wrapped__(30, stages, 1, 1e-30)  # not the cached one
+    missing = 1.0 - float(law.probabilities.sum())
+    assert missing > 0.04
+    assert law.cut >= missing * (1.0 - 1e-12)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chi_square import ACCEPT, REJECT, p_value
-from exact_laws import Counts, joint_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.sampling.nested import Level, NestedDesign
+from tests.sampling.chi_square import ACCEPT, REJECT, p_value
+from tests.sampling.exact_laws import Counts, joint_law
 
 
 def design(n: Any, levels: Any) -> NestedDesign:

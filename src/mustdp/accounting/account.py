@@ -183,7 +183,7 @@ def account(
                 f"the paper composes this plan under {paper.relation} only, got {relation!r}"
             )
         return paper
-    if used is Relation.ADD_REMOVE and draws_everything(plan):
+    if used == Relation.ADD_REMOVE and draws_everything(plan):
         raise NotCovered(
             "add_remove compares n records with one less, from which n cannot be drawn without "
             "replacement: leave the draw out, or use replace_one"

@@ -62,7 +62,7 @@ def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
 
 def subsampled_pair(scheme: Scheme, mechanism: Mechanism, relation: Relation) -> DominatingPair:
     """What dominates a mechanism on one draw: the certificate, or its two directions."""
-    if relation is Relation.REPLACE_ONE:
+    if relation == Relation.REPLACE_ONE:
         return DominatingPair.of(SubsampledProfile(scheme, mechanism, relation))
     return DominatingPair(
         SubsampledProfile(scheme, mechanism, relation, "remove"),
@@ -72,7 +72,7 @@ def subsampled_pair(scheme: Scheme, mechanism: Mechanism, relation: Relation) ->
 
 def _plain(mechanism: Mechanism, relation: Relation) -> AtomPairs:
     """A release on all records: one copy moves the sum by 2 C, or by C under add_remove."""
-    shift = mechanism.shift_for(2.0 if relation is Relation.REPLACE_ONE else 1.0)
+    shift = mechanism.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
     dominating = DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
     return AtomPairs(shift, dominating, _families(mechanism, _ONE, shift, 1))
 
@@ -81,13 +81,13 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
     shift = mechanism.shift_for(moves(scheme, relation))
     law, poisson = scheme.law(1, _LAW_TAIL), isinstance(scheme, Poisson)
     if method == "one-slope":
-        if poisson != (relation is Relation.ADD_REMOVE):
+        if poisson != (relation == Relation.ADD_REMOVE):
             raise NotCovered(f"the paper's theorem does not cover {scheme.name} under {relation}")
         dominating = DominatingPair.of(OneSlopeProfile(law, mechanism.profiles(shift)))
     else:
         dominating = subsampled_pair(scheme, mechanism, relation)
     families = _families(mechanism, law, shift, 1)
-    if relation is Relation.ADD_REMOVE:
+    if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
     elif poisson:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
@@ -97,7 +97,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
 def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
-    if relation is not Relation.REPLACE_ONE:
+    if relation != Relation.REPLACE_ONE:
         raise NotCovered(
             "a subset that is reused is covered under replace_one only: for add_remove no theorem "
             "here bounds the composition inside"

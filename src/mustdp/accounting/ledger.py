@@ -1,18 +1,13 @@
 """The ledger: what was released, step by step, and what it costs so far.
 
 A ledger is a count of atoms, nothing more: ten identical steps are one entry of ten, so they cost
-what ``repeat(10, …)`` costs. It is written as JSON with a version and a checksum and read back only
-if both are right; a file is replaced in one move or not at all.
+what ``repeat(10, …)`` costs. It is written as JSON, sealed with a version and a checksum, and read
+back only if both are right; a file is replaced in one move or not at all.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import tempfile
 from pathlib import Path
-from typing import Any
 
 from mustdp.accounting.account import Account, account
 from mustdp.accounting.bounds import Bounds
@@ -26,11 +21,14 @@ from mustdp.accounting.plan import (
     plan_from_description,
 )
 from mustdp.errors import InvalidParameter
+from mustdp.files.envelope import Envelope
+from mustdp.files.reading import read_file
+from mustdp.files.replacing import replace_file
+from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 
-_FORMAT = "mustdp-ledger"
-_VERSION = 1
+_ENVELOPE = Envelope("mustdp-ledger", 1, "ledger", LARGEST_LEDGER)
 
 
 class Ledger:
@@ -98,34 +96,23 @@ class Ledger:
 
     def to_json(self) -> str:
         """The ledger as text."""
-        body = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "relation": self.relation,
-            "entries": [
-                {"count": count, "plan": describe(atom)} for atom, count in self._counts.items()
-            ],
-        }
-        return json.dumps({**body, "checksum": _checksum(body)}, indent=1)
+        entries = [{"count": count, "plan": describe(atom)} for atom, count in self._counts.items()]
+        return _ENVELOPE.seal_text({"relation": self.relation, "entries": entries})
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
         """Read a ledger; anything unexpected is refused."""
-        try:
-            body = json.loads(text)
-        except (TypeError, ValueError) as problem:
-            raise InvalidParameter(f"the ledger is not valid JSON: {problem}") from None
-        if not isinstance(body, dict) or body.get("format") != _FORMAT:
-            raise InvalidParameter(f"not a ledger: format must be {_FORMAT!r}")
-        if body.get("version") != _VERSION:
+        return cls._opened(text, "the text")
+
+    @classmethod
+    def _opened(cls, content: str | bytes, where: str) -> Ledger:
+        body = _ENVELOPE.open_text(content, where)
+        if set(body) != {"relation", "entries"}:
             raise InvalidParameter(
-                f"version of the ledger must be {_VERSION}, got {body.get('version')!r}"
+                f"a ledger must hold relation and entries, got {', '.join(sorted(body))}"
             )
-        checksum = body.pop("checksum", None)
-        if checksum != _checksum(body):
-            raise InvalidParameter("the ledger is damaged: its checksum does not match")
-        ledger = cls(body.get("relation"))
-        entries = body.get("entries")
+        ledger = cls(body["relation"])
+        entries = body["entries"]
         if not isinstance(entries, list):
             raise InvalidParameter(f"entries of the ledger must be a list, got {entries!r}")
         for entry in entries:
@@ -135,25 +122,10 @@ class Ledger:
         return ledger
 
     def save(self, path: str | Path) -> None:
-        """Write the ledger to a file, all of it or nothing."""
-        target = Path(path)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(self.to_json())
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        """Write the ledger to a file that only its owner can read, all of it or nothing."""
+        replace_file(path, self.to_json().encode("ascii"))
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
         """Read a ledger from a file."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
-
-
-def _checksum(body: dict[str, Any]) -> str:
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+        return cls._opened(read_file(path, LARGEST_LEDGER), str(path))

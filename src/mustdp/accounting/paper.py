@@ -189,7 +189,7 @@ def _pair(scheme: Scheme, mechanism: Gaussian) -> tuple[MixturePair, DominatingP
     relation = default_relation(scheme)
     law, noise = scheme.law(1, _LAW_TAIL), mechanism.noise
     shift = checks.real("shift", shift_of(mechanism, scheme, relation), above=0)
-    if relation is Relation.ADD_REMOVE:
+    if relation == Relation.ADD_REMOVE:
         concrete = family_pair("aligned", law, noise, shift)
         return concrete, subsampled_pair(scheme, mechanism, relation)
     concrete = family_pair("symmetric", law, noise, shift)  # its own mirror image, so self-dual

@@ -68,7 +68,7 @@ def lower_side(
         if all(name in pair.families for pair in pairs)
     ]
     choices = [(name, _mixture(pairs, counts, name, name)) for name in names]
-    if relation is Relation.REPLACE_ONE and "aligned" in names and max(counts) > 1:
+    if relation == Relation.REPLACE_ONE and "aligned" in names and max(counts) > 1:
         choices += [
             (f"half aligned, half {name}", _mixture(pairs, counts, "aligned", name))
             for name in names

@@ -95,14 +95,14 @@ def upper_bound(
     mechanism: Mechanism,
     epsilon: FloatArray,
     *,
-    relation: Relation,
+    relation: str,
     direction: Direction = "both",
     group: int = 1,
 ) -> FloatArray:
     """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for."""
-    relation = Relation.read(relation)
-    profiles = mechanism.profiles(shift_of(mechanism, scheme, relation))
-    if relation is Relation.REPLACE_ONE:
+    used = Relation.read(relation)
+    profiles = mechanism.profiles(shift_of(mechanism, scheme, used))
+    if used == Relation.REPLACE_ONE:
         if isinstance(scheme, Poisson):
             return _poisson_replace(scheme, mechanism, profiles, epsilon, group)
         law, inner = _outermost(scheme, profiles, group, epsilon)
@@ -130,20 +130,20 @@ def attained_values(
     mechanism: Mechanism,
     epsilon: FloatArray,
     *,
-    relation: Relation,
+    relation: str,
     group: int = 1,
 ) -> dict[str, FloatArray]:
     """Lower bounds by family of concrete pairs; empty for a mechanism known only by its profile."""
-    relation = Relation.read(relation)
+    used = Relation.read(relation)
     if not isinstance(mechanism, AdditiveNoise):
         return {}
-    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, relation))
+    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, used))
     law = scheme.law(group)
     families: dict[str, FloatArray] = {}
-    if not (isinstance(scheme, Poisson) and relation is Relation.REPLACE_ONE):
+    if not (isinstance(scheme, Poisson) and used == Relation.REPLACE_ONE):
         families["aligned"] = attained.aligned(law, noise, shift, epsilon)
         families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
-    if relation is Relation.REPLACE_ONE:
+    if used == Relation.REPLACE_ONE:
         families["symmetric"] = attained.symmetric(law, noise, shift, epsilon)
     return families
 
@@ -178,13 +178,13 @@ def _poisson_replace(
 
 
 def _is_exact(scheme: Scheme, relation: Relation) -> bool:
-    return isinstance(scheme, Poisson) or relation is Relation.ADD_REMOVE
+    return isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
 
 
 def _one_slope(
     scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
 ) -> FloatArray | None:
     """The paper's bound where it is valid: its own relation, for groups too."""
-    if isinstance(scheme, Poisson) != (relation is Relation.ADD_REMOVE):
+    if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
         return None
     return one_slope_bound(scheme.law(group), profiles, epsilon)

@@ -183,7 +183,7 @@ def _counting() -> Iterator[Callable[[int, int], None]]:
 
 def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
     privacy = result.privacy
-    if privacy.epsilon is not None:
+    if privacy.plan is not None:
         words.two_sided(privacy.epsilon, "here")
     data = result.as_dict()
     relation = words.typed(privacy.relation)
@@ -220,7 +220,7 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
 
 def _cost(result: BootstrapResult, relation: str) -> Iterator[str]:
     privacy = result.privacy
-    if privacy.epsilon is None:
+    if privacy.plan is None:
         yield f"epsilon: no guarantee is known ({privacy.source})."
     else:
         yield (

@@ -63,7 +63,7 @@ def paper_budget(name: str) -> Budget:
     """The noise of the paper."""
     return settle(
         scheme_called(name, *SIZES), steps=STEPS, epsilon_prime=EPSILON_PRIME,
-        paper_noise="analytic", relation="replace_one",
+        delta=1 / SIZES[0], paper_noise="analytic", relation="replace_one",
     )  # fmt: skip
 
 

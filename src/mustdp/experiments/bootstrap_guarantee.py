@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, subsample
+from mustdp.calibration.settle import Spent
 from mustdp.errors import NumericalFailure
 from mustdp.experiments.bootstrap_runs import DELTA, EPSILON_PRIME, PAPER_STATISTICS, Runs, T
 from mustdp.experiments.cells import Cell, Table
@@ -24,7 +25,6 @@ from mustdp.experiments.parallel import spread
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.decimals import readable
 from mustdp.resampling.designs import Design
-from mustdp.resampling.noise import Privacy
 
 #: A second delta, smaller than the paper's 1/n.
 SMALL_DELTA = 1e-5
@@ -63,11 +63,11 @@ def certify_runs(
     return found[::-1]
 
 
-def certify(job: tuple[str, Design, Privacy, tuple[float, ...]]) -> Guarantee:
+def certify(job: tuple[str, Design, Spent, tuple[float, ...]]) -> Guarantee:
     """Bounds for one row."""
     row, design, privacy, deltas = job
     z = privacy.noise_multiplier
-    if privacy.epsilon is None or privacy.plan is None:
+    if privacy.plan is None:
         return Guarantee(row, z)
     # Two statistics share the noise multiplier z; each alone has sqrt(2) times that.
     alone = subsample(design.scheme, gaussian(noise_multiplier=z * math.sqrt(STATISTICS)))

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from mustdp.calibration.settle import Spent
 from mustdp.experiments.certified import RELATION
 from mustdp.experiments.schemes import scheme_called
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.bootstrap import noise_scales, private_bootstrap
 from mustdp.resampling.designs import Design
-from mustdp.resampling.noise import Privacy
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.mean import Mean
@@ -114,7 +114,7 @@ class Runs:
 
     row: str
     design: Design
-    privacy: Privacy
+    privacy: Spent
     values: FloatArray
     ends: FloatArray
     drowned: float  # share of the data sets on which the noise drowns the replicates
@@ -150,7 +150,7 @@ def paper_job(row: Row, count: int, seed: int, stream: int) -> Job:
     )  # fmt: skip
 
 
-def paper_sigmas(privacy: Privacy) -> tuple[float, float]:
+def paper_sigmas(privacy: Spent) -> tuple[float, float]:
     """Deviation of the noise on the mean and on the variance of a subset, as it is added."""
     ends = (LOWER,), (UPPER,)
     queries = (Mean().query(*ends, M), Variance(form="pairs").query(*ends, M))

@@ -12,11 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mustdp.calibration.settle import Spent
 from mustdp.experiments.cells import Cell, Table
 from mustdp.experiments.item import Report
 from mustdp.experiments.parallel import spread
 from mustdp.numerics.decimals import readable
-from mustdp.training.budget import Budget, Spent
+from mustdp.training.budget import Budget
 
 #: One relation for all schemes, as guarantees under different relations do not compare.
 RELATION = "replace_one"

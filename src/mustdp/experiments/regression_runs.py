@@ -74,8 +74,8 @@ def paper_scheme(name: str) -> Scheme:
 def paper_budget(name: str, epsilon_prime: float) -> Budget:
     """The noise of the paper for ``epsilon_prime`` of one step: classical formula, delta 1/n."""
     return settle(
-        paper_scheme(name), steps=STEPS, epsilon_prime=epsilon_prime, paper_noise="classical",
-        relation="replace_one",
+        paper_scheme(name), steps=STEPS, epsilon_prime=epsilon_prime, delta=1 / N,
+        paper_noise="classical", relation="replace_one",
     )  # fmt: skip
 
 

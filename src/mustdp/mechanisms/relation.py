@@ -66,7 +66,7 @@ def resolve_relation(scheme: Scheme, relation: str | None) -> Relation:
 
 def moves(scheme: Scheme, relation: Relation) -> float:
     """How far one copy moves a sum of contributions of norm at most C, in units of C."""
-    return 1.0 if not scheme.fixed_size and relation is Relation.ADD_REMOVE else 2.0
+    return 1.0 if not scheme.fixed_size and relation == Relation.ADD_REMOVE else 2.0
 
 
 def shift_of(mechanism: Mechanism, scheme: Scheme, relation: Relation) -> float | None:

@@ -105,7 +105,7 @@ def look_of(scheme_name: str, theme: Theme = LIGHT) -> Look:
 
 def new_figure(width: float, height: float, theme: Theme = LIGHT) -> Figure:
     """An empty figure in inches, on the ground of a theme."""
-    figure: type[Figure] = required("matplotlib.figure", "drawing a picture").Figure
+    figure: type[Figure] = required("matplotlib.figure", "pictures").Figure
     return figure(figsize=(width, height), facecolor=theme.ground, layout="constrained")
 
 

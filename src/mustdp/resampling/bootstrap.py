@@ -8,7 +8,6 @@ released.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mustdp.accounting.ledger import Ledger
+from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
@@ -25,7 +25,7 @@ from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.inference import infer
 from mustdp.resampling.intervals import KINDS, Kind, check_kind
-from mustdp.resampling.noise import Privacy, settle_noise
+from mustdp.resampling.noise import settle_design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.sources.opening import open_source
 from mustdp.resampling.sources.source import Source
@@ -79,7 +79,8 @@ def private_bootstrap(
     >>> import numpy as np, mustdp as md
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
     >>> result = private_bootstrap(
-    ...     ages, "mean", lower=0, upper=100, design=md.wor(10_000, 500), replicates=50, epsilon=1
+    ...     ages, "mean", lower=0, upper=100, design=md.wor(10_000, 500), replicates=50,
+    ...     epsilon=1, delta=1e-6,
     ... )
     >>> low, high = result.interval
     >>> bool(low < result.estimate < high)
@@ -93,7 +94,7 @@ def private_bootstrap(
     check_execution(workers, dask)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
-    privacy = settle_noise(
+    privacy = settle_design(
         chosen,
         queries=len(wanted),
         epsilon=epsilon,
@@ -101,7 +102,7 @@ def private_bootstrap(
         noise_multiplier=noise_multiplier,
         epsilon_prime=epsilon_prime,
         relation=relation,
-    )
+    ).spent()
     if ledger is not None:
         _check_ledger(ledger, chosen, privacy)
     source = _open(data, names, chosen.n, dask)
@@ -128,7 +129,7 @@ def private_bootstrap(
     )
 
 
-def noise_scales(query: Query, privacy: Privacy) -> FloatArray:
+def noise_scales(query: Query, privacy: Spent) -> FloatArray:
     """Standard deviation of the noise of every coordinate."""
     return np.concatenate(
         [np.full(block.width, privacy.noise_multiplier * block.reach) for block in query.blocks]
@@ -253,15 +254,15 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _charge(ledger: Ledger, privacy: Privacy) -> None:
-    if privacy.plan is None or privacy.epsilon is None or not math.isfinite(privacy.epsilon.upper):
+def _charge(ledger: Ledger, privacy: Spent) -> None:
+    if privacy.plan is None or not privacy.certified:
         raise InvalidParameter(
             "ledger must be left out for a release without a guarantee: it could not be charged"
         )
     ledger.step(privacy.plan)
 
 
-def _check_ledger(ledger: Ledger, design: Design, privacy: Privacy) -> None:
+def _check_ledger(ledger: Ledger, design: Design, privacy: Spent) -> None:
     """A ledger of another relation would answer a question that was not asked."""
     used = ledger.relation or resolve_relation(design.scheme, None)
     if used != privacy.relation:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mustdp.calibration.settle import Spent
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import as_stated, readable
 from mustdp.resampling.designs import Design
 from mustdp.resampling.inference import Estimate
 from mustdp.resampling.intervals import Kind
-from mustdp.resampling.noise import Privacy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +30,7 @@ class BootstrapResult:
     """
 
     estimates: tuple[Estimate, ...]
-    privacy: Privacy
+    privacy: Spent
     design: Design
     level: float
     kind: Kind
@@ -110,12 +109,12 @@ class BootstrapResult:
         return axes
 
 
-def cost_in_words(privacy: Privacy) -> str:
+def cost_in_words(privacy: Spent) -> str:
     """What the release costs, in one sentence."""
-    bounds, neighbours = privacy.epsilon, privacy.relation.replace("_", "-")
-    if bounds is None:
+    bounds, neighbours = privacy.epsilon, privacy.relation.option
+    if privacy.plan is None:
         return f"no guarantee: {privacy.source}"
-    if not math.isfinite(bounds.upper):
+    if not privacy.certified:
         return f"no finite epsilon could be certified ({privacy.source})"
     return (
         f"({readable(bounds.upper, 'up', 5)}, {as_stated(privacy.delta)})-differentially private "

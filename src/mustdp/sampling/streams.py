@@ -10,13 +10,12 @@ need equal versions of numpy's samplers, which numpy may improve from one releas
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from mustdp.errors import InvalidParameter
+from mustdp.files.plain import digest
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
 from mustdp.sampling.batch import Batch
@@ -166,8 +165,4 @@ def _read_hexadecimal(text: object) -> int:
 
 
 def _checksum(body: dict[str, Any]) -> str:
-    try:
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError):
-        raise InvalidParameter("state must hold plain JSON values only, got others") from None
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest(body, "state")[:16]

@@ -1,61 +1,34 @@
 """What a training run may spend, settled before the first step.
 
-The noise of a run is given in one of three ways: as a noise multiplier, as a target
-(epsilon, delta) that is calibrated and certified, or as the per-step epsilon' of the MUST paper,
-which is reproduced under the paper's name together with the guarantee that noise really gives.
-The budget holds the plan; the plan's scheme draws the batches, so what runs is what is charged.
+A budget is settled noise (``calibration/settle.py``) for a number of steps, each on a fresh draw of
+one scheme. It holds the plan; the plan's scheme draws the batches, so what runs is what is charged.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal
 
-from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, repeat, subsample
-from mustdp.amplification.one_slope import base_epsilon
-from mustdp.calibration.noise import calibrate
-from mustdp.errors import NumericalFailure
-from mustdp.limits import SMALLEST_DELTA
-from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
-from mustdp.mechanisms.mechanism import gaussian
-from mustdp.mechanisms.relation import Relation, resolve_relation
+from mustdp.calibration.settle import PaperNoise, PaperStatement, Settled, Spent, settle_noise
+from mustdp.limits import MOST_STEPS
+from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.sampling.scheme import Scheme
 
-PaperNoise = Literal["classical", "analytic"]
+_PAPER = "per-step epsilon' of the MUST paper with sensitivity C/n: not a guarantee"
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What a run costs: bounds of epsilon at delta, under a relation, for so many steps."""
+class _Run:
+    """So many steps on fresh draws of a scheme, whatever their noise."""
 
-    epsilon: Bounds
-    delta: float
-    relation: Relation
-    noise_multiplier: float
-    steps: int
     scheme: Scheme
-    source: str
+    steps: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain description, for JSON; an infinite bound is None."""
-        upper = self.epsilon.upper
-        return {
-            "epsilon": {
-                "lower": self.epsilon.lower,
-                "upper": upper if math.isfinite(upper) else None,
-            },
-            "delta": self.delta,
-            "relation": self.relation,
-            "noise_multiplier": self.noise_multiplier,
-            "steps": self.steps,
-            "scheme": self.scheme.describe(),
-            "source": self.source,
-        }
+    def plan(self, noise: AdditiveNoise) -> Plan:
+        return repeat(self.steps, subsample(self.scheme, noise))
 
 
 @dataclass(frozen=True)
@@ -71,86 +44,62 @@ class Budget:
 
     def plan(self, steps: int | None = None) -> Plan:
         """The plan of the first ``steps`` steps (all of them by default)."""
-        step = subsample(self.scheme, gaussian(noise_multiplier=self.noise_multiplier))
-        return repeat(self.steps if steps is None else steps, step)
+        run = _Run(self.scheme, self.steps if steps is None else steps)
+        return run.plan(gaussian(noise_multiplier=self.noise_multiplier))
 
     def spent(self, steps: int | None = None) -> Spent:
         """What the first ``steps`` steps cost (all of them by default), certified."""
         done = self.steps if steps is None else checks.integer("steps", steps, 0, self.steps)
-        bounds = Bounds(0.0, 0.0) if done == 0 else _epsilon(self, done)
-        return Spent(
-            bounds, self.delta, self.relation, self.noise_multiplier, done, self.scheme, self.source
+        settled = Settled(
+            self.plan(done) if done else None,
+            self.noise_multiplier,
+            self.delta,
+            self.relation,
+            self.source,
+            known=None if done else Bounds(0.0, 0.0),
         )
+        return settled.spent()
 
 
 def settle(
     scheme: Scheme,
     *,
     steps: int,
+    delta: float | None = None,
     noise_multiplier: float | None = None,
     epsilon: float | None = None,
-    delta: float | None = None,
     epsilon_prime: float | None = None,
     paper_noise: PaperNoise = "analytic",
     relation: str | None = None,
 ) -> Budget:
-    """Settle the noise of a run of ``steps`` steps.
+    """Settle the noise of a run of ``steps`` steps, whose epsilon is stated at ``delta``.
 
-    Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given. ``delta``
-    defaults to n^-1.1 (to 1/n for the paper's epsilon').
+    Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given.
     """
-    steps = checks.integer("steps", steps, 1, 10**9)
-    used = resolve_relation(scheme, relation)
-    checks.exactly_one(
-        noise_multiplier=noise_multiplier, epsilon=epsilon, epsilon_prime=epsilon_prime
+    run = _Run(scheme, checks.integer("steps", steps, 1, MOST_STEPS))
+    found = settle_noise(
+        run,
+        delta=delta,
+        epsilon=epsilon,
+        noise_multiplier=noise_multiplier,
+        paper=None if epsilon_prime is None else _stated(scheme, epsilon_prime, paper_noise),
+        relation=relation,
     )
-    if delta is None:
-        delta = min(0.5, scheme.n ** (-1.0 if epsilon_prime is not None else -1.1))
-    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
-    if noise_multiplier is not None:
-        z = checks.real("noise_multiplier", noise_multiplier, above=0, at_most=1e9)
-        return Budget(scheme, z, steps, delta, used, "noise multiplier as given")
-    if epsilon is not None:
-        z = _calibrated(scheme, epsilon, delta, steps, used)
-        return Budget(scheme, z, steps, delta, used, "calibrated for a certified epsilon")
-    z = paper_multiplier(scheme, epsilon_prime, delta, paper_noise)
     return Budget(
-        scheme, z, steps, delta, used,
-        "per-step epsilon' of the MUST paper with sensitivity C/n: not a guarantee",
-    )  # fmt: skip
+        scheme, found.noise_multiplier, run.steps, found.delta, found.relation, found.source
+    )
 
 
 def paper_multiplier(
-    scheme: Scheme, epsilon_prime: float | None, delta: float, paper_noise: PaperNoise
+    scheme: Scheme, epsilon_prime: float, delta: float, paper_noise: PaperNoise
 ) -> float:
-    """The noise multiplier behind the paper's sigma for a per-step epsilon'.
+    """The noise multiplier behind the paper's sigma for a per-step epsilon'."""
+    return _stated(scheme, epsilon_prime, paper_noise).multiplier(scheme, delta)
 
-    [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, experiments 2 and 3: epsilon from epsilon' by
-    inverting Theorem 4, sigma for (epsilon, delta) at sensitivity C/n, added to the *mean* of the
-    clipped gradients of a batch of m. In units of the sum's noise that is z = m sigma / C.
+
+def _stated(scheme: Scheme, epsilon_prime: float, paper_noise: PaperNoise) -> PaperStatement:
+    """[Z] experiments 2 and 3: sensitivity C/n, for noise on the *mean* of a batch of m.
+
+    In units of the sum's noise that is z = m sigma / C.
     """
-    prime = checks.real("epsilon_prime", epsilon_prime, above=0, at_most=100)
-    checks.choice("paper_noise", paper_noise, ("classical", "analytic"))
-    base = float(base_epsilon(prime, scheme.eta)[0])
-    if paper_noise == "classical":
-        sigma = classical_sigma(base, delta, 1.0 / scheme.n, beyond_proof=True)
-    else:
-        sigma = analytic_sigma(base, delta, 1.0 / scheme.n)
-    return sigma * scheme.expected_size
-
-
-@lru_cache(maxsize=256)
-def _calibrated(
-    scheme: Scheme, epsilon: float, delta: float, steps: int, relation: Relation
-) -> float:
-    found = calibrate(scheme, epsilon=epsilon, delta=delta, steps=steps, relation=relation)
-    return found.noise_multiplier
-
-
-@lru_cache(maxsize=256)
-def _epsilon(budget: Budget, steps: int) -> Bounds:
-    try:
-        return account(budget.plan(steps), relation=budget.relation).epsilon(budget.delta)
-    except NumericalFailure:
-        # So little noise that no finite epsilon could be certified: say so, never a guess.
-        return Bounds(0.0, math.inf)
+    return PaperStatement(epsilon_prime, 1.0 / scheme.n, scheme.expected_size, _PAPER, paper_noise)

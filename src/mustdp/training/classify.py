@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.calibration.settle import Spent
 from mustdp.extras import required
 from mustdp.numerics import checks
 from mustdp.sampling.seeding import SeededRelease, read_seed, release_seed
-from mustdp.training.budget import Budget, Spent
+from mustdp.training.budget import Budget
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.clipping import Records, check_clip
 from mustdp.training.linear.descent import OnStep, Recipe, descend

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.designs import Design
-from mustdp.resampling.sources.source import FloatArray, IntArray, Source
+from mustdp.resampling.sources.source import Source
 from mustdp.resampling.statistics.query import Block, Query
 
 #: Longest that anything here waits for another process.

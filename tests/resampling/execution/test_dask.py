@@ -17,12 +17,13 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps
 from mustdp.resampling.execution import cluster as cluster_module
 from mustdp.resampling.execution.partitioned import DaskSource, open_partitioned
 from mustdp.resampling.execution.replicates import run_replicates
 from mustdp.resampling.sources.opening import open_source
-from mustdp.resampling.sources.source import FloatArray, Source
+from mustdp.resampling.sources.source import Source
 from mustdp.resampling.statistics.query import Query
 from tests.resampling.execution.examples import (
     Deadly,

@@ -16,12 +16,12 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps
-from mustdp.resampling.execution import extras, local, table, threads
+from mustdp.resampling.execution import local, table, threads
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.execution.threads import one_blas_thread
 from mustdp.resampling.sources.opening import open_source
-from mustdp.resampling.sources.source import FloatArray
 from mustdp.resampling.statistics.query import Query
 from tests.resampling.execution.examples import (
     Deadly,
@@ -137,7 +137,7 @@ def test_other_processes_help_when_it_takes_long(
     assert killed
     assert os.getpid() not in killed
     np.testing.assert_array_equal(found, answer)
-    monkeypatch.setattr(extras, "installed", lambda module: None)
+    monkeypatch.setattr(local, "installed", lambda module: None)
     np.testing.assert_array_equal(run(x, Moments()), answer)  # without joblib: here
 
 
@@ -210,9 +210,9 @@ def test_without_joblib_one_process_does_and_more_say_what_to_install(
     monkeypatch.setitem(sys.modules, "distributed", None)
     np.testing.assert_array_equal(run(x, Moments(), workers=1), answer)
     np.testing.assert_array_equal(run(x, Moments()), answer)
-    with pytest.raises(ImportError, match=r'needs joblib.*pip install "mustdp\[parallel\]"'):
+    with pytest.raises(ImportError, match=r'joblib is needed.*pip install "\.\[parallel\]"'):
         run(x, Moments(), workers=2)
-    with pytest.raises(ImportError, match=r'needs distributed.*pip install "mustdp\[dask\]"'):
+    with pytest.raises(ImportError, match=r'distributed is needed.*pip install "\.\[dask\]"'):
         run(x, Moments(), dask="local")
 
 

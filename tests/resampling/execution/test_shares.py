@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps
 from mustdp.resampling.execution import blocks, shares, table
 from mustdp.resampling.execution.blocks import handed_out, in_blocks
 from mustdp.resampling.execution.shares import Share, cut, evaluate_share
 from mustdp.resampling.execution.table import ClippedTable, Readable, readable
 from mustdp.resampling.sources.opening import open_source
-from mustdp.resampling.sources.source import FloatArray, IntArray
 from mustdp.sampling.batch import Batch
 from tests.resampling.execution.examples import FileSource, Moments, expected
 

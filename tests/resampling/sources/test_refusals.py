@@ -363,4 +363,7 @@ def test_parquet_without_pyarrow(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)], check=True, capture_output=True, text=True
     )
-    assert 'need pyarrow, which is not installed: pip install "mustdp[files]"' in done.stdout
+    assert (
+        'pyarrow is needed for Parquet files and is not installed: pip install ".[files]"'
+        in done.stdout
+    )

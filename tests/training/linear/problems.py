@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mustdp as md
+from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.batch import Batch
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
@@ -50,4 +51,4 @@ def records_of(
 
 def budget_of(scheme: md.Scheme, steps: int, noise_multiplier: float) -> Budget:
     """A budget whose cost nobody asks for."""
-    return Budget(scheme, noise_multiplier, steps, 1e-5, "replace_one", "test")
+    return Budget(scheme, noise_multiplier, steps, 1e-5, Relation.REPLACE_ONE, "test")

@@ -42,7 +42,9 @@ def blobs(classes: int, seed: int = 0) -> tuple[Any, Any]:
 
 def test_regression_finds_the_line() -> None:
     X, y = line()
-    model = DPLinearRegression(noise_multiplier=1.0, clip=2.0, m=200, steps=200, random_state=1)
+    model = DPLinearRegression(
+        delta=1e-5, noise_multiplier=1.0, clip=2.0, m=200, steps=200, random_state=1
+    )
     assert model.fit(X, y) is model
     np.testing.assert_allclose(model.coef_, [0.5, -0.25], atol=0.05)
     assert model.intercept_ == pytest.approx(1.0, abs=0.05)
@@ -58,7 +60,9 @@ def test_regression_finds_the_line() -> None:
 def test_classification_finds_the_blobs(classes: int, shape: tuple[int, int]) -> None:
     X, y = blobs(classes)
     names = np.array(["red", "green", "blue", "grey"])[y]
-    model = DPLogisticRegression(noise_multiplier=2.0, m=100, random_state=1).fit(X, names)
+    model = DPLogisticRegression(delta=1e-5, noise_multiplier=2.0, m=100, random_state=1).fit(
+        X, names
+    )
     assert model.coef_.shape == shape
     assert model.intercept_.shape == shape[:1]
     assert model.classes_.tolist() == sorted(set(names))
@@ -71,7 +75,9 @@ def test_classification_finds_the_blobs(classes: int, shape: tuple[int, int]) ->
 
 def test_public_classes_need_not_occur() -> None:
     X, y = blobs(2)
-    model = DPLogisticRegression(noise_multiplier=2.0, classes=[2, 0, 1], random_state=1).fit(X, y)
+    model = DPLogisticRegression(
+        delta=1e-5, noise_multiplier=2.0, classes=[2, 0, 1], random_state=1
+    ).fit(X, y)
     assert model.classes_.tolist() == [0, 1, 2]
     assert model.coef_.shape == (3, 2)
     assert model.score(X, y) > 0.95
@@ -92,7 +98,7 @@ def test_a_target_is_calibrated_and_certified() -> None:
 
 def test_the_papers_noise_is_labelled_and_charged_for_what_it_gives() -> None:
     X, y = line()
-    model = DPLinearRegression(epsilon_prime=0.01, m=40, steps=5).fit(X, y)
+    model = DPLinearRegression(epsilon_prime=0.01, delta=1 / N, m=40, steps=5).fit(X, y)
     assert "not a guarantee" in model.privacy_.source
     assert model.privacy_.delta == 1 / N
     # One step alone costs more than the epsilon' that was asked for.
@@ -100,7 +106,7 @@ def test_the_papers_noise_is_labelled_and_charged_for_what_it_gives() -> None:
 
 
 def test_the_defaults_work_on_tiny_data() -> None:
-    model = DPLogisticRegression().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    model = DPLogisticRegression(delta=1e-3).fit([[0.0], [1.0], [2.0]], [0, 1, 1])
     assert model.privacy_.epsilon.upper <= 1.0
     assert model.privacy_.scheme == md.wor(3, 1)
     assert model.n_iter_ == 100
@@ -117,14 +123,16 @@ def test_the_defaults_work_on_tiny_data() -> None:
 )
 def test_any_scheme(given: dict[str, Any], scheme: md.Scheme, relation: str | None) -> None:
     X, y = line()
-    spent = DPLinearRegression(noise_multiplier=5.0, steps=3, **given).fit(X, y).privacy_
+    spent = (
+        DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3, **given).fit(X, y).privacy_
+    )
     assert spent.scheme == scheme
     assert spent.relation == (relation or "replace_one")
 
 
 def test_without_a_seed_no_warning_and_never_the_same() -> None:
     X, y = line()
-    model = DPLinearRegression(noise_multiplier=5.0, steps=3)
+    model = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         first, second = model.fit(X, y).coef_, model.fit(X, y).coef_
@@ -134,7 +142,7 @@ def test_without_a_seed_no_warning_and_never_the_same() -> None:
 @pytest.mark.filterwarnings("default::mustdp.sampling.seeding.SeededRelease")
 def test_a_seed_warns_and_repeats() -> None:
     X, y = line()
-    model = DPLinearRegression(noise_multiplier=5.0, steps=3, random_state=4)
+    model = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3, random_state=4)
     with pytest.warns(SeededRelease, match="random_state") as heard:
         first = model.fit(X, y).coef_
     assert heard[0].filename == __file__
@@ -145,7 +153,7 @@ def test_a_seed_warns_and_repeats() -> None:
 
 def test_the_loss_curve_stays_behind_when_a_model_is_saved() -> None:
     X, y = line()
-    model = DPLinearRegression(noise_multiplier=5.0, steps=3).fit(X, y)
+    model = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3).fit(X, y)
     for saved in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert not hasattr(saved, "loss_curve_")
         assert saved.privacy_ == model.privacy_
@@ -157,14 +165,14 @@ def test_the_loss_curve_stays_behind_when_a_model_is_saved() -> None:
 def test_a_batch_without_records_has_no_loss() -> None:
     X, y = line()
     scheme = md.poisson(N, 1e-9)
-    model = DPLinearRegression(scheme=scheme, noise_multiplier=1.0, steps=2).fit(X, y)
+    model = DPLinearRegression(delta=1e-5, scheme=scheme, noise_multiplier=1.0, steps=2).fit(X, y)
     assert np.isnan(model.loss_curve_).all()
     assert np.isfinite(model.coef_).all()
 
 
 def test_start_and_schedule() -> None:
     X, y = line()
-    steps: dict[str, Any] = {"noise_multiplier": 1.0, "steps": 4, "random_state": 1}
+    steps: dict[str, Any] = {"noise_multiplier": 1.0, "delta": 1e-5, "steps": 4, "random_state": 1}
     still = DPLinearRegression(start=-1.0, learning_rate=lambda step: 0.0, **steps).fit(X, y)
     assert still.coef_.tolist() == [-1.0, -1.0]
     assert still.intercept_ == -1.0
@@ -175,13 +183,15 @@ def test_start_and_schedule() -> None:
 
 def test_no_intercept() -> None:
     X, y = line()
-    model = DPLinearRegression(noise_multiplier=5.0, steps=3, fit_intercept=False).fit(X, y)
+    model = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3, fit_intercept=False).fit(
+        X, y
+    )
     assert model.intercept_ == 0.0
 
 
 def test_single_precision_data_stays_single() -> None:
     X, y = blobs(4)
-    given: dict[str, Any] = {"noise_multiplier": 2.0, "random_state": 3, "steps": 20}
+    given: dict[str, Any] = {"noise_multiplier": 2.0, "delta": 1e-5, "random_state": 3, "steps": 20}
     single = DPLogisticRegression(**given).fit(X.astype(np.float32), y)
     double = DPLogisticRegression(**given).fit(X, y)
     np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-4, atol=1e-4)
@@ -189,20 +199,20 @@ def test_single_precision_data_stays_single() -> None:
 
 def test_it_takes_part_in_scikit_learn() -> None:
     X, y = blobs(2)
-    model = DPLogisticRegression(noise_multiplier=2.0, steps=30, random_state=1)
+    model = DPLogisticRegression(delta=1e-5, noise_multiplier=2.0, steps=30, random_state=1)
     assert cross_val_score(model, X, y, cv=3).mean() > 0.9
 
 
 def test_too_little_noise_is_said_to_be_unbounded() -> None:
     X, y = line()
-    model = DPLinearRegression(noise_multiplier=1e-6, steps=1).fit(X, y)
+    model = DPLinearRegression(delta=1e-5, noise_multiplier=1e-6, steps=1).fit(X, y)
     assert math.isinf(model.privacy_.epsilon.upper)
     assert model.privacy_.as_dict()["epsilon"]["upper"] is None
 
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     for name in [name for name in sys.modules if name.startswith("mustdp.training.linear")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ImportError, match=r"scikit-learn 1.6.*mustdp\[train\]"):
+    with pytest.raises(ImportError, match=r"scikit-learn.*\[train\]"):
         importlib.import_module("mustdp.training.linear.models")

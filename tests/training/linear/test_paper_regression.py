@@ -36,7 +36,9 @@ DATA_SETS = 200
 @pytest.mark.parametrize("name", SIGMA[0.01])
 def test_sigma_of_table_4(epsilon_prime: float, name: str) -> None:
     scheme = scheme_by_name(name, n=1000, m=100, b=200 if name.startswith("must") else None)
-    budget = settle(scheme, steps=200, epsilon_prime=epsilon_prime, paper_noise="classical")
+    budget = settle(
+        scheme, steps=200, epsilon_prime=epsilon_prime, delta=1e-3, paper_noise="classical"
+    )
     assert round(budget.noise_multiplier * 3 / 100, 3) == SIGMA[epsilon_prime][name]
 
 
@@ -49,7 +51,7 @@ def test_errors_of_tables_4_and_s2() -> None:
     y = 1 + X @ [0.5, 0.2] + rng.normal(size=(DATA_SETS, 1000))
     model = DPLinearRegression(
         scheme="wor", m=100, steps=200, clip=3.0, learning_rate=0.04, start=-1.0,
-        epsilon_prime=0.001, paper_noise="classical",
+        epsilon_prime=0.001, delta=1e-3, paper_noise="classical",
     )  # fmt: skip
     done = fit_chains(model, X, y, range(DATA_SETS), keep_path=True)
     found = np.column_stack([done.intercepts[:, 0], done.coefficients[:, 0]])

@@ -44,13 +44,3 @@ def find_folder(data: str | os.PathLike[str], subfolder: str, wanted: str) -> Pa
         f"data must be a folder with {wanted} in it or in its subfolder {subfolder}, "
         f"got {str(data)!r}"
     )
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write ``content`` so that no half-written file ever has this name."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -17,8 +17,8 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.files.replacing import SHARED, replace_file
 from mustdp.training.data import adult, mnist
-from mustdp.training.data.files import write_atomically
 from mustdp.training.data.idx import write_idx
 
 Fetch = Callable[..., Any]
@@ -38,7 +38,7 @@ def cached_folder(name: str, cache: Path | None = None, fetch: Fetch | None = No
         contents = dict(write(fetch or datasets.fetch_openml))
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:
-            write_atomically(folder / file, contents[file])
+            replace_file(folder / file, contents[file], mode=SHARED)
     return folder
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.calibration.settle import PaperNoise, Spent
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme
 from mustdp.sampling.seeding import release_seed
-from mustdp.training.budget import PaperNoise, Spent
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.descent import OnStep, descend
 from mustdp.training.linear.losses import Loss

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.calibration.settle import PaperNoise
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme
-from mustdp.training.budget import PaperNoise
 from mustdp.training.linear.descent import OnStep
 from mustdp.training.linear.estimator import PrivateLinearModel, RandomState
 from mustdp.training.linear.losses import (

@@ -28,8 +28,8 @@ SHARED = """
         for which the noise is calibrated and certified; the MUST paper's epsilon' of one step,
         whose noise is reproduced as published and is *not* a guarantee (``privacy_`` says what
         it really gives). With none of them, epsilon is 1.
-    delta : float, default=None
-        The delta at which epsilon is stated; None means n^-1.1 (1/n with ``epsilon_prime``).
+    delta : float
+        The delta at which epsilon is stated, well below 1/n; it has no default.
     paper_noise : {"analytic", "classical"}, default="analytic"
         Which Gaussian calibration ``epsilon_prime`` uses.
     relation : {"replace_one", "add_remove"}, default=None

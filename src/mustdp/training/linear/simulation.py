@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.seeding import read_seed
-from mustdp.training.budget import Spent
 from mustdp.training.linear.chains import StackedRecords, descend_chains
 from mustdp.training.linear.estimator import PrivateLinearModel, split_weights
 from mustdp.training.linear.settings import settle_recipe

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mustdp.accounting.ledger import Ledger
-from mustdp.training.budget import Budget, Spent
+from mustdp.calibration.settle import Spent
+from mustdp.training.budget import Budget
 
 
 @dataclass

@@ -33,12 +33,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
 from mustdp.numerics import checks
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.seeding import release_seed
 from mustdp.sampling.streams import BatchStream
-from mustdp.training.budget import Budget, Spent
+from mustdp.training.budget import Budget
 from mustdp.training.networks.checkpoint import CheckpointFile
 from mustdp.training.networks.clipping import Clipper, Piece
 from mustdp.training.networks.events import Callback, Released, Trained

@@ -1,0 +1,1 @@
+"""Auditing: what an attacker really finds out about a run, beside what was certified for it."""

@@ -1,0 +1,220 @@
+"""Audit a training run: canaries in one run, guesses from all it released, beside the certificate.
+
+Every record is a canary. Canary i pulls in a direction of its own, parameter i of a linear model,
+ten times harder than the clip allows; a fair bit decides whether it pulls one way or the other
+(neighbours by one record replaced) or at all (one record more or less). The loss is linear, so what
+a step releases does not depend on the steps before, and the directions do not meet: this is close
+to the worst data the certificate speaks of. The attacker sees the model after every step.
+
+Guesses that go too well contradict the certificate: something between the theorem and the bits that
+were released is broken. Guesses that do not, prove nothing. Several independent runs together are
+one mechanism on more records, with the same guarantee for each of them, so their canaries count as
+those of one run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mustdp.accounting.account import account
+from mustdp.accounting.bounds import Bounds
+from mustdp.auditing.guessing import (
+    chance_under_curve,
+    curve_of,
+    least_epsilon,
+    least_mu,
+)
+from mustdp.auditing.scores import guesses, scores
+from mustdp.errors import InvalidParameter
+from mustdp.extras import required
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.decimals import as_stated, readable
+from mustdp.training.budget import Budget
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn, optim
+
+#: Records of a game: each has a parameter of its own, so memory goes with their square.
+FEWEST, MOST = 20, 5000
+#: How much harder than the clip a canary pulls.
+_PULL = 10.0
+#: Share of the bits that is guessed, the most telling ones first. Settled beforehand: a share that
+#: is chosen by how well it does would be one more guess.
+_SHARE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """What a trainer is to train: model, loss, data and optimiser of the game."""
+
+    model: nn.Module
+    loss: Callable[[Tensor, Tensor], Tensor]
+    data: tuple[Tensor, Tensor]
+    optimizer: optim.Optimizer
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the guesses of the best attacker say.
+
+    ``epsilon`` is contradicted by them: with confidence ``level``, the run is not
+    (epsilon, delta)-private for any smaller one. ``mu`` is the same for Gaussian DP. ``chance`` is
+    the most likely that guesses this good can be if the certificate holds; ``contradicted`` that it
+    is too small to be believed.
+    """
+
+    epsilon: float
+    mu: float
+    certified: Bounds
+    delta: float
+    relation: Relation
+    level: float
+    chance: float
+    contradicted: bool
+    attacker: str
+    canaries: int
+    guesses: int
+    right: int
+    seeded: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON."""
+        upper = self.certified.upper
+        return {
+            "empirical": {"epsilon": self.epsilon, "mu": self.mu, "level": self.level},
+            "certified": {
+                "lower": self.certified.lower,
+                "upper": upper if math.isfinite(upper) else None,
+            },
+            "delta": self.delta,
+            "relation": self.relation.option,
+            "chance": self.chance,
+            "contradicted": self.contradicted,
+            "attacker": self.attacker,
+            "canaries": self.canaries,
+            "guesses": self.guesses,
+            "right": self.right,
+            "seeded": self.seeded,
+        }
+
+    def __str__(self) -> str:
+        verdict = (
+            "**the certificate is contradicted**: something that runs is not what was proved"
+            if self.contradicted
+            else "the certificate is not contradicted, which proves nothing"
+        )
+        upper = self.certified.upper
+        certified = readable(upper, "up") if math.isfinite(upper) else "nothing finite"
+        return (
+            f"{self.right} of {self.guesses} guesses right among {self.canaries} canaries "
+            f"({self.attacker}): epsilon is at least {readable(self.epsilon, 'down')} at delta "
+            f"{as_stated(self.delta)} with confidence {self.level:g}; certified: at most "
+            f"{certified}; {verdict}"
+        )
+
+
+def audit(
+    trainer: Callable[[Game], Any],
+    budget: Budget,
+    *,
+    clip: float,
+    runs: int = 1,
+    level: float = 0.95,
+    seed: int | None = None,
+) -> Audit:
+    """Play the game with ``runs`` runs of the trainers that ``trainer`` makes for it.
+
+    ``trainer(game)`` returns what has ``train(1)`` for one step on ``game.data``, such as a
+    :class:`PrivateTrainer` made of ``game.model``, ``game.loss``, ``game.data`` and
+    ``game.optimizer`` with this ``budget`` and ``clip``. All steps of the budget are made. The
+    scheme of the budget says how many canaries there are, 20 to 5000. ``seed`` repeats the bits of
+    the canaries, for experiments.
+    """
+    if not isinstance(budget, Budget):
+        raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
+    n = budget.scheme.n
+    if not FEWEST <= n <= MOST:
+        raise InvalidParameter.refusing(
+            "n", f"must be an integer from {FEWEST} to {MOST} for an audit", n
+        )
+    clip = checks.real("clip", clip, above=0)
+    level = checks.real("level", level, above=0.5, below=1)
+    runs = checks.integer("runs", runs, 1, 1000)
+    # Bits that somebody could repeat would be no secret; the trainer has randomness of its own.
+    rng = np.random.default_rng(seed)
+    bits = rng.choice([-1.0, 1.0], size=(runs, n))
+    values = (-1.0, 1.0) if budget.relation == Relation.REPLACE_ONE else (0.0, 1.0)
+    pulls = np.where(bits > 0, values[1], values[0])
+    seen = np.concatenate([_played(trainer, one, budget, clip) for one in pulls], axis=1)
+    attacks = scores(seen, budget.scheme.law(1, 1e-12), budget.noise_multiplier, values)
+    return _judged(attacks, bits.ravel(), budget, level, seeded=seed is not None)
+
+
+def _played(
+    trainer: Callable[[Game], Any], pulls: FloatArray, budget: Budget, clip: float
+) -> FloatArray:
+    """What every step released in the direction of every canary, in units of the clip."""
+    torch: Any = required("torch", "an audit")
+    n = len(pulls)
+    rows = torch.diag(torch.tensor(_PULL * clip * pulls, dtype=torch.float32))
+    model = torch.nn.Linear(n, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    # One step of descent with this rate and a linear loss adds the noisy mean of the gradients.
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    game = Game(model, _pulled, (rows, torch.zeros(n)), optimizer)
+    made = trainer(game)
+    seen = np.empty((budget.steps, n))
+    before = np.zeros(n)
+    for step in range(budget.steps):
+        made.train(1)
+        after = model.weight.detach().cpu().double().numpy()[0]
+        seen[step] = (after - before) * (budget.scheme.expected_size / clip)
+        before = after
+    if not np.isfinite(seen).all():
+        raise InvalidParameter("trainer must leave a finite model behind, got another")
+    return seen
+
+
+def _pulled(outputs: Tensor, target: Tensor) -> Tensor:
+    """A loss whose gradient with respect to the weights is minus the record itself."""
+    return -outputs.flatten(1).sum(1) - 0.0 * target
+
+
+def _judged(
+    attacks: dict[str, FloatArray], bits: FloatArray, budget: Budget, level: float, *, seeded: bool
+) -> Audit:
+    """The attack that contradicts most; all of them share the doubt that is left."""
+    n, count = len(bits), max(1, round(_SHARE * len(bits)))
+    spent, doubt = budget.spent(), (1.0 - level) / len(attacks)
+    well = {}
+    for name, score in attacks.items():
+        chosen, said = guesses(score, count)
+        well[name] = int((bits[chosen] == said).sum())
+    name = max(well, key=lambda attacker: well[attacker])
+    right, chance = well[name], 1.0
+    if spent.certified:
+        eps = np.linspace(0.0, max(1.0, 1.5 * spent.epsilon.upper), 400)
+        upper = account(budget.plan(), relation=budget.relation).curve(eps).upper
+        chance = chance_under_curve(n, count, right, curve_of(eps, upper))
+    return Audit(
+        epsilon=least_epsilon(n, count, right, budget.delta, doubt),
+        mu=least_mu(n, count, right, doubt),
+        certified=spent.epsilon,
+        delta=budget.delta,
+        relation=budget.relation,
+        level=level,
+        chance=min(1.0, chance * len(attacks)),
+        contradicted=chance <= doubt,
+        attacker=name,
+        canaries=n,
+        guesses=count,
+        right=right,
+        seeded=seeded,
+    )

@@ -1,0 +1,208 @@
+"""The noise of a job, settled and certified before any data are touched.
+
+Whatever is to be run says how a noise becomes its plan. The noise itself is stated in one of three
+ways: as a noise multiplier, as a total (epsilon, delta) that is calibrated for the whole plan, or
+as the epsilon' of the MUST paper, reproduced under the paper's name together with what that noise
+really guarantees. What comes out holds the plan that is run and charged, and says what it costs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+from mustdp.accounting.account import account
+from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.plan import Plan, Subsample, atoms
+from mustdp.amplification.one_slope import base_epsilon
+from mustdp.calibration.noise import calibrate_plan
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.limits import LARGEST_EPSILON_PRIME, LARGEST_NOISE, SMALLEST_DELTA
+from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
+from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
+from mustdp.mechanisms.relation import Relation, resolve_relation
+from mustdp.numerics import checks
+from mustdp.sampling.scheme import Scheme
+
+#: Which Gaussian calibration the paper's epsilon' goes through.
+PaperNoise = Literal["classical", "analytic"]
+
+
+class Job(Protocol):
+    """What is to be run; equal jobs have equal plans, and calibrations are remembered by them."""
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that draws from the records."""
+
+    def plan(self, mechanism: AdditiveNoise, /) -> Plan:
+        """The plan with this noise in its place."""
+
+    def __hash__(self) -> int: ...
+
+
+GIVEN = "noise multiplier as given"
+CALIBRATED = "calibrated for a certified epsilon"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a plan costs: bounds of epsilon at delta, under a relation.
+
+    Without a ``plan`` nothing was released, or nothing is known that would guarantee anything; the
+    upper bound of ``epsilon`` is then infinite.
+    """
+
+    epsilon: Bounds
+    delta: float
+    relation: Relation
+    noise_multiplier: float
+    source: str
+    plan: Plan | None
+
+    @property
+    def certified(self) -> bool:
+        """Whether there is a finite certified epsilon."""
+        return math.isfinite(self.epsilon.upper)
+
+    @property
+    def steps(self) -> int:
+        """Number of releases on a draw of their own."""
+        return 0 if self.plan is None else sum(atoms(self.plan).values())
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """The scheme that every step draws by, if it is one and the same."""
+        drawn = [] if self.plan is None else list(atoms(self.plan))
+        return drawn[0].scheme if len(drawn) == 1 and isinstance(drawn[0], Subsample) else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON; an infinite bound is None."""
+        upper = self.epsilon.upper if self.certified else None
+        both = {"lower": self.epsilon.lower, "upper": upper}
+        return {
+            "epsilon": both if self.certified or self.plan is not None else None,
+            "delta": self.delta,
+            "relation": self.relation,
+            "noise_multiplier": self.noise_multiplier,
+            "noise": self.source,
+        }
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A plan whose noise is settled, and where the noise came from."""
+
+    plan: Plan | None
+    noise_multiplier: float
+    delta: float
+    relation: Relation
+    source: str
+    #: What the calibration that found the noise has certified already.
+    known: Bounds | None = field(default=None, compare=False, repr=False)
+
+    def spent(self) -> Spent:
+        """What running the plan costs, certified."""
+        epsilon = _certified(self) if self.known is None else self.known
+        return Spent(
+            epsilon, self.delta, self.relation, self.noise_multiplier, self.source, self.plan
+        )
+
+
+@dataclass(frozen=True)
+class PaperStatement:
+    """The MUST paper's own statement of the noise: epsilon' of one application.
+
+    [Z] = Zhao, Zhou & Liu, arXiv 2312.13389: epsilon comes from epsilon' by inverting Theorem 4,
+    and sigma from (epsilon, delta) by a Gaussian formula with a ``sensitivity`` in units of what
+    one record contributes. ``scale`` turns that sigma into a noise multiplier. ``source`` says in
+    words what was assumed; it is not a guarantee.
+    """
+
+    epsilon_prime: float
+    sensitivity: float
+    scale: float
+    source: str
+    noise: PaperNoise = "classical"
+
+    def multiplier(self, scheme: Scheme, delta: float) -> float:
+        """The noise multiplier behind the paper's sigma."""
+        prime = checks.real(
+            "epsilon_prime", self.epsilon_prime, above=0, at_most=LARGEST_EPSILON_PRIME
+        )
+        checks.choice("paper_noise", self.noise, ("classical", "analytic"))
+        base = float(base_epsilon(prime, scheme.eta)[0])
+        if self.noise == "classical":
+            sigma = classical_sigma(base, delta, self.sensitivity, beyond_proof=True)
+        else:
+            sigma = analytic_sigma(base, delta, self.sensitivity)
+        return self.scale * sigma
+
+
+def settle_noise(
+    job: Job,
+    *,
+    delta: float | None,
+    epsilon: float | None = None,
+    noise_multiplier: float | None = None,
+    paper: PaperStatement | None = None,
+    relation: str | None = None,
+) -> Settled:
+    """Settle the noise of a job.
+
+    Exactly one of ``epsilon``, ``noise_multiplier`` and ``paper`` is given.
+    """
+    checks.exactly_one(epsilon=epsilon, noise_multiplier=noise_multiplier, epsilon_prime=paper)
+    used = resolve_relation(job.scheme, relation)
+    delta = read_delta(delta, job.scheme.n)
+    if epsilon is not None:
+        return _calibrated(job, epsilon, delta, used)
+    if noise_multiplier is not None:
+        z = checks.real("noise_multiplier", noise_multiplier, above=0, at_most=LARGEST_NOISE)
+        source = GIVEN
+    elif paper is not None:
+        z, source = paper.multiplier(job.scheme, delta), paper.source
+    return Settled(job.plan(gaussian(noise_multiplier=z)), z, delta, used, source)
+
+
+def read_delta(delta: float | None, n: int) -> float:
+    """Check a delta, which has no default: what is small enough is the data holder's to say."""
+    if delta is None:
+        raise InvalidParameter.refusing(
+            "delta",
+            "must be given, well below one over the number of records: for n = "
+            f"{n}, {recommended_delta(n):g} or less",
+            "none",
+        )
+    return checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
+
+
+def recommended_delta(n: int) -> float:
+    """The largest power of ten that is at most 1/(10 n).
+
+    >>> recommended_delta(10), recommended_delta(10_000), recommended_delta(60_000)
+    (0.01, 1e-05, 1e-06)
+    """
+    return float(10.0 ** -math.ceil(1 + math.log10(n)))
+
+
+@lru_cache(maxsize=256)
+def _calibrated(job: Job, epsilon: float, delta: float, relation: Relation) -> Settled:
+    found = calibrate_plan(job.plan, epsilon=epsilon, delta=delta, relation=relation)
+    return Settled(
+        found.plan, found.noise_multiplier, delta, relation, CALIBRATED, known=found.epsilon
+    )
+
+
+@lru_cache(maxsize=1024)
+def _certified(settled: Settled) -> Bounds:
+    nothing = Bounds(0.0, math.inf)
+    if settled.plan is None:
+        return nothing
+    try:
+        return account(settled.plan, relation=settled.relation).epsilon(settled.delta)
+    except NumericalFailure:
+        # So little noise that no finite epsilon could be certified: say so, never a guess.
+        return nothing
