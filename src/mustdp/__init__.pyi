@@ -28,12 +28,13 @@ from mustdp.auditing.audit import audit as audit
 from mustdp.calibration.compare import Comparison as Comparison
 from mustdp.calibration.compare import ComparisonRow as ComparisonRow
 from mustdp.calibration.compare import compare as compare
-from mustdp.calibration.noise import Calibration as Calibration
-from mustdp.calibration.noise import PlanCalibration as PlanCalibration
 from mustdp.calibration.noise import calibrate as calibrate
 from mustdp.calibration.noise import calibrate_plan as calibrate_plan
+from mustdp.calibration.results import Calibrated as Calibrated
+from mustdp.calibration.results import Calibration as Calibration
+from mustdp.calibration.results import PlanCalibration as PlanCalibration
+from mustdp.calibration.results import Solution as Solution
 from mustdp.calibration.settle import Spent as Spent
-from mustdp.calibration.sizes import Solution as Solution
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
 from mustdp.calibration.sizes import smallest_first_stage as smallest_first_stage

@@ -84,7 +84,7 @@ def compare(
     from mustdp.calibration.compare import schemes_of
 
     with progress(len(schemes_of(asked["n"], asked["b"], asked["m"]))) as begin:
-        result = mustdp.compare(**asked, progress=begin)
+        result = mustdp.compare(**asked, progress=lambda scheme, *_: begin(scheme))
     return answer(result, asked, json)
 
 

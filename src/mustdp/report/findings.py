@@ -108,7 +108,7 @@ def gather(question: Question, begin: Begin = lambda name: None) -> Findings:
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        progress=begin,
+        progress=lambda scheme, *_: begin(scheme),
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():
