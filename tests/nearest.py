@@ -18,7 +18,11 @@ PACKAGE, TESTS = Path("src/mustdp"), Path("tests")
 #: Quick files, at least one for every room of the house.
 FEW = (
     "tests/test_house.py",
+    "tests/files/test_plain.py",
     "tests/numerics/test_roots.py",
+    "tests/randomness/test_cipher.py",
+    "tests/noise/test_lattice.py",
+    "tests/auditing/test_guessing.py",
     "tests/mechanisms/test_profiles.py",
     "tests/sampling/test_batch.py",
     "tests/amplification/test_section5.py",

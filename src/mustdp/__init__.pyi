@@ -53,6 +53,7 @@ from mustdp.mechanisms.mechanism import Mechanism as Mechanism
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.randomness.seeds import SeededRelease as SeededRelease
 from mustdp.resampling.bootstrap import private_bootstrap as private_bootstrap
 from mustdp.resampling.designs import Design as Design
 from mustdp.resampling.designs import bag_of_little_bootstraps as bag_of_little_bootstraps
@@ -85,7 +86,6 @@ from mustdp.sampling.scheme import must_ww as must_ww
 from mustdp.sampling.scheme import poisson as poisson
 from mustdp.sampling.scheme import wor as wor
 from mustdp.sampling.scheme import wr as wr
-from mustdp.sampling.seeding import SeededRelease as SeededRelease
 from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.budget import Budget as Budget

@@ -35,8 +35,8 @@ class InvalidParameter(MustdpError, ValueError):
     ) -> Self:
         """Refuse the value ``got`` (as it is to be shown) of ``argument``.
 
-        ``allowed`` goes on from the argument's name: "must be ...". Other arguments that it speaks
-        of stand in it as ``{name}`` and are listed in ``mentions``.
+        ``allowed`` goes on from the argument's name: "must be ...". Other arguments and relations
+        that either speaks of stand in it as ``{name}`` and are listed in ``mentions``.
 
         >>> allowed = "must be at most {n} = 10"
         >>> problem = InvalidParameter.refusing("b", allowed, 20, mentions=("n",))
@@ -55,10 +55,10 @@ class InvalidParameter(MustdpError, ValueError):
         """The message, with the names that somebody else has for the arguments."""
         if self.argument is None:
             return str(self)
-        allowed = self.allowed
+        said = f"{self.allowed}, got {self.got}"
         for other in self.mentions:
-            allowed = allowed.replace(f"{{{other}}}", names.get(other, other))
-        return f"{names.get(self.argument, self.argument)} {allowed}, got {self.got}"
+            said = said.replace(f"{{{other}}}", names.get(other, other))
+        return f"{names.get(self.argument, self.argument)} {said}"
 
 
 class NotCovered(InvalidParameter):

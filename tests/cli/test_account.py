@@ -168,12 +168,15 @@ def test_an_infinite_epsilon_is_no_answer(run: Run, json: list[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        (f"{POISSON} --relation replace-one --method section4", ("--method section4", "poisson")),
-        (f"{WOR} --relation add-remove --method section4", ("--method section4", "add-remove")),
-        (f"{WOR} --relation add-remove --method paper", ("--method paper", "for replace-one")),
+        (f"{POISSON} --relation replace-one --method section4", ("--method one-slope", "poisson")),
+        (f"{WOR} --relation add-remove --method section4", ("--method one-slope", "add-remove")),
+        (f"{WOR} --relation add-remove --method paper", ("--method paper", "must be replace-one")),
         (f"{POISSON} --relation replace-one --method paper", ("--method paper", "add-remove")),
         (f"{WOR} --mechanism laplace --method paper", ("--method paper", "Gaussian")),
-        (f"{NESTED} --steps 2 --reuse 2 --relation add-remove", ("--reuse 2", "replace-one only")),
+        (
+            f"{NESTED} --steps 2 --reuse 2 --relation add-remove",
+            ("--relation must be replace-one for a subset that is reused", "got add-remove"),
+        ),
         (f"{NESTED} --steps 2 --reuse 2 --method section4", ("--reuse 2", "--method section4")),
         (f"{NESTED} --steps 2 --reuse 2 --method paper", ("--reuse 2", "--method paper")),
     ],

@@ -122,13 +122,6 @@ def test_bad_input_is_refused_before_any_work(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_without_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("mustdp.cli.reproduce.find_spec", lambda name: None)
-    outcome = run("reproduce", "figure-3", "--out", tmp_path / "out")
-    check_refused(outcome, "matplotlib", "mustdp[plots]")
-    assert not (tmp_path / "out").exists()
-
-
 def test_loading_the_command_loads_nothing_heavy() -> None:
     import subprocess
 

@@ -179,14 +179,20 @@ def account(
     if method == "paper":
         paper = PaperAccount(plan, epsilon_width=accuracy)
         if relation is not None and used != paper.relation:
-            raise NotCovered(
-                f"the paper composes this plan under {paper.relation} only, got {relation!r}"
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{{paper.relation.value}}} for this plan with {{method}} paper",
+                f"{{{used.value}}}",
+                mentions=(*Relation, "method"),
             )
         return paper
     if used == Relation.ADD_REMOVE and draws_everything(plan):
-        raise NotCovered(
-            "add_remove compares n records with one less, from which n cannot be drawn without "
-            "replacement: leave the draw out, or use replace_one"
+        raise NotCovered.refusing(
+            "relation",
+            "must be {replace_one} here, or the draw be left out: {add_remove} compares n records "
+            "with one less, from which n cannot be drawn without replacement",
+            "{add_remove}",
+            mentions=tuple(Relation),
         )
     return Account(plan, used, accuracy, method)
 

@@ -23,7 +23,7 @@ from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import DominatingPair, Profile
 from mustdp.loss.pairs import MixturePair, family_pair
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
-from mustdp.mechanisms.relation import Relation, moves
+from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme
@@ -82,7 +82,13 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
     law, poisson = scheme.law(1, _LAW_TAIL), isinstance(scheme, Poisson)
     if method == "one-slope":
         if poisson != (relation == Relation.ADD_REMOVE):
-            raise NotCovered(f"the paper's theorem does not cover {scheme.name} under {relation}")
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{{default_relation(scheme).value}}} for {scheme.name} with {{method}} "
+                "one-slope, the paper's theorem",
+                f"{{{relation.value}}}",
+                mentions=(*Relation, "method"),
+            )
         dominating = DominatingPair.of(OneSlopeProfile(law, mechanism.profiles(shift)))
     else:
         dominating = subsampled_pair(scheme, mechanism, relation)
@@ -98,9 +104,12 @@ def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
     if relation != Relation.REPLACE_ONE:
-        raise NotCovered(
-            "a subset that is reused is covered under replace_one only: for add_remove no theorem "
-            "here bounds the composition inside"
+        raise NotCovered.refusing(
+            "relation",
+            "must be {replace_one} for a subset that is reused: for {add_remove} no theorem here "
+            "bounds the composition inside",
+            "{add_remove}",
+            mentions=tuple(Relation),
         )
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover a subset that is reused")

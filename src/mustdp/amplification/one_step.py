@@ -112,9 +112,13 @@ def upper_bound(
     else:
         first = scheme.reduced[0] if isinstance(scheme, Multistage) else None
         if first is not None and first.kind == "wor" and first.size > scheme.n - group:
-            raise NotCovered(
-                f"add_remove compares n = {scheme.n} records with {scheme.n - group}, from which "
-                f"{first.size} cannot be drawn without replacement"
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{replace_one}} here: {{add_remove}} compares n = {scheme.n} records "
+                f"with {scheme.n - group}, from which {first.size} cannot be drawn without "
+                "replacement",
+                "{add_remove}",
+                mentions=("replace_one", "add_remove"),
             )
         law, inner = _outermost(scheme, profiles, group, epsilon)
     parts = []

@@ -154,7 +154,8 @@ def largest_size(spent: Spent[int], target: float, *, name: str, most: int) -> i
         reached = (
             f"at least {least:.6g}" if math.isfinite(least) else "larger, or the noise stronger,"
         )
-        raise InvalidParameter(f"epsilon must be {reached} for any {name} to fit, got {target!r}")
+        allowed = f"must be {reached} for any {{{name}}} to fit"
+        raise InvalidParameter.refusing("epsilon", allowed, repr(target), mentions=(name,))
     size, over = 1, most + 1
     while 2 * size < over:
         size, over = (2 * size, over) if spent(2 * size, _FINE) <= target else (size, 2 * size)

@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import typer
 
+from mustdp.cli.typed import Refused
 from mustdp.errors import InvalidParameter, MissingExtra, NumericalFailure
 
 NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
@@ -24,13 +24,15 @@ NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
 
-def failure(problem: BaseException, options: Mapping[str, str]) -> tuple[int, str] | None:
+def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str] | None:
     """Exit status and line for a problem that was foreseen; None for one that was not.
 
-    ``options`` maps the names of arguments in the package to the options of the command line.
+    ``names`` are those of the command line for arguments and relations of the package.
     """
+    if isinstance(problem, Refused):
+        problem = problem.problem
     if isinstance(problem, InvalidParameter):
-        return BAD_INPUT, one_line(in_options(str(problem), options))
+        return BAD_INPUT, one_line(problem.called(names))
     if isinstance(problem, MissingExtra):
         return BAD_INPUT, one_line(str(problem))
     if isinstance(problem, NumericalFailure):
@@ -54,21 +56,6 @@ def _usage(problem: Any) -> str:
     path = context.command_path if context else "mustdp"
     message = one_line(problem.format_message()).rstrip(".")
     return f"{message[:1].lower()}{message[1:]}; {path} --help lists what is allowed"
-
-
-def in_options(message: str, options: Mapping[str, str]) -> str:
-    """Name options where the package's message names arguments, and write relations as typed.
-
-    >>> in_options("b must be at most n = 10 here, got 20", {"b": "-b", "n": "-n"})
-    '-b must be at most -n = 10 here, got 20'
-    """
-    for relation in ("replace_one", "add_remove"):
-        message = message.replace(relation, relation.replace("_", "-"))
-    if not options:
-        return message
-    names = "|".join(map(re.escape, options))
-    pattern = rf"(?<![\w-])({names})(?= must\b| = )"
-    return re.sub(pattern, lambda found: options[found.group(1)], message)
 
 
 def one_line(message: str) -> str:

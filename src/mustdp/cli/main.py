@@ -24,6 +24,7 @@ from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.train import train
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
 from mustdp.version import __version__
 
 app = typer.Typer(
@@ -48,12 +49,12 @@ def _mustdp(
     json: JsonOption = False,
 ) -> Answer | None:
     """Certified privacy of results computed on random subsamples."""
-    if context.invoked_subcommand is not None:
-        if version or json:
-            option = "--version" if version else "--json"
-            raise InvalidParameter(
-                f"{option} does not go before the command {context.invoked_subcommand}"
-            )
+    called = context.invoked_subcommand
+    if called is not None:
+        if version:
+            raise InvalidParameter(f"--version does not go before the command {called}")
+        if json:
+            context.default_map = {called: {"json": True}}
         return None
     if version:
         return Answer({"version": __version__}, as_json=json, heading=f"mustdp {__version__}")
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(answer, Answer):
             show(answer)
     except (Exception, KeyboardInterrupt) as problem:
-        outcome = failure(problem, _options(command, given))
+        outcome = failure(problem, _names(command, given))
         if outcome is None:
             raise
         status, line = outcome
@@ -82,13 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return answer if isinstance(answer, int) else 0
 
 
-def _options(command: Any, given: Sequence[str]) -> dict[str, str]:
-    """The option behind every argument name, for the subcommand that was called."""
+def _names(command: Any, given: Sequence[str]) -> dict[str, str]:
+    """The option behind every argument of the subcommand that was called, and the relations."""
+    names = {one.value: one.option for one in Relation}
     called = next((word for word in given if word in command.commands), None)
-    if called is None:
-        return {}
-    options = {one.name: one.opts[0] for one in command.commands[called].params}
-    return {**options, **_OTHER_NAMES.get(called, {})}
+    if called is not None:
+        names |= {one.name: one.opts[0] for one in command.commands[called].params}
+        names |= _OTHER_NAMES.get(called, {})
+    return names
 
 
 if __name__ == "__main__":

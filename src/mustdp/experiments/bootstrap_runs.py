@@ -20,6 +20,7 @@ from mustdp.calibration.settle import Spent
 from mustdp.experiments.certified import RELATION
 from mustdp.experiments.schemes import scheme_called
 from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.seeds import SeededRelease
 from mustdp.resampling.bootstrap import noise_scales, private_bootstrap
 from mustdp.resampling.designs import Design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
@@ -28,7 +29,6 @@ from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.variance import Variance
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import SeededRelease
 
 N, M, T = 300, 30, 500
 #: Sizes of the first stage.

@@ -9,6 +9,7 @@ multiplier becomes a shift only once the relation is known (see ``relation.py``)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -122,3 +123,7 @@ def gaussian(*, noise_multiplier: float | None = None, shift: float | None = Non
 def laplace(*, noise_multiplier: float | None = None, shift: float | None = None) -> Laplace:
     """Laplace noise on one number, by noise multiplier scale / C or by shift."""
     return Laplace(noise_multiplier, shift)
+
+
+#: The mechanisms that have a name, as typed on the command line.
+MECHANISMS: dict[str, Callable[..., AdditiveNoise]] = {"gaussian": gaussian, "laplace": laplace}

@@ -16,7 +16,7 @@ from mustdp.plots.drawing import figure_of, new_axes
 from mustdp.plots.multiplicity import multiplicity_law
 from mustdp.report.commands import commands
 from mustdp.report.findings import Findings
-from mustdp.report.reading import NEIGHBOURS, headline, label, reading, small, times, whole
+from mustdp.report.reading import headline, label, reading, small, times, whole
 from mustdp.version import __version__
 
 _WIDTH, _HEIGHT = 5.6, 4.1
@@ -104,7 +104,7 @@ def _comparison(page: Page, found: Findings) -> None:
         columns,
         [row_of(row, cost) for row, cost in zip(rows, costs, strict=True)],
         f"{what}, at delta = {small(asked.delta)} after {times(asked.steps)}; neighbours: "
-        f"{NEIGHBOURS[found.comparison.relation]}.",
+        f"{found.comparison.relation.neighbours}.",
     )
     page.note(
         "At most: certified for every pair of neighbouring data sets, the number to rely on. At "
@@ -261,7 +261,7 @@ def _words(page: Page, found: Findings) -> None:
             "**MUSTwo**: with, then without; **MUSToo**: both without.",
             "**Noise multiplier**: standard deviation of the Gaussian noise on the sum over the "
             "batch, divided by the bound on one record's contribution.",
-            f"**Neighbours**: data sets with {NEIGHBOURS[found.comparison.relation]}, for all "
+            f"**Neighbours**: data sets with {found.comparison.relation.neighbours}, for all "
             "schemes alike.",
         ]
     )

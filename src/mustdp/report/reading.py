@@ -13,7 +13,6 @@ from mustdp.numerics.decimals import readable
 from mustdp.plots.drawing import look_of
 from mustdp.report.findings import Findings
 
-NEIGHBOURS = {"replace_one": "one record replaced", "add_remove": "one record more or less"}
 #: Differences below this are called none.
 _SAME = 0.005
 
@@ -223,7 +222,7 @@ def _gap(found: Findings) -> str:
         f"How far the truth may lie below the certified numbers: the widest gap is that of "
         f"{label(widest.scheme.name)}, whose epsilon is certified to be at most "
         f"{readable(bounds.upper, 'up')}, while {readable(bounds.lower, 'down')} is reached by "
-        f"some pair of data sets ({NEIGHBOURS[found.comparison.relation]}). No proof can go below "
+        f"some pair of data sets ({found.comparison.relation.neighbours}). No proof can go below "
         "that."
     )
 

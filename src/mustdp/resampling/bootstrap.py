@@ -20,6 +20,7 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.keys import noise_generator, release_key
 from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
@@ -34,7 +35,6 @@ from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
 from mustdp.resampling.statistics.query import Query, Statistic
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import noise_generator, release_seed
 
 #: A bound for all columns, one for each, or one by name.
 Limits = float | Sequence[float] | Mapping[str, float]
@@ -108,9 +108,9 @@ def private_bootstrap(
     source = _open(data, names, chosen.n, dask)
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
-    seed = release_seed(random_state)
+    key = release_key(random_state)
     exact = run_replicates(
-        source, chosen, query, seed,
+        source, chosen, query, key,
         lower=low, upper=high, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
     if not np.all(np.isfinite(exact)):
@@ -118,7 +118,7 @@ def private_bootstrap(
     scales = noise_scales(query, privacy)
     if ledger is not None:
         _charge(ledger, privacy)
-    released = exact + noise_generator(seed).standard_normal(exact.shape) * scales
+    released = exact + noise_generator(key).standard_normal(exact.shape) * scales
     found = infer(
         chosen, query, released, scales**2, kind=interval, level=level, correct=correct_bias
     )
@@ -143,7 +143,7 @@ def _open(data: Any, names: tuple[str, ...] | None, n: int, dask: Any) -> Source
     client = None if dask is None or isinstance(dask, str) else dask
     source = open_partitioned(data, names, client)
     if source.n != n:
-        raise InvalidParameter(f"n must be the number of records, {source.n}, got {n}")
+        raise InvalidParameter.refusing("n", f"must be the number of records, {source.n}", n)
     return source
 
 
@@ -181,7 +181,8 @@ def check_limits(lower: Limits, upper: Limits) -> None:
 
 def _check_order(low: float, high: float, where: str) -> None:
     if not low < high:
-        raise InvalidParameter(f"lower must be below upper{where}, got {low!r} and {high!r}")
+        allowed, got = f"must be below {{upper}}{where}", f"{low!r} and {high!r}"
+        raise InvalidParameter.refusing("lower", allowed, got, mentions=("upper",))
 
 
 def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
@@ -195,10 +196,8 @@ def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
         return tuple(float(limit[column]) for column in columns)
     values = np.atleast_1d(np.asarray(limit, dtype=np.float64))
     if values.ndim != 1 or values.size not in (1, len(columns)):
-        raise InvalidParameter(
-            f"{name} must be one number or one for each of the {len(columns)} columns, "
-            f"got {values.size}"
-        )
+        allowed = f"must be one number or one for each of the {len(columns)} columns"
+        raise InvalidParameter.refusing(name, allowed, values.size)
     return tuple(float(x) for x in np.broadcast_to(values, len(columns)))
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from mustdp.calibration.settle import Spent
 from mustdp.extras import required
 from mustdp.numerics import checks
-from mustdp.sampling.seeding import SeededRelease, read_seed, release_seed
+from mustdp.randomness.keys import batch_key
+from mustdp.randomness.seeds import SeededRelease
 from mustdp.training.budget import Budget
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.clipping import Records, check_clip
@@ -83,8 +84,9 @@ def _linear(
     targets = data.y_train if classes > 2 else data.y_train.astype(np.float64)
     rates = learning_rates(learning_rate, schedule, budget.steps)
     records = Records(data.X_train, targets, loss, fit_intercept=True)
-    start = release_seed(None) if seed is None else read_seed(seed, "seed")
-    weights = descend(records, Recipe(budget, clip, rates, start=0.0), start, on_step).weights
+    weights = descend(
+        records, Recipe(budget, clip, rates, start=0.0), batch_key(seed), on_step
+    ).weights
     scores = data.X_test @ weights[:, :-1].T + weights[:, -1]
     labels: NDArray[Any] = scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0
     return labels

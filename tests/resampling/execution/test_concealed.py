@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.randomness.keys import batch_key
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution.concealed import Concealed
 from mustdp.resampling.execution.partitioned import joined, measured, picked
@@ -22,7 +23,7 @@ from tests.resampling.execution.examples import Moments
 VALUE, SEED = 0.1234567, 2**126 + 987654321
 X = np.full((50, 2), VALUE)
 BOUNDS = np.zeros(2), np.ones(2)
-JOB = Job(Design(md.wor(50, 5), 16), Moments(), SEED, *BOUNDS)
+JOB = Job(Design(md.wor(50, 5), 16), Moments(), batch_key(SEED), *BOUNDS)
 
 
 class Listener:

@@ -15,7 +15,7 @@ from mustdp.training.linear import chains as chains_module
 from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
 from mustdp.training.linear.simulation import fit_chains
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.sampling.seeding.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.randomness.seeds.SeededRelease")
 R, N, D = 8, 60, 3
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(R, N, D))

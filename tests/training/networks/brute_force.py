@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mustdp.randomness.keys import batch_key
 from mustdp.training.networks.clipping import Clipper
 from mustdp.training.networks.randomness import Masks
 from mustdp.training.networks.records import Records, Rows
@@ -34,7 +35,7 @@ def clipped_sum_one_by_one(case: Case, counts: list[int], clip: float) -> list[T
 def clipper(case: Case, clip: float) -> Clipper:
     """Ours, on the same model."""
     model, loss, inputs, target = case
-    masks = Masks(1, torch.device("cpu"))
+    masks = Masks(batch_key(1), torch.device("cpu"))
     trial = Rows(tuple(x[:4] for x in inputs), target[:4])
     return Clipper(model, loss, clip, trial, lambda: masks(0))
 
@@ -48,7 +49,7 @@ def clipped_sum(found: Clipper, case: Case, counts: list[int], rows: int) -> lis
         (records.take(np.arange(k, min(k + rows, len(target)))), weights[k : k + rows])
         for k in range(0, len(target), rows)
     )
-    masks = Masks(1, torch.device("cpu"))
+    masks = Masks(batch_key(1), torch.device("cpu"))
     return found.sum(pieces, masks(0)).gradients
 
 

@@ -98,7 +98,7 @@ def run(folder: Path, every: int, seed: int | None, moment: str | None, slow: fl
         return check
 
     def drew(stream: BatchStream, number: int) -> None:
-        log(folder, "drawn", [number, f"{stream.seed:x}"])
+        log(folder, "drawn", [number, stream.key.text])
 
     def noisy(_: Any, step: int, sums: Any, deviation: float) -> None:
         found = torch.zeros(1)

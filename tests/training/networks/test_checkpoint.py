@@ -57,7 +57,8 @@ def test_the_noise_cannot_be_had_from_the_file(path: Path) -> None:
     state = CheckpointFile(path).read()
     assert set(state) == {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
     key = int(state["batches"]["seed"], 16)
-    assert run._batches.seed == key
+    assert run._batches.key.text == state["batches"]["seed"]
+    assert not run._batches.key.seeded
     from mustdp.training.networks.randomness import Noise
 
     theirs, ours = torch.zeros(5), torch.zeros(5)

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("torch finds no CUDA device", allow_module_level=True)
 
+from mustdp.randomness.keys import batch_key  # noqa: E402
 from mustdp.training.networks.clipping import Clipper  # noqa: E402
 from mustdp.training.networks.randomness import Masks, Noise  # noqa: E402
 from mustdp.training.networks.records import Records  # noqa: E402
@@ -34,7 +35,7 @@ def test_clipped_sums(make: Callable[[], Case]) -> None:
     expected = clipped_sum_one_by_one(case, COUNTS, 0.5)
     model, loss, inputs, target = case
     model.to(GPU)
-    records, masks = Records((*inputs, target), GPU), Masks(1, GPU)
+    records, masks = Records((*inputs, target), GPU), Masks(batch_key(1), GPU)
     clipper = Clipper(model, loss, 0.5, records.take(np.arange(4)), lambda: masks(0))
     counts = torch.tensor(COUNTS, dtype=torch.float32, device=GPU)
     found = clipper.sum([(records.take(np.arange(9)), counts)], masks(0))

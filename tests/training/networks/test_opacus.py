@@ -15,7 +15,7 @@ opacus = pytest.importorskip("opacus")
 
 import mustdp as md  # noqa: E402
 from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
-from mustdp.sampling.seeding import SeededRelease  # noqa: E402
+from mustdp.randomness.seeds import SeededRelease  # noqa: E402
 from mustdp.training.networks.opacus_bridge import (  # noqa: E402
     MultisetSampler,
     charged_to,

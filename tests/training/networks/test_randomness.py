@@ -11,6 +11,7 @@ from scipy import stats
 
 torch = pytest.importorskip("torch")
 
+from mustdp.randomness.keys import batch_key  # noqa: E402
 from mustdp.training.networks.randomness import Masks, Noise, Normal  # noqa: E402
 from mustdp.training.networks.records import rounded_up  # noqa: E402
 
@@ -68,7 +69,7 @@ def test_masks_belong_to_their_step_and_process() -> None:
     cpu = torch.device("cpu")
 
     def mask(key: int, step: int, rank: int = 0) -> list[float]:
-        with Masks(key, cpu, rank)(step):
+        with Masks(batch_key(key), cpu, rank)(step):
             return [float(x) for x in torch.rand(3)]
 
     assert mask(1, 0) == mask(1, 0)

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md  # noqa: E402
-from mustdp.sampling.seeding import SeededRelease  # noqa: E402
+from mustdp.randomness.seeds import SeededRelease  # noqa: E402
 from mustdp.training.networks.events import Released  # noqa: E402
 from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
 from tests.training.networks import runs  # noqa: E402

@@ -48,9 +48,11 @@ def check_dask(dask: Any) -> None:
         if dask.asynchronous:
             raise InvalidParameter("dask must be a client that is not asynchronous, got one")
     elif not (isinstance(dask, str) and (dask == "local" or _ADDRESS.fullmatch(dask))):
-        raise InvalidParameter(
-            "dask must be the address of a scheduler such as 'tcp://10.0.0.1:8786', 'local' or a "
-            f"distributed.Client, got {dask!r}"
+        raise InvalidParameter.refusing(
+            "dask",
+            "must be the address of a scheduler such as 'tcp://10.0.0.1:8786', 'local' or a "
+            "distributed.Client",
+            repr(dask),
         )
 
 
@@ -81,8 +83,8 @@ def connected(dask: Any, workers: int | None = None) -> Iterator[Any]:
         try:
             client = distributed.Client(dask, set_as_default=False)
         except OSError:
-            raise InvalidParameter(
-                f"dask must be the address of a scheduler that answers, got {dask!r}"
+            raise InvalidParameter.refusing(
+                "dask", "must be the address of a scheduler that answers", repr(dask)
             ) from None
         with client:
             yield client

@@ -100,7 +100,7 @@ def _whole_share(source: Concealed[Readable], job: Concealed[Job], share: Share)
 
 def _drawn_rows(job: Concealed[Job], share: Share) -> Concealed[IntArray]:
     """The distinct rows of all subsets of a share, in increasing order."""
-    draws = job.content.design.draws(job.content.seed, *share)
+    draws = job.content.design.draws(job.content.key, *share)
     drawn = [batch.indices for _, batch in draws]
     return Concealed(np.unique(np.concatenate(drawn)))
 
@@ -115,6 +115,6 @@ def _share_from_parts(
     values = clipped(joined(parts), given.lower, given.upper)
     multisets = (
         (rank, handed_out(rows.content, values, batch), batch.counts)
-        for rank, batch in given.design.draws(given.seed, *share)
+        for rank, batch in given.design.draws(given.key, *share)
     )
     return evaluated(multisets, given.query, *share)

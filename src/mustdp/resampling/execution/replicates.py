@@ -16,6 +16,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.keys import BatchKey, batch_key
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution.cluster import check_dask, run_on_cluster
 from mustdp.resampling.execution.collected import Collected, Progress
@@ -26,14 +27,13 @@ from mustdp.resampling.execution.table import is_in_memory, readable
 from mustdp.resampling.execution.threads import one_blas_thread
 from mustdp.resampling.sources.source import Source
 from mustdp.resampling.statistics.query import Query
-from mustdp.sampling.seeds import LARGEST_SEED
 
 
 def run_replicates(
     source: Source,
     design: Design,
     query: Query,
-    seed: int,
+    seed: int | BatchKey,
     *,
     lower: ArrayLike,
     upper: ArrayLike,
@@ -44,9 +44,9 @@ def run_replicates(
     """The exact query vectors ``(design.releases, query.width)`` in the order of ranks.
 
     The rows of ``source`` are clipped to ``[lower, upper]``, one pair of bounds for each column.
-    The result depends on the seed alone, not on ``workers`` (processes on this machine; None for
-    what suits the work) nor on ``dask`` (the address of a scheduler, a ``distributed.Client``, or
-    ``"local"`` for a cluster of ``workers`` processes here). It takes equal versions of numpy
+    The result depends on the seed or key alone, not on ``workers`` (processes on this machine; None
+    for what suits the work) nor on ``dask`` (the address of a scheduler, a ``distributed.Client``,
+    or ``"local"`` for a cluster of ``workers`` processes here). It takes equal versions of numpy
     everywhere, and threadpoolctl for equal last digits. ``progress(done, total)`` is called here
     whenever some releases are done.
     """
@@ -55,10 +55,12 @@ def run_replicates(
         raise InvalidParameter(
             f"design must be for the {source.n} records of the data, got one for {design.n}"
         )
-    seed = checks.integer("seed", seed, 0, LARGEST_SEED)
+    if seed is None:
+        raise InvalidParameter("seed must be a seed or a key, got None")
+    key = batch_key(seed)
     columns = len(source.columns)
     low, high = _bounds(lower, upper, columns)
-    job = Job(design, query, seed, low, high)
+    job = Job(design, query, key, low, high)
     data = readable(source, low, high, files=dask is None)
     in_memory, partitioned = is_in_memory(data), isinstance(data, DaskSource)
     shares = cut(design, columns, by_work=in_memory or partitioned, by_rows=not in_memory)

@@ -17,6 +17,7 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.randomness.keys import BatchKey
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution.blocks import (
     MOST_ENTRIES,
@@ -48,18 +49,18 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Job:
-    """What is computed, for every share alike. The seed is in it: it is not to be printed."""
+    """What is computed, for every share alike. The key is in it: it is not to be printed."""
 
     design: Design
     query: Query
-    seed: int
+    key: BatchKey
     lower: FloatArray
     upper: FloatArray
 
     def share(self, source: Readable, share: Share) -> FloatArray:
         """The query vectors of one share."""
         return evaluate_share(
-            source, self.design, self.query, self.seed, *share, self.lower, self.upper
+            source, self.design, self.query, self.key, *share, self.lower, self.upper
         )
 
 
@@ -88,7 +89,7 @@ def evaluate_share(
     source: Readable,
     design: Design,
     query: Query,
-    seed: int,
+    key: int | BatchKey,
     start: int,
     stop: int,
     lower: FloatArray,
@@ -98,7 +99,7 @@ def evaluate_share(
 
     A pure function: computed again, elsewhere, it gives the same answer.
     """
-    multisets = _multisets(source, design, seed, start, stop, lower, upper)
+    multisets = _multisets(source, design, key, start, stop, lower, upper)
     return evaluated(multisets, query, start, stop)
 
 
@@ -134,14 +135,14 @@ def evaluated(
 def _multisets(
     source: Readable,
     design: Design,
-    seed: int,
+    key: int | BatchKey,
     start: int,
     stop: int,
     lower: FloatArray,
     upper: FloatArray,
 ) -> Iterator[tuple[int, FloatArray, IntArray]]:
     """Every subset with its clipped values, by the way that suits the source."""
-    draws = design.draws(seed, start, stop)
+    draws = design.draws(key, start, stop)
     if isinstance(source, ClippedTable):
         take = source.plain.take
         for rank, batch in draws:

@@ -42,9 +42,8 @@ class DelimitedSource(Source):
         """Read and check the file at the absolute ``path``."""
         labels = read_names(path)
         if columns is None:
-            raise InvalidParameter(
-                f"columns must be named for a file; {path} has {listing(labels)}, got None"
-            )
+            allowed = f"must be named for a file; {path} has {listing(labels)}"
+            raise InvalidParameter.refusing("columns", allowed, None)
         _refuse_positions_without_names(path, labels, columns)
         positions = tuple(select(labels, columns, str(path)))
         values = _read(path, positions)

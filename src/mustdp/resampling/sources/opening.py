@@ -43,8 +43,8 @@ def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Sou
         checks.integer("n", n, 1)
     source = _opened(data, columns)
     if n is not None and n != source.n:
-        raise InvalidParameter(
-            f"n must be the number of records, {source.n}, or be left out, got {n}"
+        raise InvalidParameter.refusing(
+            "n", f"must be the number of records, {source.n}, or be left out", n
         )
     return source
 
@@ -87,9 +87,9 @@ def _from_path(given: paths.AnyPath, columns: Columns) -> Source:
         return ParquetSource.open([path], columns)
     if paths.is_delimited(path):
         return DelimitedSource.open(path, columns)
-    raise InvalidParameter(
-        "data must be a file that ends in "
-        f"{', '.join([*paths.DELIMITED, paths.PARQUET])}, got {str(given)!r}"
+    endings = ", ".join([*paths.DELIMITED, paths.PARQUET])
+    raise InvalidParameter.refusing(
+        "data", f"must be a file that ends in {endings}", repr(str(given))
     )
 
 

@@ -62,9 +62,8 @@ class ParquetSource(Source):
             footer = _footer(path)
             labels = footer.schema.names
             if columns is None:
-                raise InvalidParameter(
-                    f"columns must be named for a file; {path} has {listing(labels)}, got None"
-                )
+                allowed = f"must be named for a file; {path} has {listing(labels)}"
+                raise InvalidParameter.refusing("columns", allowed, None)
             found = select(labels, list(names) or columns, str(path))
             names = names or tuple(name_of(labels[at]) for at in found)
             for at, name in zip(select(labels, list(names), str(path)), names, strict=True):

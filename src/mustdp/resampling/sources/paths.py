@@ -17,12 +17,12 @@ AnyPath = str | os.PathLike[str]
 def existing_file(path: AnyPath) -> Path:
     """The absolute path of a file that exists, is not empty and may be read."""
     if not os.path.exists(path):
-        raise InvalidParameter(
-            f"data must be an existing file or folder, got {clipped(os.fspath(path), 200)}"
+        raise InvalidParameter.refusing(
+            "data", "must be an existing file or folder", clipped(os.fspath(path), 200)
         )
     found = Path(path).absolute()
     if not found.is_file():
-        raise InvalidParameter(f"data must be a regular file here, got {str(path)!r}")
+        raise InvalidParameter.refusing("data", "must be a regular file here", repr(str(path)))
     try:
         with found.open("rb") as stream:
             empty = not stream.read(1)

@@ -29,8 +29,8 @@ def select(labels: Sequence[Hashable], columns: Columns, where: str) -> list[int
     for column in as_list(columns):
         position = _position(labels, column, where)
         if position in found:
-            raise InvalidParameter(
-                f"columns must be different, got {name_of(labels[position])!r} twice"
+            raise InvalidParameter.refusing(
+                "columns", "must be different", f"{name_of(labels[position])!r} twice"
             )
         found.append(position)
     return found
@@ -81,17 +81,18 @@ def _position(labels: Sequence[Hashable], column: Column, where: str) -> int:
     by_text = [at for at, label in enumerate(labels) if name_of(label) == column]
     matches = by_label or by_text
     if len(matches) > 1:
-        raise InvalidParameter(
-            f"columns must be named unambiguously, got {column!r}, "
-            f"the name of {len(matches)} columns of {where}"
+        raise InvalidParameter.refusing(
+            "columns",
+            "must be named unambiguously",
+            f"{column!r}, the name of {len(matches)} columns of {where}",
         )
     if matches:
         return matches[0]
     if _is_integer(column) and 0 <= operator.index(column) < len(labels):  # type: ignore[arg-type]
         return operator.index(column)  # type: ignore[arg-type]
     shown = clipped(column) if isinstance(column, str) else str(column)
-    raise InvalidParameter(
-        f"columns must be among those of {where} ({listing(labels)}), got {shown}"
+    raise InvalidParameter.refusing(
+        "columns", f"must be among those of {where} ({listing(labels)})", shown
     )
 
 

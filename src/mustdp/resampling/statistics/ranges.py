@@ -57,9 +57,12 @@ def column_ranges(
                 f"and upper={one.upper!r}"
             )
         if not (_NARROWEST <= one.width <= _WIDEST and one.lower < one.mid < one.upper):
-            raise InvalidParameter(
-                f"lower and upper must be apart by {_NARROWEST:g} to {_WIDEST:g}, with numbers "
-                f"between them, got lower={one.lower!r} and upper={one.upper!r}"
+            raise InvalidParameter.refusing(
+                "lower",
+                f"and {{upper}} must be apart by {_NARROWEST:g} to {_WIDEST:g}, with numbers "
+                "between them",
+                f"lower={one.lower!r} and upper={one.upper!r}",
+                mentions=("upper",),
             )
     return found
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
+from mustdp.randomness.keys import noise_generator
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.seeding import noise_generator
 from mustdp.training.linear.clipping import clip_gradient, row_norms
 from mustdp.training.linear.descent import OnStep, Recipe, check_converged
 from mustdp.training.linear.losses import Loss

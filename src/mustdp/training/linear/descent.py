@@ -19,8 +19,8 @@ import numpy as np
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
+from mustdp.randomness.keys import BatchKey, noise_generator
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import noise_generator
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
 
@@ -65,7 +65,9 @@ class Descent:
     losses: FloatArray
 
 
-def descend(records: Records, recipe: Recipe, seed: int, on_step: OnStep | None = None) -> Descent:
+def descend(
+    records: Records, recipe: Recipe, seed: int | BatchKey, on_step: OnStep | None = None
+) -> Descent:
     """Run all steps of ``recipe`` on ``records``; ``on_step`` hears the number of each."""
     weights = np.full((records.loss.outputs, records.width), recipe.start)
     noise, sizes = noise_generator(seed), recipe.step_sizes

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from mustdp.calibration.settle import PaperNoise, Spent
 from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.keys import release_key
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import release_seed
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.descent import OnStep, descend
 from mustdp.training.linear.losses import Loss
@@ -79,11 +79,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self, X, y, dtype=[np.float64, np.float32], order="C", **self._checks_of_y()
         )
         loss, targets, learned = self._read_targets(y)
-        seed = release_seed(self.random_state)
+        key = release_key(self.random_state)
         recipe = settle_recipe(self, len(X))
         privacy = recipe.budget.spent()
         records = Records(X, targets, loss, bool(self.fit_intercept))
-        done = descend(records, recipe, seed, self.on_step)
+        done = descend(records, recipe, key, self.on_step)
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():
             setattr(self, name, value)

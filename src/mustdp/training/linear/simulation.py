@@ -13,7 +13,7 @@ from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.sampling.seeding import read_seed
+from mustdp.randomness.seeds import read_seed
 from mustdp.training.linear.chains import StackedRecords, descend_chains
 from mustdp.training.linear.estimator import PrivateLinearModel, split_weights
 from mustdp.training.linear.settings import settle_recipe

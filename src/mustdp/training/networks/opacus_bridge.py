@@ -27,8 +27,8 @@ from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
+from mustdp.randomness.keys import release_key
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import release_seed
 
 
 class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
@@ -41,7 +41,7 @@ class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
     def __init__(self, scheme: Scheme, *, seed: int | None = None) -> None:
         checks.real("expected size of the scheme", scheme.expected_size, above=0)
         self.scheme = scheme
-        self._batches = scheme.batches(release_seed(seed, name="seed"))
+        self._batches = scheme.batches(release_key(seed, name="seed"))
 
     @property
     def drawn(self) -> int:

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mustdp.sampling.seeds import Substreams
+from mustdp.randomness.keys import BatchKey
+from mustdp.randomness.substreams import Substreams
 
 NOISE = 0x6E6F6973
 MASKS = 0x6D61736B
@@ -81,7 +82,7 @@ class Normal:
 class Masks:
     """What a model draws itself, such as dropout: fixed by the step, global state untouched."""
 
-    def __init__(self, key: int, device: torch.device, rank: int = 0) -> None:
+    def __init__(self, key: BatchKey, device: torch.device, rank: int = 0) -> None:
         self._generators = Substreams(key, MASKS, (rank,))
         self._device = device
 

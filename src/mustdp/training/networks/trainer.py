@@ -36,8 +36,8 @@ from torch import Tensor, nn
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
 from mustdp.numerics import checks
+from mustdp.randomness.keys import BatchKey, release_key
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.seeding import release_seed
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
 from mustdp.training.networks.checkpoint import CheckpointFile
@@ -126,8 +126,8 @@ class PrivateTrainer:
         self._ranks = Ranks()
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         self._seeded = seed is not None
-        key = self._ranks.agree(release_seed(seed, name="seed"))
-        self._noise = Noise(key if self._seeded else secrets.randbits(128))
+        key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
+        self._noise = Noise(secrets.randbits(128) if key.seed is None else key.seed)
         self._batches = BatchStream(budget.scheme, key, stop=budget.steps)
         self._masks = Masks(key, self._device, self._ranks.rank)
         self._clipper = self._try_out(loss, read_mixed(mixed_precision))
@@ -229,7 +229,7 @@ class PrivateTrainer:
             return
         if self._ranks.first and not (only_if_new and self._file.exists()):
             at = BatchStream(
-                self.budget.scheme, self._batches.seed, position=self.steps, stop=self.budget.steps
+                self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
             )
             self._file.write(
                 state_of(self._run, at, self.ledger, self._module, self._optimizer, self._scheduler)
@@ -256,12 +256,12 @@ class PrivateTrainer:
         if self._file is None:
             return
         batches, ledger = check_state(state, self._run, self.budget, self._file.path)
-        if self._seeded and batches.seed != self._batches.seed:
+        if self._seeded and batches.key != self._batches.key:
             raise InvalidParameter(f"checkpoint {self._file.path} was made with another seed")
         restore(state, self._module, self._optimizer, self._scheduler)
         self.ledger = ledger
-        self._batches = BatchStream(self.budget.scheme, batches.seed, stop=self.budget.steps)
-        self._masks = Masks(batches.seed, self._device, self._ranks.rank)
+        self._batches = BatchStream(self.budget.scheme, batches.key, stop=self.budget.steps)
+        self._masks = Masks(batches.key, self._device, self._ranks.rank)
 
     def _rewind(self) -> None:
         """Back to what was released last: steps behind it have not been charged on disk."""

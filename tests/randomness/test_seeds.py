@@ -1,4 +1,4 @@
-"""Seeds: where randomness comes from, and the warning."""
+"""Seeds: what may be one, what warns, and what a run without one is decided by."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.sampling.seeding import SeededRelease, noise_generator, read_seed, release_seed
+from mustdp.randomness.keys import noise_generator, release_key
+from mustdp.randomness.seeds import SeededRelease, read_seed
 
 
 def test_without_a_seed_fresh_entropy_and_silence() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = {release_seed(None) for _ in range(20)}
+        found = {release_key(None).secret for _ in range(20)}
     assert len(found) == 20
-    assert max(found) > 2**100
+    assert all(len(secret) == 32 for secret in found)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,8 @@ def test_without_a_seed_fresh_entropy_and_silence() -> None:
 )
 def test_any_seed_warns_loudly(given: Any) -> None:
     with pytest.warns(SeededRelease, match="experiments only"):
-        seed = release_seed(given)
+        seed = release_key(given).seed
+    assert seed is not None
     assert 0 <= seed < 2**128
 
 
@@ -38,10 +40,17 @@ def test_generators_give_a_new_seed_each_time() -> None:
 @pytest.mark.parametrize("given", [-1, 2**128, 1.5, "one", True])
 def test_seeds_that_make_no_sense(given: Any) -> None:
     with pytest.raises(InvalidParameter, match="random_state"):
-        release_seed(given)
+        release_key(given)
+    with pytest.raises(InvalidParameter, match="seed must be"):
+        read_seed(given)
 
 
 def test_the_noise_of_two_seeds_differs() -> None:
     first, again, other = (noise_generator(seed).normal(size=4) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+def test_the_noise_of_a_secret_key_is_not_decided_by_it() -> None:
+    key = release_key(None)
+    assert not np.array_equal(noise_generator(key).random(4), noise_generator(key).random(4))
