@@ -92,6 +92,7 @@ from mustdp.training.budget import Budget as Budget
 from mustdp.training.budget import settle as settle
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
+from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
 from mustdp.training.networks.events import Released as Released
 from mustdp.training.networks.events import Trained as Trained
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer

@@ -144,7 +144,7 @@ def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
         (f"{PLAIN} --epsilon 1 --seed -1", ["--seed must", "-1"]),
         (f"{PLAIN} --epsilon 1 --subsets 4", ["go together"]),
         (f"{PLAIN} --epsilon 1 --design blb", ["exclude each other"]),
-        (PLAIN.replace("--column age", "") + " --epsilon 1", ["--column must be named", "'age'"]),
+        (PLAIN.replace("--column age", "") + " --epsilon 1", ["--column must be named", "of them"]),
         (PLAIN.replace("upper 100", "upper 1e-300") + " --epsilon 1",
          ["--lower and --upper must be apart by"]),
         (f"{PLAIN} --epsilon 1 --interval percentile --level 0.999",

@@ -12,7 +12,7 @@ import pytest
 
 from mustdp.cli.main import main
 from mustdp.experiments import catalogue
-from mustdp.experiments.item import Item
+from mustdp.experiments.frame.items import Item
 from tests.cli.running import Run, answer, check_refused
 from tests.cli.test_progress import on_a_terminal
 

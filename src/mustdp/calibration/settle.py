@@ -52,7 +52,8 @@ class Spent:
     """What a plan costs: bounds of epsilon at delta, under a relation.
 
     Without a ``plan`` nothing was released, or nothing is known that would guarantee anything; the
-    upper bound of ``epsilon`` is then infinite.
+    upper bound of ``epsilon`` is then infinite. A ``seeded`` run is an experiment: whoever knows
+    the seed can subtract the noise, and ``epsilon`` is what the run would cost without a seed.
     """
 
     epsilon: Bounds
@@ -61,11 +62,12 @@ class Spent:
     noise_multiplier: float
     source: str
     plan: Plan | None
+    seeded: bool = False
 
     @property
     def certified(self) -> bool:
-        """Whether there is a finite certified epsilon."""
-        return math.isfinite(self.epsilon.upper)
+        """Whether something finite is guaranteed for what was released."""
+        return not self.seeded and math.isfinite(self.epsilon.upper)
 
     @property
     def steps(self) -> int:
@@ -80,10 +82,12 @@ class Spent:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON; an infinite bound is None."""
-        upper = self.epsilon.upper if self.certified else None
-        both = {"lower": self.epsilon.lower, "upper": upper}
+        finite = math.isfinite(self.epsilon.upper)
+        both = {"lower": self.epsilon.lower, "upper": self.epsilon.upper if finite else None}
+        cost = both if finite or self.plan is not None else None
+        said = {"seeded": True, "epsilon_without_seed": cost} if self.seeded else {"epsilon": cost}
         return {
-            "epsilon": both if self.certified or self.plan is not None else None,
+            **said,
             "delta": self.delta,
             "relation": self.relation,
             "noise_multiplier": self.noise_multiplier,

@@ -16,8 +16,8 @@ from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 
 if TYPE_CHECKING:
-    from mustdp.experiments.item import Item
-    from mustdp.experiments.runner import Result
+    from mustdp.experiments.frame.items import Item
+    from mustdp.experiments.frame.runner import Result
 
 ItemsArgument = Annotated[
     list[str] | None,
@@ -68,7 +68,7 @@ def reproduce(
     Example: mustdp reproduce table-s1 figure-4 --out reproduction
     """
     from mustdp.experiments.catalogue import ITEMS, items_called
-    from mustdp.experiments.cells import Settings
+    from mustdp.experiments.frame.items import Settings
 
     chosen = items_called(items or ())
     settings = Settings(quick, whole("--seed", seed, 0), _folder("--data", data, must_exist=True))
@@ -80,8 +80,8 @@ def reproduce(
             )
     required("matplotlib", "the report of the reproduction")
 
-    from mustdp.experiments.page import write_report
-    from mustdp.experiments.runner import finished, run_items
+    from mustdp.experiments.frame.page import write_report
+    from mustdp.experiments.frame.runner import finished, run_items
 
     with progress(doing="reproducing") as begin:
         results = run_items(
@@ -108,7 +108,7 @@ def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | N
 def _answer(
     results: Sequence[Result], quick: bool, seed: int, report: Path, as_json: bool
 ) -> Answer:
-    from mustdp.experiments.page import counted
+    from mustdp.experiments.frame.page import counted
 
     done = [one for one in results if one.outcome is not None]
     notes = [f"{one.remark}: skipped without --data." for one in results if one.state == "skipped"]

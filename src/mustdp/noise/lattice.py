@@ -27,8 +27,9 @@ LARGEST_INTEGER = 2**52
 #: A step is at most this part of the noise, so that nothing visible is lost.
 COARSEST = 20
 #: Where there is room it is this part: n truncations shift a sum by at most n steps. Still finer
-#: steps would leave more values of the noise undecided in double precision.
-FINEST = 26
+#: steps leave more values of the noise undecided in double precision, and are taken on demand.
+FINE = 26
+FINEST = 32
 
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -1000, 900
 
@@ -89,20 +90,29 @@ class Lattice:
 
 
 def lattice_for(
-    scale: float, *, reach: float, records: int = 1, law: LawName = "gaussian"
+    scale: float,
+    *,
+    reach: float,
+    records: int = 1,
+    law: LawName = "gaussian",
+    wanted: float = math.inf,
 ) -> Lattice:
     """The lattice for sums of ``records`` values in [-reach, reach] with noise of that scale.
 
     ``records`` counts copies and is a bound that holds for every data set. The finest step between
     2^-26 and 2^-20 of the scale for which no sum and no noise can leave the exact integers; where
-    there is none the bounds are refused, before any work.
+    there is none the bounds are refused, before any work. A step above ``wanted`` is made finer
+    still, down to 2^-32 of the scale.
     """
     scale = checks.real("scale", scale, at_least=2.0**-970, at_most=2.0**900)
     reach = checks.real("reach", reach, at_least=0)
     records = checks.integer("records", records, 1)
     most = records * Fraction(reach) + Fraction(law_called(law).farthest) * Fraction(scale)
     power = math.frexp(scale)[1] - 1  # 2^power <= scale
-    for exponent in range(power - FINEST, power - COARSEST + 1):
+    first = power - FINE
+    while math.ldexp(1.0, first) > wanted and first > power - FINEST:
+        first -= 1
+    for exponent in range(first, power - COARSEST + 1):
         if most / Fraction(2) ** exponent < LARGEST_INTEGER:
             return Lattice(exponent)
     raise InvalidParameter(

@@ -33,6 +33,7 @@ from mustdp.resampling.sources.source import Source
 from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Query, Statistic
 from mustdp.sampling.scheme import Scheme
 
@@ -109,16 +110,17 @@ def private_bootstrap(
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
     key = release_key(random_state)
-    exact = run_replicates(
+    totals = run_replicates(
         source, chosen, query, key,
         lower=low, upper=high, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
-    if not np.all(np.isfinite(exact)):
+    if not np.all(np.isfinite(totals)):
         raise NumericalFailure("a statistic is not finite on some subset; nothing was released")
     scales = noise_scales(query, privacy)
     if ledger is not None:
         _charge(ledger, privacy)
-    released = exact + noise_generator(key).standard_normal(exact.shape) * scales
+    noise = noise_generator(key).standard_normal(totals.shape) * (scales * query.divisors)
+    released = query.restored(totals + noise)
     found = infer(
         chosen, query, released, scales**2, kind=interval, level=level, correct=correct_bias
     )
@@ -190,7 +192,7 @@ def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
     if isinstance(limit, Mapping):
         if set(limit) != set(columns):
             raise InvalidParameter(
-                f"{name} must have one entry for each of {', '.join(columns)}, "
+                f"{name} must have one entry for each of the {len(columns)} columns, by name, "
                 f"got {', '.join(map(str, limit))}"
             )
         return tuple(float(limit[column]) for column in columns)
@@ -211,19 +213,18 @@ def _joint(
     paper: bool,
 ) -> Query:
     """Bind all statistics to their columns and put them into one release."""
-    for column, least, most in zip(source.columns, low, high, strict=True):
-        _check_order(least, most, f" for column {column}")
+    for at, (least, most) in enumerate(zip(low, high, strict=True)):
+        _check_order(least, most, f" for column {at} (the first is 0)")
+    public = Public(low, high, design.size, design.poisson)
     picks: list[tuple[int, ...]] = []
     queries: list[Query] = []
     for statistic in wanted:
         pick = _pick(statistic, source.columns)
         statistic.check_columns(len(pick))
-        ends = tuple(low[k] for k in pick), tuple(high[k] for k in pick)
         picks.append(pick)
-        if paper and design.poisson:
-            queries.append(OfActualSize(statistic, *ends, round(design.size)))
-        else:
-            queries.append(statistic.query(*ends, design.size, poisson=design.poisson))
+        own = public.of(pick)
+        actual = paper and design.poisson
+        queries.append(OfActualSize(statistic, own) if actual else statistic.query(own))
     return Joint(tuple(queries), tuple(picks), names=_names(wanted, picks, source.columns))
 
 
@@ -248,7 +249,8 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
             found.append(wanted)
         else:
             raise InvalidParameter(
-                f"columns of {statistic.name} must be among {', '.join(columns)}, got {wanted!r}"
+                f"columns of {statistic.name} must be among the {len(columns)} selected, "
+                f"got {wanted!r}"
             )
     return tuple(found)
 

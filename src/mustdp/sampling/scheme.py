@@ -65,6 +65,10 @@ class Scheme(ABC):
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON; ``scheme_from_description`` reads it back."""
 
+    def resized(self, n: int) -> Scheme:
+        """The same rule for ``n`` records, where the rule does not depend on their number."""
+        raise InvalidParameter(f"a scheme of fixed size is one for n = {self.n} records, not {n}")
+
     @property
     def expected_distinct(self) -> float:
         """Expected number of distinct records in one draw: exactly ``n * eta``."""
@@ -130,6 +134,10 @@ class Poisson(Scheme):
     def draw(self, rng: np.random.Generator | None = None) -> Batch:
         """Draw the size, then that many records without replacement: the same law, at O(batch)."""
         return draw_poisson(self.n, self.rate, generator(rng))
+
+    def resized(self, n: int) -> Poisson:
+        """The same chance for each of ``n`` records."""
+        return Poisson(n, self.rate)
 
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON."""

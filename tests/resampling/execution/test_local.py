@@ -1,4 +1,4 @@
-"""Shares on this machine: the same answer for any number of processes, dead ones included."""
+"""Portions on this machine: the same answer for any number of processes, dead ones included."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_files_are_read_by_the_workers_themselves(
     x: FloatArray, answer: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "MOST_VALUES", 1)
-    monkeypatch.setattr("mustdp.resampling.execution.shares.MOST_VALUES", 600)
+    monkeypatch.setattr("mustdp.resampling.execution.portions.MOST_VALUES", 600)
     np.save(tmp_path / "x.npy", x)
     source = FileSource(tmp_path / "x.npy")
     for workers in (1, 2):
@@ -104,7 +104,7 @@ def test_large_arrays_are_mapped_and_nothing_stays_on_disk(
 
     found = run(large, Moments(), design=design, workers=2, progress=watch)
     np.testing.assert_array_equal(found, expected(large, design, Moments(), SEED, LOWER, UPPER))
-    assert large.nbytes <= max(seen) < 2 * large.nbytes  # one copy for all shares
+    assert large.nbytes <= max(seen) < 2 * large.nbytes  # one copy for all portions
     deadline = time.monotonic() + 30
     while any(path.is_file() for path in tmp_path.rglob("*")):
         assert time.monotonic() < deadline
@@ -153,7 +153,7 @@ def test_a_killed_process_costs_nothing_but_time(
     assert all_gone(killed)
     assert len(killed) == 1
     np.testing.assert_array_equal(found, answer)
-    assert calls == sorted(set(calls))  # no share counts twice
+    assert calls == sorted(set(calls))  # no portion counts twice
     assert calls[-1] == 64
 
 

@@ -51,7 +51,7 @@ def test_killed_at(killed: Path, moment: str, every: int, seed: int | None) -> N
     [done] = lines(folder, "done")
     assert done["steps"] == STEPS
     check_diary(folder, every)
-    noise: dict[int, list[float]] = {}
+    noise: dict[int, list[str]] = {}
     for step, value in lines(folder, "noise"):
         noise.setdefault(step, []).append(value)
     for values in noise.values():  # made again with noise of its own, or with a seed the very same

@@ -15,14 +15,14 @@ from mustdp.training.budget import Budget
 class Released:
     """Steps that were charged and may now be seen: the model stands after ``steps`` steps.
 
-    ``losses`` are those of the steps since the last release, each the mean over its batch. They are
-    computed from the data without noise and are **not private**: for the person who may see the
-    data, not for publication.
+    ``losses_not_private``, where they were asked for, are those of the steps since the last
+    release, each the mean over its batch. They are computed from the data without noise: for the
+    person who may see the data, not for publication. They are not printed.
     """
 
     model: Any
     steps: int
-    losses: tuple[float, ...]
+    losses_not_private: tuple[float, ...] = field(repr=False)
     budget: Budget
     stopped: bool = field(default=False, init=False)
 
@@ -42,14 +42,15 @@ Callback = Callable[[Released], None]
 class Trained:
     """A trained model, what it cost, and the ledger that says so.
 
-    ``losses`` has the mean loss of every step this process made; it is **not private**.
+    ``losses_not_private``, where they were asked for, has the mean loss of every step this process
+    made, computed from the data without noise. It is not printed.
     """
 
     model: Any
     steps: int
     budget: Budget
     ledger: Ledger
-    losses: tuple[float, ...]
+    losses_not_private: tuple[float, ...] = field(default=(), repr=False)
 
     @property
     def privacy(self) -> Spent:
