@@ -89,7 +89,7 @@ def test_poisson_under_replace_one_is_the_symmetric_pair(
     scheme, law = flips()[name]
     step = one_step(scheme, MAKERS[noise](shift=shift), EPSILONS, relation="replace_one")
     assert list(step.attained) == ["symmetric"]
-    assert step.section4 is None
+    assert step.one_slope is None
     for k, e in enumerate(EPSILONS):
         exact = exact_pairs.symmetric(noise, law, shift, e)
         check_upper(step.upper[k], exact, accuracy_for(shift, exact))

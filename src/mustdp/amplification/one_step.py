@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from mustdp.amplification import attained
 from mustdp.amplification.directions import add_direction, remove_direction
 from mustdp.amplification.mixed_slope import certificate
+from mustdp.amplification.one_slope import one_slope_bound
 from mustdp.amplification.poisson import replace_one_record
-from mustdp.amplification.section4 import section4_bound
 from mustdp.amplification.stages import TAIL, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
@@ -36,8 +36,8 @@ class OneStep:
     """Bounds of delta for one application, at each epsilon.
 
     ``upper`` holds for every pair of neighbouring data sets; ``lower`` is the largest value of the
-    families in ``attained``, each a concrete pair of data sets. ``section4`` is the paper's theorem
-    read as a bound (None where it does not apply).
+    families in ``attained``, each a concrete pair of data sets. ``one_slope`` is the paper's
+    theorem read as a bound (None where it does not apply).
     """
 
     scheme: Scheme
@@ -49,7 +49,7 @@ class OneStep:
     upper: FloatArray
     lower: FloatArray
     attained: Mapping[str, FloatArray]
-    section4: FloatArray | None
+    one_slope: FloatArray | None
 
 
 def one_step(
@@ -76,17 +76,17 @@ def one_step(
     shift = shift_of(mechanism, scheme, used)
     profiles = mechanism.profiles(shift)
     upper = upper_bound(scheme, mechanism, eps, relation=used, group=size)
-    section4 = _section4(scheme, profiles, used, size, eps)
-    if section4 is not None and not _is_exact(scheme, used):
-        upper = np.minimum(upper, section4)
+    one_slope = _one_slope(scheme, profiles, used, size, eps)
+    if one_slope is not None and not _is_exact(scheme, used):
+        upper = np.minimum(upper, one_slope)
     families = attained_values(scheme, mechanism, eps, relation=used, group=size)
     lower = np.max(np.stack([np.zeros(eps.size), *families.values()]), axis=0)
-    arrays = [eps, upper, lower, *families.values(), *([] if section4 is None else [section4])]
+    arrays = [eps, upper, lower, *families.values(), *([] if one_slope is None else [one_slope])]
     for array in arrays:
         checks.frozen(array)
     return OneStep(
         scheme, mechanism, used, shift, size, eps, upper, lower,
-        MappingProxyType(families), section4,
+        MappingProxyType(families), one_slope,
     )  # fmt: skip
 
 
@@ -95,13 +95,14 @@ def upper_bound(
     mechanism: Mechanism,
     epsilon: FloatArray,
     *,
-    relation: Relation,
+    relation: str,
     direction: Direction = "both",
     group: int = 1,
 ) -> FloatArray:
     """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for."""
-    profiles = mechanism.profiles(shift_of(mechanism, scheme, relation))
-    if relation == Relation.REPLACE_ONE:
+    used = Relation.read(relation)
+    profiles = mechanism.profiles(shift_of(mechanism, scheme, used))
+    if used == Relation.REPLACE_ONE:
         if isinstance(scheme, Poisson):
             return _poisson_replace(scheme, mechanism, profiles, epsilon, group)
         law, inner = _outermost(scheme, profiles, group, epsilon)
@@ -133,19 +134,20 @@ def attained_values(
     mechanism: Mechanism,
     epsilon: FloatArray,
     *,
-    relation: Relation,
+    relation: str,
     group: int = 1,
 ) -> dict[str, FloatArray]:
     """Lower bounds by family of concrete pairs; empty for a mechanism known only by its profile."""
+    used = Relation.read(relation)
     if not isinstance(mechanism, AdditiveNoise):
         return {}
-    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, relation))
+    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, used))
     law = scheme.law(group)
     families: dict[str, FloatArray] = {}
-    if not (isinstance(scheme, Poisson) and relation == Relation.REPLACE_ONE):
+    if not (isinstance(scheme, Poisson) and used == Relation.REPLACE_ONE):
         families["aligned"] = attained.aligned(law, noise, shift, epsilon)
         families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
-    if relation == Relation.REPLACE_ONE:
+    if used == Relation.REPLACE_ONE:
         families["symmetric"] = attained.symmetric(law, noise, shift, epsilon)
     return families
 
@@ -183,10 +185,10 @@ def _is_exact(scheme: Scheme, relation: Relation) -> bool:
     return isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
 
 
-def _section4(
+def _one_slope(
     scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
 ) -> FloatArray | None:
     """The paper's bound where it is valid: its own relation, for groups too."""
     if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
         return None
-    return section4_bound(scheme.law(group), profiles, epsilon)
+    return one_slope_bound(scheme.law(group), profiles, epsilon)

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, Subsample, atoms
-from mustdp.amplification.section4 import base_epsilon
+from mustdp.amplification.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON_PRIME, LARGEST_NOISE, SMALLEST_DELTA

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, read_epsilon, read_repeats
-from mustdp.cli.typed import exactly_one, option, word_from
+from mustdp.cli.typed import exactly_one, option
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import readable
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from mustdp.accounting.plan import Plan
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.scheme import Scheme
+
+#: An older word for a method, still understood.
+_SAME = {"section4": "one-slope"}
+
+
+def _read_method(name: str, text: str) -> str:
+    """A method as it was typed."""
+    from mustdp.accounting.account import METHODS
+
+    return one_of(name, text, (*METHODS, *_SAME))
+
 
 EpsilonOption = Annotated[
     float | None,
@@ -37,10 +49,11 @@ MethodOption = Annotated[
     str,
     option(
         "--method",
-        word_from("mustdp.accounting.account", "METHODS"),
+        _read_method,
         metavar="NAME",
-        help="certified; section4: the upper bound from the theorem of the MUST paper, composed; "
-        "paper: the paper's own composition, which follows one pair of data sets only.",
+        help="certified; one-slope (or section4): the upper bound from the theorem of the MUST "
+        "paper, composed; paper: the paper's own composition, which follows one pair of data sets "
+        "only.",
         panel=ACCOUNTING,
         show_default=True,
     ),
@@ -155,19 +168,21 @@ def account(
 def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     import mustdp
 
-    result = mustdp.account(plan, relation=asked.relation, method=asked.method)
+    result = mustdp.account(
+        plan, relation=asked.relation, method=_SAME.get(asked.method, asked.method)
+    )
     found: Bounds = getattr(result, asked.question)(asked.at)
     relation = result.relation
     data = {
         **asked.data(relation, result.shift),
-        **({"theorem": words.THEOREM} if asked.method == "section4" else {}),
+        **({"theorem": words.THEOREM} if result.method == "one-slope" else {}),
         asked.given: asked.at,
         asked.question: words.two_sided(found, f"at --delta {asked.at:g}"),
         **words.origin(found),
     }
     if as_json:
         return Answer(data, as_json=True)
-    if asked.method == "section4":
+    if result.method == "one-slope":
         upper = (
             f"upper: {words.THEOREM}, composed; it holds for every pair of neighbouring data sets "
             f"({relation.neighbours}) and is looser than what --method certified finds."
@@ -196,7 +211,7 @@ def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     result = mustdp.account(plan, relation=asked.relation, method="paper")
     relation = result.relation
     found: Attained = getattr(result, asked.question)(asked.at)
-    lower, upper = found.lower, found.upper
+    lower, upper = found.attained_lower, found.attained_upper
     words.check_finite(lower, upper, f"at --delta {asked.at:g}")
     pair = "aligned" if relation == Relation.ADD_REMOVE else "symmetric"
     data = {

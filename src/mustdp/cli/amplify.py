@@ -15,7 +15,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
-    from mustdp.amplification.section4 import Amplification
+    from mustdp.amplification.one_slope import Amplification
 
 FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
 

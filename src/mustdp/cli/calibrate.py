@@ -100,7 +100,7 @@ def _steps(
         )
     built, mechanism = scheme.build(), noise.build()
     with progress(doing="looking for the most steps"):
-        found = mustdp.most_steps(built, mechanism, **target)
+        found = mustdp.most_steps(built, mechanism=mechanism, **target)
     return built, mechanism, found.value, found.epsilon
 
 
@@ -115,7 +115,7 @@ def _size(
     mechanism, steps = noise.build(), run.count()
     search: Any = mustdp.largest_batch if size == "m" else mustdp.smallest_first_stage
     with progress(doing=f"looking for -{size}"):
-        found = search(name, mechanism, **sizes, steps=steps, **target)
+        found = search(name, mechanism=mechanism, **sizes, steps=steps, **target)
     built = scheme_by_name(name, **{**sizes, size: found.value})
     return built, mechanism, steps, found.epsilon
 

@@ -93,7 +93,9 @@ def compare(
     from mustdp.calibration.compare import schemes_of
 
     with progress(len(schemes_of(asked["n"], asked["b"], asked["m"]))) as begin:
-        result = mustdp.compare(**asked, mechanism=mechanism, progress=begin)
+        result = mustdp.compare(
+            **asked, mechanism=mechanism, progress=lambda scheme, *_: begin(scheme)
+        )
     return answer(result, asked, mechanism, json)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.plan import Plan, repeat, subsample
-from mustdp.amplification.section4 import Amplification, amplify
+from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure
@@ -108,7 +108,7 @@ def gather(question: Question, begin: Begin = lambda name: None) -> Findings:
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        progress=begin,
+        progress=lambda scheme, *_: begin(scheme),
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():

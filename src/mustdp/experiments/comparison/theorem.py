@@ -6,7 +6,7 @@ statistic of all n records and added to one of m.
 
 from __future__ import annotations
 
-from mustdp.amplification.section4 import amplified_delta, base_epsilon
+from mustdp.amplification.one_slope import amplified_delta, base_epsilon
 from mustdp.mechanisms.gaussian_sigma import classical_sigma
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.sampling.scheme import Scheme

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mustdp.amplification.section4 import Amplification, Kind, amplify
+from mustdp.amplification.one_slope import Amplification, Kind, amplify
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Outcome, Report, Settings
 from mustdp.experiments.frame.pictures import Picture

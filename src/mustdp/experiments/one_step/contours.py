@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mustdp.amplification.section4 import amplify
+from mustdp.amplification.one_slope import amplify
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Outcome, Report, Settings
 from mustdp.experiments.frame.pictures import Picture

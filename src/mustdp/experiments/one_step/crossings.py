@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from scipy.optimize import brentq
 
-from mustdp.amplification.section4 import AmplificationRow, amplify
+from mustdp.amplification.one_slope import AmplificationRow, amplify
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.published import half_unit, judge_printed, published
 from mustdp.experiments.frame.schemes import NAMES, scheme_called

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from mustdp.amplification.one_slope import amplify
 from mustdp.amplification.one_step import one_step
-from mustdp.amplification.section4 import amplify
 from mustdp.experiments.comparison import needed_noise
 from mustdp.experiments.comparison.equal_guarantee import Settled
 from mustdp.experiments.frame.cells import Cell, Table, new

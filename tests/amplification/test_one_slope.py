@@ -28,7 +28,7 @@ from mustdp import (
     wor,
     wr,
 )
-from mustdp.amplification.section4 import amplified_delta, kind_of, section4_bound
+from mustdp.amplification.one_slope import amplified_delta, kind_of, one_slope_bound
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.mechanisms.profiles import NoiseProfiles
 from mustdp.sampling.law import MultiplicityLaw, stage_law
@@ -180,12 +180,12 @@ def test_schemes_with_equal_laws_give_equal_numbers(left: Any, right: Any, mecha
         assert first.lower.tolist() == second.lower.tolist()
 
 
-def test_section4_is_no_smaller_than_its_own_exact_value() -> None:
+def test_the_bound_is_no_smaller_than_its_own_exact_value() -> None:
     """Rounded up: never below the formula evaluated with 50 digits."""
     epsilon = np.array([0.01, 0.2, 1.0, 3.0])
     for n, m, shift in ((5, 3, 0.4), (50, 20, 0.05), (3, 6, 2.0)):
         law = wr(n, m).law()
-        found = section4_bound(law, laplace(shift=shift).profiles(shift), epsilon)
+        found = one_slope_bound(law, laplace(shift=shift).profiles(shift), epsilon)
         with mp.workdps(50):
             exact_law = [
                 mp.binomial(m, j) * mp.mpf(n - 1) ** (m - j) / mp.mpf(n) ** m for j in range(m + 1)
@@ -207,7 +207,7 @@ def test_the_mass_a_law_left_out_is_added() -> None:
     profiles = laplace(shift=1e-6).profiles(1e-6)
     epsilon = np.array([5.0])
     assert amplified_delta(law, profiles, epsilon)[0] == law.cut
-    assert section4_bound(law, profiles, epsilon)[0] >= law.cut
+    assert one_slope_bound(law, profiles, epsilon)[0] >= law.cut
 
 
 def test_a_record_that_is_never_drawn_costs_nothing() -> None:
@@ -229,4 +229,4 @@ def test_the_papers_bound_leaves_room_for_the_error_of_the_law() -> None:
     true = MultiplicityLaw(0, np.array([0.5, 0.5]), 0.0, 0.0)
     rough = MultiplicityLaw(0, np.array([0.5, 0.5 / 1.001]), 0.0, 1e-3)
     family, epsilon = NoiseProfiles(GaussianNoise(), 1.0), np.array([0.0, 0.3, 1.0])
-    assert np.all(section4_bound(rough, family, epsilon) >= section4_bound(true, family, epsilon))
+    assert np.all(one_slope_bound(rough, family, epsilon) >= one_slope_bound(true, family, epsilon))

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from mustdp.accounting.atom_profiles import (
+    GroupProfile,
+    OneSlopeProfile,
+    ReusedProfile,
+    SubsampledProfile,
+)
 from mustdp.accounting.composed_profiles import group_profiles
 from mustdp.accounting.copies import mechanisms, observe
 from mustdp.accounting.plan import Atom, Subsample
-from mustdp.amplification.mixed_slope import certificate
-from mustdp.amplification.one_step import upper_bound
-from mustdp.amplification.section4 import section4_bound
 from mustdp.amplification.stages import DEPTH, TAIL, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.loss.dots import DominatingPair
+from mustdp.loss.dots import DominatingPair, Profile
 from mustdp.loss.pairs import MixturePair, family_pair
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation, default_relation, moves
-from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme
@@ -31,11 +34,21 @@ _LAW_TAIL = 1e-40
 
 @dataclass(frozen=True, eq=False)
 class AtomPairs:
-    """Upper and lower side of one atom."""
+    """Both sides of one atom.
+
+    ``dominating`` is worse than every pair of neighbours at once. ``families`` are pairs of output
+    distributions that neighbours really have, by name.
+    """
 
     shift: float | None
     dominating: DominatingPair
-    families: dict[str, MixturePair]
+    families: Mapping[str, MixturePair]
+
+    @property
+    def directions(self) -> dict[str, Profile]:
+        """The upper profiles by direction: one if both orders of the neighbours share it."""
+        ahead, behind = self.dominating.forward, self.dominating.backward
+        return {"both": ahead} if self.dominating.self_dual else {"remove": ahead, "add": behind}
 
 
 def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
@@ -47,48 +60,38 @@ def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
     return _nested(atom, relation, method)
 
 
+def subsampled_pair(scheme: Scheme, mechanism: Mechanism, relation: Relation) -> DominatingPair:
+    """What dominates a mechanism on one draw: the certificate, or its two directions."""
+    if relation == Relation.REPLACE_ONE:
+        return DominatingPair.of(SubsampledProfile(scheme, mechanism, relation))
+    return DominatingPair(
+        SubsampledProfile(scheme, mechanism, relation, "remove"),
+        SubsampledProfile(scheme, mechanism, relation, "add"),
+    )
+
+
 def _plain(mechanism: Mechanism, relation: Relation) -> AtomPairs:
     """A release on all records: one copy moves the sum by 2 C, or by C under add_remove."""
     shift = mechanism.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
-    profiles = mechanism.profiles(shift)
-
-    def profile(epsilon: FloatArray) -> FloatArray:
-        value = profiles.delta(np.ones(1), epsilon[:, None])[:, 0]
-        return np.minimum(value * (1.0 + profiles.relative_error), 1.0)
-
-    return AtomPairs(shift, DominatingPair(profile, profile), _families(mechanism, _ONE, shift, 1))
+    dominating = DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
+    return AtomPairs(shift, dominating, _families(mechanism, _ONE, shift, 1))
 
 
 def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method: str) -> AtomPairs:
     shift = mechanism.shift_for(moves(scheme, relation))
-    poisson = isinstance(scheme, Poisson)
-    if method == "section4":
+    law, poisson = scheme.law(1, _LAW_TAIL), isinstance(scheme, Poisson)
+    if method == "one-slope":
         if poisson != (relation == Relation.ADD_REMOVE):
             raise NotCovered.refusing(
                 "relation",
                 f"must be {{{default_relation(scheme).value}}} for {scheme.name} with {{method}} "
-                "section4, the paper's theorem",
+                "one-slope, the paper's theorem",
                 f"{{{relation.value}}}",
                 mentions=(*Relation, "method"),
             )
-        law, profiles = scheme.law(), mechanism.profiles(shift)
-
-        def paper(epsilon: FloatArray) -> FloatArray:
-            return section4_bound(law, profiles, epsilon)
-
-        dominating = DominatingPair(paper, paper)
-    elif relation == Relation.REPLACE_ONE:
-
-        def both(epsilon: FloatArray) -> FloatArray:
-            return upper_bound(scheme, mechanism, epsilon, relation=relation)
-
-        dominating = DominatingPair(both, both)
+        dominating = DominatingPair.of(OneSlopeProfile(law, mechanism.profiles(shift)))
     else:
-        dominating = DominatingPair(
-            lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="remove"),
-            lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="add"),
-        )
-    law = scheme.law(1, _LAW_TAIL)
+        dominating = subsampled_pair(scheme, mechanism, relation)
     families = _families(mechanism, law, shift, 1)
     if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
@@ -123,16 +126,12 @@ def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
         inside = staged_inside(scheme, inner, LARGEST_EPSILON)
     else:
         law, inside = scheme.law(), inner
-
-    def profile(epsilon: FloatArray) -> FloatArray:
-        return certificate(law, inside, epsilon)[0]
-
     seen = observe(atom)
     shift = seen.mechanism.shift_for(2.0)
     families = _families(seen.mechanism, seen.law, shift, seen.releases)
     if isinstance(scheme, Poisson):
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
-    return AtomPairs(shift, DominatingPair(profile, profile), families)
+    return AtomPairs(shift, DominatingPair.of(ReusedProfile(law, inside)), families)
 
 
 def _families(

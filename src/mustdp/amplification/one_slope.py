@@ -1,4 +1,4 @@
-"""Amplification as the paper states it, for one application.
+"""Amplification as the paper states it: one slope for every multiplicity.
 
 [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4; for sampling with replacement it is Balle,
 Barthe & Gaboardi 2018, arXiv 1807.01647v2, Theorem 10. For a base mechanism that is
@@ -126,7 +126,7 @@ def amplified_delta(
     return np.minimum(profiles.delta(groups, wide) @ law.positive + law.cut, 1.0)
 
 
-def section4_bound(
+def one_slope_bound(
     law: MultiplicityLaw, profiles: GroupProfiles, epsilon_prime: FloatArray
 ) -> FloatArray:
     """The paper's theorem read as a bound at ``epsilon_prime``, rounded up."""
