@@ -95,7 +95,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
     families = _families(mechanism, law, shift, 1)
     if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
-    elif poisson:
+    elif poisson and isinstance(mechanism, AdditiveNoise) and mechanism.in_a_ball:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
     return AtomPairs(shift, dominating, families)
 

@@ -144,7 +144,7 @@ def attained_values(
     noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, used))
     law = scheme.law(group)
     families: dict[str, FloatArray] = {}
-    if not (isinstance(scheme, Poisson) and used == Relation.REPLACE_ONE):
+    if _moves_wholly(scheme, mechanism, used):
         families["aligned"] = attained.aligned(law, noise, shift, epsilon)
         families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
     if used == Relation.REPLACE_ONE:
@@ -169,16 +169,26 @@ def _poisson_replace(
     epsilon: FloatArray,
     group: int,
 ) -> FloatArray:
-    """Poisson under replace_one: exact for one record, the certificate for groups."""
+    """Poisson under replace_one: exact for one record of a sum, the certificate otherwise."""
     if not isinstance(mechanism, AdditiveNoise):
         raise NotCovered(
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
             "under replace_one needs; use add_remove or a fixed-size scheme"
         )
     law = scheme.law(group)
-    if group > 1:
+    if group > 1 or not mechanism.in_a_ball:
+        # Swapping a record and leaving it out may both move the result by the whole shift.
         return certificate(law, profiles, epsilon)[0]
     return replace_one_record(law, mechanism.noise, mechanism.shift_for(2.0), epsilon)
+
+
+def _moves_wholly(scheme: Scheme, mechanism: AdditiveNoise, relation: Relation) -> bool:
+    """Whether a record can move the result by the whole shift away from where others leave it.
+
+    In a ball its place must be filled for that, or be empty and the shift that of one record.
+    """
+    filled = not isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
+    return filled or not mechanism.in_a_ball
 
 
 def _is_exact(scheme: Scheme, relation: Relation) -> bool:

@@ -76,6 +76,13 @@ class AdditiveNoise(Mechanism):
             return self.shift
         return moves / float(self.noise_multiplier)  # type: ignore[arg-type]
 
+    @property
+    def in_a_ball(self) -> bool:
+        """Whether contributions are known to lie in a ball, so that leaving one out moves a sum by
+        half of what swapping it does; a stated shift says nothing of the kind.
+        """
+        return self.shift is None
+
     def profiles(self, shift: float | None) -> GroupProfiles:
         """Exact group profiles at this shift."""
         return NoiseProfiles(self.noise, checks.real("shift", shift, above=0))
