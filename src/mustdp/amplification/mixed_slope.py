@@ -64,7 +64,7 @@ def _certificate(
     capacity = -np.expm1(-epsilon)[:, None] * law.zero + np.cumsum(rho)
     jumped = np.zeros(epsilon.size, dtype=np.bool_)
     if rho.size == 1:
-        logs = epsilon[:, None] + _log_of_quotient(capacity, rho)
+        logs = epsilon[:, None] + np.log(capacity / rho)
         slope = profiles.slope_at(groups, logs)[:, 0] * (law.zero + rho[0])
     else:
         block = _first_block(rho, groups, profiles, epsilon, capacity)
@@ -88,14 +88,6 @@ def _certificate(
         logs = feasible(law, logs, epsilon[again], capacity[again])
         out[again] = np.minimum(out[again], evaluate(law, profiles, logs))
     return out, slope
-
-
-def _log_of_quotient(over: FloatArray, rho: FloatArray) -> FloatArray:
-    """log(over / rho), also where a chance rho is too small for the quotient."""
-    with np.errstate(over="ignore"):
-        quotient = over / rho
-    fits = np.isfinite(quotient)
-    return np.where(fits, np.log(np.where(fits, quotient, 1.0)), np.log(over) - np.log(rho))
 
 
 def _first_block(
@@ -214,7 +206,7 @@ def feasible(
             left = np.maximum(limit[broken, k] - spent, 0.0) * (1.0 - 1e-15)
             share = np.minimum(np.nan_to_num(used[broken, k], nan=0.0, posinf=np.inf), left)
             with np.errstate(divide="ignore"):
-                lowered = rounded_down(epsilon[broken] + _log_of_quotient(share, rho))
+                lowered = rounded_down(epsilon[broken] + np.log(share / rho))
             logs[broken, k] = np.where(share < used[broken, k], lowered, logs[broken, k])
             spent = spent + share
         used = np.exp(logs - epsilon[:, None]) * law.positive

@@ -29,6 +29,8 @@ Direction = Literal["both", "remove", "add"]
 
 #: Largest epsilon of a one-step profile; beyond it e^epsilon is out of any practical range.
 LARGEST_EPSILON = 600.0
+#: Chances below this are too small to be divided by.
+RAREST = 1e-280
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +178,8 @@ def _poisson_replace(
             "under replace_one needs; use add_remove or a fixed-size scheme"
         )
     law = scheme.law(group)
+    if law.eta < RAREST:  # what is not taken tells nothing: the chance itself is the bound
+        return np.full(epsilon.size, min(1.0, law.eta * (1.0 + 1e-9) + law.cut))
     if group > 1 or not mechanism.in_a_ball:
         # Swapping a record and leaving it out may both move the result by the whole shift.
         return certificate(law, profiles, epsilon)[0]
