@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter
-from mustdp.noise.lattice import COARSEST, FINEST, LARGEST_INTEGER, Lattice, lattice_for
+from mustdp.noise.lattice import COARSEST, FINE, FINEST, LARGEST_INTEGER, Lattice, lattice_for
 from mustdp.noise.laws import LawName, law_called
 
 MAGNITUDES = st.floats(-30, 30).map(lambda power: 10.0**power)
@@ -72,16 +72,19 @@ def test_nothing_overflows_where_a_lattice_is_given(
     lattice = lattice_for(scale, reach=reach, records=records, law=law)
     step = Fraction(lattice.step)
     assert most / step < LARGEST_INTEGER
-    assert Fraction(scale) / 2 ** (FINEST + 1) < step <= Fraction(scale) / 2**COARSEST
-    if step * 2 > Fraction(scale) / 2**FINEST:
+    assert Fraction(scale) / 2 ** (FINE + 1) < step <= Fraction(scale) / 2**COARSEST
+    if step * 2 > Fraction(scale) / 2**FINE:
         return
     assert most / (step / 2) >= LARGEST_INTEGER  # no finer one had room
 
 
-def test_the_usual_lattice_is_the_finest() -> None:
-    assert lattice_for(1.0, reach=1.0, records=10**6) == Lattice(-FINEST)
-    assert lattice_for(1.5, reach=1.0, records=10**6) == Lattice(-FINEST)
-    assert lattice_for(2.0, reach=1.0, records=10**9).exponent > 1 - FINEST
+def test_the_usual_lattice_is_fine_and_a_finer_one_is_had_on_demand() -> None:
+    assert lattice_for(1.0, reach=1.0, records=10**6) == Lattice(-FINE)
+    assert lattice_for(1.5, reach=1.0, records=10**6) == Lattice(-FINE)
+    assert lattice_for(2.0, reach=1.0, records=10**9).exponent > 1 - FINE
+    assert lattice_for(1.0, reach=1.0, wanted=2.0**-29) == Lattice(-29)
+    assert lattice_for(1.0, reach=1.0, wanted=0.0) == Lattice(-FINEST)
+    assert lattice_for(1.0, reach=1.0, records=2**30, wanted=0.0).exponent > -FINEST
 
 
 @pytest.mark.parametrize(
