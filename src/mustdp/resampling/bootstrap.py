@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mustdp.accounting.ledger import Ledger
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
