@@ -8,6 +8,10 @@ infinity. What is left of P without that mass, G, has E_Q (dG/dQ)^a equal to
 
 (docs/derivations/ledger.md). Every chord lies above the curve, so each moment is bounded from
 above; dG/dQ <= c bounds all of them, and is the order at infinity.
+
+The account's own divergences keep the two orders of neighbours apart, but leave out far less: they
+are the better ones at low orders, if neighbours differ in one direction only. Where both hold, the
+smaller one does, outside both events.
 """
 
 from __future__ import annotations
@@ -54,8 +58,12 @@ def divergences(
         return Divergences((0.0,) * (len(orders) + 1), outside)
     epsilon = np.concatenate([[0.0], _NEAR[:-1] * top, _FAR * top])
     deltas = np.minimum.accumulate(asked.curve(epsilon).upper)
-    found = [min(top, _divergence(order, epsilon, deltas)) for order in orders]
-    return Divergences((*found, top), float(deltas[-1]))
+    other = asked.renyi(orders)
+    found = [
+        min(top, _divergence(order, epsilon, deltas), value + _ROUNDING / (order - 1.0))
+        for order, value in zip(orders, other.upper.tolist(), strict=True)
+    ]
+    return Divergences((*found, top), float(deltas[-1]) + other.outside)
 
 
 def _divergence(order: float, epsilon: FloatArray, deltas: FloatArray) -> float:

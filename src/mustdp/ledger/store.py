@@ -7,7 +7,9 @@ second file for a while, and whoever moves or copies the first one alone would f
 
 POSIX locks belong to a process and end when it closes *any* descriptor of the file, so nothing here
 opens the file but SQLite itself. A connection does not go through a fork: the child makes its own,
-and leaves its parent's alone, since closing it could roll back what the parent is writing.
+and leaves its parent's alone, since closing it could roll back what the parent is writing. SQLite
+remembers locks of the whole process, and a child would take its parent's for its own; so a fork
+waits until no thread is in a transaction.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import errno
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +48,7 @@ _TABLES = (
 )
 #: Connections of a parent process, never to be closed here.
 _LEFT_ALONE: list[sqlite3.Connection] = []
+_STORES: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 class Store:
@@ -54,8 +58,9 @@ class Store:
         self.path = Path(os.path.abspath(path))
         self._connection: sqlite3.Connection | None = None
         self._found: os.stat_result | None = None
-        self._process = os.getpid()
         self._lock = threading.RLock()
+        self._within = self._torn = False
+        _STORES.add(self)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -71,7 +76,6 @@ class Store:
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
-        self._leave_parents()
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -79,10 +83,14 @@ class Store:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        self._leave_parents()
         with self._lock, in_words(self.path):
+            if self._torn:
+                raise InvalidParameter(
+                    f"{self.path} must not be used by a process that was forked during a charge"
+                )
             connection = self._open()
             connection.execute(begin)
+            self._within = True
             try:
                 self._check_whole(connection)
                 yield connection
@@ -91,13 +99,22 @@ class Store:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            finally:
+                self._within = False
 
-    def _leave_parents(self) -> None:
-        if os.getpid() != self._process:
-            if self._connection is not None:
-                _LEFT_ALONE.append(self._connection)
-            self._connection, self._process = None, os.getpid()
-            self._lock = threading.RLock()
+    def before_fork(self) -> None:
+        """Wait until no other thread is in a transaction."""
+        self._lock.acquire()
+
+    def after_fork(self, child: bool) -> None:
+        """Go on, in a child without its parent's connection."""
+        if not child:
+            self._lock.release()
+            return
+        if self._connection is not None:
+            _LEFT_ALONE.append(self._connection)
+        self._connection, self._lock = None, threading.RLock()
+        self._torn = self._torn or self._within
 
     def _open(self) -> sqlite3.Connection:
         refuse_other_than_files(self.path)
@@ -194,3 +211,26 @@ def in_words(path: Path) -> Iterator[None]:
         if code == sqlite3.SQLITE_NOTADB:
             raise InvalidParameter(f"{path} is no ledger: it is no database") from problem
         raise damaged(path, str(problem)) from problem
+
+
+#: The stores whose locks a fork in progress holds.
+_HELD: list[Store] = []
+
+
+def _before_fork() -> None:
+    for store in list(_STORES):
+        store.before_fork()
+        _HELD.append(store)
+
+
+def _after_fork(child: bool) -> None:
+    while _HELD:
+        _HELD.pop().after_fork(child)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=lambda: _after_fork(False),
+        after_in_child=lambda: _after_fork(True),
+    )
