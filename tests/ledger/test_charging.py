@@ -110,7 +110,7 @@ def test_a_refused_charge_leaves_nothing(tmp_path: Path) -> None:
             ledger.charge(md.custom(lambda e: 0.0 * e))
         for bad in ({"times": 0}, {"times": 1.5}, {"label": "a\nb"}, {"label": 3}):
             with pytest.raises(md.InvalidParameter, match=next(iter(bad))):
-                ledger.charge(QUIET, **bad)  # type: ignore[arg-type]
+                ledger.charge(QUIET, **bad)
         ledger.close()
         assert (tmp_path / "office.ledger").read_bytes() == before
 

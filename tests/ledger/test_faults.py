@@ -47,7 +47,8 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     path, seen = tmp_path / "office.ledger", tmp_path / "released"
     make(path)
     lines = os.open(seen, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    rng, name, running = random.Random(12), 0, []
+    rng, name = random.Random(12), 0
+    running: list[int] = []
     until = time.monotonic() + 6.0
     while time.monotonic() < until:
         while len(running) < 5:

@@ -38,7 +38,8 @@ def verify(
     """Check every entry against the one before it, and the sums against all of them."""
     _check_pages(connection, path)
     plans = _Plans(connection, path)
-    before, number, seen, last = root, 0, known is None, 0.0
+    before, number, last = root, 0, 0.0
+    seen = known is None or known == root.hex()
     runs: Counter[int] = Counter()
     rows = connection.execute(
         "SELECT number, at, label, who, plan, times, epsilon, package, hash FROM entries "
