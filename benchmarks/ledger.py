@@ -4,7 +4,7 @@
     python benchmarks/ledger.py --json     one JSON object
 
 Charges are those of :class:`mustdp.Ledger` on the disk of ``--folder`` (the system's folder for
-temporary files by default); beside them the same insertions with SQLite alone, by a rollback journal
+temporary files by default); beside them such insertions with SQLite alone, by a rollback journal
 and by a write-ahead log. The million entries are written in one transaction, chained and summed up
 as charges would have been, and verified once.
 """
@@ -18,7 +18,7 @@ import platform
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,23 +95,28 @@ def filled(path: Path, count: int) -> None:
 
 
 def append_equal(ledger: LedgerFile, connection: sqlite3.Connection, count: int) -> None:
-    """Repeat the first entry, links and sums as they must be."""
-    head = ledger._head(connection)
-    plan_id = 1
-    plan = connection.execute("SELECT text, level, cost FROM plans").fetchone()
-    when, package = stored.now(), md.__version__
+    """Repeat one charge, links and sums as they must be."""
+    head, limit = ledger._head(connection), ledger.header.filter
+    level = limit.level(count, 1)
+    cost = limit.cost({PLAN: 1}, ledger.header.relation, level)
+    used = head.cost + cost.times(count - 1)
+    epsilon, when, package = limit.spent(used), stored.now(), md.__version__
+    text = connection.execute("SELECT text FROM plans").fetchone()[0]
+    plan = (text, level, stored.cost_text(cost))
+    connection.execute("INSERT INTO plans VALUES (2, ?, ?, ?)", plan)
+    digest = stored.plan_digest(*plan)
 
-    def rows() -> Any:
+    def rows() -> Iterator[tuple[object, ...]]:
         link = head.hash
         for number in range(2, count + 1):
-            fields = (number, when, "", "", plan, 1, head.epsilon, package)
-            link = ledger._chain.link(link, stored.fields_of(*fields))
-            yield (number, when, "", "", plan_id, 1, head.epsilon, package, link)
+            fields = stored.fields_of(number, when, "", "", digest, 1, epsilon, package)
+            link = ledger._chain.link(link, fields)
+            yield (number, when, "", "", 2, 1, epsilon, package, link)
 
     connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows())
     last = "SELECT hash FROM entries WHERE number = ?"
     link = connection.execute(last, (count,)).fetchone()[0]
-    after = Head(count, link, head.cost.times(count), count, head.epsilon, False)
+    after = Head(count, link, used, count, epsilon, False)
     connection.execute("UPDATE atoms SET count = ?", (count,))
     seal = ledger._chain.seal(ledger._root, after.fields)
     connection.execute(

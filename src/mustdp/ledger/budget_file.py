@@ -8,13 +8,14 @@ disk and not for mathematics. Noise is drawn only after :meth:`LedgerFile.charge
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from mustdp.accounting.account import Account, account
 from mustdp.accounting.plan import Atom, Plan, Repeat, atoms, describe, plan_from_description
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.files.plain import canonical, read_json
 from mustdp.ledger import entry as stored
 from mustdp.ledger.chain import Chain, same
@@ -38,8 +39,7 @@ class LedgerFile(Ledger):
         self._store, self._chain, self._header, self._root = store, chain, header, root
         self._who = who
         self._seen: tuple[int, bytes] = (0, root)
-        with store.reading() as connection:
-            self._head(connection)
+        self._latest = self._now()
 
     @property
     def path(self) -> str:
@@ -84,7 +84,7 @@ class LedgerFile(Ledger):
                 done, after = self._append(connection, head, asked, outcome, label)
         if not isinstance(outcome, Outcome):
             raise refusal(self._header, head, asked, outcome)
-        self._seen = after.number, after.hash
+        self._seen, self._latest = (after.number, after.hash), after
         return done
 
     def check(self, plan: Plan, *, times: int = 1) -> float:
@@ -212,8 +212,8 @@ class LedgerFile(Ledger):
 
     def _foresee(self, asked: Asked) -> None:
         """Compute what the charge will need, by what was seen last, before others have to wait."""
-        head = self._now()
-        judge(self._header, head, asked)
+        with suppress(MustdpError):  # others may have gone on since; the charge itself decides
+            judge(self._header, self._latest, asked)
 
     def _now(self) -> Head:
         with self._store.reading() as connection:
@@ -238,7 +238,7 @@ class LedgerFile(Ledger):
             raise damaged(where, "its last entry must be the one that its head names")
         if not same(self._hash_at(connection, known), seen):
             raise damaged(where, f"entry {known} must be the one that was there before")
-        self._seen = number, last
+        self._seen, self._latest = (number, last), head
         return head
 
     def _hash_at(self, connection: sqlite3.Connection, number: int) -> object:
@@ -261,8 +261,9 @@ class LedgerFile(Ledger):
         connection.execute("INSERT OR IGNORE INTO plans (text, level, cost) VALUES (?, ?, ?)", plan)
         which = "SELECT id FROM plans WHERE text = ? AND level = ? AND cost = ?"
         plan_id = connection.execute(which, plan).fetchone()[0]
+        which_plan = stored.plan_digest(*plan)
         fields = stored.fields_of(
-            number, when, label, self._who, plan, asked.times, outcome.epsilon, __version__
+            number, when, label, self._who, which_plan, asked.times, outcome.epsilon, __version__
         )
         link = self._chain.link(head.hash, fields)
         after = Head(number, link, outcome.used, outcome.steps, outcome.epsilon, outcome.whole)

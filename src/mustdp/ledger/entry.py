@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from mustdp.accounting.plan import Plan, plan_from_description
 from mustdp.errors import InvalidParameter
-from mustdp.files.plain import canonical, read_json
+from mustdp.files.plain import canonical, digest, read_json
 from mustdp.ledger.filter import Cost, Filter
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
@@ -160,13 +161,19 @@ def fields_of(
     when: str,
     label: str,
     who: str,
-    plan: tuple[str, int, str],
+    plan: str,
     times: int,
     epsilon: float,
     package: str,
 ) -> tuple[object, ...]:
-    """What an entry's hash covers; ``plan`` is its text, the level of its cost, and its cost."""
-    return (number, when, label, who, *plan, times, epsilon, package)
+    """What an entry's hash covers; ``plan`` is the digest of the plan and its cost."""
+    return (number, when, label, who, plan, times, epsilon, package)
+
+
+@lru_cache(maxsize=4096)
+def plan_digest(text: str, level: int, cost: str) -> str:
+    """What an entry's hash covers of its plan: the text, and what one run of it costs."""
+    return digest([text, level, cost], "a plan")
 
 
 def now() -> str:

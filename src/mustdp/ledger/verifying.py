@@ -13,7 +13,7 @@ from mustdp.accounting.plan import atoms, describe, plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.files.plain import canonical, read_json
 from mustdp.ledger.chain import Chain, same
-from mustdp.ledger.entry import Head, fields_of, read_cost
+from mustdp.ledger.entry import Head, fields_of, plan_digest, read_cost
 from mustdp.ledger.store import damaged
 from mustdp.limits import LARGEST_LEDGER
 
@@ -47,7 +47,7 @@ def verify(
     )
     for found, when, label, who, which, times, epsilon, package, link in rows:
         number += 1
-        plan = plans.texts.get(which)
+        plan = plans.digests.get(which)
         if found != number or plan is None or type(times) is not int or times < 1:
             raise damaged(path, f"entry {number} must be there, whole")
         fields = fields_of(number, when, label, who, plan, times, epsilon, package)
@@ -81,6 +81,7 @@ class _Plans:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         rows = connection.execute("SELECT id, text, level, cost FROM plans").fetchall()
         self.texts = {which: (text, level, cost) for which, text, level, cost in rows}
+        self.digests = {which: plan_digest(*found) for which, found in self.texts.items()}
         self._path = path
 
     def cost(self, which: int) -> Any:
