@@ -191,7 +191,7 @@ def test_equal_charges_are_stored_once_and_counted(tmp_path: Path) -> None:
 def test_a_charge_does_not_account_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = md.subsample(md.wor(1000, 21), md.gaussian(noise_multiplier=2.0))
     with opened(tmp_path, epsilon=50.0) as ledger:
-        for _ in range(24):
+        for _ in range(18):
             ledger.charge(plan)
 
         def asked(*given: object, **named: object) -> Any:

@@ -176,7 +176,7 @@ def test_infinite_losses_cost_everything() -> None:
 @pytest.mark.parametrize(("small", "large"), [(0.05, 0.2), (0.1, 0.15)])
 def test_monte_carlo_with_gaussian_noise(small: float, large: float) -> None:
     """An analyst who takes the louder release while the loss is low: delta estimated from P."""
-    epsilon, delta, runs = 1.0, 0.05, 200_000
+    epsilon, delta, runs = 1.0, 0.05, 50_000
     limit = filter_for(epsilon, delta)
     rng = np.random.default_rng(2008)
     costs = {

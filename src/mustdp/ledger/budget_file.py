@@ -285,6 +285,9 @@ class LedgerFile(Ledger):
 
     def _entry(self, row: tuple[Any, ...]) -> Entry:
         number, when, label, who, text, times, epsilon, package, link = row
-        at = datetime.fromisoformat(when)
-        kept = (number, at, label, who, text, times, self._header.relation, epsilon, package)
-        return Entry(*kept, link.hex())
+        try:
+            at = datetime.fromisoformat(when)
+            kept = (number, at, label, who, text, times, self._header.relation, epsilon, package)
+            return Entry(*kept, link.hex())
+        except (AttributeError, TypeError, ValueError) as problem:
+            raise damaged(self._store.path, f"entry {number} cannot be read") from problem

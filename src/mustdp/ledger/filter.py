@@ -1,8 +1,8 @@
 """What plans that are chosen along the way may spend: Renyi filters.
 
-Feldman & Zrnic 2021 (arXiv 2008.11193v4), Theorem 4.5, for one order fixed in advance; Whitehouse,
-Ramdas, Rogers & Wu 2023 (arXiv 2203.05481v3) for divergences outside rare events. Several orders,
-each with its own share of delta, and the proof as it is used here: docs/derivations/ledger.md.
+Feldman & Zrnic 2021 (arXiv 2008.11193) for one order fixed in advance; Whitehouse, Ramdas, Rogers &
+Wu 2023 (arXiv 2203.05481) for divergences outside rare events. Several orders, each with its own
+share of delta, and the proof of what is used here: docs/derivations/ledger.md.
 
 Orders and shares are fixed when the ledger is made. Divergences are added up exactly, as whole
 numbers of 2^-60, each rounded up: sums depend on no order of events and can be checked to the bit.
@@ -74,10 +74,11 @@ class Filter:
     def level(self, number: int, steps: int) -> int:
         """How rare the events are that charge ``number``, of so many steps, may leave out.
 
-        All of them together stay within their share of delta, because the sum of 1/(2 number^2) is
-        below 1; and each is known before the charge.
+        All of them together stay within their share of delta, because the sum of 1/(4 number^2) is
+        below 1/2, which leaves room for curves that are a little too high; and each is known before
+        the charge.
         """
-        wanted = 2.0 * float(number) ** 2 * steps
+        wanted = 4.0 * float(number) ** 2 * steps
         return min(_DEEPEST, math.ceil(math.log2(wanted) / 2.0))
 
     def cost(self, counted: Mapping[Atom, int], relation: str, level: int) -> Cost:

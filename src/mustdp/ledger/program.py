@@ -81,7 +81,8 @@ def judge(header: Header, head: Head, asked: Asked) -> Outcome | Refused:
         return _fixed(header, head, asked, Outcome(level, cost, used, 0, 0.0))
     steps = head.steps + asked.steps
     if not head.whole and header.filter.fits(used):
-        return Outcome(level, cost, used, steps, header.filter.spent(used))
+        spent = min(header.filter.spent(used), header.epsilon)
+        return Outcome(level, cost, used, steps, spent)
     if head.number == 0:
         alone = certified(asked.whole, header.relation, header.delta)
         if alone <= header.epsilon:
