@@ -18,6 +18,7 @@ PACKAGE, TESTS = Path("src/mustdp"), Path("tests")
 #: Quick files, at least one for every room of the house.
 FEW = (
     "tests/test_house.py",
+    "tests/files/test_plain.py",
     "tests/numerics/test_roots.py",
     "tests/mechanisms/test_profiles.py",
     "tests/sampling/test_batch.py",

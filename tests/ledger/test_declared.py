@@ -55,6 +55,20 @@ def test_charges_go_through_the_plan_in_order(tmp_path: Path) -> None:
         md.Ledger.open(tmp_path / "a", program=STEP)
 
 
+def test_two_go_through_one_plan_together(tmp_path: Path) -> None:
+    """What one of them saw last is not where the plan stands."""
+    given = {"epsilon": 2.0, "delta": 1e-6}
+    with (
+        md.Ledger.open(tmp_path / "a", program=PLAN, **given) as one,  # type: ignore[arg-type]
+        md.Ledger.open(tmp_path / "a") as other,
+    ):
+        one.charge(md.repeat(100, STEP))
+        assert other.charge(md.sequence(OTHER, STEP)).number == 2
+        assert one.charge(OTHER).number == 3
+        with pytest.raises(md.InvalidParameter, match="first 103 of 105"):
+            other.charge(OTHER)
+
+
 def test_the_cost_of_a_beginning_is_never_too_small(tmp_path: Path) -> None:
     plan = md.repeat(400, STEP)
     with md.Ledger.open(tmp_path / "a", epsilon=4, delta=1e-6, program=plan) as ledger:

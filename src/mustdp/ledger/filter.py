@@ -32,8 +32,8 @@ _SHARES = (
 #: Share of delta for the rare events that divergences leave out.
 _EVENTS = 1 / 16
 _ROUNDING = 1e-12
-#: Rarer events than delta times 4^-40 are not told apart.
-_DEEPEST = 40
+#: Levels of rarity are so far apart: few of them, since each has to be accounted for once.
+_COARSE, _DEEPEST = 64.0, 13
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Filter:
         the charge.
         """
         wanted = 4.0 * float(number) ** 2 * steps
-        return min(_DEEPEST, math.ceil(math.log2(wanted) / 2.0))
+        return min(_DEEPEST, math.ceil(math.log2(wanted) / math.log2(_COARSE)))
 
     def cost(self, counted: Mapping[Atom, int], relation: str, level: int) -> Cost:
         """What atoms cost, so many of each."""
         total = self.nothing
-        outside = self.delta * _EVENTS * 4.0**-level
+        outside = self.delta * _EVENTS * _COARSE**-level
         for atom, count in counted.items():
             found = divergences(atom, relation, self.orders, outside)
             one = Cost(

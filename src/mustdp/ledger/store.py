@@ -2,8 +2,8 @@
 
 A rollback journal that is truncated at each commit (``journal_mode=TRUNCATE``), ``synchronous=
 FULL``: when a commit returns, database and journal have reached the disk. A write-ahead log would
-be three to four times as fast (benchmarks/README.md), but what was committed would stand in a
-second file for a while, and whoever moves or copies the first one alone would forget charges.
+be several times as fast (benchmarks/README.md), but what was committed would stand in a second
+file for a while, and whoever moves or copies the first one alone would forget charges.
 
 POSIX locks belong to a process and end when it closes *any* descriptor of the file, so nothing here
 opens the file but SQLite itself. A connection does not go through a fork: the child makes its own,
@@ -18,6 +18,7 @@ import errno
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ from mustdp.files.replacing import refuse_other_than_files
 _APPLICATION = 0x6D756470
 #: Seconds to wait for others' charges.
 _PATIENCE = 60.0
+#: Milliseconds between two looks whether they are done.
+_GLANCE = 5
 _TABLES = (
     "CREATE TABLE header (one INTEGER PRIMARY KEY CHECK (one = 1), text TEXT NOT NULL, "
     "hash BLOB NOT NULL)",
@@ -89,7 +92,7 @@ class Store:
                     f"{self.path} must not be used by a process that was forked during a charge"
                 )
             connection = self._open()
-            connection.execute(begin)
+            _begin(connection, begin)
             self._within = True
             try:
                 self._check_whole(connection)
@@ -156,6 +159,24 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _begin(connection: sqlite3.Connection, statement: str) -> None:
+    """Begin as soon as nobody else is writing.
+
+    SQLite alone would look again only every tenth of a second, and leave the disk idle in between.
+    """
+    until = time.monotonic() + _PATIENCE
+    connection.execute(f"PRAGMA busy_timeout={_GLANCE}")
+    while True:
+        try:
+            connection.execute(statement)
+            break
+        except sqlite3.OperationalError as problem:
+            busy = problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() >= until:
+                raise
+    connection.execute(f"PRAGMA busy_timeout={1000 * _PATIENCE:.0f}")
 
 
 def make_tables(path: Path, header: str, header_hash: bytes, head: tuple[object, ...]) -> None:
