@@ -11,7 +11,8 @@ MustdpError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
 
 class MustdpError(Exception):
@@ -97,3 +98,7 @@ class BudgetExceeded(MustdpError):
         super().__init__(message)
         self.asked, self.spent, self.left = asked, spent, left
         self.wanted, self.most, self.largest = wanted, most, largest
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the numbers on the way back from another process."""
+        return partial(type(self), **vars(self)), (str(self),)

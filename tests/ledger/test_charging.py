@@ -40,6 +40,8 @@ def test_pure_noise_is_charged_to_the_very_limit(tmp_path: Path) -> None:
         assert caught.value.spent == ledger.spent()
         assert caught.value.left == ledger.left() < 1e-6
         assert caught.value.most == 0
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (str(again), vars(again)) == (str(caught.value), vars(caught.value))
     assert [entry.number for entry in ledger.entries()] == [1, 2, 3, 4]
     assert ledger.verify().entries == 4
     assert ledger.entries()[0].plan == LOUD

@@ -106,6 +106,28 @@ def test_shares_of_delta_add_up_to_it() -> None:
         assert spent + math.ldexp(limit._rare, -200) >= 0.99 * delta
 
 
+@pytest.mark.parametrize(
+    ("orders", "shares"),
+    [
+        ((2.0,), (1.1,)),
+        ((2.0, 3.0), (0.6, 0.6)),
+        ((1.0,), (1.0,)),
+        ((2.0,), (0.0,)),
+        ((2.0,), (math.nan,)),
+        ((math.nan,), (1.0,)),
+        ((2.0, 3.0), (1.0,)),
+    ],
+)
+def test_a_filter_that_would_promise_too_much_is_none(
+    orders: tuple[float, ...], shares: tuple[float, ...]
+) -> None:
+    with pytest.raises(md.InvalidParameter, match="a filter must have"):
+        Filter(1.0, 1e-6, orders, shares)
+    for epsilon, delta in ((0.0, 1e-6), (math.nan, 1e-6), (1.0, 0.0), (1.0, math.nan)):
+        with pytest.raises(md.InvalidParameter, match="a filter must have"):
+            Filter(epsilon, delta, (2.0,), (1.0,))
+
+
 def test_rare_events_stay_within_their_share() -> None:
     limit = filter_for(1.0, 1e-6)
     numbers = range(1, 20_000)

@@ -32,6 +32,8 @@ _NEAR, _FAR = np.geomspace(1e-4, 1.0 / 128, 48), np.linspace(1.0 / 128, 1.0, 255
 #: Rounding in double precision of a moment near 1, and of the weights of a cell, on the safe side.
 _ROUNDING = 1e-12
 _WEIGHT_ROUNDING = 1e-9
+#: The two integrals that a weight is the difference of agree up to the width of the cell.
+_DIFFERENCE_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
@@ -91,5 +93,6 @@ def _cell(power: float, width: FloatArray, left: FloatArray, right: FloatArray) 
     """
     whole = np.expm1(power * width) / power
     above = np.expm1((power + 1.0) * width) / (power + 1.0) if power != -1.0 else width
-    far = np.clip((above - whole) / np.expm1(width) * (1.0 - _WEIGHT_ROUNDING), 0.0, whole)
+    surely = 1.0 - _WEIGHT_ROUNDING - _DIFFERENCE_ROUNDING / width
+    far = np.clip((above - whole) / np.expm1(width) * surely, 0.0, whole)
     return np.asarray((whole - far) * left + far * right)

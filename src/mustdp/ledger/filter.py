@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mustdp.accounting.plan import Atom
+from mustdp.errors import InvalidParameter
 from mustdp.ledger.divergences import divergences
 
 _BITS, _RARE_BITS = 60, 200
@@ -65,6 +66,16 @@ class Filter:
     delta: float
     orders: tuple[float, ...]
     shares: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        numbers = (self.epsilon, *self.orders, *self.shares)
+        good = len(self.orders) == len(self.shares) and all(map(math.isfinite, numbers))
+        good = good and self.epsilon > 0 and 0 < self.delta < 1 and all(a > 1 for a in self.orders)
+        if not (good and all(s > 0 for s in self.shares) and math.fsum(self.shares) <= 1):
+            raise InvalidParameter(
+                "a filter must have a positive epsilon, a delta in (0, 1), orders above 1 and "
+                f"positive shares that add up to at most 1, got {numbers!r} and {self.delta!r}"
+            )
 
     @property
     def nothing(self) -> Cost:
