@@ -58,7 +58,7 @@ def in_processes(work: Callable[[int], None], writers: int, charges: int) -> flo
 def charging(path: Path) -> Callable[[int], None]:
     with md.Ledger.open(path, epsilon=400, delta=1e-6) as ledger:
         ledger.charge(PLAN)
-        for level in range(1, 6):  # what the plan costs is known before the clock runs
+        for level in range(1, 11):  # what the plan costs is known before the clock runs
             ledger.header.filter.cost({PLAN: 1}, ledger.header.relation, level)
 
     def work(times: int) -> None:

@@ -132,7 +132,7 @@ def test_rare_events_stay_within_their_share() -> None:
     limit = filter_for(1.0, 1e-6)
     numbers = range(1, 20_000)
     for steps in (1, 7, 1000):
-        total = math.fsum(steps * 64.0 ** -limit.level(number, steps) for number in numbers)
+        total = math.fsum(steps * 4.0 ** -limit.level(number, steps) for number in numbers)
         assert total <= 1.0
     assert limit.level(1, 1) < limit.level(100, 1) < limit.level(100, 1000)
 

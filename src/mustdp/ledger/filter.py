@@ -31,10 +31,10 @@ _SHARES = (
     (16.0, 1 / 16),
 )
 #: Share of delta for the rare events that divergences leave out.
-_EVENTS = 1 / 16
+_EVENTS = 1 / 8
 _ROUNDING = 1e-12
-#: Levels of rarity are so far apart: few of them, since each has to be accounted for once.
-_COARSE, _DEEPEST = 64.0, 13
+#: Levels of rarity are so far apart; each that occurs has to be accounted for once.
+_COARSE, _DEEPEST = 4.0, 40
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ class Filter:
     def level(self, number: int, steps: int) -> int:
         """How rare the events are that charge ``number``, of so many steps, may leave out.
 
-        All of them together stay within their share of delta, because the sum of 1/(4 number^2) is
-        below 1/2, which leaves room for curves that are a little too high; and each is known before
-        the charge.
+        All of them together stay within their share of delta: the sum over all numbers k of
+        1/(4 k (1 + log2 k)^2) is at most (1 + log 2)/4, which leaves room for curves that are a
+        little too high. And each is known before the charge.
         """
-        wanted = 4.0 * float(number) ** 2 * steps
+        wanted = 4.0 * number * (1.0 + math.log2(number)) ** 2 * steps
         return min(_DEEPEST, math.ceil(math.log2(wanted) / math.log2(_COARSE)))
 
     def cost(self, counted: Mapping[Atom, int], relation: str, level: int) -> Cost:
