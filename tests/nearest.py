@@ -29,6 +29,7 @@ FEW = (
     "tests/loss/test_discrete.py",
     "tests/accounting/test_plan.py",
     "tests/calibration/test_compare.py",
+    "tests/ledger/test_declared.py",
     "tests/training/data/test_idx.py",
     "tests/training/linear/test_rates.py",
     "tests/training/networks/test_randomness.py",

@@ -5,7 +5,6 @@ from mustdp.accounting.account import Account as Account
 from mustdp.accounting.account import account as account
 from mustdp.accounting.bounds import Bounds as Bounds
 from mustdp.accounting.bounds import Curve as Curve
-from mustdp.accounting.ledger import Ledger as Ledger
 from mustdp.accounting.paper import Attained as Attained
 from mustdp.accounting.paper import PaperAccount as PaperAccount
 from mustdp.accounting.plan import Plan as Plan
@@ -38,11 +37,15 @@ from mustdp.calibration.settle import Spent as Spent
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
 from mustdp.calibration.sizes import smallest_first_stage as smallest_first_stage
+from mustdp.errors import BudgetExceeded as BudgetExceeded
 from mustdp.errors import InvalidParameter as InvalidParameter
 from mustdp.errors import MissingExtra as MissingExtra
 from mustdp.errors import MustdpError as MustdpError
 from mustdp.errors import NotCovered as NotCovered
 from mustdp.errors import NumericalFailure as NumericalFailure
+from mustdp.ledger.entry import Entry as Entry
+from mustdp.ledger.entry import Standing as Standing
+from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.custom import custom as custom
 from mustdp.mechanisms.gaussian_sigma import analytic_sigma as analytic_sigma

@@ -2,6 +2,7 @@
 
 2    bad input: the line names the option, the value and what is allowed
 3    a computation that cannot be trusted, and why
+4    a budget that would be exceeded, and what still fits
 130  interrupted
 141  whoever was reading standard output has gone
 """
@@ -16,9 +17,9 @@ from typing import Any
 import typer
 
 from mustdp.cli.typed import Refused
-from mustdp.errors import InvalidParameter, MissingExtra, NumericalFailure
+from mustdp.errors import BudgetExceeded, InvalidParameter, MissingExtra, NumericalFailure
 
-NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
+NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, NO_BUDGET, INTERRUPTED, NO_READER = 1, 2, 3, 4, 130, 141
 
 #: The parent of all usage errors, in whichever copy of click this version of typer uses.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -37,6 +38,8 @@ def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str]
         return BAD_INPUT, one_line(str(problem))
     if isinstance(problem, NumericalFailure):
         return NOT_TRUSTED, one_line(f"no result that can be trusted: {problem}")
+    if isinstance(problem, BudgetExceeded):
+        return NO_BUDGET, one_line(str(problem))
     if isinstance(problem, MemoryError):
         return NOT_TRUSTED, one_line(f"not enough memory for this computation {problem}")
     if isinstance(problem, UsageProblem):

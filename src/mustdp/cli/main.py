@@ -18,6 +18,7 @@ from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
 from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
+from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
 from mustdp.cli.report import report
@@ -32,14 +33,29 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3.",
+    epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3. A "
+    "budget that would be exceeded: exit status 4.",
 )
-COMMANDS = (account, calibrate, compare, report, amplify, draw, train, bootstrap, reproduce)
+COMMANDS = (
+    account,
+    calibrate,
+    compare,
+    report,
+    amplify,
+    draw,
+    train,
+    bootstrap,
+    ledger,
+    reproduce,
+)
 for _command in COMMANDS:
     app.command(help=paragraphs(_command.__doc__ or ""))(_command)
 
 #: What the package calls by another name than a command's options do.
-_OTHER_NAMES = {"bootstrap": {"columns": "--column", "data": "FILE"}}
+_OTHER_NAMES = {
+    "bootstrap": {"columns": "--column", "data": "FILE"},
+    "ledger": {"path": "FILE", "key": "--key-file"},
+}
 
 
 @app.callback(invoke_without_command=True)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mustdp.accounting.ledger import Ledger
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
+from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import drawn_from, most_copies, resolve_relation
 from mustdp.numerics import checks
 from mustdp.randomness.keys import release_key

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mustdp.accounting.ledger import Ledger
 from mustdp.calibration.settle import Spent
+from mustdp.ledger.ledger import Ledger
 from mustdp.training.budget import Budget
 
 

@@ -1,13 +1,17 @@
-"""The ledger: what was released, step by step, and what it costs so far.
+"""The ledger in memory: what was released, step by step, and what it costs so far.
 
 A ledger is a count of atoms, nothing more: ten identical steps are one entry of ten, so they cost
 what ``repeat(10, …)`` costs. It is written as JSON, sealed with a version and a checksum, and read
-back only if both are right; a file is replaced in one move or not at all.
+back only if both are right; a file is replaced in one move or not at all. It has no limit, and two
+processes that load and save the same JSON lose what one of them wrote: :meth:`Ledger.open` is for
+a budget that many share.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mustdp.accounting.account import Account, account
 from mustdp.accounting.bounds import Bounds
@@ -27,6 +31,9 @@ from mustdp.files.replacing import replace_file
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+
+if TYPE_CHECKING:
+    from mustdp.ledger.budget_file import LedgerFile
 
 _ENVELOPE = Envelope("mustdp-ledger", 1, "ledger", LARGEST_LEDGER)
 
@@ -48,10 +55,45 @@ class Ledger:
         self._counts: dict[Atom, int] = {}
         self._account: Account | None = None
 
+    @staticmethod
+    def open(
+        path: str | os.PathLike[str],
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        relation: str | None = None,
+        data: str | None = None,
+        program: str | Plan | None = None,
+        key: bytes | None = None,
+        who: str | None = None,
+    ) -> LedgerFile:
+        """Open a ledger in a file, for any number of processes; with a limit, make a new one.
+
+        ``epsilon`` and ``delta`` are the limit, ``relation`` (replace_one by default) says which
+        data sets are neighbours, ``data`` names the data set. All of them are settled when the file
+        is made; given again, they must be the same. ``program`` is ``"adaptive"`` (the default:
+        what is charged may depend on what was released) or one plan fixed in advance. ``key``
+        makes the hashes of entries an HMAC. ``who`` is written into this opener's entries.
+
+        >>> import mustdp as md, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=4, delta=1e-6) as ledger:
+        ...         entry = ledger.charge(md.laplace(shift=1.0), label="first")
+        ...         print(f"{ledger.spent():.2f} of 4, {ledger.left():.2f} left")
+        1.00 of 4, 3.00 left
+        """
+        from mustdp.ledger.opening import open_ledger
+
+        return open_ledger(path, epsilon, delta, relation, data, program, key, who)
+
     @property
     def steps(self) -> int:
         """Number of atoms released so far."""
-        return sum(self._counts.values())
+        return sum(self._counted().values())
+
+    def _counted(self) -> dict[Atom, int]:
+        """The atoms released so far, and how often."""
+        return self._counts
 
     def step(self, plan: Plan, times: int = 1) -> None:
         """Record that ``plan`` was released ``times`` times."""
@@ -67,16 +109,21 @@ class Ledger:
                 f"ledgers of different relations cannot be merged: {self.relation!r} and "
                 f"{other.relation!r}"
             )
-        for atom, count in other._counts.items():
+        for atom, count in other._counted().items():
             self._counts[atom] = self._counts.get(atom, 0) + count
         self._account = None
 
     @property
     def plan(self) -> Plan:
         """Everything released so far, as one plan."""
-        if not self._counts:
+        counted = self._counted()
+        if not counted:
             raise InvalidParameter("the ledger is empty: nothing was released yet")
-        return Sequence(tuple(Repeat(count, atom) for atom, count in self._counts.items()))
+        return self._joined(counted)
+
+    @staticmethod
+    def _joined(counted: dict[Atom, int]) -> Plan:
+        return Sequence(tuple(Repeat(count, atom) for atom, count in counted.items()))
 
     def account(self) -> Account:
         """The account of everything released so far."""
@@ -87,16 +134,18 @@ class Ledger:
     def epsilon(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta``; zero if nothing was released."""
         checks.real("delta", delta, above=0, below=1)
-        return self.account().epsilon(delta) if self._counts else Bounds(0.0, 0.0)
+        return self.account().epsilon(delta) if self._counted() else Bounds(0.0, 0.0)
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds of delta at ``epsilon``; zero if nothing was released."""
         checks.real("epsilon", epsilon, at_least=0)
-        return self.account().delta(epsilon) if self._counts else Bounds(0.0, 0.0)
+        return self.account().delta(epsilon) if self._counted() else Bounds(0.0, 0.0)
 
     def to_json(self) -> str:
         """The ledger as text."""
-        entries = [{"count": count, "plan": describe(atom)} for atom, count in self._counts.items()]
+        entries = [
+            {"count": count, "plan": describe(atom)} for atom, count in self._counted().items()
+        ]
         return _ENVELOPE.seal_text({"relation": self.relation, "entries": entries})
 
     @classmethod
