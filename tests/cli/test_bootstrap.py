@@ -187,3 +187,24 @@ def test_a_parquet_file(run: Run, tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"age": values}), path, row_group_size=500)
     given = answer(run, path, f"{PLAIN} --noise-multiplier 0.5 --delta 1e-5 --seed 1")
     assert abs(given["estimate"] - values.mean()) < 5 * given["standard_error"]
+
+
+def test_a_ledger_is_charged_and_refuses_before_data_are_read(
+    run: Run, ages: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "office.ledger"
+    made = run("ledger", "create", str(file), "--epsilon", "1.5", "--delta", "1e-6")
+    assert made.status == 0
+    spend = f"{PLAIN} --epsilon 1 --delta 1e-6 --ledger {file}"
+    answer(run, ages, spend)
+    [entry] = json.loads(run("ledger", "entries", str(file), "--json").out)["entries"]
+    assert entry["label"] == "bootstrap: mean"
+    missing = line(tmp_path / "missing.csv", spend)
+    refused = run(*missing)
+    assert refused.status == 4
+    assert refused.out == ""
+    assert "left" in refused.err
+    seeded = run(*line(ages, f"{spend} --seed 1"))
+    check_refused(seeded, "ledger", "seed")
+    left = json.loads(run("ledger", "show", str(file), "--json").out)
+    assert left["entries"] == 1

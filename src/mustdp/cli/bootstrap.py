@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,6 +103,15 @@ SeedOption = Annotated[
         help="Reproducible, for experiments only: whoever knows the seed can subtract the noise.",
     ),
 ]
+LedgerOption = Annotated[
+    str | None,
+    resampling_option(
+        "--ledger",
+        metavar="FILE",
+        help="Charge the release to this ledger (mustdp ledger create); one that would pass its "
+        "limit is refused before the data are read.",
+    ),
+]
 
 
 @with_bundles
@@ -121,6 +130,7 @@ def bootstrap(
     workers: WorkersOption = None,
     dask: DaskOption = None,
     seed: SeedOption = None,
+    ledger: LedgerOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Estimate with confidence intervals from noisy replicates, at a certified total cost.
@@ -159,13 +169,16 @@ def bootstrap(
         with progress(doing=f"opening {file}"):
             data = open_source(file, tuple(column) if column else None)
     plan = design.build(options, options.n or data.n, counts)
-    with warnings.catch_warnings(), _counting() as on_share:
+    import mustdp
+
+    opened = nullcontext() if ledger is None else mustdp.Ledger.open(ledger)
+    with warnings.catch_warnings(), _counting() as on_share, opened as charged:
         # Both are part of the answer: the notes below the table, the seed as a remark.
         warnings.simplefilter("ignore", InferenceNote)
         warnings.simplefilter("ignore", SeededRelease)
         result = private_bootstrap(
             data, wanted, design=plan, columns=tuple(column) if column else None,
-            progress=on_share, **limits, **noise, **settings,
+            progress=on_share, ledger=charged, **limits, **noise, **settings,
         )  # fmt: skip
     return _answer(result, seed, json)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
+from mustdp.ledger.budget_file import LedgerFile
 from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import drawn_from, most_copies, resolve_relation
 from mustdp.numerics import checks
@@ -123,7 +124,10 @@ def private_bootstrap(
         lower=low, upper=high, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
     if ledger is not None and privacy.plan is not None:
-        ledger.step(privacy.plan)
+        if isinstance(ledger, LedgerFile):
+            ledger.charge(privacy.plan, label=_label(wanted))
+        else:
+            ledger.step(privacy.plan)
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,
@@ -265,3 +269,11 @@ def _check_ledger(ledger: Ledger, design: Design, privacy: Spent) -> None:
             f"relation must be that of the ledger, {used}, got {privacy.relation}; make the ledger "
             f"with Ledger(relation={privacy.relation!r})"
         )
+    if isinstance(ledger, LedgerFile):  # refused now, before any data are read
+        ledger.check(privacy.plan)
+
+
+def _label(wanted: Sequence[Statistic]) -> str:
+    """What an entry of a ledger says about a bootstrap."""
+    label = f"bootstrap: {', '.join(statistic.name for statistic in wanted)}"
+    return label if len(label) <= 200 else f"{label[:197]}..."
