@@ -15,8 +15,8 @@ from typing import Literal
 
 from mustdp.errors import InvalidParameter
 from mustdp.experiments.frame.items import Item, Outcome, Settings
-from mustdp.experiments.frame.stored import Stored, as_text, from_text, read
-from mustdp.pages import write_whole
+from mustdp.experiments.frame.stored import Stored, as_text, from_text, read, write
+from mustdp.files.replacing import refuse_other_than_files
 from mustdp.training.data.named import load_data
 
 State = Literal["computed", "kept", "skipped"]
@@ -73,6 +73,7 @@ def _look(item: Item, settings: Settings, out: Path) -> Result:
     """What is already known of an item: its stored result, or what has to be done and why."""
     remark = ""
     path = _path(item, out)
+    refuse_other_than_files(path)  # before any work: nothing could be written there
     if path.exists():
         try:
             stored = read(path, item, settings)
@@ -90,6 +91,6 @@ def _compute(item: Item, settings: Settings, out: Path, progress: Progress, rema
     begun = time.perf_counter()
     outcome = item.run(settings, lambda words: progress(item.name, words))
     text = as_text(item, settings, Stored(outcome, time.perf_counter() - begun))
-    write_whole(_path(item, out), text)
+    write(_path(item, out), text)
     stored = from_text(text, item, settings)
     return Result(item, "computed", stored.seconds, stored.outcome, remark)
