@@ -14,7 +14,7 @@ from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.designs import DesignOptions, resampling_option
-from mustdp.cli.numbers import number, read_seed, whole
+from mustdp.cli.numbers import integer, natural, number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -81,7 +81,7 @@ WorkersOption = Annotated[
     int | None,
     resampling_option(
         "--workers",
-        partial(whole, high=4096),
+        partial(integer, high=4096),
         metavar="W",
         help="Processes on this machine. Default: by the work.",
     ),
@@ -98,7 +98,7 @@ SeedOption = Annotated[
     int | None,
     resampling_option(
         "--seed",
-        read_seed,
+        natural,
         metavar="INT",
         help="Reproducible, for experiments only: whoever knows the seed can subtract the noise.",
     ),

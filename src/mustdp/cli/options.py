@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.numbers import clipped, number, one_of, whole
+from mustdp.cli.numbers import clipped, integer, number, one_of
 from mustdp.cli.typed import as_typed, exactly_one, option, word_from, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
@@ -34,22 +34,22 @@ def read_stages(name: str, text: str) -> Stages:
             raise InvalidParameter.refusing(
                 name, "must be a list of kind:size such as wor:118,wr:200", repr(clipped(text))
             )
-        pairs.append((one_of(f"{name}: a kind", kind, KINDS), whole(f"{name}: a size", size)))
+        pairs.append((one_of(f"{name}: a kind", kind, KINDS), integer(f"{name}: a size", size)))
     return tuple(pairs)
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 NOption = Annotated[
     int | None,
-    option("-n", whole, metavar="INT", help="Number of records in the data set.", panel=_SCHEME),
+    option("-n", integer, metavar="INT", help="Number of records in the data set.", panel=_SCHEME),
 ]
 BOption = Annotated[
     int | None,
-    option("-b", whole, metavar="INT", help="Size of the first of two stages.", panel=_SCHEME),
+    option("-b", integer, metavar="INT", help="Size of the first of two stages.", panel=_SCHEME),
 ]
 MOption = Annotated[
     int | None,
-    option("-m", whole, metavar="INT", help="Size of the batch, copies counted.", panel=_SCHEME),
+    option("-m", integer, metavar="INT", help="Size of the batch, copies counted.", panel=_SCHEME),
 ]
 MechanismOption = Annotated[
     str,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from mustdp.cli.numbers import number, one_of, whole
+from mustdp.cli.numbers import integer, number, one_of
 from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
@@ -15,7 +15,7 @@ from mustdp.mechanisms.relation import Relation
 ACCOUNTING = "Accounting"
 _RELATIONS = {one.option: one for one in Relation}
 
-read_repeats = partial(whole, high=MOST_STEPS)
+read_repeats = partial(integer, high=MOST_STEPS)
 read_delta = partial(number, at_least=SMALLEST_DELTA, below=1)
 #: An epsilon that is asked about.
 read_epsilon = partial(number, at_least=0, at_most=LARGEST_EPSILON)

@@ -13,7 +13,7 @@ import typer
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import number, read_seed
+from mustdp.cli.numbers import natural, number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -96,7 +96,7 @@ SeedOption = Annotated[
     int | None,
     _training_option(
         "--seed",
-        read_seed,
+        natural,
         metavar="INT",
         help="Train reproducibly, for experiments only: whoever knows the seed can subtract the "
         "noise. Without it, the operating system's entropy is used.",

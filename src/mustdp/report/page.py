@@ -16,7 +16,7 @@ from mustdp.plots.drawing import figure_of, new_axes
 from mustdp.plots.multiplicity import multiplicity_law
 from mustdp.report.commands import commands
 from mustdp.report.findings import Findings
-from mustdp.report.reading import headline, label, reading, small, times, whole
+from mustdp.report.reading import headline, label, reading, records, small, times
 from mustdp.version import __version__
 
 _WIDTH, _HEIGHT = 5.6, 4.1
@@ -169,7 +169,7 @@ def _work(page: Page, found: Findings) -> None:
             (
                 label(row.scheme.name),
                 readable(row.eta),
-                whole(row.expected_distinct),
+                records(row.expected_distinct),
                 f"{row.expected_distinct / asked.m:.3f}",
                 f"{1e6 * seconds:,.0f} µs" if timed else "not timed",
                 f"{seconds / base:.2f}" if timed and base > 0 else "",

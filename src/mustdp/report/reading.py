@@ -22,7 +22,7 @@ def label(name: str) -> str:
     return look_of(name).label
 
 
-def whole(value: float) -> str:
+def records(value: float) -> str:
     """A size or an expected number of records, with separators."""
     return f"{value:,.0f}" if value >= 100 or float(value).is_integer() else readable(value)
 
@@ -147,14 +147,14 @@ def _work(found: Findings) -> list[str]:
     if share > 1.0 - _SAME:
         return []
     sentences = [
-        f"**A step of MUSTow works on {whole(ours.expected_distinct)} distinct records** instead "
-        f"of {whole(asked.m)}: {share:.0%} of the gradients, because a copy is computed once."
+        f"**A step of MUSTow works on {records(ours.expected_distinct)} distinct records** instead "
+        f"of {records(asked.m)}: {share:.0%} of the gradients, because a copy is computed once."
     ]
     same = found.same_work
     if same is not None:
         mine, plain = ours.noise_multiplier / asked.m, same.noise_multiplier / same.m
         sentences.append(
-            f"Plain WOR batches of {whole(same.m)} records do about the same work per step. For "
+            f"Plain WOR batches of {records(same.m)} records do about the same work per step. For "
             "the same guarantee they need a noise multiplier of "
             f"{readable(same.noise_multiplier, 'up', 4)}, which on the mean of a batch is "
             f"{readable(plain)} contribution bounds, against {readable(mine)} for MUSTow. "
