@@ -14,11 +14,12 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.experiments.catalogue import ITEMS, items_called
 from mustdp.experiments.frame import stored
 from mustdp.experiments.frame.cells import Cell, Table, judge
-from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
+from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.page import counted, write_report
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.runner import Result, finished, run_items
 from mustdp.limits import LARGEST_RESULT
+from mustdp.progress import Progress
 
 SETTINGS = Settings(quick=True, seed=3, data=None)
 
@@ -30,9 +31,9 @@ class Counting:
         self.runs, self.ours = 0, ours
         self.item = Item(name, f"The item {name}", self.run, needs)
 
-    def run(self, settings: Settings, report: Report) -> Outcome:
+    def run(self, settings: Settings, progress: Progress) -> Outcome:
         self.runs += 1
-        report("half way")
+        progress("half way")
         cells = (
             judge("a & b", "x", 1.0, self.ours, half_unit=0.1),
             judge("c", "x", 1.0, 9.0, half_unit=0.1, reason="the paper <rounds>"),
@@ -47,7 +48,7 @@ class Counting:
         )
 
 
-def quiet(name: str, words: str) -> None:
+def quiet(*_: object) -> None:
     return None
 
 
@@ -221,7 +222,7 @@ def test_a_file_may_be_laid_out_anew(tmp_path: Path) -> None:
 def test_an_interrupted_run_leaves_finished_items_and_nothing_half_written(tmp_path: Path) -> None:
     one, two, three = Counting("one"), Counting("two"), Counting("three")
 
-    def stop(settings: Settings, report: Report) -> Outcome:
+    def stop(settings: Settings, progress: Progress) -> Outcome:
         raise KeyboardInterrupt
 
     items = [one.item, Item("two", "Stops", stop), three.item]
@@ -266,7 +267,7 @@ def test_missing_files_are_found_before_any_work(tmp_path: Path) -> None:
 
 
 def test_a_result_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
-    def draws_nan(settings: Settings, report: Report) -> Outcome:
+    def draws_nan(settings: Settings, progress: Progress) -> Outcome:
         data = {"ratio": [float("nan")], "difference": [0.1], "caption": ""}
         return Outcome((), (Picture("p", "P", "four_kinds", data, "A point."),))
 
@@ -310,7 +311,7 @@ def test_names_of_items() -> None:
 
 def test_stored_text_is_read_back_as_it_was() -> None:
     one = Counting("one")
-    found = stored.Stored(one.run(SETTINGS, lambda words: None), 1.5)
+    found = stored.Stored(one.run(SETTINGS, quiet), 1.5)
     text = stored.as_text(one.item, SETTINGS, found)
     again = stored.from_text(text, one.item, SETTINGS)
     assert again.seconds == 1.5

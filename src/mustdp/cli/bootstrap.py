@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -156,16 +155,16 @@ def bootstrap(
     wanted = [read_statistic(name) for name in statistic or ("mean",)]
     data: Any = file
     if options.n is None:
-        with progress(doing=f"opening {file}"):
+        with progress(f"opening {file}"):
             data = open_source(file, tuple(column) if column else None)
     plan = design.build(options, options.n or data.n, counts)
-    with warnings.catch_warnings(), _counting() as on_share:
+    with warnings.catch_warnings(), progress("certifying and resampling") as move:
         # Both are part of the answer: the notes below the table, the seed as a remark.
         warnings.simplefilter("ignore", InferenceNote)
         warnings.simplefilter("ignore", SeededRelease)
         result = private_bootstrap(
             data, wanted, design=plan, columns=tuple(column) if column else None,
-            progress=on_share, **limits, **noise, **settings,
+            progress=move, **limits, **noise, **settings,
         )  # fmt: skip
     return _answer(result, seed, json)
 
@@ -180,13 +179,6 @@ def _limits(
             name, "must be given once, or once for each --column", f"{len(values)} of them"
         )
     return values[0] if len(values) == 1 else tuple(values)
-
-
-@contextmanager
-def _counting() -> Iterator[Callable[[int, int], None]]:
-    """A bar over the shares of the work, drawn once their number is known."""
-    with progress(doing="certifying and resampling") as begin:
-        yield lambda done, total: begin(f"{done} of {total} shares of the replicates")
 
 
 def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:

@@ -84,7 +84,7 @@ def _noise(
                 "--solve-for steps, m and b take a noise"
             )
     built, steps = scheme.build(), run.count()
-    with progress(doing="calibrating the noise"):
+    with progress("calibrating the noise"):
         found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **target)
     return built, found.mechanism, steps, found.epsilon
 
@@ -99,7 +99,7 @@ def _steps(
             f"--steps {run.steps} does not fit --solve-for steps, which finds it"
         )
     built, mechanism = scheme.build(), noise.build()
-    with progress(doing="looking for the most steps"):
+    with progress("looking for the most steps"):
         found = mustdp.most_steps(built, mechanism=mechanism, **target)
     return built, mechanism, found.value, found.epsilon
 
@@ -114,7 +114,7 @@ def _size(
     name, sizes = scheme.named(size, _SIZED[size])
     mechanism, steps = noise.build(), run.count()
     search: Any = mustdp.largest_batch if size == "m" else mustdp.smallest_first_stage
-    with progress(doing=f"looking for -{size}"):
+    with progress(f"looking for -{size}"):
         found = search(name, mechanism=mechanism, **sizes, steps=steps, **target)
     built = scheme_by_name(name, **{**sizes, size: found.value})
     return built, mechanism, steps, found.epsilon

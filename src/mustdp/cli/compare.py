@@ -90,12 +90,9 @@ def compare(
     asked = options.read()
 
     import mustdp
-    from mustdp.calibration.compare import schemes_of
 
-    with progress(len(schemes_of(asked["n"], asked["b"], asked["m"]))) as begin:
-        result = mustdp.compare(
-            **asked, mechanism=mechanism, progress=lambda scheme, *_: begin(scheme)
-        )
+    with progress() as move:
+        result = mustdp.compare(**asked, mechanism=mechanism, progress=move)
     return answer(result, asked, mechanism, json)
 
 

@@ -87,14 +87,9 @@ def reproduce(
     from mustdp.experiments.frame.page import write_report
     from mustdp.experiments.frame.runner import finished, run_items
 
-    with progress(doing="reproducing") as begin:
-        results = run_items(
-            chosen,
-            settings,
-            folder,
-            lambda name, words: begin(f"{name}{words and ': '}{words}"),
-        )
-        begin("report")
+    with progress("reproducing") as move:
+        results = run_items(chosen, settings, folder, move)
+        move("report")
         skipped = [one for one in results if one.state == "skipped"]
         report = write_report(finished(ITEMS, settings, folder), skipped, settings, folder)
     return _answer(results, settings.quick, settings.seed, report, json)

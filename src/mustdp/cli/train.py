@@ -140,11 +140,11 @@ def train(
     from mustdp.training.classify import check_model, train_classifier
     from mustdp.training.data.named import load_data
 
-    with progress(doing=f"reading {dataset}"):
+    with progress(f"reading {dataset}"):
         records = load_data(dataset, data)
     plan = _scheme(scheme, records, run.relation)
     check_model(model)
-    with progress(doing="certifying"):
+    with progress("certifying"):
         settled = settle(plan, steps=steps, relation=run.relation, **noise)
         words.two_sided(settled.spent().epsilon, "here")
     with _counting(settled.steps) as on_step:
@@ -180,11 +180,11 @@ def _scheme(options: SchemeOptions, records: DataSet, relation: Relation | None)
 def _counting(steps: int) -> Iterator[Callable[[int], None]]:
     """A bar that is moved a hundred times at most, whatever the number of steps."""
     every = max(1, steps // 100)
-    with progress(total=-(-steps // every) + 1, doing="training") as begin:
+    with progress("training") as move:
 
         def on_step(step: int) -> None:
             if step % every == 0 or step == steps:
-                begin(f"step {step} of {steps}")
+                move("steps", step, steps)
 
         yield on_step
 

@@ -9,7 +9,7 @@ repeated repeats nothing that was released. The source of the noise never leaves
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import drawn_from, most_copies, resolve_relation
 from mustdp.numerics import checks
+from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.resampling.designs import MOST_REPLICATES, Design
@@ -64,7 +65,7 @@ def private_bootstrap(
     dask: Any = None,
     ledger: Ledger | None = None,
     seed: Any = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> BootstrapResult:
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
 

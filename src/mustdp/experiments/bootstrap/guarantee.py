@@ -31,10 +31,10 @@ from mustdp.experiments.comparison.certified import (
     lower_of,
 )
 from mustdp.experiments.frame.cells import Table
-from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.decimals import readable
+from mustdp.progress import Progress
 
 #: A second delta, smaller than the paper's 1/n.
 SMALL_DELTA = 1e-5
@@ -45,11 +45,11 @@ RELEASES = STATISTICS * T
 
 
 def certify_runs(
-    runs: Sequence[Released], deltas: Sequence[float], workers: int, report: Report
+    runs: Sequence[Released], deltas: Sequence[float], workers: int, progress: Progress
 ) -> list[Guarantee]:
     """Bounds for every row at the paper's delta, which the run knows, and at further ones."""
     jobs = [(each, tuple(deltas)) for each in runs]
-    return spread(certify_run, jobs, workers=workers, report=report, what="certified bounds",
+    return spread(certify_run, jobs, workers=workers, progress=progress, what="certified bounds",
                   last_first=True)  # fmt: skip
 
 
