@@ -111,7 +111,9 @@ class Settled:
 
     def spent(self) -> Spent:
         """What running the plan costs, certified."""
-        epsilon = _certified(self) if self.known is None else self.known
+        epsilon = self.known
+        if epsilon is None:
+            epsilon = certified_epsilon(self.plan, self.delta, self.relation)
         return Spent(
             epsilon, self.delta, self.relation, self.noise_multiplier, self.source, self.plan
         )
@@ -203,12 +205,13 @@ def _calibrated(job: Job, epsilon: float, delta: float, relation: Relation) -> S
 
 
 @lru_cache(maxsize=1024)
-def _certified(settled: Settled) -> Bounds:
+def certified_epsilon(plan: Plan | None, delta: float, relation: Relation) -> Bounds:
+    """Bounds of epsilon; infinite above where there is no plan or nothing finite is certified."""
     nothing = Bounds(0.0, math.inf)
-    if settled.plan is None:
+    if plan is None:
         return nothing
     try:
-        return account(settled.plan, relation=settled.relation).epsilon(settled.delta)
+        return account(plan, relation=relation).epsilon(delta)
     except NumericalFailure:
         # So little noise that no finite epsilon could be certified: say so, never a guess.
         return nothing

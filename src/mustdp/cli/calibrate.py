@@ -12,7 +12,7 @@ from mustdp.cli.progress import progress
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, TargetOption, stated
 from mustdp.cli.typed import as_typed, option, word_of
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -157,7 +157,7 @@ def _answer(
     solved = {
         "noise": (
             "noise multiplier",
-            words.multiplier_in_words(float(data.get("noise_multiplier", 0.0))),
+            as_stated(float(data.get("noise_multiplier", 0.0)), words.MULTIPLIER),
         ),
         "steps": ("steps", str(steps)),
         "m": ("m", str(size.get("m"))),

@@ -29,7 +29,7 @@ from mustdp.cli.targets import (
 from mustdp.cli.typed import exactly_one, option
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
                 row.scheme.name,
                 readable(row.eta),
                 readable(row.expected_distinct),
-                words.multiplier_in_words(row.noise_multiplier, 4),
+                as_stated(row.noise_multiplier, 4),
                 readable(row.epsilon.lower, "down"),
                 readable(row.epsilon.upper, "up"),
             )

@@ -94,6 +94,10 @@ class Findings:
         """Whether schemes are compared at the same noise instead of the same guarantee."""
         return self.question.epsilon is None
 
+    def cost(self, row: ComparisonRow) -> float:
+        """What the comparison is about: noise at the same guarantee, or epsilon at equal noise."""
+        return row.epsilon.upper if self.same_noise else row.noise_multiplier
+
 
 def parts_of(question: Question) -> int:
     """How often :func:`gather` says that a part begins."""

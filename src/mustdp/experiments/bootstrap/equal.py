@@ -94,7 +94,7 @@ def compare_all(settings: Settings, count: int, progress: Progress) -> Compared:
 def certified(runs: Released, epsilon: float) -> Bounds:
     """What the runs cost, if that is certified to be within epsilon."""
     bounds = runs.privacy.epsilon
-    if bounds is None or not bounds.upper <= epsilon:
+    if not bounds.upper <= epsilon:
         raise NumericalFailure(
             f"{runs.row.label}: epsilon {epsilon:g} is not certified, got {bounds}"
         )

@@ -11,10 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mustdp.accounting.account import account
-from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Plan, subsample
-from mustdp.errors import NumericalFailure
+from mustdp.accounting.plan import subsample
+from mustdp.calibration.settle import certified_epsilon
 from mustdp.experiments.bootstrap.runs import (
     DELTA,
     EPSILON_PRIME,
@@ -65,17 +63,13 @@ def certify_run(job: tuple[Released, tuple[float, ...]]) -> Guarantee:
     alone = subsample(scheme, gaussian(noise_multiplier=z * math.sqrt(STATISTICS)))
     both = subsample(scheme, gaussian(noise_multiplier=z))
     whole = [(privacy.delta, privacy.epsilon)]
-    whole += [(delta, _bounds(privacy.plan, delta)) for delta in deltas]
+    whole += [(delta, certified_epsilon(privacy.plan, delta, RELATION)) for delta in deltas]
     return replace(
-        nothing, part=_bounds(alone, DELTA), one_subset=_bounds(both, DELTA), whole=tuple(whole)
+        nothing,
+        part=certified_epsilon(alone, DELTA, RELATION),
+        one_subset=certified_epsilon(both, DELTA, RELATION),
+        whole=tuple(whole),
     )
-
-
-def _bounds(plan: Plan, delta: float) -> Bounds:
-    try:
-        return account(plan, relation=RELATION).epsilon(delta)
-    except NumericalFailure:
-        return Bounds(0.0, math.inf)
 
 
 def bootstrap_guarantee(found: Sequence[Guarantee]) -> Table:
