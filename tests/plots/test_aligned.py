@@ -109,5 +109,5 @@ def test_without_matplotlib_the_error_says_what_to_install(
         return real(name, globals, locals, fromlist, level)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r'pip install "mustdp\[plots\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[plots\]"'):
         aligned_profile(results())

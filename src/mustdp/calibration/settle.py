@@ -164,7 +164,7 @@ def settle_noise(
     """
     checks.exactly_one(epsilon=epsilon, noise_multiplier=noise_multiplier, epsilon_prime=paper)
     used = resolve_relation(job.scheme, relation)
-    delta = read_delta(delta, job.scheme.n)
+    delta = required_delta(delta, job.scheme.n)
     if epsilon is not None:
         return _calibrated(job, epsilon, delta, used)
     if noise_multiplier is not None:
@@ -175,7 +175,7 @@ def settle_noise(
     return Settled(job.plan(gaussian(noise_multiplier=z)), z, delta, used, source)
 
 
-def read_delta(delta: float | None, n: int) -> float:
+def required_delta(delta: float | None, n: int) -> float:
     """Check a delta, which has no default: what is small enough is the data holder's to say."""
     if delta is None:
         raise InvalidParameter.refusing(

@@ -13,7 +13,7 @@ from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.designs import DesignOptions, resampling_option
-from mustdp.cli.numbers import integer, natural, number
+from mustdp.cli.numbers import read_integer, read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -36,7 +36,7 @@ LowerOption = Annotated[
     list[float] | None,
     resampling_option(
         "--lower",
-        number,
+        read_number,
         metavar="L",
         help="Values below are clipped to it. Once, or once for each --column. Must be known "
         "without looking at the data.",
@@ -44,7 +44,7 @@ LowerOption = Annotated[
 ]
 UpperOption = Annotated[
     list[float] | None,
-    resampling_option("--upper", number, metavar="U", help="Values above are clipped to it."),
+    resampling_option("--upper", read_number, metavar="U", help="Values above are clipped to it."),
 ]
 StatisticOption = Annotated[
     list[str] | None,
@@ -70,7 +70,7 @@ LevelOption = Annotated[
     float,
     resampling_option(
         "--level",
-        partial(number, above=0, below=1),
+        partial(read_number, above=0, below=1),
         metavar="P",
         help="Coverage of the interval.",
         show_default=True,
@@ -80,7 +80,7 @@ WorkersOption = Annotated[
     int | None,
     resampling_option(
         "--workers",
-        partial(integer, high=4096),
+        partial(read_integer, high=4096),
         metavar="W",
         help="Processes on this machine. Default: by the work.",
     ),
@@ -97,7 +97,7 @@ SeedOption = Annotated[
     int | None,
     resampling_option(
         "--seed",
-        natural,
+        read_natural,
         metavar="INT",
         help="Reproducible, for experiments only: whoever knows the seed can subtract the noise.",
     ),

@@ -15,7 +15,7 @@ from mustdp.limits import LARGEST_SIZE
 _LONGEST = 40
 
 
-def integer(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE) -> int:
+def read_integer(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE) -> int:
     """Read an integer in [low, high]; ``1.5``, ``1e3`` and ``nan`` are refused."""
     from mustdp.numerics import checks
 
@@ -27,10 +27,10 @@ def integer(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE) -> i
 
 
 #: The reader of seeds.
-natural = partial(integer, low=0)
+read_natural = partial(read_integer, low=0)
 
 
-def number(
+def read_number(
     option: str,
     text: str,
     *,

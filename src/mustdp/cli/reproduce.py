@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.numbers import clipped, natural
+from mustdp.cli.numbers import clipped, read_natural
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -52,7 +52,9 @@ OutOption = Annotated[
 ]
 SeedOption = Annotated[
     int,
-    option("--seed", natural, metavar="INT", help="Seed of all experiments.", show_default=True),
+    option(
+        "--seed", read_natural, metavar="INT", help="Seed of all experiments.", show_default=True
+    ),
 ]
 
 

@@ -13,7 +13,7 @@ import typer
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import natural, number
+from mustdp.cli.numbers import read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _training_option = partial(option, panel="Training")
 #: Learning rates and clipping bounds.
-_read_scale = partial(number, above=0, at_most=1e9)
+_read_scale = partial(read_number, above=0, at_most=1e9)
 
 DatasetArgument = Annotated[
     str,
@@ -96,7 +96,7 @@ SeedOption = Annotated[
     int | None,
     _training_option(
         "--seed",
-        natural,
+        read_natural,
         metavar="INT",
         help="Train reproducibly, for experiments only: whoever knows the seed can subtract the "
         "noise. Without it, the operating system's entropy is used.",

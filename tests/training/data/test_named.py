@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, MissingExtra
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.data.named import load_data
 
@@ -32,7 +32,7 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", missing)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InvalidParameter, match=r"pip install 'mustdp\[train\]'"):
+    with pytest.raises(MissingExtra, match=r'pip install "\.\[train\]"'):
         load_data("digits")
 
 
