@@ -56,6 +56,7 @@ from mustdp.mechanisms.mechanism import Mechanism as Mechanism
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.progress import Progress as Progress
 from mustdp.randomness.seeds import SeededRelease as SeededRelease
 from mustdp.resampling.bootstrap import private_bootstrap as private_bootstrap
 from mustdp.resampling.designs import Design as Design
@@ -93,11 +94,17 @@ from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.budget import Budget as Budget
 from mustdp.training.budget import settle as settle
+from mustdp.training.data.dataset import DataSet as DataSet
+from mustdp.training.data.named import load_data as load_data
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
 from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
+from mustdp.training.linear.simulation import Chains as Chains
+from mustdp.training.linear.simulation import fit_chains as fit_chains
 from mustdp.training.networks.events import Released as Released
 from mustdp.training.networks.events import Trained as Trained
+from mustdp.training.networks.opacus_bridge import charged_to as charged_to
+from mustdp.training.networks.opacus_bridge import multiset_loader as multiset_loader
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer
 from mustdp.version import __version__ as __version__
 

@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Called whenever a part of the work begins.
+    """Called whenever the work has got further.
 
-    ``what`` names the part, ``done`` counts the parts that are finished and ``total`` all of them;
-    it is None where that is not known. What the call returns is not looked at.
+    ``what`` names the part at hand, ``done`` counts the parts that are finished and ``total`` all
+    of them; it is None where that is not known. What the call returns is not looked at.
     """
 
     def __call__(self, what: str, done: int = 0, total: int | None = None, /) -> object:

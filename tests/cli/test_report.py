@@ -29,7 +29,7 @@ def found(question: Question) -> Findings:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Find the numbers of the same question once."""
-    monkeypatch.setattr(mustdp.report, "gather", lambda question, begin: found(question))
+    monkeypatch.setattr(mustdp.report, "gather", lambda question, progress: found(question))
 
 
 @pytest.mark.usefixtures("quick")

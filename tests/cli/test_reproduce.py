@@ -57,7 +57,7 @@ def test_a_damaged_result_is_told_on_standard_error(run: Run, tmp_path: Path) ->
     outcome = run(*shlex.split(line))
     assert outcome.status == 0
     assert outcome.err.count("\n") == 1
-    assert "figure-3.json was computed again: damaged" in outcome.err
+    assert "figure-3.json was computed again: the file must be valid JSON" in outcome.err
 
 
 def test_a_bar_on_a_terminal(

@@ -20,7 +20,7 @@ from mustdp.training.data.dataset import DataSet
 from tests.training.data.places import SHARED, needs_adult
 
 
-def quiet(_: str) -> None:
+def quiet(*_: object) -> None:
     """Nobody listens."""
 
 

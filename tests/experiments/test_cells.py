@@ -111,7 +111,7 @@ def test_unknown_words_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="kind"):
         Table("name", "title", (), "ours")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="needs"):
-        Item("name", "title", lambda settings, report: None, ("cifar",))  # type: ignore[arg-type,return-value]
+        Item("name", "title", lambda settings, progress: None, ("cifar",))  # type: ignore[arg-type,return-value]
 
 
 GOOD = {"ratio": [0.5], "difference": [0.1], "caption": "one point"}

@@ -23,7 +23,7 @@ from mustdp.training.data.dataset import DataSet
 from tests.training.data.places import SHARED, needs_mnist
 
 
-def quiet(_: str) -> None:
+def quiet(*_: object) -> None:
     """Nobody listens."""
 
 

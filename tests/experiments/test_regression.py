@@ -46,7 +46,7 @@ CONSISTENT = {
 }
 
 
-def quiet(_: str) -> None:
+def quiet(*_: object) -> None:
     """Nobody listens."""
 
 
@@ -75,7 +75,7 @@ def test_verdicts_on_delta_prime() -> None:
 
 def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
     runs = [Stated(name, REGRESSION.paper_budget(name, 0.01), 0.01) for name in ("WOR", "MUSTow")]
-    found = certify(runs, workers=1, report=quiet)
+    found = certify(runs, workers=1, progress=quiet)
     assert [each.row for each in found] == ["WOR", "MUSTow"]
     whole = [each.whole[0][1] for each in found]
     for each, epsilon in zip(found, whole, strict=True):
@@ -101,7 +101,7 @@ def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
 
 def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     target = Target(2.0, 1e-3, 5)
-    settled = settle_all((100, 15, 10), [target], NAMES, workers=1, report=quiet)
+    settled = settle_all((100, 15, 10), [target], NAMES, workers=1, progress=quiet)
     assert [each.name for each in settled] == list(NAMES)
     noise = [each.budget.noise_multiplier for each in settled]
     assert noise == sorted(noise)
@@ -196,11 +196,15 @@ def test_times_are_judged_as_ratios() -> None:
 
 
 def test_jobs_over_processes_keep_their_order() -> None:
-    said: list[str] = []
+    said: list[tuple[object, ...]] = []
+
+    def note(*call: object) -> None:
+        said.append(call)
+
     jobs = [9.0, 4.0, 1.0, 0.0]
-    assert spread(math.sqrt, jobs, workers=2, report=said.append, what="roots") == [3, 2, 1, 0]
-    assert spread(math.sqrt, jobs, workers=1, report=quiet, what="roots") == [3, 2, 1, 0]
-    assert said[-1] == "roots: 4 of 4"
+    assert spread(math.sqrt, jobs, workers=2, progress=note, what="roots") == [3, 2, 1, 0]
+    assert spread(math.sqrt, jobs, workers=1, progress=quiet, what="roots") == [3, 2, 1, 0]
+    assert said[-1] == ("roots", 4, 4)
 
 
 def test_the_last_job_can_go_first_without_changing_the_order() -> None:
@@ -210,7 +214,7 @@ def test_the_last_job_can_go_first_without_changing_the_order() -> None:
         begun.append(value)
         return math.sqrt(value)
 
-    given = {"workers": 1, "report": quiet, "what": "roots"}
+    given = {"workers": 1, "progress": quiet, "what": "roots"}
     assert spread(root, [9.0, 4.0, 1.0], last_first=True, **given) == [3, 2, 1]  # type: ignore[arg-type]
     assert begun == [1.0, 4.0, 9.0]
 

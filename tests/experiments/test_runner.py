@@ -14,10 +14,12 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.experiments.catalogue import ITEMS, items_called
 from mustdp.experiments.frame import stored
 from mustdp.experiments.frame.cells import Cell, Table, judge
-from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
+from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.page import counted, write_report
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.runner import Result, finished, run_items
+from mustdp.limits import LARGEST_RESULT
+from mustdp.progress import Progress
 
 SETTINGS = Settings(quick=True, seed=3, data=None)
 
@@ -29,9 +31,9 @@ class Counting:
         self.runs, self.ours = 0, ours
         self.item = Item(name, f"The item {name}", self.run, needs)
 
-    def run(self, settings: Settings, report: Report) -> Outcome:
+    def run(self, settings: Settings, progress: Progress) -> Outcome:
         self.runs += 1
-        report("half way")
+        progress("half way")
         cells = (
             judge("a & b", "x", 1.0, self.ours, half_unit=0.1),
             judge("c", "x", 1.0, 9.0, half_unit=0.1, reason="the paper <rounds>"),
@@ -46,7 +48,7 @@ class Counting:
         )
 
 
-def quiet(name: str, words: str) -> None:
+def quiet(*_: object) -> None:
     return None
 
 
@@ -110,7 +112,8 @@ def with_changed(change: Callable[[Any], object], sealed: bool = True) -> Callab
         data = json.loads(text)
         change(data)
         if sealed:
-            data["sha256"] = stored.checksum(data)
+            body = {name: data[name] for name in data.keys() - {"format", "version", "checksum"}}
+            return stored.ENVELOPE.seal_text(body).encode()
         return json.dumps(data).encode()
 
     return damage
@@ -140,16 +143,20 @@ DAMAGES: dict[str, Callable[[str], bytes]] = {
     "a theme in the data": with_changed(
         lambda data: data["pictures"][0]["data"].update(theme="dark")
     ),
+    "the format before it was sealed": with_changed(
+        lambda data: data.update(format=2, sha256=data.pop("checksum")), sealed=False
+    ),
+    "too long": lambda text: text.encode() + b" " * LARGEST_RESULT,
     "other package": with_changed(lambda data: data.update(mustdp="0.0.0")),
     "an edited number": with_cell(0, sealed=False, ours=7.0),
     "an edited verdict": with_cell(1, sealed=False, verdict="matches"),
     "an edited bound": with_cell(2, sealed=False, bound="lower"),
     "an edited reading": with_changed(lambda data: data["reading"].append("More."), sealed=False),
-    "no checksum": with_changed(lambda data: data.pop("sha256"), sealed=False),
+    "no checksum": with_changed(lambda data: data.pop("checksum"), sealed=False),
 }
 HOSTILE: dict[str, Callable[[str], bytes]] = {
     "a function that writes files": with_picture(
-        drawing="mustdp.pages.files:write_whole", data={"path": "written", "content": "here"}
+        drawing="mustdp.files.replacing:replace_file", data={"path": "written"}
     ),
     "a picture somewhere else": with_picture(name="../../elsewhere"),
 }
@@ -168,6 +175,23 @@ def test_damaged_results_are_computed_again_with_a_word(
     assert (one.runs, result.state) == (2, "computed")
     assert result.remark.startswith("one.json was computed again: ")
     assert json.loads(path.read_text())["tables"] == json.loads(whole)["tables"]
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "folder"])
+def test_what_is_no_file_is_refused_before_any_work(tmp_path: Path, kind: str) -> None:
+    one, two = Counting("one"), Counting("two")
+    run(two, out=tmp_path)
+    path, other = tmp_path / "one.json", tmp_path / "two.json"
+    before = other.read_bytes()
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(other if kind == "link" else tmp_path / "elsewhere.json")
+    with pytest.raises(InvalidParameter, match=r"one\.json must be a file or not be there yet"):
+        run(two, one, out=tmp_path)
+    assert (one.runs, two.runs) == (0, 1)
+    assert other.read_bytes() == before
+    assert names(tmp_path) == ["one.json", "two.json"]
 
 
 @pytest.mark.parametrize("attack", HOSTILE.values(), ids=HOSTILE.keys())
@@ -198,7 +222,7 @@ def test_a_file_may_be_laid_out_anew(tmp_path: Path) -> None:
 def test_an_interrupted_run_leaves_finished_items_and_nothing_half_written(tmp_path: Path) -> None:
     one, two, three = Counting("one"), Counting("two"), Counting("three")
 
-    def stop(settings: Settings, report: Report) -> Outcome:
+    def stop(settings: Settings, progress: Progress) -> Outcome:
         raise KeyboardInterrupt
 
     items = [one.item, Item("two", "Stops", stop), three.item]
@@ -217,7 +241,7 @@ def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def stop(*places: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mustdp.pages.files.os.replace", stop)
+    monkeypatch.setattr("mustdp.files.parts.os.replace", stop)
     with pytest.raises(KeyboardInterrupt):
         run(one, Counting("two"), out=tmp_path)
     assert names(tmp_path) == ["one.json"]
@@ -243,7 +267,7 @@ def test_missing_files_are_found_before_any_work(tmp_path: Path) -> None:
 
 
 def test_a_result_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
-    def draws_nan(settings: Settings, report: Report) -> Outcome:
+    def draws_nan(settings: Settings, progress: Progress) -> Outcome:
         data = {"ratio": [float("nan")], "difference": [0.1], "caption": ""}
         return Outcome((), (Picture("p", "P", "four_kinds", data, "A point."),))
 
@@ -287,7 +311,7 @@ def test_names_of_items() -> None:
 
 def test_stored_text_is_read_back_as_it_was() -> None:
     one = Counting("one")
-    found = stored.Stored(one.run(SETTINGS, lambda words: None), 1.5)
+    found = stored.Stored(one.run(SETTINGS, quiet), 1.5)
     text = stored.as_text(one.item, SETTINGS, found)
     again = stored.from_text(text, one.item, SETTINGS)
     assert again.seconds == 1.5

@@ -24,7 +24,7 @@ from mustdp.numerics import checks
 
 Value = TypeVar("Value", int, float)
 #: The certified epsilon at a value of the parameter, at a relative accuracy.
-Spent = Callable[[Value, float], float]
+Cost = Callable[[Value, float], float]
 
 #: The epsilon reached by a noise lies between this fraction of the target and the target.
 _CLOSE = 1.0 - 1e-3
@@ -63,7 +63,7 @@ class Met(Generic[Value]):
 def meet(
     target: Target,
     plan_of: Callable[[Value], Plan],
-    rule: Callable[[Spent[Value], float], Value],
+    rule: Callable[[Cost[Value], float], Value],
     name: str,
 ) -> Met[Value]:
     """Search by the rule; account for what it found."""
@@ -96,7 +96,7 @@ def meet(
     return Met(value, settled.plan, settled.relation, bounds)
 
 
-def smallest_noise(spent: Spent[float], target: float) -> float:
+def smallest_noise(spent: Cost[float], target: float) -> float:
     """Bracket and close in on the noise whose certified epsilon just meets ``target``.
 
     ``spent(z, accuracy)`` must not increase with the noise z. It is asked coarsely while the
@@ -147,7 +147,7 @@ def _between(
     return z if low < z < high else middle
 
 
-def largest_size(spent: Spent[int], target: float, *, name: str, most: int) -> int:
+def largest_size(spent: Cost[int], target: float, *, name: str, most: int) -> int:
     """Double, then bisect, for the largest size from 1 to ``most`` within ``target``."""
     least = spent(1, _FINE)
     if not least <= target:

@@ -111,7 +111,9 @@ class Settled:
 
     def spent(self) -> Spent:
         """What running the plan costs, certified."""
-        epsilon = _certified(self) if self.known is None else self.known
+        epsilon = self.known
+        if epsilon is None:
+            epsilon = certified_epsilon(self.plan, self.delta, self.relation)
         return Spent(
             epsilon, self.delta, self.relation, self.noise_multiplier, self.source, self.plan
         )
@@ -162,7 +164,7 @@ def settle_noise(
     """
     checks.exactly_one(epsilon=epsilon, noise_multiplier=noise_multiplier, epsilon_prime=paper)
     used = resolve_relation(job.scheme, relation)
-    delta = read_delta(delta, job.scheme.n)
+    delta = required_delta(delta, job.scheme.n)
     if epsilon is not None:
         return _calibrated(job, epsilon, delta, used)
     if noise_multiplier is not None:
@@ -173,7 +175,7 @@ def settle_noise(
     return Settled(job.plan(gaussian(noise_multiplier=z)), z, delta, used, source)
 
 
-def read_delta(delta: float | None, n: int) -> float:
+def required_delta(delta: float | None, n: int) -> float:
     """Check a delta, which has no default: what is small enough is the data holder's to say."""
     if delta is None:
         raise InvalidParameter.refusing(
@@ -203,12 +205,13 @@ def _calibrated(job: Job, epsilon: float, delta: float, relation: Relation) -> S
 
 
 @lru_cache(maxsize=1024)
-def _certified(settled: Settled) -> Bounds:
+def certified_epsilon(plan: Plan | None, delta: float, relation: Relation) -> Bounds:
+    """Bounds of epsilon; infinite above where there is no plan or nothing finite is certified."""
     nothing = Bounds(0.0, math.inf)
-    if settled.plan is None:
+    if plan is None:
         return nothing
     try:
-        return account(settled.plan, relation=settled.relation).epsilon(settled.delta)
+        return account(plan, relation=relation).epsilon(delta)
     except NumericalFailure:
         # So little noise that no finite epsilon could be certified: say so, never a guess.
         return nothing

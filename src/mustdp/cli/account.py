@@ -157,7 +157,7 @@ def account(
     if reuse is not None and method != "certified":
         raise InvalidParameter(f"--reuse {reuse} is not covered by --method {method}")
     try:
-        with progress(doing="accounting"):
+        with progress("accounting"):
             return _paper(asked, plan, json) if method == "paper" else _bounds(asked, plan, json)
     except NotCovered as problem:
         if problem.argument is not None:

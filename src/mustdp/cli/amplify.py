@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import number
+from mustdp.cli.numbers import read_number
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.typed import option
@@ -23,7 +23,7 @@ EpsilonOption = Annotated[
     list[float] | None,
     option(
         "--epsilon",
-        partial(number, at_least=0),
+        partial(read_number, at_least=0),
         metavar="E",
         help="Base epsilon, at least 0; may be given several times.",
     ),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.designs import DesignOptions, resampling_option
-from mustdp.cli.numbers import number, read_seed, whole
+from mustdp.cli.numbers import read_integer, read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -37,7 +37,7 @@ LowerOption = Annotated[
     list[float] | None,
     resampling_option(
         "--lower",
-        number,
+        read_number,
         metavar="L",
         help="Values below are clipped to it. Once, or once for each --column. Must be known "
         "without looking at the data.",
@@ -45,7 +45,7 @@ LowerOption = Annotated[
 ]
 UpperOption = Annotated[
     list[float] | None,
-    resampling_option("--upper", number, metavar="U", help="Values above are clipped to it."),
+    resampling_option("--upper", read_number, metavar="U", help="Values above are clipped to it."),
 ]
 StatisticOption = Annotated[
     list[str] | None,
@@ -71,7 +71,7 @@ LevelOption = Annotated[
     float,
     resampling_option(
         "--level",
-        partial(number, above=0, below=1),
+        partial(read_number, above=0, below=1),
         metavar="P",
         help="Coverage of the interval.",
         show_default=True,
@@ -81,7 +81,7 @@ WorkersOption = Annotated[
     int | None,
     resampling_option(
         "--workers",
-        partial(whole, high=4096),
+        partial(read_integer, high=4096),
         metavar="W",
         help="Processes on this machine. Default: by the work.",
     ),
@@ -98,7 +98,7 @@ SeedOption = Annotated[
     int | None,
     resampling_option(
         "--seed",
-        read_seed,
+        read_natural,
         metavar="INT",
         help="Reproducible, for experiments only: whoever knows the seed can subtract the noise.",
     ),
@@ -166,19 +166,23 @@ def bootstrap(
     wanted = [read_statistic(name) for name in statistic or ("mean",)]
     data: Any = file
     if options.n is None:
-        with progress(doing=f"opening {file}"):
+        with progress(f"opening {file}"):
             data = open_source(file, tuple(column) if column else None)
     plan = design.build(options, options.n or data.n, counts)
     import mustdp
 
     opened = nullcontext() if ledger is None else mustdp.Ledger.open(ledger)
-    with warnings.catch_warnings(), _counting() as on_share, opened as charged:
+    with (
+        warnings.catch_warnings(),
+        progress("certifying and resampling") as move,
+        opened as charged,
+    ):
         # Both are part of the answer: the notes below the table, the seed as a remark.
         warnings.simplefilter("ignore", InferenceNote)
         warnings.simplefilter("ignore", SeededRelease)
         result = private_bootstrap(
             data, wanted, design=plan, columns=tuple(column) if column else None,
-            progress=on_share, ledger=charged, **limits, **noise, **settings,
+            progress=move, ledger=charged, **limits, **noise, **settings,
         )  # fmt: skip
     return _answer(result, seed, json)
 
@@ -193,13 +197,6 @@ def _limits(
             name, "must be given once, or once for each --column", f"{len(values)} of them"
         )
     return values[0] if len(values) == 1 else tuple(values)
-
-
-@contextmanager
-def _counting() -> Iterator[Callable[[int, int], None]]:
-    """A bar over the shares of the work, drawn once their number is known."""
-    with progress(doing="certifying and resampling") as begin:
-        yield lambda done, total: begin(f"{done} of {total} shares of the replicates")
 
 
 def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from mustdp.cli.numbers import number
+from mustdp.cli.numbers import read_number
 from mustdp.cli.options import read_noise
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, TargetOption, stated
 from mustdp.cli.typed import exactly_one, option
@@ -34,7 +34,7 @@ class BudgetOptions:
         float | None,
         option(
             "--epsilon-prime",
-            partial(number, above=0, at_most=LARGEST_EPSILON_PRIME),
+            partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME),
             metavar="E",
             help="Instead of --epsilon: the noise of the MUST paper for this epsilon' of one step. "
             "Not a guarantee; the certified epsilon is printed beside it.",

@@ -12,7 +12,7 @@ from mustdp.cli.progress import progress
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, TargetOption, stated
 from mustdp.cli.typed import as_typed, option, word_of
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -84,7 +84,7 @@ def _noise(
                 "--solve-for steps, m and b take a noise"
             )
     built, steps = scheme.build(), run.count()
-    with progress(doing="calibrating the noise"):
+    with progress("calibrating the noise"):
         found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **target)
     return built, found.mechanism, steps, found.epsilon
 
@@ -99,7 +99,7 @@ def _steps(
             f"--steps {run.steps} does not fit --solve-for steps, which finds it"
         )
     built, mechanism = scheme.build(), noise.build()
-    with progress(doing="looking for the most steps"):
+    with progress("looking for the most steps"):
         found = mustdp.most_steps(built, mechanism=mechanism, **target)
     return built, mechanism, found.value, found.epsilon
 
@@ -114,7 +114,7 @@ def _size(
     name, sizes = scheme.named(size, _SIZED[size])
     mechanism, steps = noise.build(), run.count()
     search: Any = mustdp.largest_batch if size == "m" else mustdp.smallest_first_stage
-    with progress(doing=f"looking for -{size}"):
+    with progress(f"looking for -{size}"):
         found = search(name, mechanism=mechanism, **sizes, steps=steps, **target)
     built = scheme_by_name(name, **{**sizes, size: found.value})
     return built, mechanism, steps, found.epsilon
@@ -157,7 +157,7 @@ def _answer(
     solved = {
         "noise": (
             "noise multiplier",
-            words.multiplier_in_words(float(data.get("noise_multiplier", 0.0))),
+            as_stated(float(data.get("noise_multiplier", 0.0)), words.MULTIPLIER),
         ),
         "steps": ("steps", str(steps)),
         "m": ("m", str(size.get("m"))),

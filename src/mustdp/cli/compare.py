@@ -29,7 +29,7 @@ from mustdp.cli.targets import (
 from mustdp.cli.typed import exactly_one, option
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:
@@ -90,12 +90,9 @@ def compare(
     asked = options.read()
 
     import mustdp
-    from mustdp.calibration.compare import schemes_of
 
-    with progress(len(schemes_of(asked["n"], asked["b"], asked["m"]))) as begin:
-        result = mustdp.compare(
-            **asked, mechanism=mechanism, progress=lambda scheme, *_: begin(scheme)
-        )
+    with progress() as move:
+        result = mustdp.compare(**asked, mechanism=mechanism, progress=move)
     return answer(result, asked, mechanism, json)
 
 
@@ -152,7 +149,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
                 row.scheme.name,
                 readable(row.eta),
                 readable(row.expected_distinct),
-                words.multiplier_in_words(row.noise_multiplier, 4),
+                as_stated(row.noise_multiplier, 4),
                 readable(row.epsilon.lower, "down"),
                 readable(row.epsilon.upper, "up"),
             )

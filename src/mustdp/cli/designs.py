@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from mustdp.cli.numbers import whole
+from mustdp.cli.numbers import read_integer
 from mustdp.cli.options import SchemeOptions
 from mustdp.cli.targets import read_repeats
 from mustdp.cli.typed import exactly_one, option, word_of
@@ -35,7 +35,7 @@ def read_replicates(name: str, text: str) -> int:
     """A number of subsets that fits into memory."""
     from mustdp.resampling.designs import MOST_REPLICATES
 
-    return whole(name, text, 2, MOST_REPLICATES)
+    return read_integer(name, text, 2, MOST_REPLICATES)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import read_seed
+from mustdp.cli.numbers import read_natural
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.typed import as_typed, option
@@ -18,7 +18,7 @@ SeedOption = Annotated[
     int | None,
     option(
         "--seed",
-        read_seed,
+        read_natural,
         metavar="INT",
         help="Draw reproducibly, for experiments only: privacy rests on a draw that nobody can "
         "repeat. Without it, the operating system's entropy is used.",

@@ -15,7 +15,7 @@ from mustdp.limits import LARGEST_SIZE
 _LONGEST = 40
 
 
-def whole(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE) -> int:
+def read_integer(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE) -> int:
     """Read an integer in [low, high]; ``1.5``, ``1e3`` and ``nan`` are refused."""
     from mustdp.numerics import checks
 
@@ -26,10 +26,11 @@ def whole(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE) -> int
     return checks.integer(option, value, low, high)
 
 
-read_seed = partial(whole, low=0)
+#: The reader of seeds.
+read_natural = partial(read_integer, low=0)
 
 
-def number(
+def read_number(
     option: str,
     text: str,
     *,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.numbers import clipped, number, one_of, whole
+from mustdp.cli.numbers import clipped, one_of, read_integer, read_number
 from mustdp.cli.typed import as_typed, exactly_one, option, word_from, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
@@ -22,7 +22,7 @@ Stages = tuple[tuple[str, int], ...]
 _FLAGS = {"n": "-n", "b": "-b", "m": "-m", "rate": "--rate"}
 _SCHEME, _NOISE = "Scheme", "Noise"
 
-read_noise = partial(number, at_least=SMALLEST_NOISE, at_most=LARGEST_NOISE)
+read_noise = partial(read_number, at_least=SMALLEST_NOISE, at_most=LARGEST_NOISE)
 
 
 def read_stages(name: str, text: str) -> Stages:
@@ -34,22 +34,30 @@ def read_stages(name: str, text: str) -> Stages:
             raise InvalidParameter.refusing(
                 name, "must be a list of kind:size such as wor:118,wr:200", repr(clipped(text))
             )
-        pairs.append((one_of(f"{name}: a kind", kind, KINDS), whole(f"{name}: a size", size)))
+        pairs.append(
+            (one_of(f"{name}: a kind", kind, KINDS), read_integer(f"{name}: a size", size))
+        )
     return tuple(pairs)
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 NOption = Annotated[
     int | None,
-    option("-n", whole, metavar="INT", help="Number of records in the data set.", panel=_SCHEME),
+    option(
+        "-n", read_integer, metavar="INT", help="Number of records in the data set.", panel=_SCHEME
+    ),
 ]
 BOption = Annotated[
     int | None,
-    option("-b", whole, metavar="INT", help="Size of the first of two stages.", panel=_SCHEME),
+    option(
+        "-b", read_integer, metavar="INT", help="Size of the first of two stages.", panel=_SCHEME
+    ),
 ]
 MOption = Annotated[
     int | None,
-    option("-m", whole, metavar="INT", help="Size of the batch, copies counted.", panel=_SCHEME),
+    option(
+        "-m", read_integer, metavar="INT", help="Size of the batch, copies counted.", panel=_SCHEME
+    ),
 ]
 MechanismOption = Annotated[
     str,
@@ -113,7 +121,7 @@ class SchemeOptions:
         float | None,
         option(
             "--rate",
-            partial(number, at_least=0, at_most=1),
+            partial(read_number, at_least=0, at_most=1),
             metavar="P",
             help="Chance of each record (poisson), 0 to 1.",
             panel=_SCHEME,

@@ -43,13 +43,13 @@ def report(
     target = _target(out)
     required("matplotlib", "a report page")
 
-    from mustdp.report import Question, compose, gather, parts_of
+    from mustdp.report import Question, compose, gather
 
     question = Question(**asked)
-    with progress(parts_of(question) + 1) as begin:
-        found = gather(question, begin)
+    with progress() as move:
+        found = gather(question, move)
         shown = answer(found.comparison, asked, "gaussian", json)
-        begin("drawing")
+        move("drawing")
         page = compose(found, out)
         page.write(target)
     written = str(target.resolve())

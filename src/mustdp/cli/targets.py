@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from mustdp.cli.numbers import number, one_of, whole
+from mustdp.cli.numbers import one_of, read_integer, read_number
 from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
@@ -15,16 +15,16 @@ from mustdp.mechanisms.relation import Relation
 ACCOUNTING = "Accounting"
 _RELATIONS = {one.option: one for one in Relation}
 
-read_repeats = partial(whole, high=MOST_STEPS)
-read_delta = partial(number, at_least=SMALLEST_DELTA, below=1)
+read_repeats = partial(read_integer, high=MOST_STEPS)
+read_delta = partial(read_number, at_least=SMALLEST_DELTA, below=1)
 #: An epsilon that is asked about.
-read_epsilon = partial(number, at_least=0, at_most=LARGEST_EPSILON)
+read_epsilon = partial(read_number, at_least=0, at_most=LARGEST_EPSILON)
 
 
 def read_target(name: str, text: str) -> float:
     """An epsilon to be kept."""
     try:
-        return number(name, text, above=0, at_most=LARGEST_EPSILON)
+        return read_number(name, text, above=0, at_most=LARGEST_EPSILON)
     except InvalidParameter as problem:
         if problem.got not in ("0.0", "-0.0"):
             raise

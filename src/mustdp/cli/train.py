@@ -13,7 +13,7 @@ import typer
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import number, read_seed
+from mustdp.cli.numbers import read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _training_option = partial(option, panel="Training")
 #: Learning rates and clipping bounds.
-_read_scale = partial(number, above=0, at_most=1e9)
+_read_scale = partial(read_number, above=0, at_most=1e9)
 
 DatasetArgument = Annotated[
     str,
@@ -96,7 +96,7 @@ SeedOption = Annotated[
     int | None,
     _training_option(
         "--seed",
-        read_seed,
+        read_natural,
         metavar="INT",
         help="Train reproducibly, for experiments only: whoever knows the seed can subtract the "
         "noise. Without it, the operating system's entropy is used.",
@@ -140,11 +140,11 @@ def train(
     from mustdp.training.classify import check_model, train_classifier
     from mustdp.training.data.named import load_data
 
-    with progress(doing=f"reading {dataset}"):
+    with progress(f"reading {dataset}"):
         records = load_data(dataset, data)
     plan = _scheme(scheme, records, run.relation)
     check_model(model)
-    with progress(doing="certifying"):
+    with progress("certifying"):
         settled = settle(plan, steps=steps, relation=run.relation, **noise)
         words.two_sided(settled.spent().epsilon, "here")
     with _counting(settled.steps) as on_step:
@@ -180,11 +180,11 @@ def _scheme(options: SchemeOptions, records: DataSet, relation: Relation | None)
 def _counting(steps: int) -> Iterator[Callable[[int], None]]:
     """A bar that is moved a hundred times at most, whatever the number of steps."""
     every = max(1, steps // 100)
-    with progress(total=-(-steps // every) + 1, doing="training") as begin:
+    with progress("training") as move:
 
         def on_step(step: int) -> None:
             if step % every == 0 or step == steps:
-                begin(f"step {step} of {steps}")
+                move("steps", step, steps)
 
         yield on_step
 

@@ -1,6 +1,6 @@
 """Options with a type: typer hands their text to a reader, so that commands get values.
 
-    Annotated[int | None, option("--steps", whole, metavar="K", help="...")]
+    Annotated[int | None, option("--steps", read_integer, metavar="K", help="...")]
 
 A reader takes the option's name and the text, and raises InvalidParameter for what it refuses.
 """

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mustdp.sampling.scheme import Scheme
 
 THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
+#: Digits of a noise multiplier in words.
+MULTIPLIER = 5
 #: The families of pairs of data sets behind lower bounds.
 _PAIRS = {
     "aligned": "the record that differs at one end of its range, all others at the other end",
@@ -108,19 +110,10 @@ def pair_in_words(name: str, relation: Relation, scheme: Scheme) -> str:
     return f"the {name} pair of data sets{details}"
 
 
-def multiplier_in_words(value: float, digits: int = 5) -> str:
-    """A noise multiplier as it was typed, or rounded up if it was found.
-
-    >>> multiplier_in_words(0.1), multiplier_in_words(1.83317552541)
-    ('0.1', '1.8332')
-    """
-    return as_stated(value, digits)
-
-
 def noise_in_words(mechanism: Mechanism, shift: float | None, relation: Relation) -> str:
     """The noise, the shift that was used and the relation."""
     given = mechanism.describe().get("noise_multiplier")
-    multiplier = "" if given is None else f"noise multiplier {multiplier_in_words(given)}, "
+    multiplier = "" if given is None else f"noise multiplier {as_stated(given, MULTIPLIER)}, "
     moved = "" if shift is None else f"shift {readable(shift)} per copy, "
     return f"{mechanism.name} noise, {multiplier}{moved}relation {relation.option}."
 
@@ -128,7 +121,7 @@ def noise_in_words(mechanism: Mechanism, shift: float | None, relation: Relation
 def settled_in_words(noise_multiplier: float, source: str, relation: Relation) -> str:
     """The noise of a run, where it came from, and the relation."""
     return (
-        f"noise multiplier {multiplier_in_words(noise_multiplier)} ({source}), "
+        f"noise multiplier {as_stated(noise_multiplier, MULTIPLIER)} ({source}), "
         f"relation {relation.option}."
     )
 

@@ -9,7 +9,7 @@ repeated repeats nothing that was released. The source of the noise never leaves
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from mustdp.ledger.budget_file import LedgerFile
 from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import drawn_from, most_copies, resolve_relation
 from mustdp.numerics import checks
+from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.resampling.designs import MOST_REPLICATES, Design
@@ -65,7 +66,7 @@ def private_bootstrap(
     dask: Any = None,
     ledger: Ledger | None = None,
     seed: Any = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> BootstrapResult:
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
 

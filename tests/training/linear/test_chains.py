@@ -12,12 +12,12 @@ pytest.importorskip("sklearn")
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import noise_generator
 from mustdp.training.linear import chains as chains_module
 from mustdp.training.linear import estimator
 from mustdp.training.linear.descent import descend
 from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
-from mustdp.training.linear.perturbing import SimulatedNoise
 from mustdp.training.linear.simulation import fit_chains
 
 pytestmark = [
@@ -33,6 +33,18 @@ TARGETS = {
     "multinomial": RNG.integers(0, 3, (R, N)),
 }
 SCHEMES = [md.must_ow(N, 20, 15), md.poisson(N, 0.05), md.wor(N, N)]
+
+
+class SimulatedNoise:
+    """The noise of chains in the place of the exact one."""
+
+    def __init__(self, generator: np.random.Generator, deviation: float, clip: float) -> None:
+        self.bound = clip
+        self._generator, self._deviation = generator, deviation
+
+    def released(self, total: FloatArray) -> FloatArray:
+        noisy: FloatArray = total + self._deviation * self._generator.standard_normal(total.shape)
+        return noisy
 
 
 def model_of(kind: str, **given: Any) -> Any:

@@ -18,10 +18,11 @@ from mustdp.experiments.comparison.measured import ACCURACY, Measured, accuracy_
 from mustdp.experiments.comparison.simulation import PRIVATE, Found, Job, Key, Runs, simulate
 from mustdp.experiments.comparison.timing import time_table
 from mustdp.experiments.frame.cells import Cell, Table, new
-from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
+from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture, curve_panel
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import NAMES
+from mustdp.progress import Progress
 
 NON_PRIVATE = "non-private Poisson"
 (PRIME,) = ADULT.primes
@@ -35,14 +36,14 @@ _PROGRAM_RUNS, _LONG_RUNS = 100, 20
 _SHORT, _LONG = (NON_PRIVATE, NONE), (NON_PRIVATE, NONE, MANY_STEPS)
 
 
-def run(settings: Settings, report: Report) -> Outcome:
+def run(settings: Settings, progress: Progress) -> Outcome:
     """Everything of the experiment."""
     runs = _QUICK_RUNS if settings.quick else _RUNS
     steps = [STEPS] if settings.quick else [STEPS, MANY_STEPS]
-    compared = compare(ADULT, settings, report, delta=DELTA, steps=steps)
+    compared = compare(ADULT, settings, progress, delta=DELTA, steps=steps)
     names = names_at(settings.quick)
-    delta_c, delta_truth, delta_words = overall_tables(names, settings.workers, report)
-    found = simulate(run_job, _jobs(settings, compared.settled, runs), settings, report)
+    delta_c, delta_truth, delta_words = overall_tables(names, settings.workers, progress)
+    found = simulate(run_job, _jobs(settings, compared.settled, runs), settings, progress)
     measured = {each.key: _measures(found[each.key]) for each in compared.settled}
     baseline = 100 * adult(settings.data).majority_baseline
     references = [

@@ -26,12 +26,12 @@ from mustdp.experiments.adult.program import ADULT
 from mustdp.experiments.comparison.budgets import RELATION, Setting
 from mustdp.experiments.composition.fourier import fourier_delta
 from mustdp.experiments.frame.cells import Cell, Table, judge, new
-from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import scheme_called
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.decimals import readable
+from mustdp.progress import Progress
 from mustdp.sampling.scheme import Scheme
 
 STEPS, EPSILON, WINDOW = 1000, 2.0, 6.0
@@ -105,11 +105,11 @@ def _certified(version: Setting, name: str) -> Bounds:
 
 
 def overall_tables(
-    names: Sequence[str], workers: int, report: Report
+    names: Sequence[str], workers: int, progress: Progress
 ) -> tuple[Table, Table, list[str]]:
     """The printed numbers judged, the certified ones beside them, and a word on both."""
     found = spread(
-        overall, names, workers=workers, report=report, what="overall delta", last_first=True
+        overall, names, workers=workers, progress=progress, what="overall delta", last_first=True
     )
     printed = published("adult_delta_c_upper")
     paper = [cell for each in found for cell in _cells(each, float(printed[each.name]))]

@@ -34,10 +34,11 @@ from mustdp.experiments.comparison.equal_guarantee import (
 )
 from mustdp.experiments.comparison.measured import Measured, mean_of, root_mean
 from mustdp.experiments.frame.cells import Cell, Table
-from mustdp.experiments.frame.items import Report, Settings
+from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.parallel import spread
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import readable
+from mustdp.progress import Progress
 from mustdp.resampling.designs import Design
 
 _NAMES = ("mean", "variance")
@@ -69,7 +70,7 @@ LARGER = Sizes(10_000, 200, 100, (*_ONE_STAGE, Row("MUSTow", 400), Row("MUSTww",
 Compared = Mapping[tuple[Sizes, float, Row], Released]
 
 
-def compare_all(settings: Settings, count: int, report: Report) -> Compared:
+def compare_all(settings: Settings, count: int, progress: Progress) -> Compared:
     """Run every scheme of both settings; quick runs take one epsilon and leave MUSTww out."""
     keys = [
         (sizes, epsilon, row)
@@ -85,7 +86,7 @@ def compare_all(settings: Settings, count: int, report: Report) -> Compared:
         )
         for k, (sizes, epsilon, row) in enumerate(keys)
     ]  # fmt: skip
-    found = spread(release_all, jobs, workers=settings.workers, report=report,
+    found = spread(release_all, jobs, workers=settings.workers, progress=progress,
                    what="equal guarantee", last_first=True)  # fmt: skip
     return dict(zip(keys, found, strict=True))
 
@@ -93,7 +94,7 @@ def compare_all(settings: Settings, count: int, report: Report) -> Compared:
 def certified(runs: Released, epsilon: float) -> Bounds:
     """What the runs cost, if that is certified to be within epsilon."""
     bounds = runs.privacy.epsilon
-    if bounds is None or not bounds.upper <= epsilon:
+    if not bounds.upper <= epsilon:
         raise NumericalFailure(
             f"{runs.row.label}: epsilon {epsilon:g} is not certified, got {bounds}"
         )

@@ -11,10 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mustdp.accounting.account import account
-from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Plan, subsample
-from mustdp.errors import NumericalFailure
+from mustdp.accounting.plan import subsample
+from mustdp.calibration.settle import certified_epsilon
 from mustdp.experiments.bootstrap.runs import (
     DELTA,
     EPSILON_PRIME,
@@ -31,10 +29,10 @@ from mustdp.experiments.comparison.certified import (
     lower_of,
 )
 from mustdp.experiments.frame.cells import Table
-from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.decimals import readable
+from mustdp.progress import Progress
 
 #: A second delta, smaller than the paper's 1/n.
 SMALL_DELTA = 1e-5
@@ -45,11 +43,11 @@ RELEASES = STATISTICS * T
 
 
 def certify_runs(
-    runs: Sequence[Released], deltas: Sequence[float], workers: int, report: Report
+    runs: Sequence[Released], deltas: Sequence[float], workers: int, progress: Progress
 ) -> list[Guarantee]:
     """Bounds for every row at the paper's delta, which the run knows, and at further ones."""
     jobs = [(each, tuple(deltas)) for each in runs]
-    return spread(certify_run, jobs, workers=workers, report=report, what="certified bounds",
+    return spread(certify_run, jobs, workers=workers, progress=progress, what="certified bounds",
                   last_first=True)  # fmt: skip
 
 
@@ -65,17 +63,13 @@ def certify_run(job: tuple[Released, tuple[float, ...]]) -> Guarantee:
     alone = subsample(scheme, gaussian(noise_multiplier=z * math.sqrt(STATISTICS)))
     both = subsample(scheme, gaussian(noise_multiplier=z))
     whole = [(privacy.delta, privacy.epsilon)]
-    whole += [(delta, _bounds(privacy.plan, delta)) for delta in deltas]
+    whole += [(delta, certified_epsilon(privacy.plan, delta, RELATION)) for delta in deltas]
     return replace(
-        nothing, part=_bounds(alone, DELTA), one_subset=_bounds(both, DELTA), whole=tuple(whole)
+        nothing,
+        part=certified_epsilon(alone, DELTA, RELATION),
+        one_subset=certified_epsilon(both, DELTA, RELATION),
+        whole=tuple(whole),
     )
-
-
-def _bounds(plan: Plan, delta: float) -> Bounds:
-    try:
-        return account(plan, relation=RELATION).epsilon(delta)
-    except NumericalFailure:
-        return Bounds(0.0, math.inf)
 
 
 def bootstrap_guarantee(found: Sequence[Guarantee]) -> Table:

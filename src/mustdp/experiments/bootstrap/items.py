@@ -11,24 +11,25 @@ import numpy as np
 from mustdp.experiments.bootstrap import equal, guarantee, runs, tables
 from mustdp.experiments.bootstrap.runs import NON_PRIVATE, ROWS, Released, Row
 from mustdp.experiments.comparison.certified import Guarantee
-from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
+from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.parallel import spread
+from mustdp.progress import Progress
 
 #: Data sets in quick mode.
 _QUICK_SETS = 20
 
 
-def run(settings: Settings, report: Report) -> Outcome:
+def run(settings: Settings, progress: Progress) -> Outcome:
     """Everything of the experiment."""
     count = _QUICK_SETS if settings.quick else tables.SETS
     rows = runs.rows_at(settings.quick)
     begun = time.perf_counter()
-    done = simulate_rows((Row(NON_PRIVATE), *rows), count, settings, report)
+    done = simulate_rows((Row(NON_PRIVATE), *rows), count, settings, progress)
     clock = time.perf_counter() - begun
     private = [done[row] for row in rows]
     more = () if settings.quick else (guarantee.SMALL_DELTA,)
-    really = guarantee.certify_runs(private, more, settings.workers, report)
-    compared = equal.compare_all(settings, count, report)
+    really = guarantee.certify_runs(private, more, settings.workers, progress)
+    compared = equal.compare_all(settings, count, progress)
     plain = {
         sizes: equal.plain_measures(sizes, count, settings.seed)
         for sizes in (equal.PAPERS, equal.LARGER)
@@ -51,12 +52,12 @@ def run(settings: Settings, report: Report) -> Outcome:
 
 
 def simulate_rows(
-    rows: Sequence[Row], count: int, settings: Settings, report: Report
+    rows: Sequence[Row], count: int, settings: Settings, progress: Progress
 ) -> dict[Row, Released]:
     """Run rows of Table 3 with the paper's noise; the last rows take longest and go first."""
     jobs = [runs.paper_release(row, count, settings.seed, k) for k, row in enumerate(rows)]
-    found = spread(runs.release_all, jobs, workers=settings.workers, report=report, what="Table 3",
-                   last_first=True)  # fmt: skip
+    found = spread(runs.release_all, jobs, workers=settings.workers, progress=progress,
+                   what="Table 3", last_first=True)  # fmt: skip
     return {each.row: each for each in found}
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from mustdp.accounting.bounds import Bounds
 from mustdp.experiments.comparison.budgets import Budget
 from mustdp.experiments.frame.cells import Cell, Table, new
-from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.numerics.decimals import readable
+from mustdp.progress import Progress
 
 NOTHING = (
     "the paper divides by the random size of a Poisson subset, for which no sensitivity is known: "
@@ -74,9 +74,9 @@ class Titles:
     in_all: str = "T times epsilon'"
 
 
-def certify(runs: Sequence[Stated], workers: int, report: Report) -> list[Guarantee]:
+def certify(runs: Sequence[Stated], workers: int, progress: Progress) -> list[Guarantee]:
     """Bounds of epsilon of every run of many steps, at the delta of its budget."""
-    return spread(_certified, runs, workers=workers, report=report, what="certified bounds",
+    return spread(_certified, runs, workers=workers, progress=progress, what="certified bounds",
                   last_first=True)  # fmt: skip
 
 

@@ -15,10 +15,10 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.experiments.comparison.budgets import Budget, calibrated
 from mustdp.experiments.comparison.measured import Measured
 from mustdp.experiments.frame.cells import Cell, Table, new
-from mustdp.experiments.frame.items import Report
 from mustdp.experiments.frame.parallel import spread
 from mustdp.experiments.frame.schemes import NAMES, scheme_called
 from mustdp.numerics.decimals import readable
+from mustdp.progress import Progress
 from mustdp.sampling.scheme import Scheme
 
 #: Epsilon of the whole run; in quick mode the second one alone. And delta, unless said otherwise.
@@ -81,11 +81,11 @@ def settle_all(
     targets: Sequence[Target],
     names: Sequence[str],
     workers: int,
-    report: Report,
+    progress: Progress,
 ) -> list[Settled]:
     """Calibrate every scheme of sizes (n, b, m) for every target."""
     jobs = [(name, scheme_called(name, *sizes), target) for target in targets for name in names]
-    return spread(_settle, jobs, workers=workers, report=report, what="calibrated noise",
+    return spread(_settle, jobs, workers=workers, progress=progress, what="calibrated noise",
                   last_first=True)  # fmt: skip
 
 

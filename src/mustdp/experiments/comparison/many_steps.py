@@ -14,8 +14,9 @@ from mustdp.experiments.comparison.budgets import Setting
 from mustdp.experiments.comparison.equal_guarantee import Measures, Settled, names_at, targets_at
 from mustdp.experiments.comparison.measured import Measured
 from mustdp.experiments.frame.cells import Table
-from mustdp.experiments.frame.items import Report, Settings
+from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.schemes import NAMES
+from mustdp.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Comparison:
 
 
 def compare(
-    setting: Setting, settings: Settings, report: Report, *, delta: float, steps: Sequence[int]
+    setting: Setting, settings: Settings, progress: Progress, *, delta: float, steps: Sequence[int]
 ) -> Comparison:
     """Certify the stated runs, and calibrate all schemes for runs of so many ``steps``."""
     stated = [
@@ -71,6 +72,6 @@ def compare(
     names = names_at(settings.quick)
     return Comparison(
         setting,
-        certified.certify(stated, settings.workers, report),
-        equal_guarantee.settle_all(setting.sizes, targets, names, settings.workers, report),
+        certified.certify(stated, settings.workers, progress),
+        equal_guarantee.settle_all(setting.sizes, targets, names, settings.workers, progress),
     )

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from mustdp.experiments.comparison import equal_guarantee
 from mustdp.experiments.comparison.equal_guarantee import DELTA, Settled, by_target
 from mustdp.experiments.frame.cells import Cell, Table, new
-from mustdp.experiments.frame.items import Report, Settings
+from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.shown import number
+from mustdp.progress import Progress
 
 
 def settle(
-    settings: Settings, report: Report, sizes: tuple[int, int, int], steps: int
+    settings: Settings, progress: Progress, sizes: tuple[int, int, int], steps: int
 ) -> list[Settled]:
     """Calibrate every scheme to the same guarantee after all steps, under replace_one.
 
@@ -21,7 +22,7 @@ def settle(
     """
     targets = equal_guarantee.targets_at(settings.quick, DELTA, steps)
     names = equal_guarantee.names_at(settings.quick)
-    return equal_guarantee.settle_all(sizes, targets, names, 1, report)
+    return equal_guarantee.settle_all(sizes, targets, names, 1, progress)
 
 
 def noise_table(found: Sequence[Settled], quick: bool) -> Table:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.experiments.comparison.budgets import Budget, Setting
-from mustdp.experiments.frame.items import Report, Settings
+from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.parallel import spread
 from mustdp.numerics.arrays import FloatArray
+from mustdp.progress import Progress
 from mustdp.training.linear.chains import StackedRecords, descend_chains
 from mustdp.training.linear.descent import Recipe
 from mustdp.training.linear.losses import Loss
@@ -83,11 +84,11 @@ Found = Mapping[Key, Runs]
 
 
 def simulate(
-    run: Callable[[Job], Runs], jobs: Iterable[Job], settings: Settings, report: Report
+    run: Callable[[Job], Runs], jobs: Iterable[Job], settings: Settings, progress: Progress
 ) -> Found:
     """Make the runs of all jobs; jobs of the same key are parts of one."""
     todo = list(jobs)
-    done = spread(run, todo, workers=settings.workers, report=report, what="simulated")
+    done = spread(run, todo, workers=settings.workers, progress=progress, what="simulated")
     found: dict[Key, Runs] = {}
     for job, runs in zip(todo, done, strict=True):
         found[job.key] = found[job.key].joined(runs) if job.key in found else runs

@@ -14,11 +14,12 @@ from mustdp.accounting.plan import repeat, subsample
 from mustdp.experiments.comparison import needed_noise
 from mustdp.experiments.composition.fourier import fourier_delta
 from mustdp.experiments.frame.cells import Bound, Cell, Table, judge, new
-from mustdp.experiments.frame.items import Outcome, Report, Settings
+from mustdp.experiments.frame.items import Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.shown import number
 from mustdp.mechanisms.mechanism import gaussian
+from mustdp.progress import Progress
 from mustdp.sampling.scheme import must_ow
 
 #: Steps in the authors' notebook beside the interval that the paper prints.
@@ -38,7 +39,7 @@ class At(NamedTuple):
     certified: float
 
 
-def run(settings: Settings, report: Report) -> Outcome:
+def run(settings: Settings, progress: Progress) -> Outcome:
     """The paper's example for every number of steps of its figure, and for the notebook's."""
     paper = published("fourier_accountant_example")
     shown = paper["figure"]["steps"]
@@ -46,13 +47,13 @@ def run(settings: Settings, report: Report) -> Outcome:
     counts = sorted({*shown, *finer, NOTEBOOK_STEPS, paper["k"]})
     found = []
     for count in counts:
-        report(f"k = {count}")
+        progress(f"k = {count}")
         found.append(_at(paper, count))
     by_steps = {at.steps: at for at in found}
     interval, explained = _interval(paper, by_steps)
     guarantee = _guarantee([by_steps[k] for k in (*shown, NOTEBOOK_STEPS)])
     sizes = paper["n"], paper["b"], paper["m"]
-    needed = needed_noise.settle(settings, report, sizes, steps=paper["k"])
+    needed = needed_noise.settle(settings, progress, sizes, steps=paper["k"])
     belongs = NOTEBOOK_STEPS if explained else paper["k"]
     return Outcome(
         (interval, guarantee, needed_noise.noise_table(needed, settings.quick)),

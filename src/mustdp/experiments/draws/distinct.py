@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from mustdp.experiments.frame.cells import Cell, Table, judge, new
-from mustdp.experiments.frame.items import Outcome, Report, Settings
+from mustdp.experiments.frame.items import Outcome, Settings
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import NAMES, scheme_called
 from mustdp.numerics.arrays import FloatArray
+from mustdp.progress import Progress
 from mustdp.sampling.scheme import Scheme
 
 #: Draws are timed in blocks, the schemes in turn, so that a busy moment hits all of them.
@@ -92,7 +93,7 @@ def _spread(law: FloatArray) -> Spread:
     return Spread(mean, float(np.sqrt(law @ (values - mean) ** 2)))
 
 
-def run(settings: Settings, report: Report) -> Outcome:
+def run(settings: Settings, progress: Progress) -> Outcome:
     """Draw as often as the paper did, count distinct records and take the time."""
     paper = published("6")
     rng = np.random.default_rng(settings.seed)
@@ -100,7 +101,7 @@ def run(settings: Settings, report: Report) -> Outcome:
     shares: dict[str, list[float]] = {name: [] for name in NAMES}
     for sizes, printed in paper["min_mean_max_distinct"].items():
         n, b, m = (int(size) for size in sizes.split(","))
-        report(f"n = {n}")
+        progress(f"n = {n}")
         schemes = {name: scheme_called(name, n, b, m) for name in NAMES}
         drawn = _draw(schemes, paper["draws"], rng)
         label = f"n = {n}, b = {b}, m = {m}"

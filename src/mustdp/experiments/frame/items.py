@@ -9,12 +9,10 @@ from pathlib import Path
 from mustdp.experiments.frame.cells import Table
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.numerics import checks
+from mustdp.progress import Progress
 
 #: Data sets that an item may need; they are read from the folder given as ``Settings.data``.
 DATA_SETS = ("adult", "mnist")
-
-#: Called with a few words whenever an item has got further.
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Item:
 
     name: str
     title: str
-    run: Callable[[Settings, Report], Outcome]
+    run: Callable[[Settings, Progress], Outcome]
     needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -10,9 +10,10 @@ from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.runner import Result
 from mustdp.experiments.frame.shown import number
+from mustdp.files.replacing import SHARED, replace_file
 from mustdp.numerics.decimals import Toward
 from mustdp.pages import Cell as Entry
-from mustdp.pages import Page, write_whole
+from mustdp.pages import Page
 from mustdp.pages.document import Tone
 from mustdp.plots.rendering import render
 from mustdp.version import __version__
@@ -56,10 +57,10 @@ def save_picture(picture: Picture, folder: Path) -> Path:
     """Save a picture on its own, as SVG or, where that would be large, as PNG."""
     drawn = render(picture.figure(), picture.name)
     if not drawn.svg:
-        return write_whole(folder / f"{picture.name}.png", drawn.png)
+        return replace_file(folder / f"{picture.name}.png", drawn.png, mode=SHARED)
     # Inside HTML an SVG needs no name space; in a file of its own it does.
     alone = drawn.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    return write_whole(folder / f"{picture.name}.svg", alone)
+    return replace_file(folder / f"{picture.name}.svg", alone.encode(), mode=SHARED)
 
 
 def _page(results: Sequence[Result], skipped: Sequence[Result], settings: Settings) -> Page:

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from mustdp.experiments.frame.items import Report
 from mustdp.extras import required
+from mustdp.progress import Progress
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -18,7 +18,7 @@ def spread(
     jobs: Iterable[Job],
     *,
     workers: int,
-    report: Report,
+    progress: Progress,
     what: str,
     last_first: bool = False,
 ) -> list[Result]:
@@ -37,7 +37,7 @@ def spread(
         warnings.filterwarnings("ignore", message="A worker stopped", category=UserWarning)
         for result in results:
             found.append(result)
-            report(f"{what}: {len(found)} of {len(todo)}")
+            progress(what, len(found), len(todo))
     return found[::-1] if last_first else found
 
 

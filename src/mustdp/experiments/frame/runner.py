@@ -8,21 +8,19 @@ place and nothing half-written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from mustdp.errors import InvalidParameter
 from mustdp.experiments.frame.items import Item, Outcome, Settings
-from mustdp.experiments.frame.stored import Stored, as_text, from_text, read
-from mustdp.pages import write_whole
+from mustdp.experiments.frame.stored import Stored, as_text, from_text, read, write
+from mustdp.files.replacing import refuse_other_than_files
+from mustdp.progress import Progress
 from mustdp.training.data.named import load_data
 
 State = Literal["computed", "kept", "skipped"]
-
-#: Called with the item's name and a few words whenever something has got further.
-Progress = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def check_data(items: Sequence[Item], settings: Settings, progress: Progress) ->
     """Read the data sets that will be needed, so that missing files are found before any work."""
     if settings.data is not None:
         for need in sorted({need for item in items for need in item.needs}):
-            progress(need, "checking the data set")
+            progress(f"{need}: checking the data set")
             load_data(need, settings.data)
 
 
@@ -73,6 +71,7 @@ def _look(item: Item, settings: Settings, out: Path) -> Result:
     """What is already known of an item: its stored result, or what has to be done and why."""
     remark = ""
     path = _path(item, out)
+    refuse_other_than_files(path)  # before any work: nothing could be written there
     if path.exists():
         try:
             stored = read(path, item, settings)
@@ -86,10 +85,10 @@ def _look(item: Item, settings: Settings, out: Path) -> Result:
 
 
 def _compute(item: Item, settings: Settings, out: Path, progress: Progress, remark: str) -> Result:
-    progress(item.name, "")
+    progress(item.name)
     begun = time.perf_counter()
-    outcome = item.run(settings, lambda words: progress(item.name, words))
+    outcome = item.run(settings, lambda what, *far: progress(f"{item.name}: {what}", *far))
     text = as_text(item, settings, Stored(outcome, time.perf_counter() - begun))
-    write_whole(_path(item, out), text)
+    write(_path(item, out), text)
     stored = from_text(text, item, settings)
     return Result(item, "computed", stored.seconds, stored.outcome, remark)

@@ -16,12 +16,13 @@ from mustdp.experiments.comparison.measured import ACCURACY, Measured, accuracy_
 from mustdp.experiments.comparison.simulation import PRIVATE, Found, Job, Key, Runs, simulate
 from mustdp.experiments.comparison.timing import UNIT, time_table
 from mustdp.experiments.frame.cells import Cell, Table, judge
-from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
+from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.pictures import Curve, Picture, curve_panel
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import NAMES
 from mustdp.experiments.mnist.program import AGGREGATE, MNIST, RECORD, SILENT
 from mustdp.experiments.mnist.runs import run_job
+from mustdp.progress import Progress
 
 NON_PRIVATE = "non-private Poisson"
 (PRIME,) = MNIST.primes
@@ -36,13 +37,13 @@ _QUICK_RUNS = {"program": 1, "paper": 1, "equal": 2}
 _QUICK_STEPS, _QUICK_NAMES = 60, ("WOR", "MUSTow")
 
 
-def run(settings: Settings, report: Report) -> Outcome:
+def run(settings: Settings, progress: Progress) -> Outcome:
     """Everything of the experiment."""
     counts = _QUICK_RUNS if settings.quick else _RUNS
     steps = _QUICK_STEPS if settings.quick else MNIST.steps
-    compared = compare(MNIST, settings, report, delta=DELTA, steps=[steps])
+    compared = compare(MNIST, settings, progress, delta=DELTA, steps=[steps])
     settled = compared.settled
-    done = simulate(run_job, _jobs(settings, settled, counts, steps), settings, report)
+    done = simulate(run_job, _jobs(settings, settled, counts, steps), settings, progress)
     measured = {each.key: _measures(done[each.key]) for each in settled}
     last = settled[-1].target
     _, noiseless_accuracy = _measures(done[NON_PRIVATE, PRIVATE, steps])

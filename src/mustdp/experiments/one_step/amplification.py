@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mustdp.amplification.one_slope import Amplification, Kind, amplify
 from mustdp.experiments.frame.cells import Cell, Table, new
-from mustdp.experiments.frame.items import Outcome, Report, Settings
+from mustdp.experiments.frame.items import Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import NAMES, scheme_called
@@ -14,6 +14,7 @@ from mustdp.experiments.frame.shown import short
 from mustdp.experiments.one_step.crossings import crossing_tables
 from mustdp.experiments.one_step.table_s1 import MECHANISMS
 from mustdp.plots.aligned import EPSILON
+from mustdp.progress import Progress
 
 #: Poisson sampling of rate m/n has the same values here as WOR.
 _SCHEMES = NAMES[1:]
@@ -32,12 +33,12 @@ def _curves(mechanism: str, shift: float) -> Curves:
     }
 
 
-def _panels(report: Report) -> Iterator[tuple[str, Curves]]:
+def _panels(progress: Progress) -> Iterator[tuple[str, Curves]]:
     """Title and curves of every noise, in the order of the paper's panels."""
     for mechanism in MECHANISMS:
         for shift in _SHIFTS:
             title = f"{mechanism.capitalize()}, Δ/σ = {shift:g}"
-            report(title)
+            progress(title)
             yield title, _curves(mechanism, shift)
 
 
@@ -51,11 +52,11 @@ def _column(rows: Amplification, name: str) -> list[float]:
     return [short(value) for value in rows.column(name).tolist()]
 
 
-def run_figure_3(settings: Settings, report: Report) -> Outcome:
+def run_figure_3(settings: Settings, progress: Progress) -> Outcome:
     """Which of the four kinds of amplification occur at all, and for how many base epsilons."""
     cells: list[Cell] = []
     never = 0.0
-    for title, curves in _panels(report):
+    for title, curves in _panels(progress):
         for name, rows in curves.items():
             kinds = [row.kind for row in rows]
             shares = {kind: 100.0 * kinds.count(kind) / len(kinds) for kind in _KINDS}
@@ -89,12 +90,12 @@ def run_figure_3(settings: Settings, report: Report) -> Outcome:
     return Outcome((table,), (picture,), reading)
 
 
-def run_figure_4(settings: Settings, report: Report) -> Outcome:
+def run_figure_4(settings: Settings, progress: Progress) -> Outcome:
     """The four panels of the aligned profile, and where each curve leaves strong amplification."""
     sizes = published("S1")
     cells: list[Cell] = []
     smallest: dict[str, list[float]] = {name: [] for name in _SCHEMES}
-    for title, curves in _panels(report):
+    for title, curves in _panels(progress):
         for name, rows in curves.items():
             ratios, gaps = [row.ratio for row in rows], [row.difference for row in rows]
             strong = [row.epsilon for row in rows if row.kind == "strong"]
@@ -137,7 +138,7 @@ def _order_of_ratios(smallest: Mapping[str, Sequence[float]]) -> tuple[str, ...]
     )
 
 
-def run_figure_s2(settings: Settings, report: Report) -> Outcome:
+def run_figure_s2(settings: Settings, progress: Progress) -> Outcome:
     """Epsilon' against epsilon, delta' against delta, and the crossings the text states."""
     panels = [
         {
@@ -145,7 +146,7 @@ def run_figure_s2(settings: Settings, report: Report) -> Outcome:
             "delta": _column(curves["WR"], "delta"),
             "delta_prime": _by_scheme(curves, "delta_prime"),
         }
-        for title, curves in _panels(report)
+        for title, curves in _panels(progress)
     ]
     picture = Picture(
         "figure-s2",
@@ -160,7 +161,7 @@ def run_figure_s2(settings: Settings, report: Report) -> Outcome:
         "Five panels: epsilon' against epsilon, and delta' against delta for Laplace and Gaussian "
         "noise at two shifts.",
     )
-    report("crossings")
+    progress("crossings")
     tables, reading = crossing_tables()
     return Outcome(tables, (picture,), reading)
 

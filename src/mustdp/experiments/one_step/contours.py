@@ -13,12 +13,13 @@ import numpy as np
 
 from mustdp.amplification.one_slope import amplify
 from mustdp.experiments.frame.cells import Cell, Table, new
-from mustdp.experiments.frame.items import Outcome, Report, Settings
+from mustdp.experiments.frame.items import Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.schemes import scheme_called
 from mustdp.experiments.frame.shown import short
 from mustdp.experiments.one_step.table_s1 import MECHANISMS
+from mustdp.progress import Progress
 
 _SCHEMES = ("MUSTow", "MUSTww")
 #: Points of each axis, in a quick and in a full run.
@@ -36,18 +37,18 @@ class Grid(NamedTuple):
     values: Values
 
 
-def run_figure_5(settings: Settings, report: Report) -> Outcome:
+def run_figure_5(settings: Settings, progress: Progress) -> Outcome:
     """Contours of the probability of a record and of the change of delta."""
-    grid = _grid(settings, report)
+    grid = _grid(settings, progress)
     change = _change_with_b(grid)
     title = "Figure 5: η and δ′ − δ over b and m"
     picture = _picture("figure-5", title, "size_contours", "contour panels", grid)
     return Outcome((_corners(grid), _mislabelled(grid, change)), (picture,), _reading(grid, change))
 
 
-def run_figure_s1(settings: Settings, report: Report) -> Outcome:
+def run_figure_s1(settings: Settings, progress: Progress) -> Outcome:
     """The same values as surfaces, and how the two schemes lie to each other."""
-    grid = _grid(settings, report)
+    grid = _grid(settings, progress)
     title = "Figure S1: η and δ′ − δ over b and m, as surfaces"
     picture = _picture("figure-s1", title, "size_surfaces", "surfaces", grid)
     cells: list[Cell] = []
@@ -68,7 +69,7 @@ def run_figure_s1(settings: Settings, report: Report) -> Outcome:
 _NO_NUMBERS = "No printed numbers of this figure are known here to compare with."
 
 
-def _grid(settings: Settings, report: Report) -> Grid:
+def _grid(settings: Settings, progress: Progress) -> Grid:
     """Eta, and delta' - delta for both mechanisms, in the order of the panels."""
     sizes, points = published("contours"), _POINTS[0 if settings.quick else 1]
 
@@ -78,7 +79,7 @@ def _grid(settings: Settings, report: Report) -> Grid:
     b, m = between(*sizes["b"]), between(*sizes["m"])
     found: Values = {}
     for name in _SCHEMES:
-        report(name)
+        progress(name)
         schemes = [[scheme_called(name, sizes["n"], first, batch) for first in b] for batch in m]
         found[name, "eta"] = [[short(scheme.eta) for scheme in row] for row in schemes]
         for mechanism, noise in MECHANISMS.items():

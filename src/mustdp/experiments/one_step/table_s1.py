@@ -14,10 +14,11 @@ from mustdp.amplification.one_step import one_step
 from mustdp.experiments.comparison import needed_noise
 from mustdp.experiments.comparison.equal_guarantee import Settled
 from mustdp.experiments.frame.cells import Cell, Table, new
-from mustdp.experiments.frame.items import Outcome, Report, Settings
+from mustdp.experiments.frame.items import Outcome, Settings
 from mustdp.experiments.frame.published import judge_printed, published
 from mustdp.experiments.frame.schemes import scheme_called
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
+from mustdp.progress import Progress
 
 MECHANISMS = {"laplace": laplace, "gaussian": gaussian}
 
@@ -33,16 +34,16 @@ class Applied(NamedTuple):
     attained: float
 
 
-def run(settings: Settings, report: Report) -> Outcome:
+def run(settings: Settings, progress: Progress) -> Outcome:
     """Every cell of Table S1, the certified values beside it, and the schemes at equal cost."""
     paper = published("S1")
-    report("the paper's theorem")
+    progress("the paper's theorem")
     tables = [_epsilon_table(paper)]
     for mechanism in MECHANISMS:
         tables += [_delta_table(paper, mechanism, shift) for shift in paper["delta"][mechanism]]
-    report("certified bounds")
+    progress("certified bounds")
     found = _applied(paper)
-    needed = needed_noise.settle(settings, report, _sizes(paper), steps=1)
+    needed = needed_noise.settle(settings, progress, _sizes(paper), steps=1)
     return Outcome(
         (*tables, _guarantee(found), needed_noise.noise_table(needed, settings.quick)),
         reading=_reading(tables, found, needed),

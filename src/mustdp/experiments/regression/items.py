@@ -8,7 +8,7 @@ from mustdp.experiments.comparison.budgets import altered
 from mustdp.experiments.comparison.many_steps import compare
 from mustdp.experiments.comparison.measured import Measured, mean_of, root_mean
 from mustdp.experiments.comparison.simulation import Found, Job, Runs, simulate
-from mustdp.experiments.frame.items import Item, Outcome, Report, Settings
+from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture, curve_panel
 from mustdp.experiments.frame.schemes import NAMES
 from mustdp.experiments.regression import tables
@@ -19,18 +19,19 @@ from mustdp.experiments.regression.runs import (
     non_private,
     run_job,
 )
+from mustdp.progress import Progress
 
 #: Data sets; the paper has 200.
 _SETS, _QUICK_SETS = 1000, 100
 _COEFFICIENT = "coefficient RMSE"
 
 
-def run(settings: Settings, report: Report) -> Outcome:
+def run(settings: Settings, progress: Progress) -> Outcome:
     """Everything of the experiment."""
     count = _QUICK_SETS if settings.quick else _SETS
     seeds = range(settings.seed, settings.seed + count)
     compared = compare(
-        REGRESSION, settings, report, delta=REGRESSION.n**-1.1, steps=[REGRESSION.steps]
+        REGRESSION, settings, progress, delta=REGRESSION.n**-1.1, steps=[REGRESSION.steps]
     )
     stated = {
         (name, prime): REGRESSION.paper_budget(name, prime)
@@ -42,7 +43,7 @@ def run(settings: Settings, report: Report) -> Outcome:
     jobs += [Job(key, budget, seeds) for key, budget in stated.items()]
     jobs.append(Job(tables.AS_RUN, as_run, seeds))
     jobs += [Job(each.key, each.budget, seeds) for each in compared.settled]
-    runs = simulate(run_job, jobs, settings, report)
+    runs = simulate(run_job, jobs, settings, progress)
     measured = {each.key: _measures(runs[each.key]) for each in compared.settled}
     low, error = tables.must_shortfall(runs)
     return Outcome(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import FloatArray
+from mustdp.progress import Progress
 from mustdp.resampling.execution.portions import Portion
-
-#: Called with the releases that are done and with all there are.
-Progress = Callable[[int, int], object]
 
 
 class Collected:
@@ -39,7 +35,7 @@ class Collected:
         del self._missing[portion]
         self._done += portion.stop - portion.start
         if self._progress is not None:
-            self._progress(self._done, self._releases)
+            self._progress("releases", self._done, self._releases)
 
     def totals(self) -> FloatArray:
         """All totals; an error while any portion is missing."""

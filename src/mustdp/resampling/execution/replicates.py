@@ -16,10 +16,11 @@ from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
+from mustdp.progress import Progress
 from mustdp.randomness.keys import BatchKey, batch_key
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution.cluster import check_dask, run_on_cluster
-from mustdp.resampling.execution.collected import Collected, Progress
+from mustdp.resampling.execution.collected import Collected
 from mustdp.resampling.execution.local import MOST_WORKERS, run_locally
 from mustdp.resampling.execution.partitioned import DaskSource
 from mustdp.resampling.execution.portions import Job, cut
@@ -47,8 +48,8 @@ def run_replicates(
     The result depends on the seed or key alone, not on ``workers`` (processes on this machine; None
     for what suits the work) nor on ``dask`` (the address of a scheduler, a ``distributed.Client``,
     or ``"local"`` for a cluster of ``workers`` processes here). It takes equal versions of numpy
-    everywhere, and threadpoolctl for equal last digits. ``progress(done, total)`` is called here
-    whenever some releases are done.
+    everywhere, and threadpoolctl for equal last digits. ``progress`` is called here whenever
+    some releases are done.
     """
     check_execution(workers, dask)
     if source.n != design.n:

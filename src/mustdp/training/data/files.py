@@ -11,7 +11,7 @@ from pathlib import Path
 from mustdp.errors import InvalidParameter
 
 
-def read_file(folder: Path, name: str, sha256: str | None) -> bytes:
+def read_published(folder: Path, name: str, sha256: str | None) -> bytes:
     """The content of ``name`` or ``name``.gz in ``folder``, unpacked, with its checksum checked."""
     plain, packed = folder / name, folder / f"{name}.gz"
     path = plain if plain.is_file() else packed

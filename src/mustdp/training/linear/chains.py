@@ -1,7 +1,7 @@
 """Many independent runs side by side, for simulations: the same results as one after another.
 
 Chain number r is decided by seed number r alone. It draws the batches that a single run with that
-seed would draw, and noise in floating point (:class:`SimulatedNoise`), which is no release but
+seed would draw, and noise in floating point, which is no release but
 quickly made; the arithmetic of all chains is done at once.
 """
 

@@ -28,6 +28,8 @@ from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.perturbing import ExactNoise, Perturbation
 
+#: Called with the number of each finished step: an event of the run, whose length the caller has
+#: stated, and so no ``Progress``.
 OnStep = Callable[[int], object]
 
 

@@ -19,8 +19,6 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-import numpy as np
-
 from mustdp.errors import InvalidParameter
 from mustdp.noise.lattice import lattice_for
 from mustdp.noise.release import LatticeNoise, release
@@ -74,16 +72,3 @@ class ExactNoise:
     def released(self, total: FloatArray) -> FloatArray:
         """The sum on the lattice plus noise; a point of the lattice."""
         return release(self._noise.lattice.rounded(total), self._noise, self._source)
-
-
-class SimulatedNoise:
-    """Noise in floating point, for simulations only: it repeats, and its last bits tell tales."""
-
-    def __init__(self, generator: np.random.Generator, deviation: float, clip: float) -> None:
-        self.bound = clip
-        self._generator, self._deviation = generator, deviation
-
-    def released(self, total: FloatArray) -> FloatArray:
-        """The sum plus normal numbers."""
-        noisy: FloatArray = total + self._deviation * self._generator.standard_normal(total.shape)
-        return noisy
