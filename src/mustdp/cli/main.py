@@ -13,6 +13,7 @@ import typer
 
 from mustdp.cli.account import account
 from mustdp.cli.amplify import amplify
+from mustdp.cli.audit import audit
 from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
@@ -34,7 +35,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3.",
 )
-COMMANDS = (account, calibrate, compare, report, amplify, draw, train, bootstrap, reproduce)
+COMMANDS = (
+    account, calibrate, compare, report, amplify, draw, train, audit, bootstrap, reproduce,
+)  # fmt: skip
 for _command in COMMANDS:
     app.command(help=paragraphs(_command.__doc__ or ""))(_command)
 
