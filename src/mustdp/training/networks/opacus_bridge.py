@@ -99,8 +99,8 @@ def _without_rows(values: Any) -> Any:
 class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
     """Charges every step as one draw of a scheme with Gaussian noise on a sum.
 
-    Made by :func:`charged_to`. ``get_epsilon`` is the upper bound under ``relation`` for noise in real
-    numbers; that of Opacus is in floating point, which no certificate covers.
+    Made by :func:`charged_to`. ``get_epsilon`` is the upper bound under ``relation`` for noise in
+    real numbers; that of Opacus is in floating point, which no certificate covers.
     """
 
     scheme: Scheme
