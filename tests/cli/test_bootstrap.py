@@ -57,7 +57,7 @@ def test_the_contract(run: Run, ages: Path) -> None:
     [
         "--design subsampling -m 100 --replicates 50",
         "--design m-out-of-n -m 100 --replicates 50",
-        "--design poisson --rate 0.05 --replicates 50",
+        "--design poisson -n 3000 --rate 0.05 --replicates 50",
         "--design must-ow -b 200 -m 100 --replicates 50",
         "--design must-ww -b 200 -m 100 --replicates 50",
         "--design double -b 100 -m 100 --subsets 10 --reuse 5",
@@ -110,10 +110,10 @@ def test_the_papers_noise_is_labelled(run: Run, ages: Path) -> None:
     given = answer(run, ages, f"{PLAIN} --epsilon-prime 0.5 --delta 1e-4")
     assert "not a guarantee" in given["privacy"]["noise"]
     assert given["privacy"]["epsilon"]["lower"] > 0.5
-    nothing = answer(run, ages, f"{MEAN} --design poisson --rate .05 --replicates 9 "
+    nothing = answer(run, ages, f"{MEAN} --design poisson -n 3000 --rate .05 --replicates 9 "
                      "--epsilon-prime 0.5 --delta 1e-4")  # fmt: skip
     assert nothing["privacy"]["epsilon"] is None
-    shown = run(*line(ages, f"{MEAN} --design poisson --rate .05 --replicates 9 "
+    shown = run(*line(ages, f"{MEAN} --design poisson -n 3000 --rate .05 --replicates 9 "
                       "--epsilon-prime 0.5 --delta 1e-4"))  # fmt: skip
     assert "no guarantee is known" in shown.out
 
@@ -151,7 +151,10 @@ def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
          ["--interval 'percentile' at level 0.999 needs", "got 60"]),
         (f"{MEAN} --replicates 9 --epsilon 1", ["--design is missing", "subsampling", "--scheme"]),
         (f"{MEAN} --design blp --replicates 9 --epsilon 1", ["'blp'", "did you mean blb?"]),
-        (f"{MEAN} --design poisson --rate 0 --replicates 9 --epsilon 1", ["--scheme must draw"]),
+        (f"{MEAN} --design poisson -n 3000 --rate 0 --replicates 9 --epsilon 1",
+         ["--scheme must draw"]),
+        (f"{MEAN} --design poisson --rate .1 --replicates 9 --epsilon 1",
+         ["-n is missing: under add-remove the number of records is private"]),
         (f"{MEAN} --scheme wor -m 9 --subsets 3 --reuse 3 --epsilon 1", ["--reuse draws", "got 3"]),
         (f"{PLAIN} --epsilon 1 --statistic correlation", ["--column of correlation must"]),
         (f"{PLAIN} --epsilon 1 --column age", ["--column must be different", "'age' twice"]),

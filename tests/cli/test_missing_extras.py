@@ -17,6 +17,7 @@ NEEDED = [
     ("reproduce figure-3 --quick --out out", "matplotlib", "plots"),
     ("train digits {wor} --steps 5 --epsilon 1 --delta 1e-5", "sklearn", "train"),
     ("train digits {wor} --steps 5 --epsilon 1 --delta 1e-5 --model mlp", "torch", "train"),
+    ("audit {wor} -n 60 --steps 5 --epsilon 1 --delta 1e-5", "torch", "train"),
     ("bootstrap ages.parquet {mean} {wor} --replicates 9", "pyarrow", "files"),
     ("bootstrap ages.parquet {mean} {wor} -n 90 --replicates 9", "pyarrow", "files"),
     ("bootstrap ages.csv {mean} {wor} --replicates 9 --dask local", "distributed", "dask"),

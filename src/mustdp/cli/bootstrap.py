@@ -21,6 +21,7 @@ from mustdp.cli.progress import progress
 from mustdp.cli.targets import RelationOption
 from mustdp.cli.typed import word_from
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
@@ -135,8 +136,10 @@ def bootstrap(
 ) -> Answer:
     """Estimate with confidence intervals from noisy replicates, at a certified total cost.
 
-    -n may be left out: it is the number of rows of the file. Only drawn rows of a Parquet file are
-    read. Everything is checked, calibrated and certified before anything is computed from the data.
+    -n may be left out: it is the number of rows of the file (not with poisson under add-remove,
+    where that number is private and -n a public estimate of it). Only drawn rows of a Parquet file
+    are read. Everything is checked, calibrated and certified before anything is computed from the
+    data.
 
     Example: mustdp bootstrap ages.csv --column age --lower 0 --upper 100 --statistic mean
     --design subsampling -m 500 --replicates 100 --epsilon 1 --delta 1e-6
@@ -166,6 +169,7 @@ def bootstrap(
     wanted = [read_statistic(name) for name in statistic or ("mean",)]
     data: Any = file
     if options.n is None:
+        _check_size_is_public(options, relation)
         with progress(f"opening {file}"):
             data = open_source(file, tuple(column) if column else None)
     plan = design.build(options, options.n or data.n, counts)
@@ -185,6 +189,15 @@ def bootstrap(
             progress=move, ledger=charged, **limits, **noise, **settings,
         )  # fmt: skip
     return _answer(result, seed, json)
+
+
+def _check_size_is_public(options: SchemeOptions, relation: Relation | None) -> None:
+    """Refuse to take -n from the file where the answer, which shows it, must not tell it."""
+    if options.scheme == "poisson" and relation != Relation.REPLACE_ONE:
+        raise InvalidParameter(
+            "-n is missing: under add-remove the number of records is private; give a public "
+            "estimate of it, or --relation replace-one"
+        )
 
 
 def _limits(

@@ -13,6 +13,7 @@ import typer
 
 from mustdp.cli.account import account
 from mustdp.cli.amplify import amplify
+from mustdp.cli.audit import audit
 from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
@@ -44,6 +45,7 @@ COMMANDS = (
     amplify,
     draw,
     train,
+    audit,
     bootstrap,
     ledger,
     reproduce,

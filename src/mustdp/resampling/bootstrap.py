@@ -122,7 +122,7 @@ def private_bootstrap(
     exact = exact_release(query, privacy.noise_multiplier, copies)
     totals = run_replicates(
         source, drawn, exact.stepped, key,
-        lower=low, upper=high, workers=workers, dask=dask, progress=progress,
+        lower=low, upper=high, stated=chosen, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
     if ledger is not None and privacy.plan is not None:
         if isinstance(ledger, LedgerFile):

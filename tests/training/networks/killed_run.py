@@ -114,7 +114,11 @@ def run(folder: Path, every: int, seed: int | None, moment: str | None, slow: fl
     around(os, "replace", saved("before the file is moved"), saved("after the file is moved"))
     here._optimizer.step = _stepping(here._optimizer.step, at)
     done = here.train()
-    ended = {"steps": done.steps, "weights": runs.weights(done.model).tolist()}
+    ended = {
+        "steps": done.steps,
+        "charged": done.ledger.steps,
+        "weights": runs.weights(done.model).tolist(),
+    }
     log(folder, "done", ended)
 
 

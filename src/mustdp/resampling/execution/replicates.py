@@ -38,6 +38,7 @@ def run_replicates(
     *,
     lower: ArrayLike,
     upper: ArrayLike,
+    stated: Design | None = None,
     workers: int | None = None,
     dask: Any = None,
     progress: Progress | None = None,
@@ -48,14 +49,17 @@ def run_replicates(
     The result depends on the seed or key alone, not on ``workers`` (processes on this machine; None
     for what suits the work) nor on ``dask`` (the address of a scheduler, a ``distributed.Client``,
     or ``"local"`` for a cluster of ``workers`` processes here). It takes equal versions of numpy
-    everywhere, and threadpoolctl for equal last digits. ``progress`` is called here whenever
-    some releases are done.
+    everywhere, and threadpoolctl for equal last digits. ``progress`` is called here whenever some
+    releases are done; how many at a time is decided by the sizes of ``stated``, the design with a
+    public number of records, where that of the data is private.
     """
     check_execution(workers, dask)
     if source.n != design.n:
         raise InvalidParameter(
             f"design must be for the {source.n} records of the data, got one for {design.n}"
         )
+    if stated is not None and (stated.subsets, stated.reuse) != (design.subsets, design.reuse):
+        raise InvalidParameter("stated must have the subsets of the design, got others")
     if seed is None:
         raise InvalidParameter("seed must be a seed or a key, got None")
     key = batch_key(seed)
@@ -64,7 +68,9 @@ def run_replicates(
     job = Job(design, query, key, low, high)
     data = as_table(source, low, high, files=dask is None)
     in_memory, partitioned = is_in_memory(data), isinstance(data, DaskSource)
-    portions = cut(design, columns, by_work=in_memory or partitioned, by_rows=not in_memory)
+    portions = cut(
+        stated or design, columns, by_work=in_memory or partitioned, by_rows=not in_memory
+    )
     collected = Collected(portions, query.width, progress)
     if dask is not None or partitioned:
         run_on_cluster(data, job, collected, dask, workers)

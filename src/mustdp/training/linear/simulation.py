@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def fit_chains(
     records = StackedRecords(
         rows, targets.reshape(flat.shape), loss, bool(model.fit_intercept), len(listed)
     )
-    privacy = recipe.budget.spent()
+    privacy = replace(recipe.budget.spent(), seeded=True)
     done = descend_chains(records, recipe, listed, keep_path=keep_path, on_step=model.on_step)
     last = split_weights(done.weights, records.fit_intercept)
     path = (None, None) if done.path is None else split_weights(done.path, records.fit_intercept)

@@ -8,6 +8,9 @@
 the first step. A record that was drawn twice is in the batch twice, as Opacus knows no counts.
 Opacus divides by ``int(n / len(loader))``, a constant near the batch size; where n is no multiple
 of the batch size, ``optimizer.expected_batch_size`` sets it right.
+
+What is charged is the mechanism in real numbers. Clipping, sums and noise are Opacus's own, in
+floating point: nothing here speaks for their last bits (docs/security.md).
 """
 
 from __future__ import annotations
@@ -96,7 +99,8 @@ def _without_rows(values: Any) -> Any:
 class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
     """Charges every step as one draw of a scheme with Gaussian noise on a sum.
 
-    Made by :func:`charged_to`. ``get_epsilon`` is the certified upper bound, under ``relation``.
+    Made by :func:`charged_to`. ``get_epsilon`` is the upper bound under ``relation`` for noise in
+    real numbers; that of Opacus is in floating point, which no certificate covers.
     """
 
     scheme: Scheme
@@ -132,7 +136,7 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
         return account(sequence(*parts), relation=self.relation).epsilon(delta)
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
-        """The certified epsilon at ``delta``; Opacus's own options have no meaning here."""
+        """The upper bound of epsilon at ``delta``; Opacus's own options have no meaning here."""
         return self.bounds(delta).upper
 
     def __len__(self) -> int:

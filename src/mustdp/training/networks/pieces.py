@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import torch
 
+from mustdp.mechanisms.relation import Relation, most_copies
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.scheme import Poisson, Scheme
+from mustdp.sampling.scheme import Scheme
 from mustdp.training.networks.clipping import Clipper, Piece
 from mustdp.training.networks.records import FILLED, Records, rounded_up
 from mustdp.training.networks.sensitivity import Workload
@@ -39,14 +39,14 @@ class Pieces:
             weights = torch.tensor(counts, dtype=torch.float64)
             yield self._records.take(indices), weights.to(self._device)
 
-    def workload(self, scheme: Scheme, processes: int) -> Workload:
+    def workload(self, scheme: Scheme, relation: Relation, processes: int) -> Workload:
         """The most that one step of the scheme may ask for, from its description alone.
 
-        A Poisson batch may be as large as the data, with one record more under add/remove.
-        Records may turn out longer than those that were tried, up to a point.
+        A Poisson batch may be as large as the data, of whose size the scheme has an estimate only
+        under add/remove. Records may turn out longer than those that were tried, up to a point.
         """
-        copies = scheme.n + 1 if isinstance(scheme, Poisson) else math.ceil(scheme.expected_size)
-        distinct = min(copies, scheme.n + 1)
+        copies = most_copies(scheme, relation)
+        distinct = min(copies, scheme.n + 1) if scheme.fixed_size else copies
         together = min(self._rows, distinct + FILLED - 1)
         return Workload(
             copies=copies,

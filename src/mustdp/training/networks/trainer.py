@@ -34,6 +34,7 @@ from torch import Tensor, nn
 
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
+from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, release_key
 from mustdp.sampling.batch import Batch
@@ -123,21 +124,18 @@ class PrivateTrainer:
         self._device = read_device(device, self._module)
         self._module.to(self._device)
         self._records = Records(data, self._device)
-        if self._records.n != budget.scheme.n:
-            raise InvalidParameter(
-                f"data must have the n = {budget.scheme.n} records the scheme draws from, got "
-                f"{self._records.n}"
-            )
+        # Of a private number of records the budget's scheme has an estimate; this one draws.
+        self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         self._ranks = Ranks()
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         self._seeded = seed is not None
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
-        self._batches = BatchStream(budget.scheme, key, stop=budget.steps)
+        self._batches = BatchStream(self._scheme, key, stop=budget.steps)
         self._masks = Masks(key, self._device, self._ranks.rank)
         self._trials = Trials(self._records, key, self._ranks.rank)
         self._clipper = self._try_out(loss, read_mixed(mixed_precision))
         self._pieces = Pieces(self._records, self._device, self._clipper, most_rows)
-        workload = self._pieces.workload(budget.scheme, self._ranks.size)
+        workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
         self._bound = bound_for(self._clip, self._deviation, workload)
         self._noise = StepNoise(key, self._deviation / self._bound.step)
         self.ledger = charged(budget, 0)
@@ -274,7 +272,7 @@ class PrivateTrainer:
             raise InvalidParameter(f"checkpoint {self._file.path} was made with another seed")
         restore(state, self._module, self._optimizer, self._scheduler)
         self.ledger = ledger
-        self._batches = BatchStream(self.budget.scheme, batches.key, stop=self.budget.steps)
+        self._batches = BatchStream(self._scheme, batches.key, stop=self.budget.steps)
         self._masks = Masks(batches.key, self._device, self._ranks.rank)
 
     def _rewind(self) -> None:
