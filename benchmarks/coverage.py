@@ -133,7 +133,7 @@ def resampled(law: Law, statistic: str, design: str, rng: np.random.Generator) -
     plan, kind, noise = DESIGNS[design]
     result = private_bootstrap(
         records(law, statistic, rng), STATISTICS[statistic], design=plan,
-        delta=DELTA, interval=kind, level=LEVEL, workers=1, random_state=rng,
+        delta=DELTA, interval=kind, level=LEVEL, workers=1, seed=rng,
         relation="replace_one", **noise, **bounds(law, statistic),
     )  # fmt: skip
     estimate = result.estimates[-1]

@@ -18,13 +18,18 @@ PACKAGE, TESTS = Path("src/mustdp"), Path("tests")
 #: Quick files, at least one for every room of the house.
 FEW = (
     "tests/test_house.py",
+    "tests/files/test_plain.py",
     "tests/numerics/test_roots.py",
+    "tests/randomness/test_cipher.py",
+    "tests/noise/test_lattice.py",
+    "tests/auditing/test_guessing.py",
     "tests/mechanisms/test_profiles.py",
     "tests/sampling/test_batch.py",
     "tests/amplification/test_section5.py",
     "tests/loss/test_discrete.py",
     "tests/accounting/test_plan.py",
     "tests/calibration/test_compare.py",
+    "tests/ledger/test_declared.py",
     "tests/training/data/test_idx.py",
     "tests/training/linear/test_rates.py",
     "tests/training/networks/test_randomness.py",

@@ -4,13 +4,15 @@ MustdpError
 ├── InvalidParameter       the caller's input is outside what is allowed (exit status 2)
 │   └── NotCovered         well-formed, but no theorem here covers it: refused, with the reason
 ├── MissingExtra           a package is needed that is not installed (exit status 2)
-└── NumericalFailure       a number came out that cannot be trusted (exit status 3)
+├── NumericalFailure       a number came out that cannot be trusted (exit status 3)
+└── BudgetExceeded         a charge does not fit a ledger's limit (exit status 4)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
 
 class MustdpError(Exception):
@@ -35,8 +37,8 @@ class InvalidParameter(MustdpError, ValueError):
     ) -> Self:
         """Refuse the value ``got`` (as it is to be shown) of ``argument``.
 
-        ``allowed`` goes on from the argument's name: "must be ...". Other arguments that it speaks
-        of stand in it as ``{name}`` and are listed in ``mentions``.
+        ``allowed`` goes on from the argument's name: "must be ...". Other arguments and relations
+        that either speaks of stand in it as ``{name}`` and are listed in ``mentions``.
 
         >>> allowed = "must be at most {n} = 10"
         >>> problem = InvalidParameter.refusing("b", allowed, 20, mentions=("n",))
@@ -55,10 +57,10 @@ class InvalidParameter(MustdpError, ValueError):
         """The message, with the names that somebody else has for the arguments."""
         if self.argument is None:
             return str(self)
-        allowed = self.allowed
+        said = f"{self.allowed}, got {self.got}"
         for other in self.mentions:
-            allowed = allowed.replace(f"{{{other}}}", names.get(other, other))
-        return f"{names.get(self.argument, self.argument)} {allowed}, got {self.got}"
+            said = said.replace(f"{{{other}}}", names.get(other, other))
+        return f"{names.get(self.argument, self.argument)} {said}"
 
 
 class NotCovered(InvalidParameter):
@@ -71,3 +73,32 @@ class MissingExtra(MustdpError, ImportError):
 
 class NumericalFailure(MustdpError, ArithmeticError):
     """A computation whose result cannot be certified; never replaced by a guess."""
+
+
+class BudgetExceeded(MustdpError):
+    """A charge that does not fit the limit of a ledger; raised before anything is written.
+
+    All epsilons are at the ledger's delta and of the kind that it enforces: ``asked`` what the
+    charge costs alone, ``spent`` and ``left`` what the ledger says without it. ``most`` is how many
+    of the ``wanted`` steps still fit, ``largest`` the largest epsilon of one release with Gaussian
+    noise that does. Both are None where nobody has looked.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        asked: float,
+        spent: float,
+        left: float,
+        wanted: int | None = None,
+        most: int | None = None,
+        largest: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.asked, self.spent, self.left = asked, spent, left
+        self.wanted, self.most, self.largest = wanted, most, largest
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the numbers on the way back from another process."""
+        return partial(type(self), **vars(self)), (str(self),)

@@ -18,3 +18,5 @@ LARGEST_EPSILON_PRIME = 100.0
 DEEPEST_JSON = 100
 #: Longest text of a ledger that is read or written, in bytes: tens of thousands of different plans.
 LARGEST_LEDGER = 2**24
+#: Longest file of a stored result that is read or written, in bytes: a hundred times the largest.
+LARGEST_RESULT = 2**24

@@ -13,9 +13,9 @@ from mustdp.accounting.family import FamilyBounds, family_bounds
 from mustdp.accounting.plan import Atom, atoms
 from mustdp.amplification.cells import DiscTriples, LineTriples
 from mustdp.errors import InvalidParameter
-from mustdp.loss.curve import Question
 from mustdp.loss.merge import merge
 from mustdp.loss.pairs import family_pair
+from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.loss.recursion import Recursion, Window
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.mechanisms.relation import Relation
@@ -23,6 +23,7 @@ from mustdp.numerics.arrays import FloatArray
 from tests.amplification.three_points import Outcomes, outcomes
 
 REPLACE = Relation.REPLACE_ONE
+USUAL = EpsilonAt(1e-5)
 
 
 def atom_of(scheme: md.Scheme, mechanism: md.Mechanism) -> Atom:
@@ -31,7 +32,7 @@ def atom_of(scheme: md.Scheme, mechanism: md.Mechanism) -> Atom:
 
 
 def bounds(
-    scheme: md.Scheme, z: float, steps: int, question: Question = "epsilon", at: float = 1e-5,
+    scheme: md.Scheme, z: float, steps: int, question: Question = USUAL,
     dimension: int | None = None, work: float = 5e7,
 ) -> FamilyBounds:  # fmt: skip
     atom = atom_of(scheme, md.gaussian(noise_multiplier=z))
@@ -39,7 +40,6 @@ def bounds(
         [(atom, steps)],
         REPLACE,
         question,
-        at,
         dimension=dimension,
         work=work,
     )
@@ -92,14 +92,14 @@ def test_few_steps_against_brute_force_over_triples(flat: bool, steps: int) -> N
     pairs += [pair.swapped for pair in pairs]
     for epsilon in (0.05, 0.6):
         game = best_game(pairs, steps, epsilon)
-        found = bounds(md.wor(50, 10), 2.0 / shift, steps, "delta", epsilon, 1 if flat else None)
+        found = bounds(md.wor(50, 10), 2.0 / shift, steps, DeltaAt(epsilon), 1 if flat else None)
         assert game * (1.0 - 3e-3) <= found.upper <= game * 1.03
         assert found.lower <= game * (1.0 + 3e-3)
 
 
 def test_one_step_has_no_family_to_choose_from() -> None:
     atom = atom_of(md.wor(100, 10), md.gaussian(noise_multiplier=1.0))
-    assert family_bounds([(atom, 1)], REPLACE, "epsilon", 1e-5) is None
+    assert family_bounds([(atom, 1)], REPLACE, USUAL) is None
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_between_what_is_attained_and_the_single_pair(scheme: md.Scheme, z: floa
     assert found.composition == "family"
     assert before.lower * (1.0 - 4e-3) <= found.lower <= found.upper
     assert found.upper < before.lower + 0.6 * (before.upper - before.lower)
-    delta = bounds(scheme, z, steps, "delta", 0.8 * before.lower)
+    delta = bounds(scheme, z, steps, DeltaAt(0.8 * before.lower))
     assert delta.lower <= delta.upper <= old.delta(0.8 * before.lower).upper * (1.0 + 1e-2)
     assert delta.lower >= old.delta(0.8 * before.lower).lower * 0.95
 
@@ -154,8 +154,8 @@ def test_blocks_are_looser_and_no_looser_than_one_pair() -> None:
 
 def test_segments_of_one_kind_are_one_run() -> None:
     atom = atom_of(md.wor(500, 20), md.gaussian(noise_multiplier=2.0))
-    once = family_bounds([(atom, 12)], REPLACE, "epsilon", 1e-5, work=5e7)
-    twice = family_bounds([(atom, 5), (atom, 7)], REPLACE, "epsilon", 1e-5, work=5e7)
+    once = family_bounds([(atom, 12)], REPLACE, USUAL, work=5e7)
+    twice = family_bounds([(atom, 5), (atom, 7)], REPLACE, USUAL, work=5e7)
     assert once is not None
     assert twice is not None
     assert twice.upper == pytest.approx(once.upper, rel=1e-9)
@@ -167,7 +167,7 @@ def test_mixed_sequences_keep_their_order() -> None:
     plain: Atom = md.gaussian(noise_multiplier=9.0)
     for order in ([first, second], [second, first], [plain, first]):
         segments = [(atom, 6) for atom in order]
-        found = family_bounds(segments, REPLACE, "epsilon", 1e-5, work=5e7)
+        found = family_bounds(segments, REPLACE, USUAL, work=5e7)
         old = md.account(
             md.sequence(*(md.repeat(6, atom) for atom in order)), relation="replace_one"
         ).epsilon(1e-5)
@@ -176,7 +176,7 @@ def test_mixed_sequences_keep_their_order() -> None:
 
 
 def test_small_deltas() -> None:
-    found = bounds(md.wor(1000, 20), 1.5, 60, at=1e-14)
+    found = bounds(md.wor(1000, 20), 1.5, 60, EpsilonAt(1e-14))
     old = md.account(
         md.repeat(60, md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=1.5)))
     )
@@ -210,7 +210,7 @@ def test_which_atoms_have_a_family() -> None:
 
 def test_empty_segments_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="at least one step"):
-        family_bounds([], REPLACE, "epsilon", 1e-5)
+        family_bounds([], REPLACE, USUAL)
 
 
 def play(chance: float, shift: float, steps: int, epsilon: float, seed: int) -> FloatArray:
@@ -247,7 +247,7 @@ def test_playing_the_strategy_lies_between_the_bounds() -> None:
     gains = play(chance, shift, steps, epsilon, 7)
     mean, error = float(gains.mean()), float(gains.std() / math.sqrt(gains.size))
     scheme = md.wor(1000, 200)
-    found = bounds(scheme, 2.0 / shift, steps, "delta", epsilon)
+    found = bounds(scheme, 2.0 / shift, steps, DeltaAt(epsilon))
     assert found.lower - 4.0 * error <= mean <= found.upper + 4.0 * error
     assert found.lower >= mean * 0.97
     old = md.account(

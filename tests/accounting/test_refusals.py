@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.level import Level
+from mustdp.accounting.sides import UpperSide
+from mustdp.loss.curve import LowerCurve
 
 NOISE = md.gaussian(noise_multiplier=3.0)
 STEP = md.subsample(md.wor(200, 20), NOISE)
@@ -39,12 +40,12 @@ CUSTOM = md.custom(lambda e: 0.1 * np.exp(-np.asarray(e)))
             md.subsample(POISSON, md.repeat(2, CUSTOM)), relation="replace_one"
         ).delta(0.1),
         # section 4 outside its theorem
-        lambda: md.account(STEP, relation="add_remove", method="section4"),
+        lambda: md.account(STEP, relation="add_remove", method="one-slope"),
         lambda: md.account(
-            md.subsample(POISSON, NOISE), relation="replace_one", method="section4"
+            md.subsample(POISSON, NOISE), relation="replace_one", method="one-slope"
         ),
         lambda: md.account(
-            md.subsample(md.wor(50, 10), md.repeat(2, NOISE)), method="section4"
+            md.subsample(md.wor(50, 10), md.repeat(2, NOISE)), method="one-slope"
         ),
     ],
 )  # fmt: skip
@@ -68,6 +69,7 @@ def test_not_covered(build: Callable[[], object]) -> None:
         lambda: md.account(STEP, accuracy=0.0),
         lambda: md.account(STEP, accuracy=float("nan")),
         lambda: md.account(STEP, method="exact"),
+        lambda: md.account(STEP, method="section4"),  # a word of the command line only
         lambda: md.gaussian(noise_multiplier=0.0),
         lambda: md.gaussian(noise_multiplier=float("nan")),
         lambda: md.gaussian(noise_multiplier=-1.0),
@@ -115,27 +117,32 @@ def test_views_check_their_arguments() -> None:
 def test_contradicting_bounds_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the attained value came out above the certified one, no number would be trusted."""
     account = md.account(md.repeat(5, STEP))
-    monkeypatch.setattr(
-        "mustdp.accounting.level.Level.lower", lambda self, question, at: (1e3, "broken")
-    )
+    monkeypatch.setattr("mustdp.loss.curve.LowerCurve.best", lambda self, question: (1e3, "broken"))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.epsilon(1e-5)
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.delta(1.0)
 
 
+def test_an_account_reads_its_relation_as_text_too() -> None:
+    """A relation that is only equal to its name must not be taken for the other one."""
+    for relation in ("replace_one", "add_remove"):
+        by_hand = md.Account(STEP, relation, 1e-3, "certified")  # type: ignore[arg-type]
+        assert by_hand.relation is md.Relation.read(relation)
+        assert by_hand.delta(0.5) == md.account(STEP, relation=relation).delta(0.5)
+    with pytest.raises(md.InvalidParameter, match="relation"):
+        md.Account(STEP, "swap", 1e-3, "certified")  # type: ignore[arg-type]
+
+
 def test_bounds_that_contradict_each_other_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = md.repeat(2, SMALL)
-    monkeypatch.setattr(Level, "lower", lambda self, question, at: (9.0, "aligned"))
+    monkeypatch.setattr(LowerCurve, "best", lambda self, question: (9.0, "aligned"))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).delta(0.1)
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).epsilon(1e-3)
-    monkeypatch.setattr(
-        Level,
-        "curves",
-        lambda self, eps, smallest: (np.full(eps.size, 0.9), np.full(eps.size, 0.5)),
-    )
+    monkeypatch.setattr(LowerCurve, "curve", lambda self, eps, smallest: np.full(eps.size, 0.9))
+    monkeypatch.setattr(UpperSide, "curve", lambda self, eps, smallest: np.full(eps.size, 0.5))
     with pytest.raises(md.NumericalFailure, match="contradict"):
         md.account(plan).curve([0.1, 0.2])
 

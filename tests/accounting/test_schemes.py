@@ -68,15 +68,15 @@ def test_equal_laws_cost_the_same() -> None:
     assert cost(md.must_ow(200, 200, 20)) == cost(md.wr(200, 20))
 
 
-def test_section_4_composes_to_more() -> None:
+def test_one_slope_composes_to_more() -> None:
     plan = md.repeat(50, md.subsample(md.must_ow(500, 50, 20), md.gaussian(noise_multiplier=5.0)))
     certified = md.account(plan).epsilon(1e-5)
-    paper = md.account(plan, method="section4").epsilon(1e-5)
+    paper = md.account(plan, method="one-slope").epsilon(1e-5)
     assert certified.upper < paper.upper
     assert paper.lower <= certified.upper
     poisson = md.repeat(50, md.subsample(md.poisson(500, 0.04), md.gaussian(noise_multiplier=2.0)))
     exact = md.account(poisson).epsilon(1e-5)
-    assert md.account(poisson, method="section4").epsilon(1e-5).upper >= exact.lower
+    assert md.account(poisson, method="one-slope").epsilon(1e-5).upper >= exact.lower
 
 
 def test_heavy_tails_do_not_confuse_the_lower_bound() -> None:

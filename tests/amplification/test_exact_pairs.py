@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy import optimize
+from scipy.special import ndtr
 
 from mustdp import Scheme, gaussian, laplace, must_ow, one_step, poisson, wor, wr
 from mustdp.amplification import attained
@@ -87,9 +90,12 @@ def test_poisson_under_replace_one_is_the_symmetric_pair(
     name: str, shift: float, noise: str
 ) -> None:
     scheme, law = flips()[name]
-    step = one_step(scheme, MAKERS[noise](shift=shift), EPSILONS, relation="replace_one")
+    shift = max(shift, 2e-9)
+    in_a_ball = MAKERS[noise](noise_multiplier=2 / shift)
+    step = one_step(scheme, in_a_ball, EPSILONS, relation="replace_one")
+    shift = step.shift or 0.0
     assert list(step.attained) == ["symmetric"]
-    assert step.section4 is None
+    assert step.one_slope is None
     for k, e in enumerate(EPSILONS):
         exact = exact_pairs.symmetric(noise, law, shift, e)
         check_upper(step.upper[k], exact, accuracy_for(shift, exact))
@@ -224,3 +230,24 @@ def test_lower_bounds_leave_room_for_the_error_of_the_profiles() -> None:
         values = getattr(attained, name)(law, Generous(), 1.0, epsilon)
         for value, e in zip(values.tolist(), epsilon.tolist(), strict=True):
             assert mp.mpf(value) <= getattr(exact_pairs, name)("gaussian", exact_law, 1.0, e)
+
+
+def test_leaving_a_one_out_of_a_count_costs_the_whole_shift() -> None:
+    """A count of ones and zeros: with the record a one that is taken moves it by s, a zero not.
+
+    The pair (1-q) N(0) + q N(s) against N(0) is attained, and half the shift would not cover it.
+    """
+    rate, shift, epsilon = 0.1, 1.0, 0.5
+    found = one_step(poisson(100, rate), gaussian(shift=shift), epsilon, relation="replace_one")
+    t = optimize.brentq(
+        lambda x: math.log(1 - rate + rate * math.exp(shift * x - shift**2 / 2)) - epsilon, -9, 9
+    )
+    with_one = (1 - rate) * ndtr(-t) + rate * ndtr(shift - t)
+    attained = with_one - math.exp(epsilon) * ndtr(-t)
+    assert attained == pytest.approx(2.0325e-3, rel=1e-4)
+    assert found.upper[0] >= attained * (1 - 1e-9)
+    assert found.lower[0] == pytest.approx(attained, rel=1e-6)
+    # Contributions in a ball, as a noise multiplier states them, are charged as before.
+    in_a_ball = gaussian(noise_multiplier=2.0)
+    ball = one_step(poisson(100, rate), in_a_ball, epsilon, relation="replace_one")
+    assert ball.upper[0] == pytest.approx(4.802e-6, rel=1e-3)

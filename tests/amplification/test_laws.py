@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mustdp import Mechanism, NotCovered, Scheme, gaussian, laplace, multistage, one_step, poisson
+from mustdp.amplification.one_slope import one_slope_bound
 from mustdp.amplification.one_step import upper_bound
-from mustdp.amplification.section4 import section4_bound
 from mustdp.mechanisms.mechanism import AdditiveNoise
 
 EPSILONS = np.array([0.0, 0.02, 0.1, 0.3, 0.7, 1.2, 2.0, 3.5, 6.0])
@@ -97,27 +97,27 @@ def test_more_records_at_stake_cost_more(
 
 @settings(deadline=None, max_examples=40)
 @given(staged(), mechanisms)
-def test_the_certificate_is_never_worse_than_section_4(
+def test_the_certificate_is_never_worse_than_one_slope(
     scheme: Scheme, mechanism: Mechanism
 ) -> None:
     """One slope for all multiplicities is one of the choices the certificate minimises over."""
     step = bounds(scheme, mechanism, "replace_one")
-    assert step.section4 is not None
-    assert np.all(step.upper <= step.section4 * (1.0 + 1e-9))
+    assert step.one_slope is not None
+    assert np.all(step.upper <= step.one_slope * (1.0 + 1e-9))
     alone = upper_bound(scheme, mechanism, EPSILONS, relation="replace_one")
-    assert np.all(alone <= step.section4 * (1.0 + tolerance(scheme)) + floor(scheme, mechanism))
+    assert np.all(alone <= step.one_slope * (1.0 + tolerance(scheme)) + floor(scheme, mechanism))
 
 
 @settings(deadline=None, max_examples=40)
 @given(poissons, mechanisms, groups)
-def test_poisson_is_never_worse_than_section_4(
+def test_poisson_is_never_worse_than_one_slope(
     scheme: Scheme, mechanism: Mechanism, group: int
 ) -> None:
     step = bounds(scheme, mechanism, "add_remove", group)
-    assert step.section4 is not None
-    assert np.all(step.upper <= step.section4 * (1.0 + 1e-9) + floor(scheme, mechanism))
+    assert step.one_slope is not None
+    assert np.all(step.upper <= step.one_slope * (1.0 + 1e-9) + floor(scheme, mechanism))
     if group == 1:  # one slope is all there is
-        assert step.upper == pytest.approx(step.section4, rel=1e-7, abs=1e-290)
+        assert step.upper == pytest.approx(step.one_slope, rel=1e-7, abs=1e-290)
 
 
 @settings(deadline=None, max_examples=40)
@@ -176,10 +176,10 @@ def test_relabelled_and_shortened_schemes_are_the_same(scheme: Any, data: Any) -
 
 @settings(deadline=None, max_examples=40)
 @given(staged(), mechanisms, groups)
-def test_section_4_covers_what_is_attained(
+def test_one_slope_covers_what_is_attained(
     scheme: Scheme, mechanism: Mechanism, group: int
 ) -> None:
     step = bounds(scheme, mechanism, "replace_one", group)
     assert step.shift is not None
-    bound = section4_bound(scheme.law(group), mechanism.profiles(step.shift), EPSILONS)
+    bound = one_slope_bound(scheme.law(group), mechanism.profiles(step.shift), EPSILONS)
     assert np.all(step.lower <= bound)

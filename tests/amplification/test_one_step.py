@@ -117,7 +117,7 @@ def test_a_scheme_of_an_unknown_kind_is_not_covered() -> None:
 
 def test_the_result_is_frozen() -> None:
     step = one_step(wor(10, 3), gaussian(shift=1.0), [0.5, 1.0])
-    for array in (step.epsilon, step.upper, step.lower, step.section4, step.attained["aligned"]):
+    for array in (step.epsilon, step.upper, step.lower, step.one_slope, step.attained["aligned"]):
         assert array is not None
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0.0
@@ -134,7 +134,7 @@ def test_the_result_names_its_relation_shift_and_group() -> None:
     step = one_step(wor(10, 3), gaussian(noise_multiplier=4.0), 0.5, relation="add_remove")
     assert (step.relation, step.shift) == ("add_remove", 0.5)
     assert set(step.attained) == {"aligned", "reversed"}
-    assert step.section4 is None
+    assert step.one_slope is None
 
 
 def test_full_sampling_is_the_base_mechanism() -> None:

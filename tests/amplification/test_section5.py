@@ -21,12 +21,12 @@ def step_of(row: dict[str, Any]) -> OneStep:
 
 
 def columns(step: OneStep) -> dict[str, float]:
-    assert step.section4 is not None
+    assert step.one_slope is not None
     return {
         "symmetric": float(step.attained["symmetric"][0]),
         "aligned": float(step.attained["aligned"][0]),
         "certificate": float(step.upper[0]),
-        "section4": float(step.section4[0]),
+        "section4": float(step.one_slope[0]),
     }
 
 

@@ -40,7 +40,9 @@ def test_every_row_of_a_comparison_has_the_same_target(
     def spy(scheme: md.Scheme, **target: object) -> md.Calibration:
         asked.append({"scheme": scheme, **target})
         plan = md.repeat(2, md.subsample(scheme, NOISE))
-        return md.Calibration(plan, NOISE, "replace_one", md.Bounds(0.5, 1.0), 1e-5, scheme, 2)
+        return md.Calibration(
+            plan, NOISE, md.Relation.REPLACE_ONE, md.Bounds(0.5, 1.0), 1e-5, scheme, 2
+        )
 
     monkeypatch.setattr(compare_module, "calibrate", spy)
     compare(n=12, b=6, m=3, delta=1e-5, steps=2, epsilon=1.0, relation=relation)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import mustdp as md
 from mustdp.calibration import noise as noise_module
-from mustdp.calibration.noise import calibrate_plan, smallest_noise
+from mustdp.calibration.noise import calibrate_plan
+from mustdp.calibration.search import smallest_noise
 
 SCHEME = md.wor(100, 10)
 NOISE = md.gaussian(noise_multiplier=4.0)
@@ -159,7 +161,7 @@ def test_a_bound_just_over_the_target_is_not_let_through(
     monkeypatch.setattr(md.Account, "epsilon", honest)
     searches: dict[str, Callable[[], object]] = {
         "noise": lambda: md.calibrate(SCHEME, epsilon=1.0, delta=1e-5, steps=200),
-        "steps": lambda: md.most_steps(SCHEME, NOISE, epsilon=1.0, delta=1e-5),
+        "steps": lambda: md.most_steps(SCHEME, mechanism=NOISE, epsilon=1.0, delta=1e-5),
     }
     with pytest.raises(md.NumericalFailure, match="its account says"):
         searches[search]()
@@ -177,3 +179,25 @@ def test_noise_that_cannot_be_certified_is_not_enough(monkeypatch: pytest.Monkey
     monkeypatch.setattr(md.Account, "certified_epsilon", fails)
     found = md.calibrate(SCHEME, epsilon=20.0, delta=1e-5, steps=5)
     assert 9.0 <= found.noise_multiplier <= 9.0 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+def test_the_kind_of_noise_by_name_or_by_example(kind: str) -> None:
+    """Where only the kind matters, the size of an example changes nothing."""
+    example = getattr(md, kind)(shift=17.0)
+    by_name, by_example = (
+        md.calibrate(md.wor(50, 5), epsilon=1.0, delta=1e-5, steps=1, mechanism=mechanism)
+        for mechanism in (kind, example)
+    )
+    assert by_name == by_example
+    rows, others = (
+        md.compare(n=8, b=4, m=2, steps=1, delta=0.1, noise_multiplier=9.0, mechanism=mechanism)
+        for mechanism in (kind, example)
+    )
+    assert rows == others
+
+
+def test_a_profile_of_ones_own_has_no_multiplier_to_look_for() -> None:
+    profile = md.custom(lambda epsilon: np.exp(-1.0 - epsilon))
+    with pytest.raises(md.InvalidParameter, match="mechanism must be gaussian or laplace"):
+        md.calibrate(md.wor(50, 5), epsilon=1.0, delta=1e-5, steps=1, mechanism=profile)

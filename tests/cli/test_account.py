@@ -76,17 +76,18 @@ def test_the_table_rounds_bounds_outwards(run: Run, question: str) -> None:
     assert float(high) - float(low) <= 1.02 * (bounds["upper"] - bounds["lower"]) + 0.01
 
 
+@pytest.mark.parametrize("method", ["one-slope", "section4"])
 @pytest.mark.parametrize("question", ["--epsilon 0.5", "--delta 1e-5"])
-def test_section4_is_labelled_and_looser(run: Run, question: str) -> None:
-    paper = answer(run, f"{WOR} {question} --method section4")
+def test_one_slope_is_labelled_and_looser(run: Run, question: str, method: str) -> None:
+    paper = answer(run, f"{WOR} {question} --method {method}")
     ours = answer(run, f"{WOR} {question}")
     name = "delta" if question.startswith("--epsilon") else "epsilon"
-    assert paper["method"] == "section4"
+    assert paper["method"] == method
     assert "arXiv 2312.13389, Theorem 4" in paper["theorem"]
     assert set(paper[name]) == {"lower", "upper"}
     assert paper[name]["upper"] > ours[name]["upper"]
     assert paper[name]["lower"] <= ours[name]["upper"]
-    text = run(*shlex.split(f"{WOR} {question} --method section4")).out
+    text = run(*shlex.split(f"{WOR} {question} --method {method}")).out
     assert "Theorem 4, composed" in text
     assert "upper: certified" not in text
 
@@ -116,7 +117,10 @@ def test_the_papers_composition_is_attained_and_no_more(
 def test_the_papers_composition_is_the_packages(run: Run) -> None:
     found = PaperAccount(PLAN).delta(0.5)
     given = answer(run, f"{WOR} --epsilon 0.5 --method paper")
-    assert given["delta"] == {"attained_lower": found.lower, "attained_upper": found.upper}
+    assert given["delta"] == {
+        "attained_lower": found.attained_lower,
+        "attained_upper": found.attained_upper,
+    }
 
 
 def test_a_reused_subset_is_nested(run: Run) -> None:
@@ -164,12 +168,15 @@ def test_an_infinite_epsilon_is_no_answer(run: Run, json: list[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        (f"{POISSON} --relation replace-one --method section4", ("--method section4", "poisson")),
-        (f"{WOR} --relation add-remove --method section4", ("--method section4", "add-remove")),
-        (f"{WOR} --relation add-remove --method paper", ("--method paper", "for replace-one")),
+        (f"{POISSON} --relation replace-one --method section4", ("--method one-slope", "poisson")),
+        (f"{WOR} --relation add-remove --method section4", ("--method one-slope", "add-remove")),
+        (f"{WOR} --relation add-remove --method paper", ("--method paper", "must be replace-one")),
         (f"{POISSON} --relation replace-one --method paper", ("--method paper", "add-remove")),
         (f"{WOR} --mechanism laplace --method paper", ("--method paper", "Gaussian")),
-        (f"{NESTED} --steps 2 --reuse 2 --relation add-remove", ("--reuse 2", "replace-one only")),
+        (
+            f"{NESTED} --steps 2 --reuse 2 --relation add-remove",
+            ("--relation must be replace-one for a subset that is reused", "got add-remove"),
+        ),
         (f"{NESTED} --steps 2 --reuse 2 --method section4", ("--reuse 2", "--method section4")),
         (f"{NESTED} --steps 2 --reuse 2 --method paper", ("--reuse 2", "--method paper")),
     ],

@@ -114,7 +114,7 @@ def test_a_draw_that_makes_no_sense(run: Run, line: str, named: list[str]) -> No
         ("amplfy", ["'amplfy'", "mustdp --help"]),
         ("--nope", ["--nope"]),
         ("--json", ["command is missing"]),
-        ("--json amplify", ["--json", "before the command amplify"]),
+        ("--json amplify", ["--scheme is missing"]),
         ("--version draw", ["--version", "before the command draw"]),
     ],
 )

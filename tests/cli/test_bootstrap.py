@@ -57,7 +57,7 @@ def test_the_contract(run: Run, ages: Path) -> None:
     [
         "--design subsampling -m 100 --replicates 50",
         "--design m-out-of-n -m 100 --replicates 50",
-        "--design poisson --rate 0.05 --replicates 50",
+        "--design poisson -n 3000 --rate 0.05 --replicates 50",
         "--design must-ow -b 200 -m 100 --replicates 50",
         "--design must-ww -b 200 -m 100 --replicates 50",
         "--design double -b 100 -m 100 --subsets 10 --reuse 5",
@@ -67,7 +67,7 @@ def test_the_contract(run: Run, ages: Path) -> None:
     ],
 )
 def test_every_design(run: Run, ages: Path, design: str) -> None:
-    given = answer(run, ages, f"{MEAN} {design} --noise-multiplier 20 --seed 3")
+    given = answer(run, ages, f"{MEAN} {design} --noise-multiplier 20 --delta 1e-5")
     nested = "--reuse" in design
     assert given["design"]["reuse"] == (5 if nested else 1)
     assert given["design"]["n"] == N
@@ -79,7 +79,8 @@ def test_several_statistics_and_columns(run: Run, ages: Path) -> None:
         run,
         ages,
         "--column age --column score --lower 0 --upper 100 --upper 60 --statistic correlation "
-        "--statistic regression --design subsampling -m 300 --replicates 50 --epsilon 4 --lower 0",
+        "--statistic regression --design subsampling -m 300 --replicates 50 "
+        "--epsilon 4 --delta 1e-5 --lower 0",
     )
     labels = [row["label"] for row in given["estimates"]]
     assert labels[0] == "correlation"
@@ -96,29 +97,30 @@ def test_the_table_says_what_it_costs(run: Run, ages: Path) -> None:
 
 
 def test_a_seed_is_said_loudly_and_repeats(run: Run, ages: Path) -> None:
-    command = line(ages, f"{PLAIN} --noise-multiplier 3 --seed 7 --json")
+    command = line(ages, f"{PLAIN} --noise-multiplier 3 --delta 1e-5 --seed 7 --json")
     first, again = run(*command), run(*command)
     assert first.out == again.out
     assert "experiments only" in first.err
-    fresh = [run(*line(ages, f"{PLAIN} --noise-multiplier 3 --json")).out for _ in range(2)]
+    unseeded = line(ages, f"{PLAIN} --noise-multiplier 3 --delta 1e-5 --json")
+    fresh = [run(*unseeded).out for _ in range(2)]
     assert fresh[0] != fresh[1]
 
 
 def test_the_papers_noise_is_labelled(run: Run, ages: Path) -> None:
-    given = answer(run, ages, f"{PLAIN} --epsilon-prime 0.5")
+    given = answer(run, ages, f"{PLAIN} --epsilon-prime 0.5 --delta 1e-4")
     assert "not a guarantee" in given["privacy"]["noise"]
     assert given["privacy"]["epsilon"]["lower"] > 0.5
-    nothing = answer(run, ages, f"{MEAN} --design poisson --rate .05 --replicates 9 "
-                     "--epsilon-prime 0.5")  # fmt: skip
+    nothing = answer(run, ages, f"{MEAN} --design poisson -n 3000 --rate .05 --replicates 9 "
+                     "--epsilon-prime 0.5 --delta 1e-4")  # fmt: skip
     assert nothing["privacy"]["epsilon"] is None
-    shown = run(*line(ages, f"{MEAN} --design poisson --rate .05 --replicates 9 "
-                      "--epsilon-prime 0.5"))  # fmt: skip
+    shown = run(*line(ages, f"{MEAN} --design poisson -n 3000 --rate .05 --replicates 9 "
+                      "--epsilon-prime 0.5 --delta 1e-4"))  # fmt: skip
     assert "no guarantee is known" in shown.out
 
 
 def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
     outcome = run(*line(ages, f"{MEAN} --scheme wr -m 3000 --replicates 500 "
-                        "--noise-multiplier 0.001"))  # fmt: skip
+                        "--noise-multiplier 0.001 --delta 1e-5"))  # fmt: skip
     assert (outcome.status, outcome.out) == (3, "")
     assert "no finite upper bound" in outcome.err
 
@@ -142,9 +144,23 @@ def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
         (f"{PLAIN} --epsilon 1 --seed -1", ["--seed must", "-1"]),
         (f"{PLAIN} --epsilon 1 --subsets 4", ["go together"]),
         (f"{PLAIN} --epsilon 1 --design blb", ["exclude each other"]),
+        (PLAIN.replace("--column age", "") + " --epsilon 1", ["--column must be named", "of them"]),
+        (PLAIN.replace("upper 100", "upper 1e-300") + " --epsilon 1",
+         ["--lower and --upper must be apart by"]),
+        (f"{PLAIN} --epsilon 1 --interval percentile --level 0.999",
+         ["--interval 'percentile' at level 0.999 needs", "got 60"]),
+        (f"{MEAN} --replicates 9 --epsilon 1", ["--design is missing", "subsampling", "--scheme"]),
+        (f"{MEAN} --design blp --replicates 9 --epsilon 1", ["'blp'", "did you mean blb?"]),
+        (f"{MEAN} --design poisson -n 3000 --rate 0 --replicates 9 --epsilon 1",
+         ["--scheme must draw"]),
+        (f"{MEAN} --design poisson --rate .1 --replicates 9 --epsilon 1",
+         ["-n is missing: under add-remove the number of records is private"]),
+        (f"{MEAN} --scheme wor -m 9 --subsets 3 --reuse 3 --epsilon 1", ["--reuse draws", "got 3"]),
+        (f"{PLAIN} --epsilon 1 --statistic correlation", ["--column of correlation must"]),
+        (f"{PLAIN} --epsilon 1 --column age", ["--column must be different", "'age' twice"]),
         (PLAIN.replace("upper 100", "upper 0") + " --epsilon 1", ["--lower must be below"]),
         (PLAIN.replace("lower 0", "lower inf") + " --epsilon 1", ["--lower must", "inf"]),
-        (PLAIN.replace("-n 3000", "-n 2999") + " --epsilon 1", ["-n must", "3000", "2999"]),
+        (PLAIN.replace("-n 3000", "-n 2999") + " --epsilon 1", ["FILE must", "2999", "3000"]),
         (PLAIN.replace("column age", "column pay") + " --epsilon 1", ["--column must", "pay"]),
         (PLAIN.replace("column age", "column name") + " --epsilon 1", ["name", "number"]),
         (PLAIN.replace("--replicates 60", "") + " --epsilon 1", ["--replicates is missing"]),
@@ -158,11 +174,12 @@ def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
     ],
 )  # fmt: skip
 def test_bad_input(run: Run, ages: Path, rest: str, named: list[str]) -> None:
-    check_refused(run(*line(ages, rest)), *named)
+    stated = "" if "--delta" in rest else "--delta 1e-5"
+    check_refused(run(*line(ages, f"{rest} {stated}")), *named)
 
 
 def test_a_missing_file(run: Run, tmp_path: Path) -> None:
-    outcome = run(*line(tmp_path / "nothing.csv", f"{PLAIN} --epsilon 1"))
+    outcome = run(*line(tmp_path / "nothing.csv", f"{PLAIN} --epsilon 1 --delta 1e-5"))
     check_refused(outcome, "FILE must be", "nothing.csv")
 
 
@@ -171,5 +188,26 @@ def test_a_parquet_file(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "ages.parquet"
     values = np.random.default_rng(1).uniform(0, 100, N)
     parquet.write_table(pyarrow.table({"age": values}), path, row_group_size=500)
-    given = answer(run, path, f"{PLAIN} --noise-multiplier 0.5 --seed 1")
+    given = answer(run, path, f"{PLAIN} --noise-multiplier 0.5 --delta 1e-5 --seed 1")
     assert abs(given["estimate"] - values.mean()) < 5 * given["standard_error"]
+
+
+def test_a_ledger_is_charged_and_refuses_before_data_are_read(
+    run: Run, ages: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "office.ledger"
+    made = run("ledger", "create", str(file), "--epsilon", "1.5", "--delta", "1e-6")
+    assert made.status == 0
+    spend = f"{PLAIN} --epsilon 1 --delta 1e-6 --ledger {file}"
+    answer(run, ages, spend)
+    [entry] = json.loads(run("ledger", "entries", str(file), "--json").out)["entries"]
+    assert entry["label"] == "bootstrap: mean"
+    missing = line(tmp_path / "missing.csv", spend)
+    refused = run(*missing)
+    assert refused.status == 4
+    assert refused.out == ""
+    assert "left" in refused.err
+    seeded = run(*line(ages, f"{spend} --seed 1"))
+    check_refused(seeded, "ledger", "seed")
+    left = json.loads(run("ledger", "show", str(file), "--json").out)
+    assert left["entries"] == 1

@@ -94,6 +94,19 @@ def test_draws_without_a_seed_differ(run: Run) -> None:
     assert first != second
 
 
+def test_json_may_stand_before_the_command(run: Run) -> None:
+    line = shlex.split(f"{AMPLIFY} --epsilon 0.5")
+    assert run("--json", *line) == run(*line, "--json")
+    assert run(*line) != run(*line, "--json")
+
+
+def test_a_draw_without_a_seed_asks_no_statistical_generator(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(np.random, "default_rng", None)
+    assert run(*shlex.split("draw --scheme wr -n 100 -m 20")).status == 0
+
+
 def test_an_empty_draw(run: Run) -> None:
     line = "draw --scheme poisson -n 10 --rate 0"
     assert answer(run, line) == {"indices": [], "counts": []}

@@ -71,9 +71,13 @@ def test_the_table_says_what_it_shows(run: Run) -> None:
 
 
 def test_the_package_reports_its_progress() -> None:
-    begun: list[str] = []
-    md.compare(n=8, b=4, m=2, steps=1, delta=0.1, noise_multiplier=9.0, progress=begun.append)
-    assert begun == ALL
+    begun: list[tuple[object, ...]] = []
+
+    def note(*said: object) -> None:
+        begun.append(said)
+
+    md.compare(n=8, b=4, m=2, steps=1, delta=0.1, noise_multiplier=9.0, progress=note)
+    assert begun == [(name, done, len(ALL)) for done, name in enumerate(ALL)]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mustdp.cli.output import Answer, as_json, as_text, readable, show
+from mustdp.cli.output import Answer, as_json, as_text, show
 from mustdp.errors import NumericalFailure
+from mustdp.numerics.decimals import readable
 
 
 class Terminal(io.StringIO):

@@ -42,22 +42,28 @@ def test_no_bar_elsewhere(run: Run) -> None:
     assert run(*shlex.split(COMPARE)).err == ""
 
 
-def test_parts_are_named_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("far", "words"), [((), "third [part] "), ((1, 2), "third [part]: 1 of 2 ")]
+)
+def test_parts_are_named_and_counted(
+    monkeypatch: pytest.MonkeyPatch, far: tuple[int, ...], words: str
+) -> None:
     terminal = on_a_terminal(monkeypatch)
-    with progress(total=2) as begin:
-        begin("first [part]")
-        begin("second")
-    assert "second" in terminal.getvalue()
+    with progress("beginning") as move:
+        move("first", 0, 2)
+        move("second")
+        move("third [part]", *far)
+    assert words in terminal.getvalue()
 
 
 def test_the_cursor_comes_back_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_a_terminal(monkeypatch)
-    with pytest.raises(KeyboardInterrupt), progress(doing="working"):
+    with pytest.raises(KeyboardInterrupt), progress("working"):
         raise KeyboardInterrupt
     assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l")
 
 
 def test_nothing_happens_without_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    with progress() as begin:
-        begin("part")
+    with progress() as move:
+        move("part", 1, 2)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import shlex
-from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -31,7 +29,7 @@ def found(question: Question) -> Findings:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Find the numbers of the same question once."""
-    monkeypatch.setattr(mustdp.report, "gather", lambda question, begin: found(question))
+    monkeypatch.setattr(mustdp.report, "gather", lambda question, progress: found(question))
 
 
 @pytest.mark.usefixtures("quick")
@@ -124,25 +122,3 @@ def test_an_old_page_survives_a_failure(
     assert (outcome.status, outcome.out) == (status, "")
     assert out.read_text() == "old"
     assert os.listdir(tmp_path) == ["page.html"]
-
-
-def test_without_matplotlib(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(
-        name: str,
-        globals: Mapping[str, object] | None = None,
-        locals: Mapping[str, object] | None = None,
-        fromlist: Sequence[str] | None = (),
-        level: int = 0,
-    ) -> object:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, globals, locals, fromlist, level)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(builtins, "__import__", without)
-    check_refused(
-        run("report", *SIZES.split(), "--epsilon", "1"), "matplotlib", 'pip install "mustdp[plots]"'
-    )
-    assert os.listdir(tmp_path) == []

@@ -12,7 +12,7 @@ import pytest
 
 from mustdp.cli.main import main
 from mustdp.experiments import catalogue
-from mustdp.experiments.item import Item
+from mustdp.experiments.frame.items import Item
 from tests.cli.running import Run, answer, check_refused
 from tests.cli.test_progress import on_a_terminal
 
@@ -57,7 +57,7 @@ def test_a_damaged_result_is_told_on_standard_error(run: Run, tmp_path: Path) ->
     outcome = run(*shlex.split(line))
     assert outcome.status == 0
     assert outcome.err.count("\n") == 1
-    assert "figure-3.json was computed again: damaged" in outcome.err
+    assert "figure-3.json was computed again: the file must be valid JSON" in outcome.err
 
 
 def test_a_bar_on_a_terminal(
@@ -120,13 +120,6 @@ def test_bad_input_is_refused_before_any_work(
     file.write_text("")
     check_refused(run(*shlex.split(line.format(file="file")), *as_json), *named)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_without_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("mustdp.cli.reproduce.find_spec", lambda name: None)
-    outcome = run("reproduce", "figure-3", "--out", tmp_path / "out")
-    check_refused(outcome, "matplotlib", "mustdp[plots]")
-    assert not (tmp_path / "out").exists()
 
 
 def test_loading_the_command_loads_nothing_heavy() -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from mustdp.experiments import adult, adult_overall
-from mustdp.experiments.adult_overall import EARLIER, N, overall_tables
-from mustdp.experiments.adult_program import Noise, train
-from mustdp.experiments.adult_runs import Job, paper_budget, paper_sigma, simulate
-from mustdp.experiments.cells import Settings
-from mustdp.experiments.schemes import scheme_called
+from mustdp.experiments.adult import items as adult
+from mustdp.experiments.adult import overall as adult_overall
+from mustdp.experiments.adult.overall import EARLIER, noise_of, overall_tables
+from mustdp.experiments.adult.program import ADULT, train
+from mustdp.experiments.adult.runs import run_job
+from mustdp.experiments.comparison import many_steps
+from mustdp.experiments.comparison.simulation import Job
+from mustdp.experiments.frame.items import Settings
 from mustdp.sampling.scheme import must_ow
-from mustdp.training.budget import paper_multiplier
 from mustdp.training.data.dataset import DataSet
 from tests.training.data.places import SHARED, needs_adult
 
 
-def quiet(_: str) -> None:
+def quiet(*_: object) -> None:
     """Nobody listens."""
 
 
@@ -37,7 +40,7 @@ def test_the_program_leaves_a_tenth_of_the_stated_noise() -> None:
     """
     data, scheme = small_data(), must_ow(400, 200, 100)
 
-    def loss_deviation(noise: Noise) -> float:
+    def loss_deviation(noise: str) -> float:
         moved = [
             train(data, scheme, 0.01, noise, 1, seed).losses[0]
             - train(data, scheme, 0.0, noise, 1, seed).losses[0]
@@ -51,20 +54,19 @@ def test_the_program_leaves_a_tenth_of_the_stated_noise() -> None:
 
 def test_noise_of_the_experiment() -> None:
     """Exact calibration with C/n; the classical formula would give twice as much."""
-    assert paper_sigma(paper_budget("WOR")) == pytest.approx(0.00699, abs=5e-6)
-    assert paper_sigma(paper_budget("MUSTow")) == pytest.approx(0.00570, abs=5e-6)
-    scheme = scheme_called("WOR", N, 200, 100)
-    assert paper_multiplier(scheme, 5e-5, 1 / N, "classical") > 2 * (
-        paper_budget("WOR").noise_multiplier
-    )
+    stated = {name: ADULT.paper_budget(name, 5e-5) for name in ("WOR", "MUSTow")}
+    assert ADULT.paper_sigma(stated["WOR"]) == pytest.approx(0.00699, abs=5e-6)
+    assert ADULT.paper_sigma(stated["MUSTow"]) == pytest.approx(0.00570, abs=5e-6)
+    classical = replace(ADULT, formula="classical").paper_budget("WOR", 5e-5)
+    assert classical.noise_multiplier > 2 * stated["WOR"].noise_multiplier
+    assert {budget.delta for budget in stated.values()} == {1 / 30_969}
 
 
 @pytest.mark.parametrize(("name", "printed"), [("WR", 1.28e-6), ("MUSTow", 8.49e-6)])
 def test_delta_c_belongs_to_the_earlier_version(name: str, printed: float) -> None:
     """To the printed digit at its sigma; one per cent more noise is told apart for MUSTow."""
-    b, m, clip, prime, _ = EARLIER
-    scheme = scheme_called(name, N, b, m)
-    sigma = round(paper_multiplier(scheme, prime, 1 / N, "classical") * clip, 3)
+    scheme = EARLIER.scheme(name)
+    sigma = round(noise_of(EARLIER, name) * EARLIER.clip, 3)
     found = adult_overall._authors(scheme, sigma, name)
     assert float(f"{found:.3g}") == printed
     if name == "MUSTow":
@@ -93,21 +95,21 @@ def test_overall_tables_say_what_is_attained() -> None:
 @needs_adult
 def test_chains_and_program_agree_where_noise_is_small() -> None:
     """Mean accuracy of 40 runs each, within four standard errors of their difference."""
-    budget = paper_budget("WOR")
-    chains = simulate(Job("a", budget, 40, 1, SHARED))
-    program = simulate(Job("b", budget, 40, 1, SHARED, "mean"))
-    error = np.hypot(chains.accuracy.std(), program.accuracy.std()) / np.sqrt(40)
-    assert abs(chains.accuracy.mean() - program.accuracy.mean()) < 4 * error
-    assert 0.74 < program.accuracy.mean() < 0.76
-    assert len(program.curve) == 15
-    assert program.curve[0] > program.curve[-1]
-    assert chains.seconds_per_step.size == 2
+    budget = ADULT.paper_budget("WOR", 5e-5)
+    chains = run_job(Job(("a",), budget, range(1, 41), SHARED))
+    program = run_job(Job(("b",), budget, range(1, 41), SHARED, "mean"))
+    error = np.hypot(chains.first.std(), program.first.std()) / np.sqrt(40)
+    assert abs(chains.first.mean() - program.first.mean()) < 4 * error
+    assert 74 < program.first.mean() < 76
+    assert len(program.losses) == 15
+    assert program.losses[0] > program.losses[-1]
+    assert chains.seconds.size == 2
 
 
 @needs_adult
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adult, "_QUICK_RUNS", 24)
-    monkeypatch.setattr(adult, "names_at", lambda _: ("Poisson", "MUSTow"))
+    monkeypatch.setattr(many_steps, "names_at", lambda _: ("Poisson", "MUSTow"))
     monkeypatch.setattr(adult, "overall_tables", lambda _, *a: overall_tables(("Poisson",), *a))
     outcome = adult.run(Settings(True, 1, SHARED, workers=1), quiet)
     table_5 = outcome.tables[0]

@@ -11,20 +11,29 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.experiments import composition, crossings, distinct, table_s1
-from mustdp.experiments.amplification import FIGURE_3, FIGURE_4, FIGURE_S2
-from mustdp.experiments.cells import Cell, Outcome, Settings, Table
-from mustdp.experiments.contours import FIGURE_5, FIGURE_S1
-from mustdp.experiments.item import Item
-from mustdp.experiments.published import published
-from mustdp.experiments.schemes import NAMES, scheme_called
+from mustdp.accounting.bounds import Bounds
+from mustdp.experiments.catalogue import items_called
+from mustdp.experiments.comparison import needed_noise
+from mustdp.experiments.comparison.budgets import noiseless
+from mustdp.experiments.comparison.equal_guarantee import Settled, Target
+from mustdp.experiments.composition import figure_s3 as composition
+from mustdp.experiments.draws import distinct
+from mustdp.experiments.frame.cells import Cell
+from mustdp.experiments.frame.items import Item, Outcome, Settings
+from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.schemes import NAMES, scheme_called
+from mustdp.experiments.one_step import crossings, table_s1
 from mustdp.plots.drawing import THEMES
 
+FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2 = items_called(
+    ("figure-3", "figure-4", "figure-5", "figure-s1", "figure-s2")
+)
+TABLE_S1, FIGURE_S3, TABLE_6 = items_called(("table-s1", "figure-s3", "table-6"))
 QUICK = Settings(quick=True, seed=1, data=None)
 
 
 def run(item: Item) -> Outcome:
-    return item.run(QUICK, lambda words: None)
+    return item.run(QUICK, lambda *_: None)
 
 
 def cells(outcome: Outcome, table: str) -> list[Cell]:
@@ -50,7 +59,7 @@ def publish(
 
 @pytest.fixture(scope="module")
 def s1() -> Outcome:
-    return run(table_s1.ITEM)
+    return run(TABLE_S1)
 
 
 def test_table_s1_matches_except_for_the_repeated_row(s1: Outcome) -> None:
@@ -70,8 +79,8 @@ def test_the_repeated_row_is_found_and_not_assumed(monkeypatch: pytest.MonkeyPat
         paper["delta_prime"]["gaussian"]["1"]["MUSTww"][0] = "0.124"
 
     publish(monkeypatch, table_s1, change)
-    monkeypatch.setattr(table_s1, "needed_noise", few)
-    found = cells(run(table_s1.ITEM), "delta-gaussian-1")
+    monkeypatch.setattr(needed_noise, "settle", few)
+    found = cells(run(TABLE_S1), "delta-gaussian-1")
     assert verdicts([cell for cell in found if cell.row == "MUSTww δ′"])["differs"] == 6
 
 
@@ -81,8 +90,8 @@ def test_a_wrong_digit_in_table_s1_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
         paper["delta_prime"]["gaussian"]["0.25"]["WOR"][5] = "5.07e-74"
 
     publish(monkeypatch, table_s1, change)
-    monkeypatch.setattr(table_s1, "needed_noise", few)
-    outcome = run(table_s1.ITEM)
+    monkeypatch.setattr(needed_noise, "settle", few)
+    outcome = run(TABLE_S1)
     assert verdicts(cells(outcome, "epsilon-prime")) == {"matches": 23, "differs": 1}
     assert verdicts(cells(outcome, "delta-gaussian-0.25")) == {"matches": 29, "differs": 1}
 
@@ -108,10 +117,11 @@ def test_equal_noise_gives_the_guarantee_it_was_made_for(s1: Outcome) -> None:
     assert md.account(less).epsilon(1e-5).lower > 4.0
 
 
-def few(*_: Any, **__: Any) -> Table:
+def few(*_: Any, **__: Any) -> list[Settled]:
     """Stands in for the noise of all schemes, which takes long."""
-    rows = [Cell(f"ε = 4, {name}", "noise multiplier", None, 1.0) for name in ("WOR", "WR")]
-    return Table("equal", "Equal", tuple(rows), "equal")
+    budget = noiseless(md.wor(10, 2), 1.0, 1, 1e-5)
+    target = Target(4.0, 1e-5, 1)
+    return [Settled(name, target, budget, Bounds(3.9, 4.0)) for name in ("WOR", "WR")]
 
 
 @pytest.mark.parametrize("item", [FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2])
@@ -176,8 +186,8 @@ def test_a_meeting_point_elsewhere_is_not_explained(monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Outcome]:
-    monkeypatch.setattr(composition, "needed_noise", few)
-    return lambda: run(composition.ITEM)
+    monkeypatch.setattr(needed_noise, "settle", few)
+    return lambda: run(FIGURE_S3)
 
 
 def test_the_printed_interval_belongs_to_the_notebooks_steps(
@@ -218,7 +228,7 @@ def test_another_interval_is_not_explained(
 
 @pytest.fixture(scope="module")
 def table_6() -> Outcome:
-    return run(distinct.ITEM)
+    return run(TABLE_6)
 
 
 def test_distinct_records_match(table_6: Outcome) -> None:
@@ -248,7 +258,7 @@ def test_wrong_counts_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         }
 
     publish(monkeypatch, distinct, change)
-    found = [cell for cell in cells(run(distinct.ITEM), "distinct") if cell.row.endswith(", WR")]
+    found = [cell for cell in cells(run(TABLE_6), "distinct") if cell.row.endswith(", WR")]
     assert verdicts([cell for cell in found if cell.paper is not None])["differs"] == 3
 
 

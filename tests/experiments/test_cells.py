@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.experiments.cells import Cell, Picture, Table, judge
-from mustdp.experiments.digits import number, safe_side
-from mustdp.experiments.item import Item
-from mustdp.experiments.published import half_unit, published
-from mustdp.plots.paper import four_kinds
+from mustdp.experiments.frame.cells import Bound, Cell, Table, judge, new
+from mustdp.experiments.frame.items import Item
+from mustdp.experiments.frame.page import entry
+from mustdp.experiments.frame.pictures import DRAWINGS, Picture
+from mustdp.experiments.frame.published import half_unit, published
+from mustdp.experiments.frame.shown import number
 
 
 @given(st.floats(-1e9, 1e9, allow_subnormal=False), st.integers(1, 6))
@@ -25,11 +25,20 @@ def test_rounded_bounds_still_hold(value: float, digits: int) -> None:
     assert high - low <= 1.001 * abs(value) * 10.0 ** (1 - digits)
 
 
-def test_bounds_are_rounded_to_their_safe_side() -> None:
-    assert safe_side("epsilon certified at delta 1e-5", "guarantee") == "up"
-    assert safe_side("aligned pair attains", "guarantee") == "down"
-    assert safe_side("noise multiplier z", "equal") == "up"
-    assert safe_side("noise multiplier z", "guarantee") == "nearest"
+@pytest.mark.parametrize(
+    ("bound", "shown"), [("upper", "0.1235"), ("lower", "0.1234"), ("plain", "0.1234")]
+)
+@pytest.mark.parametrize("column", ["epsilon certified", "the pair attains", "any other words"])
+def test_what_a_cell_is_decides_its_rounding_and_no_title(
+    column: str, bound: Bound, shown: str
+) -> None:
+    assert entry(new("row", column, 0.12341, bound=bound)).text == shown
+    assert entry(judge("row", column, 0.2, 0.12341, half_unit=0.1, bound=bound)).text == (
+        f"{shown} (0.2)"
+    )
+
+
+def test_what_is_no_number_is_not_shown() -> None:
     with pytest.raises(NumericalFailure):
         number(math.nan)
 
@@ -97,20 +106,47 @@ def test_what_is_not_a_number_is_not_judged(change: dict[str, float]) -> None:
 def test_unknown_words_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="verdict"):
         Cell("row", "column", 1.0, 1.0, None, "fine")  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="bound"):
+        new("row", "column", 1.0, bound="certified")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="kind"):
         Table("name", "title", (), "ours")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="needs"):
-        Item("name", "title", lambda settings, report: None, ("cifar",))  # type: ignore[arg-type,return-value]
+        Item("name", "title", lambda settings, progress: None, ("cifar",))  # type: ignore[arg-type,return-value]
 
 
-def test_a_picture_is_a_drawing_of_this_package_and_its_data() -> None:
-    good = partial(four_kinds, ratio=[0.5], difference=[0.1], caption="one point")
-    assert Picture("a", "A", good, "alt").data["ratio"] == [0.5]
-    draw: Any = four_kinds
-    bad: tuple[Any, ...] = (partial(draw, 1), partial(print, end=""), partial(lambda: None))
-    for figure in bad:
-        with pytest.raises(InvalidParameter, match="top-level function of mustdp"):
-            Picture("a", "A", figure, "alt")
+GOOD = {"ratio": [0.5], "difference": [0.1], "caption": "one point"}
+
+
+def test_a_picture_is_one_of_the_drawings_and_its_data() -> None:
+    picture = Picture("figure-3", "A", "four_kinds", GOOD, "alt")
+    assert picture.data["ratio"] == [0.5]
+    assert picture.figure().axes
+    assert "four_kinds" in DRAWINGS
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"drawing": "print"}, "drawing must be one of"),
+        ({"drawing": "mustdp.plots.paper:four_kinds"}, "drawing must be one of"),
+        ({"drawing": ["four_kinds"]}, "drawing must be one of"),
+        ({"data": {**GOOD, "theme": "dark"}}, "data must be"),
+        ({"data": {**GOOD, "path": "somewhere"}}, "data must be"),
+        ({"data": {"ratio": [0.5]}}, "data must be"),
+        ({"data": [0.5]}, "data must be"),
+        ({"name": "../outside"}, "picture's name"),
+        ({"name": "/etc/outside"}, "picture's name"),
+        ({"name": "a\n"}, "picture's name"),
+        ({"name": ""}, "picture's name"),
+        ({"name": 3}, "picture's name"),
+    ],
+)
+def test_other_pictures_are_refused(change: dict[str, Any], named: str) -> None:
+    given: dict[str, Any] = {
+        "name": "a", "title": "A", "drawing": "four_kinds", "data": GOOD, "alt": "alt",
+    }  # fmt: skip
+    with pytest.raises(InvalidParameter, match=named):
+        Picture(**(given | change))
 
 
 def test_published_numbers_are_named() -> None:

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mustdp.experiments import mnist
-from mustdp.experiments.cells import Settings
-from mustdp.experiments.mnist import SIGMA, table_5
-from mustdp.experiments.mnist_program import CLIP, Network, batch_gradient, in_order, train
-from mustdp.experiments.mnist_runs import Job, Run, paper_budget, paper_sigma, run_job
-from mustdp.experiments.published import published
-from mustdp.experiments.schemes import NAMES
+from mustdp.experiments.comparison import many_steps
+from mustdp.experiments.comparison.simulation import Job, Key, Runs
+from mustdp.experiments.frame.items import Settings
+from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.mnist import items as mnist
+from mustdp.experiments.mnist.items import SIGMA, table_5
+from mustdp.experiments.mnist.program import MNIST, Network, batch_gradient, in_order, train
+from mustdp.experiments.mnist.runs import run_job
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.scheme import wor
 from mustdp.training.data.dataset import DataSet
 from tests.training.data.places import SHARED, needs_mnist
 
 
-def quiet(_: str) -> None:
+def quiet(*_: object) -> None:
     """Nobody listens."""
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sigma_to_the_printed_digit(name: str) -> None:
-    assert paper_sigma(paper_budget(name)) == pytest.approx(SIGMA[name], abs=5e-5)
-    assert paper_sigma(paper_budget(name)) != pytest.approx(SIGMA[name] + 1e-4, abs=5e-5)
+    found = MNIST.paper_sigma(MNIST.paper_budget(name, 1e-5))
+    assert found == pytest.approx(SIGMA[name], abs=5e-5)
+    assert found != pytest.approx(SIGMA[name] + 1e-4, abs=5e-5)
 
 
 def small_problem() -> tuple[Network, Any, Any, Any]:
@@ -67,18 +71,18 @@ def norm(parts: list[Any]) -> float:
 def test_both_ways_of_clipping_against_loops() -> None:
     network, rows, labels, counts = small_problem()
     each = [gradient_of(network, row, label) for row, label in zip(rows, labels, strict=True)]
-    assert max(norm(parts) for parts in each) > CLIP > min(norm(parts) for parts in each)
+    assert max(norm(parts) for parts in each) > MNIST.clip > min(norm(parts) for parts in each)
 
     # Every record clipped, weighted by its count.
     expected = [np.zeros(part.shape) for part in network.parts]
     for parts, count in zip(each, counts, strict=True):
         for total, part in zip(expected, parts, strict=True):
-            total += count * part * min(1.0, CLIP / norm(parts)) / 11
+            total += count * part * min(1.0, MNIST.clip / norm(parts)) / 11
     found, loss = batch_gradient(network, rows, labels, counts, "record", 11.0)
     for ours, wanted in zip(found, expected, strict=True):
         assert ours == pytest.approx(wanted, abs=1e-6)
     assert loss == pytest.approx(float(network.errors(rows, labels)[0].mean()))
-    assert norm(found) <= CLIP
+    assert norm(found) <= MNIST.clip
 
     # The program: the gradient is never reset, so a record adds all that came before it.
     kept = [np.zeros(part.shape) for part in network.parts]
@@ -88,11 +92,11 @@ def test_both_ways_of_clipping_against_loops() -> None:
             running += part
             total += count * running
     whole = [total / 11 for total in summed]
-    assert norm(whole) > CLIP
+    assert norm(whole) > MNIST.clip
     found, _ = batch_gradient(network, rows, labels, counts, "aggregate", 11.0)
     for ours, wanted in zip(found, whole, strict=True):
-        assert ours == pytest.approx(wanted * CLIP / norm(whole), abs=1e-6)
-    assert norm(found) == pytest.approx(CLIP, rel=1e-6)
+        assert ours == pytest.approx(wanted * MNIST.clip / norm(whole), abs=1e-6)
+    assert norm(found) == pytest.approx(MNIST.clip, rel=1e-6)
 
 
 def test_records_are_walked_through_in_order() -> None:
@@ -111,23 +115,25 @@ def test_training_learns_and_can_be_repeated() -> None:
     first = train(data, wor(500, 100), 0.001, "record", steps=60, seed=3, check_every=20)
     again = train(data, wor(500, 100), 0.001, "record", steps=60, seed=3, check_every=20)
     assert first == again
-    assert first.checked_at == (20, 40, 60)
-    assert first.checked[-1] == first.accuracy
+    assert [step for step, _ in first.checked] == [20, 40, 60]
+    assert first.checked[-1][1] == first.accuracy
     assert first.accuracy > 0.9
     assert first.losses[-1] < 0.5 * first.losses[0]
     noisy = train(data, wor(500, 100), 5.0, "record", steps=60, seed=3)
     assert noisy.accuracy < first.accuracy
 
 
-def made_runs(clipped: float) -> dict[str, list[Run]]:
+def made_runs(clipped: float) -> dict[Key, Runs]:
     """Runs that give what is printed by the program, and ``clipped`` per cent otherwise."""
     printed = published("5")["accuracy_percent"]["mnist"]
-    done = {}
-    for name in (*NAMES, mnist.NON_PRIVATE):
-        done[mnist._program(name)] = [Run("", printed[name] / 100 + d, 1.0) for d in (-0.01, 0.01)]
-    for name in NAMES:
-        done[mnist._private(name)] = [Run("", clipped / 100 + d, 1.0) for d in (-0.01, 0.01)]
-    return done
+
+    def around(percent: float) -> Runs:
+        return Runs(np.array([[percent - 1.0], [percent + 1.0]]), np.ones(2))
+
+    done: dict[Key, Runs] = {(name, "private"): around(clipped) for name in NAMES}
+    return done | {
+        (name, "aggregate"): around(printed[name]) for name in (*NAMES, mnist.NON_PRIVATE)
+    }
 
 
 def test_verdicts_of_table_5() -> None:
@@ -141,28 +147,26 @@ def test_verdicts_of_table_5() -> None:
 def test_private_runs_and_the_program_on_the_data() -> None:
     """A few steps: both ways train, the private one by the trainer of this package."""
     pytest.importorskip("torch")
-    budget = paper_budget("MUSTow")
-    short = type(budget)(budget.scheme, 2.0, 12, 1e-5, budget.relation, "for the test")
-    private = run_job(Job("a", short, 1, SHARED))
-    assert 0.2 < private.accuracy < 0.9
-    assert private.seconds > 0
-    program = run_job(Job("b", short, 1, SHARED, "aggregate", noisy=False, curve=True))
-    assert 0.2 < program.accuracy < 0.9
-    assert (len(program.losses), program.checked_at) == (12, (10,))
+    stated = MNIST.paper_budget("MUSTow", 1e-5)
+    short = replace(stated, noise_multiplier=2.0, steps=12, delta=1e-5)
+    private = run_job(Job(("a",), short, range(1, 2), SHARED))
+    assert 20 < private.first[0] < 90
+    assert private.seconds[0] > 0
+    program = run_job(Job(("b",), short, range(1, 2), SHARED, "silent"))
+    assert 20 < program.first[0] < 90
+    assert (len(program.losses), [at for at, _ in program.checked]) == (12, [10])
 
 
 @needs_mnist
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
 
-    def shortened(job: Job) -> Run:
-        given = job.budget
-        few = type(given)(given.scheme, given.noise_multiplier, 2, 1e-5, given.relation, "test")
-        done = run_job(Job(job.row, few, job.seed, job.folder, job.how, job.noisy, job.curve))
-        return Run(done.row, done.accuracy, done.seconds, (3.0,) * 300, (10,), (0.5,))
+    def shortened(job: Job) -> Runs:
+        done = run_job(replace(job, budget=replace(job.budget, steps=2, delta=1e-5)))
+        return replace(done, losses=(3.0,) * 300, checked=((10, 0.5),))
 
     monkeypatch.setattr(mnist, "run_job", shortened)
-    monkeypatch.setattr(mnist, "names_at", lambda _: ("Poisson", "MUSTow"))
+    monkeypatch.setattr(many_steps, "names_at", lambda _: ("Poisson", "MUSTow"))
     outcome = mnist.run(Settings(True, 1, SHARED, workers=1), quiet)
     assert [table.kind for table in outcome.tables] == ["paper", "paper", "guarantee", "equal"]
     sigma = [cell for cell in outcome.tables[0].cells if cell.column == "sigma"]

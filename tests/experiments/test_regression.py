@@ -4,46 +4,40 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mustdp.experiments import regression
-from mustdp.experiments.cells import Settings
-from mustdp.experiments.certified import Stated, certify, claims_reading, guarantee_table
-from mustdp.experiments.equal_guarantee import (
-    Measured,
+from mustdp.experiments.comparison import certified, many_steps
+from mustdp.experiments.comparison.certified import Stated, certify, claims_reading, guarantee_table
+from mustdp.experiments.comparison.equal_guarantee import (
     Target,
     equal_table,
     noise_reading,
     settle_all,
     utility_reading,
 )
-from mustdp.experiments.parallel import spread
-from mustdp.experiments.published import published
-from mustdp.experiments.regression_runs import (
-    STEPS,
+from mustdp.experiments.comparison.measured import Measured, root_mean
+from mustdp.experiments.comparison.simulation import Job, Key, Runs, simulate
+from mustdp.experiments.comparison.timing import time_table
+from mustdp.experiments.frame.items import Settings
+from mustdp.experiments.frame.parallel import spread
+from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.regression import items as regression
+from mustdp.experiments.regression.runs import (
+    REGRESSION,
     TRUTH,
-    Job,
-    Runs,
     data_sets,
+    deviations,
     mean_losses,
     non_private,
-    paper_budget,
-    paper_sigma,
-    simulate,
+    run_job,
 )
-from mustdp.experiments.regression_tables import (
-    PRIMES,
-    delta_primes,
-    delta_table,
-    rmse_errors,
-    row_of,
-    table_4,
-)
-from mustdp.experiments.schemes import NAMES
-from mustdp.experiments.timing import time_table
+from mustdp.experiments.regression.tables import delta_primes, delta_table, row_of, table_4
 
+PRIMES = REGRESSION.primes
 #: Consistently evaluated with C/n, for epsilon' = 0.01 and 0.001.
 CONSISTENT = {
     "WR": (3.55e-6, 3.54e-7),
@@ -52,14 +46,14 @@ CONSISTENT = {
 }
 
 
-def quiet(_: str) -> None:
+def quiet(*_: object) -> None:
     """Nobody listens."""
 
 
 @pytest.mark.parametrize("prime", PRIMES)
 @pytest.mark.parametrize("name", NAMES)
 def test_sigma_of_table_4_to_the_printed_digit(name: str, prime: float) -> None:
-    found = paper_sigma(paper_budget(name, prime))
+    found = REGRESSION.paper_sigma(REGRESSION.paper_budget(name, prime))
     assert round(found, 3) == published("4")[str(prime)][name][0]
 
 
@@ -80,29 +74,34 @@ def test_verdicts_on_delta_prime() -> None:
 
 
 def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
-    runs = [Stated(name, paper_budget(name, 0.01), 0.01) for name in ("WOR", "MUSTow")]
-    found = certify(runs, workers=1, report=quiet)
-    assert [each.stated.row for each in found] == ["WOR", "MUSTow"]
-    for each in found:
-        assert each.stated.claimed == pytest.approx(2.0)
-        assert each.one_step.epsilon.lower > 0.01  # attained by one step, at a larger delta
-        assert each.stated.claimed < each.spent.epsilon.lower <= each.spent.epsilon.upper
+    runs = [Stated(name, REGRESSION.paper_budget(name, 0.01), 0.01) for name in ("WOR", "MUSTow")]
+    found = certify(runs, workers=1, progress=quiet)
+    assert [each.row for each in found] == ["WOR", "MUSTow"]
+    whole = [each.whole[0][1] for each in found]
+    for each, epsilon in zip(found, whole, strict=True):
+        assert each.claimed == pytest.approx(2.0)
+        assert each.part is not None
+        assert each.part.lower > 0.01  # attained by one step, at a larger delta
+        assert each.claimed < epsilon.lower <= epsilon.upper
     # The smaller sigma of MUSTow is worth less, not more.
-    assert found[1].spent.epsilon.lower > found[0].spent.epsilon.upper
+    assert whole[1].lower > whole[0].upper
     table = guarantee_table("x", "x", found)
     assert {cell.verdict for cell in table.cells} == {"new"}
+    assert [cell.bound for cell in table.cells[:6]] == [
+        "plain", "plain", "lower", "plain", "lower", "upper",
+    ]  # fmt: skip
     line = claims_reading(found, 10.0)[0]
     shown = re.search(r"between (\S+) \(attained\) and (\S+) \(certified\)", line)
     assert shown is not None
     assert "MUSTow" in line
     # Neither number may promise more than is known.
-    assert float(shown[1]) <= found[1].spent.epsilon.lower
-    assert float(shown[2]) >= found[1].spent.epsilon.upper
+    assert float(shown[1]) <= whole[1].lower
+    assert float(shown[2]) >= whole[1].upper
 
 
 def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     target = Target(2.0, 1e-3, 5)
-    settled = settle_all((100, 15, 10), [target], NAMES, workers=1, report=quiet)
+    settled = settle_all((100, 15, 10), [target], NAMES, workers=1, progress=quiet)
     assert [each.name for each in settled] == list(NAMES)
     noise = [each.budget.noise_multiplier for each in settled]
     assert noise == sorted(noise)
@@ -114,9 +113,10 @@ def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     distinct = [each.budget.scheme.expected_distinct for each in settled]
     assert distinct[3] < distinct[2] < distinct[1] == pytest.approx(10)
     measured = {(name, target): [Measured("error", 1.0 + k, 0.1)] for k, name in enumerate(NAMES)}
-    table = equal_table("x", "x", settled, measured, [("none", Measured("error", 0.5))])
+    table = equal_table("x", "x", settled, measured, [("none", [Measured("error", 0.5)])])
     assert table.kind == "equal"
     assert len(table.cells) == 5 * 4 + 1
+    assert [cell.bound for cell in table.cells[:4]] == ["upper", "upper", "plain", "plain"]
     shown = dict(re.findall(r"(\w+) (\d+\.\d+)", noise_reading(settled)[0]))
     for name, needed in zip(NAMES, noise, strict=True):
         # Rounded up: less than this would not meet the target.
@@ -149,16 +149,18 @@ def test_losses_from_moments_are_losses_of_all_records() -> None:
 def test_errors_of_root_mean_squares() -> None:
     """For normal deviations the relative error is 1/sqrt(2 R)."""
     values = np.random.default_rng(1).normal(size=(20_000, 2)) * [1.0, 5.0]
-    assert rmse_errors(values) == pytest.approx(np.array([1.0, 5.0]) / math.sqrt(40_000), rel=0.05)
+    assert root_mean(values**2)[1] == pytest.approx(
+        np.array([1.0, 5.0]) / math.sqrt(40_000), rel=0.05
+    )
 
 
 def test_runs_without_noise_are_least_squares_up_to_batches() -> None:
     """Weights follow the truth; 60 data sets, tolerance of four standard errors (level 6e-5)."""
-    found = simulate(non_private(60, 2))
-    assert found.curve[0] > 4 > 2 > found.curve[-1]
-    off = found.deviations
+    found = run_job(non_private(range(2, 62)))
+    assert found.losses[0] > 4 > 2 > found.losses[-1]
+    off = deviations(found)
     assert (np.abs(off.mean(axis=0)) < 4 * off.std(axis=0) / math.sqrt(60)).all()
-    wrong = found.weights - np.array(TRUTH) * 1.1
+    wrong = found.values[:, 1:] - np.array(TRUTH) * 1.1
     assert (np.abs(wrong.mean(axis=0))[:1] > 4 * wrong.std(axis=0)[:1] / math.sqrt(60)).all()
 
 
@@ -168,13 +170,15 @@ def test_a_mixed_up_column_is_only_a_reason_if_it_fits() -> None:
 
     def made(mean: float, deviation: float) -> Runs:
         residual = mean + deviation * rng.standard_normal(1000)
-        return Runs("", residual, np.tile(TRUTH, (1000, 1)), (), 0.0)
+        return Runs(np.column_stack([residual, np.tile(TRUTH, (1000, 1))]), np.zeros(1))
 
     def table_with(other: float) -> str:
-        rows = {row_of(name, prime): made(1.0, 0.023) for name in NAMES for prime in PRIMES}
-        rows |= {row_of("MUSTwo", prime): made(other, 0.031) for prime in PRIMES}
-        rows[row_of("MUSTow", 0.001)] = made(1.0216, 0.027)
-        rows["non-private Poisson"] = made(1.0, 0.023)
+        rows: dict[Key, Runs] = {
+            (name, prime): made(1.0, 0.023) for name in NAMES for prime in PRIMES
+        }
+        rows |= {("MUSTwo", prime): made(other, 0.031) for prime in PRIMES}
+        rows["MUSTow", 0.001] = made(1.0216, 0.027)
+        rows["non-private Poisson",] = made(1.0, 0.023)
         cells = {(cell.row, cell.column): cell for cell in table_4(rows).cells}
         return cells[row_of("MUSTow", 0.001), "RMSE mean"].verdict
 
@@ -192,17 +196,53 @@ def test_times_are_judged_as_ratios() -> None:
 
 
 def test_jobs_over_processes_keep_their_order() -> None:
-    said: list[str] = []
+    said: list[tuple[object, ...]] = []
+
+    def note(*call: object) -> None:
+        said.append(call)
+
     jobs = [9.0, 4.0, 1.0, 0.0]
-    assert spread(math.sqrt, jobs, workers=2, report=said.append, what="roots") == [3, 2, 1, 0]
-    assert spread(math.sqrt, jobs, workers=1, report=quiet, what="roots") == [3, 2, 1, 0]
-    assert said[-1] == "roots: 4 of 4"
+    assert spread(math.sqrt, jobs, workers=2, progress=note, what="roots") == [3, 2, 1, 0]
+    assert spread(math.sqrt, jobs, workers=1, progress=quiet, what="roots") == [3, 2, 1, 0]
+    assert said[-1] == ("roots", 4, 4)
+
+
+def test_the_last_job_can_go_first_without_changing_the_order() -> None:
+    begun: list[float] = []
+
+    def root(value: float) -> float:
+        begun.append(value)
+        return math.sqrt(value)
+
+    given = {"workers": 1, "progress": quiet, "what": "roots"}
+    assert spread(root, [9.0, 4.0, 1.0], last_first=True, **given) == [3, 2, 1]  # type: ignore[arg-type]
+    assert begun == [1.0, 4.0, 9.0]
+
+
+def test_a_job_taken_apart_is_put_together_by_its_key() -> None:
+    """Every seed runs once, in order, and only the first run keeps its curve."""
+    budget = REGRESSION.paper_budget("WOR", 0.01)
+    whole, other = Job(("a", 1), budget, range(5, 8)), Job(("a", 2), budget, range(5, 6))
+    parts = whole.one_by_one()
+    assert [(list(part.seeds), part.curve) for part in parts] == [
+        ([5], True), ([6], False), ([7], False),
+    ]  # fmt: skip
+
+    def made(job: Job) -> Runs:
+        seeds = np.array(job.seeds, dtype=np.float64)
+        return Runs(seeds[:, None], seeds / 10, (1.0,) if job.curve else ())
+
+    found = simulate(made, [*parts, other], Settings(True, 1, None, workers=1), quiet)
+    assert found["a", 1].first.tolist() == [5.0, 6.0, 7.0]
+    assert found["a", 1].seconds.tolist() == [0.5, 0.6, 0.7]
+    assert found["a", 1].losses == (1.0,)
+    assert found["a", 2].first.tolist() == [5.0]
 
 
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "_QUICK_SETS", 40)
-    monkeypatch.setattr(regression, "certify", lambda runs, *_: certify(runs[:2], 1, quiet))
-    monkeypatch.setattr(regression, "names_at", lambda _: ("Poisson", "MUSTow"))
+    monkeypatch.setattr(certified, "certify", lambda runs, *_: certify(runs[:2], 1, quiet))
+    monkeypatch.setattr(many_steps, "names_at", lambda _: ("Poisson", "MUSTow"))
     outcome = regression.run(Settings(True, 4, None, workers=1), quiet)
     kinds = [table.kind for table in outcome.tables]
     assert kinds == ["paper", "paper", "paper", "guarantee", "equal"]
@@ -213,14 +253,14 @@ def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = outcome.pictures[0].figure()
     assert len(figure.axes) == 2
     assert len(figure.axes[0].lines) == 6
-    assert np.size(figure.axes[0].lines[0].get_xdata()) == STEPS
+    assert np.size(figure.axes[0].lines[0].get_xdata()) == REGRESSION.steps
     assert any("MUSTow" in line for line in outcome.reading)
 
 
 def test_a_job_draws_from_the_scheme_it_names() -> None:
     """The authors' MUSTww draws as MUSTow: other batches, the same noise."""
-    budget = paper_budget("MUSTww", 0.001)
-    as_stated = simulate(Job("a", budget.scheme, budget, 3, 1))
-    as_run = simulate(Job("b", paper_budget("MUSTow", 0.001).scheme, budget, 3, 1))
-    assert not np.allclose(as_stated.weights, as_run.weights)
-    assert np.abs(as_stated.weights - as_run.weights).max() < 0.5
+    budget = REGRESSION.paper_budget("MUSTww", 0.001)
+    as_stated = run_job(Job(("a",), budget, range(1, 4)))
+    as_run = run_job(Job(("b",), replace(budget, scheme=REGRESSION.scheme("MUSTow")), range(1, 4)))
+    assert not np.allclose(deviations(as_stated), deviations(as_run))
+    assert np.abs(deviations(as_stated) - deviations(as_run)).max() < 0.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,15 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.experiments import stored
 from mustdp.experiments.catalogue import ITEMS, items_called
-from mustdp.experiments.cells import Cell, Outcome, Picture, Settings, Table, judge
-from mustdp.experiments.item import Item, Report
-from mustdp.experiments.page import counted, write_report
-from mustdp.experiments.runner import Result, finished, run_items
-from mustdp.plots.paper import four_kinds
+from mustdp.experiments.frame import stored
+from mustdp.experiments.frame.cells import Cell, Table, judge
+from mustdp.experiments.frame.items import Item, Outcome, Settings
+from mustdp.experiments.frame.page import counted, write_report
+from mustdp.experiments.frame.pictures import Picture
+from mustdp.experiments.frame.runner import Result, finished, run_items
+from mustdp.limits import LARGEST_RESULT
+from mustdp.progress import Progress
 
 SETTINGS = Settings(quick=True, seed=3, data=None)
 
@@ -30,24 +31,24 @@ class Counting:
         self.runs, self.ours = 0, ours
         self.item = Item(name, f"The item {name}", self.run, needs)
 
-    def run(self, settings: Settings, report: Report) -> Outcome:
+    def run(self, settings: Settings, progress: Progress) -> Outcome:
         self.runs += 1
-        report("half way")
+        progress("half way")
         cells = (
             judge("a & b", "x", 1.0, self.ours, half_unit=0.1),
             judge("c", "x", 1.0, 9.0, half_unit=0.1, reason="the paper <rounds>"),
             Cell("c", "y", None, np.float64(0.25), 0.5),
         )
         ratio: Any = np.array([0.2, 0.6])
-        drawing = partial(four_kinds, ratio=ratio, difference=(-0.1, 0.1), caption="a line")
+        data = {"ratio": ratio, "difference": (-0.1, 0.1), "caption": "a line"}
         return Outcome(
             (Table("t", "A table", cells, "paper", "A note."),),
-            (Picture(self.item.name, "A picture", drawing, "A line."),),
+            (Picture(self.item.name, "A picture", "four_kinds", data, "A line."),),
             ("It shows nothing.",),
         )
 
 
-def quiet(name: str, words: str) -> None:
+def quiet(*_: object) -> None:
     return None
 
 
@@ -104,33 +105,60 @@ def cut(text: str) -> bytes:
     return text.encode()[:-100]
 
 
-def with_changed(change: Callable[[Any], object]) -> Callable[[str], bytes]:
+def with_changed(change: Callable[[Any], object], sealed: bool = True) -> Callable[[str], bytes]:
+    """Change what a file says, and seal it again as whoever wants to deceive would."""
+
     def damage(text: str) -> bytes:
         data = json.loads(text)
         change(data)
+        if sealed:
+            body = {name: data[name] for name in data.keys() - {"format", "version", "checksum"}}
+            return stored.ENVELOPE.seal_text(body).encode()
         return json.dumps(data).encode()
 
     return damage
+
+
+def with_picture(**change: Any) -> Callable[[str], bytes]:
+    return with_changed(lambda data: data["pictures"][0].update(change))
+
+
+def with_cell(place: int, sealed: bool = True, **change: Any) -> Callable[[str], bytes]:
+    return with_changed(lambda data: data["tables"][0]["cells"][place].update(change), sealed)
 
 
 DAMAGES: dict[str, Callable[[str], bytes]] = {
     "cut short": cut,
     "empty": lambda text: b"",
     "a list": lambda text: b"[]",
+    "nested beyond reason": lambda text: b"[" * 200_000,
     "not text": lambda text: b"\xff\xfe\x00",
     "nan": lambda text: text.replace("0.25", "NaN").encode(),
     "no tables": with_changed(lambda data: data.pop("tables")),
-    "wrong verdict": with_changed(
-        lambda data: data["tables"][0]["cells"][0].update(verdict="perfect")
+    "wrong verdict": with_cell(0, verdict="perfect"),
+    "text for a number": with_cell(0, ours="1.0"),
+    "unknown drawing": with_picture(drawing="no_such_thing"),
+    "foreign drawing": with_picture(drawing="os:abort"),
+    "drawing by its place": with_picture(drawing="mustdp.plots.paper:four_kinds"),
+    "a theme in the data": with_changed(
+        lambda data: data["pictures"][0]["data"].update(theme="dark")
     ),
-    "text for a number": with_changed(
-        lambda data: data["tables"][0]["cells"][0].update(ours="1.0")
+    "the format before it was sealed": with_changed(
+        lambda data: data.update(format=2, sha256=data.pop("checksum")), sealed=False
     ),
-    "unknown drawing": with_changed(
-        lambda data: data["pictures"][0].update(drawing="mustdp.plots.paper:no_such_thing")
-    ),
-    "foreign drawing": with_changed(lambda data: data["pictures"][0].update(drawing="os:abort")),
+    "too long": lambda text: text.encode() + b" " * LARGEST_RESULT,
     "other package": with_changed(lambda data: data.update(mustdp="0.0.0")),
+    "an edited number": with_cell(0, sealed=False, ours=7.0),
+    "an edited verdict": with_cell(1, sealed=False, verdict="matches"),
+    "an edited bound": with_cell(2, sealed=False, bound="lower"),
+    "an edited reading": with_changed(lambda data: data["reading"].append("More."), sealed=False),
+    "no checksum": with_changed(lambda data: data.pop("checksum"), sealed=False),
+}
+HOSTILE: dict[str, Callable[[str], bytes]] = {
+    "a function that writes files": with_picture(
+        drawing="mustdp.files.replacing:replace_file", data={"path": "written"}
+    ),
+    "a picture somewhere else": with_picture(name="../../elsewhere"),
 }
 
 
@@ -149,10 +177,52 @@ def test_damaged_results_are_computed_again_with_a_word(
     assert json.loads(path.read_text())["tables"] == json.loads(whole)["tables"]
 
 
+@pytest.mark.parametrize("kind", ["link", "dangling link", "folder"])
+def test_what_is_no_file_is_refused_before_any_work(tmp_path: Path, kind: str) -> None:
+    one, two = Counting("one"), Counting("two")
+    run(two, out=tmp_path)
+    path, other = tmp_path / "one.json", tmp_path / "two.json"
+    before = other.read_bytes()
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(other if kind == "link" else tmp_path / "elsewhere.json")
+    with pytest.raises(InvalidParameter, match=r"one\.json must be a file or not be there yet"):
+        run(two, one, out=tmp_path)
+    assert (one.runs, two.runs) == (0, 1)
+    assert other.read_bytes() == before
+    assert names(tmp_path) == ["one.json", "two.json"]
+
+
+@pytest.mark.parametrize("attack", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_stored_file_cannot_have_anything_else_written(
+    tmp_path: Path, attack: Callable[[str], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, out = Counting("one"), tmp_path / "deep" / "out"
+    run(one, out=out)
+    path = out / "one.json"
+    path.write_bytes(attack(path.read_text()))
+    monkeypatch.chdir(out)
+    assert finished([one.item], SETTINGS, out) == ()
+    write_report(run(one, out=out), [], SETTINGS, out)
+    written = {str(found.relative_to(out)) for found in tmp_path.rglob("*") if found.is_file()}
+    assert written == {"one.json", "report.html", "pictures/one.svg"}
+
+
+def test_a_file_may_be_laid_out_anew(tmp_path: Path) -> None:
+    one = Counting("one")
+    run(one, out=tmp_path)
+    path = tmp_path / "one.json"
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(data.items())), indent=4))
+    (result,) = run(one, out=tmp_path)
+    assert (result.state, one.runs) == ("kept", 1)
+
+
 def test_an_interrupted_run_leaves_finished_items_and_nothing_half_written(tmp_path: Path) -> None:
     one, two, three = Counting("one"), Counting("two"), Counting("three")
 
-    def stop(settings: Settings, report: Report) -> Outcome:
+    def stop(settings: Settings, progress: Progress) -> Outcome:
         raise KeyboardInterrupt
 
     items = [one.item, Item("two", "Stops", stop), three.item]
@@ -171,7 +241,7 @@ def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def stop(*places: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mustdp.pages.files.os.replace", stop)
+    monkeypatch.setattr("mustdp.files.parts.os.replace", stop)
     with pytest.raises(KeyboardInterrupt):
         run(one, Counting("two"), out=tmp_path)
     assert names(tmp_path) == ["one.json"]
@@ -197,9 +267,9 @@ def test_missing_files_are_found_before_any_work(tmp_path: Path) -> None:
 
 
 def test_a_result_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
-    def draws_nan(settings: Settings, report: Report) -> Outcome:
-        drawing = partial(four_kinds, ratio=[float("nan")], difference=[0.1], caption="")
-        return Outcome((), (Picture("p", "P", drawing, "A point."),))
+    def draws_nan(settings: Settings, progress: Progress) -> Outcome:
+        data = {"ratio": [float("nan")], "difference": [0.1], "caption": ""}
+        return Outcome((), (Picture("p", "P", "four_kinds", data, "A point."),))
 
     with pytest.raises(NumericalFailure, match="nan-item"):
         run_items([Item("nan-item", "N", draws_nan)], SETTINGS, tmp_path, quiet)
@@ -241,7 +311,7 @@ def test_names_of_items() -> None:
 
 def test_stored_text_is_read_back_as_it_was() -> None:
     one = Counting("one")
-    found = stored.Stored(one.run(SETTINGS, lambda words: None), 1.5)
+    found = stored.Stored(one.run(SETTINGS, quiet), 1.5)
     text = stored.as_text(one.item, SETTINGS, found)
     again = stored.from_text(text, one.item, SETTINGS)
     assert again.seconds == 1.5

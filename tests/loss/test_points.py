@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
+from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import DominatingPair
-from mustdp.loss.points import LARGEST_LOSS, NEGLIGIBLE, Scouted, _points, lay_grid, scout
+from mustdp.loss.points import NEGLIGIBLE, Scouted, _points, lay_grid, scout
 from mustdp.mechanisms.noise import GaussianNoise
 
 FloatArray = NDArray[np.float64]
@@ -25,8 +26,8 @@ def gaussian(shift: float) -> DominatingPair:
 def test_scouting_sees_reach_and_spread(shift: float) -> None:
     seen = scout(gaussian(shift))
     assert seen.deviation == pytest.approx(shift, rel=0.1)  # the loss is N(s^2/2, s^2)
-    assert seen.reach <= LARGEST_LOSS
-    if seen.reach < LARGEST_LOSS:
+    assert seen.reach <= LARGEST_EPSILON
+    if seen.reach < LARGEST_EPSILON:
         assert gaussian(shift).values(np.array([seen.reach]))[0][0] <= NEGLIGIBLE
 
 

@@ -95,14 +95,6 @@ def test_choice_lists_the_options() -> None:
         checks.choice("relation", "c", ("a", "b"))
 
 
-def test_generator_refuses_seeds_and_legacy_state() -> None:
-    rng = np.random.default_rng(1)
-    assert checks.generator(rng) is rng
-    assert isinstance(checks.generator(None), np.random.Generator)
-    with pytest.raises(InvalidParameter, match=r"rng must be a numpy\.random\.Generator"):
-        checks.generator(1)  # type: ignore[arg-type]
-
-
 def test_frozen_arrays_cannot_be_written() -> None:
     array = checks.frozen(np.zeros(2))
     with pytest.raises(ValueError, match="read-only"):

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.pages import Page, write_whole
+from mustdp.pages import Page
 
 
 def test_what_was_written_is_there_and_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
-    for content in ("first ε", b"second \xff"):
-        assert write_whole(target, content) == target
-    assert target.read_bytes() == b"second \xff"
+    for title in ("first ε", "second"):
+        assert Page(title).write(target) == target
+    assert target.read_text(encoding="utf-8") == Page("second").html()
     assert os.listdir(tmp_path) == ["page.html"]
     mask = os.umask(0)
     os.umask(mask)
@@ -43,5 +43,5 @@ def test_a_failure_leaves_the_old_content(
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        write_whole(tmp_path / "nowhere" / "page.html", "text")
+        Page("New").write(tmp_path / "nowhere" / "page.html")
     assert os.listdir(tmp_path) == []

@@ -84,23 +84,27 @@ def test_draws_were_timed(question: Question) -> None:
 def test_the_number_of_parts_is_known_in_advance(
     question: Question, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report, begun = found(question), [""]
-    begun.clear()
+    report = found(question)
+    begun: list[tuple[object, ...]] = []
 
-    def compare(begin: module.Begin) -> md.Comparison:
+    def note(*call: object) -> None:
+        begun.append(call)
+
+    def compare(progress: md.Progress) -> md.Comparison:
         for row in report.comparison:
-            begin(row.scheme.name)
+            progress(row.scheme.name)
         return report.comparison
 
-    def quick(*sizes: int, begin: module.Begin, **_: object) -> None:
+    def quick(*sizes: int, progress: md.Progress, **_: object) -> None:
         for size in (grid_of(*sizes) or ((), ()))[1]:
-            begin(str(size))
+            progress(str(size))
 
     monkeypatch.setattr(module, "compare", lambda **asked: compare(asked["progress"]))
     monkeypatch.setattr(module, "sensitivity", quick)
     monkeypatch.setattr(module, "_by_steps", lambda *_: {1: report.reference.epsilon})
-    again = gather(question, begun.append)
-    assert len(begun) == parts_of(question)
+    again = gather(question, note)
+    total = parts_of(question)
+    assert [call[1:] for call in begun] == [(done, total) for done in range(total)]
     assert again.comparison == report.comparison
 
 

@@ -10,7 +10,7 @@ import pytest
 import mustdp as md
 from mustdp.report import Findings
 from mustdp.report.findings import SameWork
-from mustdp.report.reading import headline, reading, small, times, whole
+from mustdp.report.reading import headline, reading, records, small, times
 from tests.report.questions import SAME_GUARANTEE, SAME_NOISE, found
 
 
@@ -105,7 +105,7 @@ def test_the_reference_is_wr_where_there_is_no_wor() -> None:
 
 
 def test_sizes_and_deltas_as_people_write_them() -> None:
-    assert (whole(60000), whole(1460.4), whole(96.53), whole(4.0)) == (
+    assert (records(60000), records(1460.4), records(96.53), records(4.0)) == (
         "60,000", "1,460", "96.5", "4",
     )  # fmt: skip
     assert (small(1e-5), small(1e-12), small(0.25)) == ("1e-5", "1e-12", "0.25")

@@ -23,14 +23,18 @@ Outcome = TypeVar("Outcome")
 
 def p_value(outcomes: Iterable[Outcome], law: Mapping[Outcome, SupportsFloat]) -> float:
     """Level at which the law is just rejected; 0 if something impossible was drawn."""
-    seen = Counter(outcomes)
+    return p_value_of_counts(Counter(outcomes), law)
+
+
+def p_value_of_counts(seen: Mapping[Outcome, int], law: Mapping[Outcome, SupportsFloat]) -> float:
+    """The same for outcomes that have been counted already."""
     total = sum(seen.values())
     possible = {outcome for outcome, chance in law.items() if float(chance) > 0}
     if not set(seen) <= possible:
         return 0.0
     cells = sorted(possible, key=lambda outcome: float(law[outcome]))
     expected = [float(law[outcome]) * total for outcome in cells]
-    return _pearson([seen[outcome] for outcome in cells], expected)
+    return _pearson([seen.get(outcome, 0) for outcome in cells], expected)
 
 
 def p_value_of_numbers(numbers: ArrayLike, first: int, probabilities: ArrayLike) -> float:

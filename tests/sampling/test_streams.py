@@ -45,8 +45,9 @@ def test_a_seed_reproduces_the_stream(scheme: md.Scheme) -> None:
 
 def test_without_a_seed_the_entropy_is_fresh_and_known() -> None:
     one, two = SCHEME.batches(), SCHEME.batches()
-    assert one.seed != two.seed
-    assert next(one) == SCHEME.batches(one.seed).batch(0)
+    assert one.key != two.key
+    assert one.seed is None
+    assert next(one) == SCHEME.batches(one.key).batch(0)
     assert one.remaining is None
 
 

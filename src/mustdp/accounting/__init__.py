@@ -1,1 +1,1 @@
-"""From a plan to certified bounds, and the ledger of what was released."""
+"""From a plan to certified bounds."""

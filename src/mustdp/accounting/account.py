@@ -1,20 +1,20 @@
-"""The accountant: from a plan to certified bounds of delta and epsilon."""
+"""The accountant: what people ask about a plan, each answer from the same workings."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
 from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.accounting.bounds import Bounds, Curve
-from mustdp.accounting.level import Level
-from mustdp.accounting.pairs import AtomPairs, atom_pairs
+from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
-from mustdp.accounting.single import SingleStep
+from mustdp.accounting.sides import UpperSide, in_both_orders
 from mustdp.accounting.views import (
     NEGLIGIBLE_DELTA,
     Renyi,
@@ -24,56 +24,64 @@ from mustdp.accounting.views import (
     tradeoff,
     zero_concentrated,
 )
+from mustdp.accounting.workings import Workings
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
-from mustdp.loss.curve import Question
-from mustdp.loss.points import Scouted, lay_grid, scout
+from mustdp.limits import LARGEST_EPSILON
+from mustdp.loss.curve import LowerCurve
+from mustdp.loss.questions import DeltaAt, EpsilonAt
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Poisson
 
-#: Spacing over the deviation of one step at the first attempt, and how far it is refined.
-_FIRST_FRACTION = 0.05
-_FINEST_FRACTION = _FIRST_FRACTION / 64
-#: Delta is far more sensitive than epsilon: its relative accuracy is that of epsilon times this.
-_DELTA_FACTOR = 4.0
-METHODS = ("certified", "section4", "paper")
+METHODS = ("certified", "one-slope", "paper")
 
 
 class Account:
-    """Certified bounds of one plan under one relation."""
+    """Certified bounds of one plan under one relation.
+
+    May be shared between threads, which wait for each other, and pickled if the plan can be.
+    """
 
     def __init__(self, plan: Plan, relation: Relation, accuracy: float, method: str) -> None:
-        self.plan, self.relation, self.accuracy, self.method = plan, relation, accuracy, method
-        counted = atoms(plan)
-        self.steps = sum(counted.values())
-        self._counts = list(counted.values())
-        self._pairs: list[AtomPairs] = [atom_pairs(a, relation, method) for a in counted]
-        self._scouted: list[Scouted] | None = None
-        self._levels: dict[float, Level] = {}
+        self.plan, self.relation = plan, Relation.read(relation)
+        self.accuracy, self.method = accuracy, method
+        self._work = Workings(plan, self.relation, method)
+        self.steps = self._work.steps
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[type[Account], tuple[Plan, Relation, float, str]]:
+        """What is sent elsewhere is the description; it is worked out again there."""
+        return Account, (self.plan, self.relation, self.accuracy, self.method)
 
     @property
     def shift(self) -> float | None:
         """The shift of one copy; None if atoms differ in it."""
-        shifts = {pair.shift for pair in self._pairs}
+        shifts = {pair.shift for pair in self._work.pairs}
         return shifts.pop() if len(shifts) == 1 else None
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds of delta at ``epsilon``."""
-        epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
-        return self._answer("delta", epsilon, lambda value: _DELTA_FACTOR * self.accuracy * value)
+        with self._lock:
+            return certify(self._work, DeltaAt(epsilon), self.accuracy)
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta``."""
-        delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
-        return self._answer("epsilon", delta, _relative(self.accuracy))
+        with self._lock:
+            return certify(self._work, EpsilonAt(delta), self.accuracy)
+
+    def certified_epsilon(self, delta: float, accuracy: float | None = None) -> float:
+        """The upper bound of epsilon alone, for searches that need no lower bound."""
+        wanted = self.accuracy if accuracy is None else accuracy
+        with self._lock:
+            return certify(self._work, EpsilonAt(delta), wanted, both_sides=False).upper
 
     def curve(self, epsilon: ArrayLike) -> Curve:
         """Bounds of delta at many epsilons at once, at the first spacing."""
         eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
-        level = self._level(_FIRST_FRACTION)
-        lower, upper = level.curves(eps, NEGLIGIBLE_DELTA)
+        with self._sides() as (upper_side, lower_side):
+            lower = lower_side.curve(eps, NEGLIGIBLE_DELTA)
+            upper = upper_side.curve(eps, NEGLIGIBLE_DELTA)
         if not np.all(lower <= upper * (1.0 + 1e-9) + 1e-300):
             raise NumericalFailure("the bounds of the curve contradict each other")
         return Curve(eps, np.minimum(lower, upper), upper)
@@ -81,17 +89,20 @@ class Account:
     def tradeoff(self, fpr: ArrayLike) -> Tradeoff:
         """Missed-detection rates of an attacker at false-positive rates ``fpr``."""
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
-        eps, level = self._epsilons(), self._level(_FIRST_FRACTION)
-        upper = level.upper_curve(eps, NEGLIGIBLE_DELTA)
-        return tradeoff(rates, eps, upper, level.attained(eps, NEGLIGIBLE_DELTA))
+        eps = self._epsilons()
+        with self._sides() as (upper_side, lower_side):
+            upper = upper_side.curve(eps, NEGLIGIBLE_DELTA)
+            attained = in_both_orders(lower_side, eps, NEGLIGIBLE_DELTA)
+        return tradeoff(rates, eps, upper, attained)
 
     def renyi(self, orders: ArrayLike) -> Renyi:
         """Renyi divergences of the given orders, all above 1."""
         given = checks.reals("orders", orders, at_least=1, at_most=1e6)
         if not np.all(given > 1):
             raise InvalidParameter(f"orders must be > 1, got {given.min()!r}")
-        level = self._level(_FIRST_FRACTION)
-        lower, upper, outside = level.moments(given - 1.0, NEGLIGIBLE_DELTA)
+        with self._sides() as (upper_side, lower_side):
+            upper, outside = upper_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
+            lower = lower_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
         # The pairs leave out events of their own, so at high orders the lower side may come out
         # above; what it bounds from below is the divergence with nothing left out.
         lower = np.minimum(lower, upper)
@@ -100,8 +111,9 @@ class Account:
     def gaussian_dp(self) -> Summary:
         """The smallest mu of Gaussian DP that is an upper bound of this account."""
         eps = self._epsilons()
-        upper = self._level(_FIRST_FRACTION).upper_curve(eps, NEGLIGIBLE_DELTA)
-        return gaussian_dp(eps, upper)
+        with self._lock:
+            upper = self._work.upper(self._work.grid(FRACTIONS.first))
+            return gaussian_dp(eps, upper.curve(eps, NEGLIGIBLE_DELTA))
 
     def zero_concentrated(self) -> Summary:
         """The rho of zero-concentrated DP that covers the Renyi orders from 1.01 to 1000."""
@@ -112,70 +124,12 @@ class Account:
         end = min(LARGEST_EPSILON, max(1.0, self.certified_epsilon(NEGLIGIBLE_DELTA)))
         return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 1500) * end])
 
-    def certified_epsilon(self, delta: float, accuracy: float | None = None) -> float:
-        """The upper bound of epsilon alone, for searches that need no lower bound."""
-        delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
-        wanted = self.accuracy if accuracy is None else accuracy
-        return self._answer("epsilon", delta, _relative(wanted), both_sides=False).upper
-
-    def _answer(
-        self,
-        question: Question,
-        at: float,
-        allowed: Callable[[float], float],
-        both_sides: bool = True,
-    ) -> Bounds:
-        """Refine until the numerical part of the upper bound is within what is allowed.
-
-        Where the two bounds meet their distance is the proof; elsewhere the numerical part is
-        estimated by doubling the spacing.
-        """
-        if self.steps == 1:
-            single = SingleStep(self._pairs[0])
-            upper, direction = single.upper(question, at)
-            lower, name = single.lower(question, at)
-            return Bounds(_consistent(lower, upper), upper, name, direction, 0.0)
-        if question == "epsilon" and self._beyond_reach(at):
-            return Bounds(0.0, math.inf, "none", "both", math.inf)
-        fraction = _FIRST_FRACTION
-        while True:
-            level = self._level(fraction)
-            upper, direction = level.upper(question, at)
-            lower, name = level.lower(question, at) if both_sides else (0.0, "")
-            lower = _consistent(lower, upper)
-            room = allowed(upper)
-            if math.isinf(upper) or upper - lower <= room:
-                return Bounds(lower, upper, name, direction, upper - lower)
-            gap = level.gap(question, at, direction)
-            if both_sides:
-                gap = max(gap, level.lower_gap(question, at, name))
-            if gap <= room / 2:
-                return Bounds(lower, upper, name, direction, gap)
-            halvings = max(1, round(0.5 * math.log2(gap / (room / 2)) + 0.4))
-            fraction /= 2.0**halvings
-            if fraction < _FINEST_FRACTION or level.grid.finest:
-                raise NumericalFailure(
-                    f"{question} = {upper!r} is certified, but its numerical part {gap:.3g} "
-                    f"could not be brought below {room / 2:.3g}; accuracy="
-                    f"{2.2 * self.accuracy * gap / room:.2g} can be reached"
-                )
-
-    def _beyond_reach(self, delta: float) -> bool:
-        """Whether losses above the largest that is resolved alone are more likely than delta."""
-        top = np.array([LARGEST_EPSILON])
-        spared = 0.0
-        for pair, count in zip(self._pairs, self._counts, strict=True):
-            worst = max(float(side[0]) for side in pair.dominating.values(top))
-            spared += count * math.log1p(-min(worst, 1.0 - 1e-16))
-        return -math.expm1(spared) >= delta
-
-    def _level(self, fraction: float) -> Level:
-        if fraction not in self._levels:
-            if self._scouted is None:
-                self._scouted = [scout(pair.dominating) for pair in self._pairs]
-            grid = lay_grid(self._scouted, self._counts, fraction)
-            self._levels[fraction] = Level(self._pairs, self._counts, grid, self.relation)
-        return self._levels[fraction]
+    @contextmanager
+    def _sides(self) -> Iterator[tuple[UpperSide, LowerCurve]]:
+        """Both sides at the first spacing, for as long as nobody else may use them."""
+        with self._lock:
+            grid = self._work.grid(FRACTIONS.first)
+            yield self._work.upper(grid), self._work.lower(grid)
 
 
 @overload
@@ -184,7 +138,7 @@ def account(
     *,
     relation: str | None = None,
     accuracy: float = 1e-3,
-    method: Literal["certified", "section4"] = "certified",
+    method: Literal["certified", "one-slope"] = "certified",
 ) -> Account: ...
 @overload
 def account(
@@ -204,9 +158,10 @@ def account(
     """Account for a plan.
 
     The default relation is add_remove if every draw is Poisson, replace_one otherwise. ``accuracy``
-    is the relative accuracy of epsilon. ``method="section4"`` composes the paper's one-step theorem
-    instead of the certificate: valid, and looser. ``method="paper"`` composes the paper's own pair
-    of data sets: what that pair attains, not a guarantee.
+    is the relative accuracy of epsilon. ``method="one-slope"`` composes the paper's theorem, in
+    which one slope serves every multiplicity, instead of the certificate: valid, and looser.
+    ``method="paper"`` composes the paper's own pair of data sets: what that pair attains, not a
+    guarantee.
 
     >>> import mustdp as md
     >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
@@ -224,29 +179,22 @@ def account(
     if method == "paper":
         paper = PaperAccount(plan, epsilon_width=accuracy)
         if relation is not None and used != paper.relation:
-            raise NotCovered(
-                f"the paper composes this plan under {paper.relation} only, got {relation!r}"
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{{paper.relation.value}}} for this plan with {{method}} paper",
+                f"{{{used.value}}}",
+                mentions=(*Relation, "method"),
             )
         return paper
     if used == Relation.ADD_REMOVE and draws_everything(plan):
-        raise NotCovered(
-            "add_remove compares n records with one less, from which n cannot be drawn without "
-            "replacement: leave the draw out, or use replace_one"
+        raise NotCovered.refusing(
+            "relation",
+            "must be {replace_one} here, or the draw be left out: {add_remove} compares n records "
+            "with one less, from which n cannot be drawn without replacement",
+            "{add_remove}",
+            mentions=tuple(Relation),
         )
     return Account(plan, used, accuracy, method)
-
-
-def _consistent(lower: float, upper: float) -> float:
-    """The lower bound, or a refusal to answer if the two contradict each other."""
-    if not lower <= upper * (1.0 + 1e-9) + 1e-300:
-        raise NumericalFailure(
-            f"the bounds contradict each other: {lower!r} is attained, {upper!r} was certified"
-        )
-    return min(lower, upper)
-
-
-def _relative(accuracy: float) -> Callable[[float], float]:
-    return lambda value: accuracy * max(value, 1e-3)
 
 
 def _poisson(atom: Atom) -> bool:

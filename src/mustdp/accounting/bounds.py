@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 
 
@@ -15,6 +16,7 @@ class Bounds:
     by the pair of data sets named in ``attained_by``. ``direction`` says which order of neighbours
     decided the upper bound under add_remove. ``numerical_gap`` estimates how much of the distance
     between the two is due to discretisation: each bound is that close to what finer grids give.
+    ``relation`` says which data sets are neighbours; None where nothing was accounted for.
     """
 
     lower: float
@@ -22,6 +24,7 @@ class Bounds:
     attained_by: str = ""
     direction: str = "both"
     numerical_gap: float = 0.0
+    relation: Relation | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from mustdp.accounting.atom_profiles import GroupProfile
 from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, Subsample, atoms
 from mustdp.amplification.stages import stage_profiles
 from mustdp.errors import NotCovered
-from mustdp.loss.curve import ComposedLoss
-from mustdp.loss.dots import DominatingPair, connect
-from mustdp.loss.points import lay_grid, scout
+from mustdp.loss.curve import UpperCurve
+from mustdp.loss.dots import DominatingPair
+from mustdp.loss.points import survey
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.noise import dual
 from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
@@ -69,25 +70,10 @@ class ComposedProfiles(SteeredProfiles):
 
     def _tabulated(self, group: int) -> tuple[FloatArray, FloatArray]:
         if group not in self._points:
-            pairs = [_self_dual(family, group) for family in self._families]
-            looks = [scout(pair) for pair in pairs]
-            grid = lay_grid(looks, self._counts, _FRACTION)
-            losses = [
-                connect(pair, grid.spacing, points)
-                for pair, points in zip(pairs, grid.points, strict=True)
-            ]
-            composed = ComposedLoss(list(zip(losses, self._counts, strict=True)), "upper")
+            pairs = [DominatingPair.of(GroupProfile(family, group)) for family in self._families]
+            grid = survey(pairs, self._counts).grid(_FRACTION)
+            composed = UpperCurve(pairs, self._counts, grid)
             epsilon = np.concatenate([[0.0], np.geomspace(1e-5, 1.0, _POINTS)]) * self._reach
             value = np.minimum.accumulate(composed.curve(epsilon, _SMALLEST))
             self._points[group] = epsilon, value
         return self._points[group]
-
-
-def _self_dual(family: GroupProfiles, group: int) -> DominatingPair:
-    groups = np.array([float(group)])
-
-    def profile(epsilon: FloatArray) -> FloatArray:
-        value = family.delta(groups, epsilon[:, None])[:, 0]
-        return np.minimum(value * (1.0 + family.relative_error), 1.0)
-
-    return DominatingPair(profile, profile)

@@ -23,7 +23,7 @@ def family_of(
     stages, shift = scheme.reduced, mechanism.shift_for(2.0)
     gaussian = isinstance(mechanism, Gaussian)
     # A stated shift says how far one copy moves the result, not that contributions add up.
-    adds_up = mechanism.shift is None
+    adds_up = mechanism.in_a_ball
     first = stages[0]
     if len(stages) == 1 and first.kind == "wor":
         chance = first.size / scheme.n

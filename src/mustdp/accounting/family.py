@@ -17,19 +17,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mustdp.accounting.atom_pairs import AtomPairs, atom_pairs
 from mustdp.accounting.families import family_of
-from mustdp.accounting.pairs import AtomPairs, atom_pairs
 from mustdp.accounting.plan import Atom
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.blocks import composed_blocks
 from mustdp.loss.compose import Composition
 from mustdp.loss.cover import Cover, Tests, make_tests
-from mustdp.loss.curve import Question, UpperCurve
+from mustdp.loss.curve import UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import connect
-from mustdp.loss.points import Scouted, lay_grid, scout
-from mustdp.loss.recursion import Kernels, Recursion, Window, delta_at, epsilon_at
+from mustdp.loss.points import Survey, survey
+from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
+from mustdp.loss.recursion import Kernels, Recursion, Window, answer
 from mustdp.loss.strategy import Attained, attained
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -81,7 +82,6 @@ def family_bounds(
     segments: Sequence[Segment],
     relation: Relation,
     question: Question,
-    at: float,
     *,
     dimension: int | None = None,
     work: float = DEFAULT_WORK,
@@ -92,7 +92,7 @@ def family_bounds(
     """
     if not segments or any(count < 1 for _, count in segments):
         raise InvalidParameter("segments must hold at least one step each")
-    plan = _Plan(tuple(segments), relation, question, at, dimension)
+    plan = _Plan(tuple(segments), relation, question, dimension)
     if plan.steps < 2 or all(family is None for family in plan.families.values()):
         return None
     return plan.answer(work)
@@ -102,26 +102,28 @@ class _Plan:
     """One question about a sequence of segments."""
 
     def __init__(
-        self, segments: tuple[Segment, ...], relation: Relation, question: Question, at: float,
+        self, segments: tuple[Segment, ...], relation: Relation, question: Question,
         dimension: int | None,
     ) -> None:  # fmt: skip
-        self.segments, self.question, self.at = segments, question, at
+        self.segments, self.question = segments, question
         self.steps = sum(count for _, count in segments)
         self.atoms: tuple[Atom, ...] = tuple(dict.fromkeys(atom for atom, _ in segments))
         self.counts = [sum(c for a, c in segments if a == atom) for atom in self.atoms]
         self.pairs: list[AtomPairs] = [atom_pairs(a, relation, "certified") for a in self.atoms]
-        self.scouted: list[Scouted] = [scout(pair.dominating) for pair in self.pairs]
+        self.survey = survey((pair.dominating for pair in self.pairs), self.counts)
+        self.scouted = self.survey.scouted
         self.deviation = math.sqrt(
             math.fsum(k * s.deviation**2 for k, s in zip(self.counts, self.scouted, strict=True))
         )
         single = UpperCurve(
             [pair.dominating for pair in self.pairs],
             self.counts,
-            lay_grid(self.scouted, self.counts, _OLD_FRACTION),
+            self.survey.grid(_OLD_FRACTION),
         )
-        self.old = single.value(question, at)
-        self.delta = at if question == "epsilon" else self.old
-        self.epsilon = self.old if question == "epsilon" else at
+        self.old = single.value(question)
+        asks_epsilon = isinstance(question, EpsilonAt)
+        self.delta = question.at if asks_epsilon else self.old
+        self.epsilon = self.old if asks_epsilon else question.at
         self._reaches: dict[int, float] = {}
         self._cells = _FEWEST_CELLS
         self.rare = _RARE * self.delta / self.steps
@@ -154,17 +156,17 @@ class _Plan:
         names = ("aligned", "reversed")
         if any(name not in family for family in families for name in names):
             return Attained(0.0, "none", (), ())
-        grid = lay_grid(self.scouted, self.counts, _LOWER_FRACTION)
-        question, at, epsilon, deviation = self.question, self.at, self.epsilon, self.deviation
+        grid = self.survey.grid(_LOWER_FRACTION)
+        question, epsilon, deviation = self.question, self.epsilon, self.deviation
         if length is not None:
             deviation *= math.sqrt(length / self.steps)
-            question, at, epsilon = "epsilon", _BLOCK_DELTA, 5.0 * deviation
+            question, epsilon = EpsilonAt(_BLOCK_DELTA), 5.0 * deviation
         choices = []
         for atom, count in self.segments:
             i = self.atoms.index(atom)
             pairs = [families[i][name] for name in names]
             choices.append((pairs, grid.points[i], count if length is None else length))
-        return attained(choices, grid.spacing, question, at, epsilon, deviation, _MARKS)
+        return attained(choices, grid.spacing, question, epsilon, deviation, _MARKS)
 
     def _upper(self, low: Attained, work: float) -> tuple[float, str, int, int]:
         """The bound, how it was composed, the steps of a block, and the members of the family."""
@@ -187,8 +189,7 @@ class _Plan:
         for atom, count in reversed(self.segments):
             self._run(recursion, kernels[self.atoms.index(atom)], count)
         widest = max(len(cover) for cover in covers)
-        read = epsilon_at if self.question == "epsilon" else delta_at
-        return read(recursion, self.at), "family", self.steps, widest
+        return answer(recursion, self.question), "family", self.steps, widest
 
     def _run(self, recursion: Recursion, kernels: Kernels, count: int) -> None:
         for _ in range(count):
@@ -218,25 +219,26 @@ class _Plan:
             recursion.step(kernels)
             if step in (rest, length):
                 parts.append((recursion.values[-window.first :], 1 if step == rest else whole))
-        value = composed_blocks(window.spacing, parts, self.question, self.at)
+        value = composed_blocks(window.spacing, parts, self.question)
         return value, "family in blocks", length, len(cover)
 
     def _window(self, low: Attained, fraction: float) -> Window:
         """All steps: around the path from the answer down to zero."""
-        near = low.value if self.question == "epsilon" and low.value > 0 else self.epsilon
+        asks_epsilon = isinstance(self.question, EpsilonAt)
+        near = low.value if asks_epsilon and low.value > 0 else self.epsilon
         return self._frame(fraction, near + 1.5 * self.deviation, self.deviation, low.slope)
 
     def _block_window(self, length: int, slope: float) -> Window:
         """One block: up to where its profile is negligible for the whole."""
         deviation = self.deviation * math.sqrt(length / self.steps)
         pair, seen = self.pairs[0].dominating, self.scouted[0]
-        grid = lay_grid([seen], [length], _FRACTIONS[-1])
+        grid = Survey((seen,), (length,)).grid(_FRACTIONS[-1])
         single = Composition([(connect(pair, grid.spacing, grid.points[0]), length)])
         top = single.chernoff_epsilon(_BLOCK_RARE * self.delta * length / self.steps)
         return self._frame(_FRACTIONS[-1], top, deviation, slope)
 
     def _frame(self, fraction: float, top: float, deviation: float, slope: float) -> Window:
-        d = lay_grid(self.scouted, self.counts, fraction).spacing
+        d = self.survey.grid(fraction).spacing
         reach = max(self._reach(pair) for pair in self.pairs)
         bottom = 2.2 * deviation + 16.0 * d
         down = min(reach, 2.0 * deviation + 16.0 * d)
@@ -287,7 +289,7 @@ class _Plan:
         near, deviation = low.value, self.deviation
         if length is not None:
             deviation *= math.sqrt(length / self.steps)
-        elif self.question == "delta":
+        elif isinstance(self.question, DeltaAt):
             near = self.epsilon
         places, allowed = [], []
         for share in low.marks:

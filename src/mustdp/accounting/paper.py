@@ -20,19 +20,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from threading import RLock
 
 import numpy as np
 
+from mustdp.accounting.atom_pairs import subsampled_pair
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
+from mustdp.accounting.refine import Fractions, Look, refine
 from mustdp.amplification.attained import symmetric_threshold
-from mustdp.amplification.one_step import upper_bound
 from mustdp.errors import NotCovered, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
-from mustdp.loss.curve import ComposedLoss, Question
-from mustdp.loss.dots import DominatingPair, Profile, connect
+from mustdp.limits import SMALLEST_DELTA
+from mustdp.loss.curve import ComposedLoss, UpperCurve
+from mustdp.loss.dots import DominatingPair
 from mustdp.loss.merge import merge
 from mustdp.loss.pairs import Mixture, MixturePair, family_pair
-from mustdp.loss.points import Scouted, lay_grid, scout
+from mustdp.loss.points import Survey, survey
+from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.mechanism import Gaussian
 from mustdp.mechanisms.noise import Noise
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
@@ -45,8 +49,7 @@ LABEL = "attained by one pair of data sets, not a guarantee"
 
 #: Below this a delta is enclosed, but the interval may be wider than was asked for.
 _LAW_TAIL = 1e-40
-_FIRST_FRACTION = 0.075
-_FINEST_FRACTION = _FIRST_FRACTION / 64
+_FRACTIONS = Fractions(first=0.075, finest=0.075 / 64, boldness=1.1, last_look=True)
 _PROFILE_ERROR = 1e-11
 _BLOCK = 1_000_000
 
@@ -55,22 +58,36 @@ _BLOCK = 1_000_000
 class Attained:
     """An interval around a value attained by one pair of data sets: not a guarantee.
 
-    The pair's own delta (or epsilon) lies between ``lower`` and ``upper``. Neither bounds what
-    another pair of neighbouring data sets can lose: ``upper`` must not be quoted as privacy.
+    The pair's own delta (or epsilon) lies between ``attained_lower`` and ``attained_upper``.
+    Neither bounds what another pair of neighbouring data sets can lose, and neither must be quoted
+    as privacy.
     """
 
-    lower: float
-    upper: float
+    attained_lower: float
+    attained_upper: float
 
     def __repr__(self) -> str:
-        return f"Attained(lower={self.lower!r}, upper={self.upper!r}; {LABEL})"
+        ends = f"attained_lower={self.attained_lower!r}, attained_upper={self.attained_upper!r}"
+        return f"Attained({ends}; {LABEL})"
+
+
+@dataclass(frozen=True)
+class _NarrowDelta(DeltaAt):
+    """Delta of a pair: both ends of the interval are known, so its own width is what counts."""
+
+    def room(self, answer: float, accuracy: float) -> float:
+        """So that the upper end is at most ``1 + accuracy`` times the lower."""
+        return max(answer - answer / (1.0 + accuracy), SMALLEST_DELTA)
 
 
 class PaperAccount:
     """The symmetric pair (Poisson: the remove pair) of a plan of subsampled Gaussian releases.
 
     ``delta_width`` and ``epsilon_width`` are the relative widths of the intervals that are reached.
+    May be shared between threads, which wait for each other, and pickled.
     """
+
+    method = "paper"
 
     def __init__(
         self, plan: Plan, *, delta_width: float = 0.01, epsilon_width: float = 1e-3
@@ -93,8 +110,12 @@ class PaperAccount:
         drawn = [k for k, (scheme, _) in enumerate(released) if scheme.eta > 0]
         self._counts = [list(counted.values())[k] for k in drawn]
         self._pairs = [_pair(*released[k]) for k in drawn]
-        self._scouted: list[Scouted] | None = None
-        self._levels: dict[float, tuple[ComposedLoss, ComposedLoss]] = {}
+        self._composed: dict[float, tuple[ComposedLoss, UpperCurve]] = {}
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[Callable[..., PaperAccount], tuple[Plan, float, float]]:
+        """What is sent elsewhere is the description; it is worked out again there."""
+        return _described, (self.plan, self._delta_width, self._epsilon_width)
 
     @property
     def shift(self) -> float | None:
@@ -103,59 +124,54 @@ class PaperAccount:
 
     def delta(self, epsilon: float) -> Attained:
         """The pair's delta at ``epsilon``: attained, not a guarantee."""
-        epsilon = checks.real("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
-
-        def allowed(upper: float) -> float:
-            return max(upper - upper / (1.0 + self._delta_width), SMALLEST_DELTA)
-
-        return self._enclose("delta", epsilon, allowed)
+        return self._enclose(_NarrowDelta(epsilon), self._delta_width)
 
     def epsilon(self, delta: float) -> Attained:
         """The pair's epsilon at ``delta``: attained, not a guarantee."""
-        delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
-        return self._enclose("epsilon", delta, lambda upper: self._epsilon_width * max(upper, 1e-3))
+        return self._enclose(EpsilonAt(delta), self._epsilon_width)
 
-    def _enclose(
-        self, question: Question, at: float, allowed: Callable[[float], float]
-    ) -> Attained:
-        """Refine the grid until upper and lower value are as close as is ``allowed``."""
+    def _enclose(self, question: Question, width: float) -> Attained:
+        """Refine the grid until upper and lower value are close enough."""
         if not self._pairs:
             return Attained(0.0, 0.0)
-        fraction = _FIRST_FRACTION
-        while True:
-            below, above = self._level(fraction)
-            upper = float(getattr(above, question)(at))
-            lower = min(float(getattr(below, question)(at)), upper)
-            room = allowed(upper) if math.isfinite(upper) else 0.0
-            if upper - lower <= room:
-                return Attained(lower, upper)
-            if fraction <= _FINEST_FRACTION:
-                raise NumericalFailure(
-                    f"{question} of the pair is between {lower!r} and {upper!r} at {at!r}; "
-                    f"the interval could not be narrowed to {room:.3g}"
-                )
-            # The distance shrinks with the square of the spacing.
-            excess = (upper - lower) / room if room > 0 else 4.0
-            halvings = max(1, math.ceil(0.5 * math.log2(excess) + 0.1))
-            fraction = max(fraction / 2.0**halvings, _FINEST_FRACTION)
 
-    def _level(self, fraction: float) -> tuple[ComposedLoss, ComposedLoss]:
+        def look_at(fraction: float) -> Look[Attained]:
+            below, above = self._sides(fraction)
+            upper = above.value(question)
+            lower = min(question.of_composed(below), upper)
+            room = question.room(upper, width) if math.isfinite(upper) else 0.0
+            return Look(
+                Attained(lower, upper),
+                good_enough=upper - lower <= room,
+                excess=(upper - lower) / room if room > 0 else 4.0,
+                shortfall=f"{question.name} of the pair is between {lower!r} and {upper!r} at "
+                f"{question.at!r}; the interval could not be narrowed to {room:.3g}",
+            )
+
+        with self._lock:
+            return refine(look_at, _FRACTIONS)
+
+    def _sides(self, fraction: float) -> tuple[ComposedLoss, UpperCurve]:
         """Lower and upper side at one spacing."""
-        if fraction not in self._levels:
-            if self._scouted is None:
-                self._scouted = [scout(dominating) for _, dominating in self._pairs]
-            grid = lay_grid(self._scouted, self._counts, fraction)
-            below, above = [], []
-            for (concrete, dominating), points in zip(self._pairs, grid.points, strict=True):
+        if fraction not in self._composed:
+            grid = self._survey.grid(fraction)
+            below = []
+            for (concrete, _), points in zip(self._pairs, grid.points, strict=True):
                 # A law may have gaps, whose weights are zero.
                 with np.errstate(divide="ignore"):
                     below.append(merge(concrete, grid.spacing, points))
-                above.append(connect(dominating, grid.spacing, points))
-            self._levels[fraction] = (
-                ComposedLoss(list(zip(below, self._counts, strict=True)), "lower"),
-                ComposedLoss(list(zip(above, self._counts, strict=True)), "upper"),
-            )
-        return self._levels[fraction]
+            above = UpperCurve([pair for _, pair in self._pairs], self._counts, grid)
+            attained = ComposedLoss(list(zip(below, self._counts, strict=True)), "lower")
+            self._composed[fraction] = attained, above
+        return self._composed[fraction]
+
+    @cached_property
+    def _survey(self) -> Survey:
+        return survey((pair for _, pair in self._pairs), self._counts)
+
+
+def _described(plan: Plan, delta_width: float, epsilon_width: float) -> PaperAccount:
+    return PaperAccount(plan, delta_width=delta_width, epsilon_width=epsilon_width)
 
 
 def _subsampled_gaussian(atom: Atom) -> tuple[Scheme, Gaussian]:
@@ -174,23 +190,26 @@ def _pair(scheme: Scheme, mechanism: Gaussian) -> tuple[MixturePair, DominatingP
     law, noise = scheme.law(1, _LAW_TAIL), mechanism.noise
     shift = checks.real("shift", shift_of(mechanism, scheme, relation), above=0)
     if relation == Relation.ADD_REMOVE:
-        return family_pair("aligned", law, noise, shift), DominatingPair(
-            lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="remove"),
-            lambda e: upper_bound(scheme, mechanism, e, relation=relation, direction="add"),
-        )
-    profile = _symmetric_profile(law, noise, shift)  # its own mirror image, so self-dual
-    return family_pair("symmetric", law, noise, shift), DominatingPair(profile, profile)
+        concrete = family_pair("aligned", law, noise, shift)
+        return concrete, subsampled_pair(scheme, mechanism, relation)
+    concrete = family_pair("symmetric", law, noise, shift)  # its own mirror image, so self-dual
+    return concrete, DominatingPair.of(SymmetricProfile(law, noise, shift))
 
 
-def _symmetric_profile(law: MultiplicityLaw, noise: Noise, shift: float) -> Profile:
+@dataclass(frozen=True, eq=False)
+class SymmetricProfile:
     """The profile of the symmetric pair as a function of many epsilons, worked off in blocks."""
-    rows = max(1, _BLOCK // law.probabilities.size)
 
-    def profile(epsilon: FloatArray) -> FloatArray:
+    law: MultiplicityLaw
+    noise: Noise
+    shift: float
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        rows = max(1, _BLOCK // self.law.probabilities.size)
         blocks = [epsilon[start : start + rows] for start in range(0, epsilon.size, rows)]
-        return np.concatenate([symmetric_above(law, noise, shift, block) for block in blocks])
-
-    return profile
+        parts = [symmetric_above(self.law, self.noise, self.shift, block) for block in blocks]
+        return np.concatenate(parts)
 
 
 def symmetric_above(

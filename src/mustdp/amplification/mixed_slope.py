@@ -72,7 +72,7 @@ def _certificate(
         budget = epsilon + np.log(capacity[np.arange(epsilon.size), block])
         t, spare = common_tangent(rho, groups, profiles, budget, pooled)
         # Where tangents have stopped moving, or jump, before the capacity was used up, all members
-        # of the block share what is left. One slope for all (Section 4) may then do better.
+        # of the block share what is left. One slope for all may then do better.
         logs = profiles.tangent(groups, t)[0]
         missed = budget - _log_sum(np.where(pooled, logs + np.log(rho), -np.inf))
         jumped = np.abs(missed) > JUMP

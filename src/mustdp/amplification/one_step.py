@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from mustdp.amplification import attained
 from mustdp.amplification.directions import add_direction, remove_direction
 from mustdp.amplification.mixed_slope import certificate
+from mustdp.amplification.one_slope import one_slope_bound
 from mustdp.amplification.poisson import replace_one_record
-from mustdp.amplification.section4 import section4_bound
 from mustdp.amplification.stages import TAIL, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
@@ -29,6 +29,8 @@ Direction = Literal["both", "remove", "add"]
 
 #: Largest epsilon of a one-step profile; beyond it e^epsilon is out of any practical range.
 LARGEST_EPSILON = 600.0
+#: Chances below this are too small to be divided by.
+RAREST = 1e-280
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +38,8 @@ class OneStep:
     """Bounds of delta for one application, at each epsilon.
 
     ``upper`` holds for every pair of neighbouring data sets; ``lower`` is the largest value of the
-    families in ``attained``, each a concrete pair of data sets. ``section4`` is the paper's theorem
-    read as a bound (None where it does not apply).
+    families in ``attained``, each a concrete pair of data sets. ``one_slope`` is the paper's
+    theorem read as a bound (None where it does not apply).
     """
 
     scheme: Scheme
@@ -49,7 +51,7 @@ class OneStep:
     upper: FloatArray
     lower: FloatArray
     attained: Mapping[str, FloatArray]
-    section4: FloatArray | None
+    one_slope: FloatArray | None
 
 
 def one_step(
@@ -76,17 +78,17 @@ def one_step(
     shift = shift_of(mechanism, scheme, used)
     profiles = mechanism.profiles(shift)
     upper = upper_bound(scheme, mechanism, eps, relation=used, group=size)
-    section4 = _section4(scheme, profiles, used, size, eps)
-    if section4 is not None and not _is_exact(scheme, used):
-        upper = np.minimum(upper, section4)
+    one_slope = _one_slope(scheme, profiles, used, size, eps)
+    if one_slope is not None and not _is_exact(scheme, used):
+        upper = np.minimum(upper, one_slope)
     families = attained_values(scheme, mechanism, eps, relation=used, group=size)
     lower = np.max(np.stack([np.zeros(eps.size), *families.values()]), axis=0)
-    arrays = [eps, upper, lower, *families.values(), *([] if section4 is None else [section4])]
+    arrays = [eps, upper, lower, *families.values(), *([] if one_slope is None else [one_slope])]
     for array in arrays:
         checks.frozen(array)
     return OneStep(
         scheme, mechanism, used, shift, size, eps, upper, lower,
-        MappingProxyType(families), section4,
+        MappingProxyType(families), one_slope,
     )  # fmt: skip
 
 
@@ -95,13 +97,14 @@ def upper_bound(
     mechanism: Mechanism,
     epsilon: FloatArray,
     *,
-    relation: Relation,
+    relation: str,
     direction: Direction = "both",
     group: int = 1,
 ) -> FloatArray:
     """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for."""
-    profiles = mechanism.profiles(shift_of(mechanism, scheme, relation))
-    if relation == Relation.REPLACE_ONE:
+    used = Relation.read(relation)
+    profiles = mechanism.profiles(shift_of(mechanism, scheme, used))
+    if used == Relation.REPLACE_ONE:
         if isinstance(scheme, Poisson):
             return _poisson_replace(scheme, mechanism, profiles, epsilon, group)
         law, inner = _outermost(scheme, profiles, group, epsilon)
@@ -111,9 +114,13 @@ def upper_bound(
     else:
         first = scheme.reduced[0] if isinstance(scheme, Multistage) else None
         if first is not None and first.kind == "wor" and first.size > scheme.n - group:
-            raise NotCovered(
-                f"add_remove compares n = {scheme.n} records with {scheme.n - group}, from which "
-                f"{first.size} cannot be drawn without replacement"
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{replace_one}} here: {{add_remove}} compares n = {scheme.n} records "
+                f"with {scheme.n - group}, from which {first.size} cannot be drawn without "
+                "replacement",
+                "{add_remove}",
+                mentions=("replace_one", "add_remove"),
             )
         law, inner = _outermost(scheme, profiles, group, epsilon)
     parts = []
@@ -129,19 +136,20 @@ def attained_values(
     mechanism: Mechanism,
     epsilon: FloatArray,
     *,
-    relation: Relation,
+    relation: str,
     group: int = 1,
 ) -> dict[str, FloatArray]:
     """Lower bounds by family of concrete pairs; empty for a mechanism known only by its profile."""
+    used = Relation.read(relation)
     if not isinstance(mechanism, AdditiveNoise):
         return {}
-    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, relation))
+    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, used))
     law = scheme.law(group)
     families: dict[str, FloatArray] = {}
-    if not (isinstance(scheme, Poisson) and relation == Relation.REPLACE_ONE):
+    if _moves_wholly(scheme, mechanism, used):
         families["aligned"] = attained.aligned(law, noise, shift, epsilon)
         families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
-    if relation == Relation.REPLACE_ONE:
+    if used == Relation.REPLACE_ONE:
         families["symmetric"] = attained.symmetric(law, noise, shift, epsilon)
     return families
 
@@ -163,26 +171,38 @@ def _poisson_replace(
     epsilon: FloatArray,
     group: int,
 ) -> FloatArray:
-    """Poisson under replace_one: exact for one record, the certificate for groups."""
+    """Poisson under replace_one: exact for one record of a sum, the certificate otherwise."""
     if not isinstance(mechanism, AdditiveNoise):
         raise NotCovered(
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
             "under replace_one needs; use add_remove or a fixed-size scheme"
         )
     law = scheme.law(group)
-    if group > 1:
+    if law.eta < RAREST:  # what is not taken tells nothing: the chance itself is the bound
+        return np.full(epsilon.size, min(1.0, law.eta * (1.0 + 1e-9) + law.cut))
+    if group > 1 or not mechanism.in_a_ball:
+        # Swapping a record and leaving it out may both move the result by the whole shift.
         return certificate(law, profiles, epsilon)[0]
     return replace_one_record(law, mechanism.noise, mechanism.shift_for(2.0), epsilon)
+
+
+def _moves_wholly(scheme: Scheme, mechanism: AdditiveNoise, relation: Relation) -> bool:
+    """Whether a record can move the result by the whole shift away from where others leave it.
+
+    In a ball its place must be filled for that, or be empty and the shift that of one record.
+    """
+    filled = not isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
+    return filled or not mechanism.in_a_ball
 
 
 def _is_exact(scheme: Scheme, relation: Relation) -> bool:
     return isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
 
 
-def _section4(
+def _one_slope(
     scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
 ) -> FloatArray | None:
     """The paper's bound where it is valid: its own relation, for groups too."""
     if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
         return None
-    return section4_bound(scheme.law(group), profiles, epsilon)
+    return one_slope_bound(scheme.law(group), profiles, epsilon)

@@ -1,10 +1,11 @@
 """Poisson sampling when one record is replaced: exact for noise on a bounded sum.
 
 A record is taken with chance q and then moves the sum by at most half the shift s away from where
-it stands without that record; swapping it moves the sum by at most s. (So a stated shift has to be
-that of a sum of contributions in a ball: twice its radius.) For a set S let x, x', x_0 be
-its probabilities with the record taken, with its substitute taken, with neither. For any shares
-w + w_0 = 1 and slopes beta, beta_0,
+it stands without that record; swapping it moves the sum by at most s. (This is so for contributions
+in a ball, of which s is the diameter. A shift that was stated says nothing of the kind: a count of
+ones and zeros moves by s when a one is left out. It gets the general certificate.) For a set S let
+x, x', x_0 be its probabilities with the record taken, with its substitute taken, with neither. For
+any shares w + w_0 = 1 and slopes beta, beta_0,
 
     x <= w (delta_s(beta) + beta x') + w_0 (delta_{s/2}(beta_0) + beta_0 x_0),
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import repeat, subsample
-from mustdp.calibration.noise import calibrate
+from mustdp.calibration.noise import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
-from mustdp.mechanisms.mechanism import gaussian, laplace
+from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
 from mustdp.sampling.naming import scheme_by_name
 from mustdp.sampling.scheme import Multistage, Scheme
@@ -63,16 +64,17 @@ def compare(
     steps: int,
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
-    mechanism: str = "gaussian",
+    mechanism: str | Mechanism = "gaussian",
     relation: str = Relation.REPLACE_ONE,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson).
 
     Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
     rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
-    ``progress`` is called with the name of each scheme before it is worked on.
+    Only the kind of ``mechanism`` matters, as in :func:`calibrate`. ``progress`` is called with the
+    name of each scheme before it is worked on.
     """
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidParameter(
@@ -82,14 +84,13 @@ def compare(
     used = Relation.read(relation)
     delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
-    make = {"gaussian": gaussian, "laplace": laplace}[
-        checks.choice("mechanism", mechanism, ("gaussian", "laplace"))
-    ]
+    make = noise_of_kind(mechanism)
     known: dict[object, tuple[float, Bounds]] = {}
     rows = []
-    for scheme in schemes_of(n, b, m):
+    schemes = schemes_of(n, b, m)
+    for done, scheme in enumerate(schemes):
         if progress is not None:
-            progress(scheme.name)
+            progress(scheme.name, done, len(schemes))
         key = (scheme.n, scheme.reduced) if isinstance(scheme, Multistage) else scheme
         if key not in known:
             if epsilon is not None:
@@ -102,8 +103,8 @@ def compare(
                     relation=used,
                 )
                 known[key] = found.noise_multiplier, found.epsilon
-            else:
-                noise = make(noise_multiplier=noise_multiplier)
+            elif noise_multiplier is not None:
+                noise = make(noise_multiplier)
                 plan = repeat(steps, subsample(scheme, noise))
                 bounds = account(plan, relation=used).epsilon(delta)
                 known[key] = float(noise.noise_multiplier or 0.0), bounds

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, Subsample, atoms
-from mustdp.amplification.section4 import base_epsilon
+from mustdp.amplification.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON_PRIME, LARGEST_NOISE, SMALLEST_DELTA
@@ -52,7 +52,8 @@ class Spent:
     """What a plan costs: bounds of epsilon at delta, under a relation.
 
     Without a ``plan`` nothing was released, or nothing is known that would guarantee anything; the
-    upper bound of ``epsilon`` is then infinite.
+    upper bound of ``epsilon`` is then infinite. A ``seeded`` run is an experiment: whoever knows
+    the seed can subtract the noise, and ``epsilon`` is what the run would cost without a seed.
     """
 
     epsilon: Bounds
@@ -61,11 +62,12 @@ class Spent:
     noise_multiplier: float
     source: str
     plan: Plan | None
+    seeded: bool = False
 
     @property
     def certified(self) -> bool:
-        """Whether there is a finite certified epsilon."""
-        return math.isfinite(self.epsilon.upper)
+        """Whether something finite is guaranteed for what was released."""
+        return not self.seeded and math.isfinite(self.epsilon.upper)
 
     @property
     def steps(self) -> int:
@@ -80,14 +82,18 @@ class Spent:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON; an infinite bound is None."""
-        upper = self.epsilon.upper if self.certified else None
-        both = {"lower": self.epsilon.lower, "upper": upper}
+        finite = math.isfinite(self.epsilon.upper)
+        both = {"lower": self.epsilon.lower, "upper": self.epsilon.upper if finite else None}
+        cost = both if finite or self.plan is not None else None
+        said = {"seeded": True, "epsilon_without_seed": cost} if self.seeded else {"epsilon": cost}
         return {
-            "epsilon": both if self.certified or self.plan is not None else None,
+            **said,
             "delta": self.delta,
-            "relation": self.relation,
+            "relation": self.relation.value,
             "noise_multiplier": self.noise_multiplier,
             "noise": self.source,
+            "steps": self.steps,
+            "scheme": None if self.scheme is None else self.scheme.describe(),
         }
 
 
@@ -105,7 +111,9 @@ class Settled:
 
     def spent(self) -> Spent:
         """What running the plan costs, certified."""
-        epsilon = _certified(self) if self.known is None else self.known
+        epsilon = self.known
+        if epsilon is None:
+            epsilon = certified_epsilon(self.plan, self.delta, self.relation)
         return Spent(
             epsilon, self.delta, self.relation, self.noise_multiplier, self.source, self.plan
         )
@@ -156,7 +164,7 @@ def settle_noise(
     """
     checks.exactly_one(epsilon=epsilon, noise_multiplier=noise_multiplier, epsilon_prime=paper)
     used = resolve_relation(job.scheme, relation)
-    delta = read_delta(delta, job.scheme.n)
+    delta = required_delta(delta, job.scheme.n)
     if epsilon is not None:
         return _calibrated(job, epsilon, delta, used)
     if noise_multiplier is not None:
@@ -167,7 +175,7 @@ def settle_noise(
     return Settled(job.plan(gaussian(noise_multiplier=z)), z, delta, used, source)
 
 
-def read_delta(delta: float | None, n: int) -> float:
+def required_delta(delta: float | None, n: int) -> float:
     """Check a delta, which has no default: what is small enough is the data holder's to say."""
     if delta is None:
         raise InvalidParameter.refusing(
@@ -197,12 +205,13 @@ def _calibrated(job: Job, epsilon: float, delta: float, relation: Relation) -> S
 
 
 @lru_cache(maxsize=1024)
-def _certified(settled: Settled) -> Bounds:
+def certified_epsilon(plan: Plan | None, delta: float, relation: Relation) -> Bounds:
+    """Bounds of epsilon; infinite above where there is no plan or nothing finite is certified."""
     nothing = Bounds(0.0, math.inf)
-    if settled.plan is None:
+    if plan is None:
         return nothing
     try:
-        return account(settled.plan, relation=settled.relation).epsilon(settled.delta)
+        return account(plan, relation=relation).epsilon(delta)
     except NumericalFailure:
         # So little noise that no finite epsilon could be certified: say so, never a guess.
         return nothing

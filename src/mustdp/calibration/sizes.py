@@ -1,58 +1,43 @@
-"""The most steps, the largest batch or the smallest first stage that a budget allows.
-
-Each answer was itself accounted for and found within the budget: a search that assumed too much
-could miss a better answer, never return one over the target.
-"""
+"""The most steps, the largest batch or the smallest first stage that a target allows."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from functools import partial
 
-from mustdp.accounting.account import Account, account
-from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import repeat, subsample
-from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
+from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.calibration.results import Solution
+from mustdp.calibration.search import Met, Target, largest_size, meet
+from mustdp.errors import InvalidParameter
+from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import Mechanism
-from mustdp.mechanisms.relation import resolve_relation
 from mustdp.numerics import checks
 from mustdp.sampling.naming import scheme_by_name
 from mustdp.sampling.scheme import Scheme
 
 
-@dataclass(frozen=True)
-class Solution:
-    """A size that meets the budget, and what it costs."""
-
-    value: int
-    epsilon: Bounds
-    delta: float
-
-
 def most_steps(
     scheme: Scheme,
-    mechanism: Mechanism,
     *,
+    mechanism: Mechanism,
     epsilon: float,
     delta: float,
     relation: str | None = None,
 ) -> Solution:
     """The largest number of steps whose certified epsilon is at most ``epsilon``."""
-    epsilon, delta = _target(epsilon, delta)
-    used = resolve_relation(scheme, relation)
+    target, mechanism = Target(epsilon, delta, relation), _known(mechanism)
 
-    def accounted(steps: int) -> Account:
-        return account(repeat(steps, subsample(scheme, mechanism)), relation=used)
+    def plan_of(steps: int) -> Plan:
+        return repeat(steps, subsample(scheme, mechanism))
 
-    return _largest("steps", accounted, 1, MOST_STEPS, epsilon, delta)
+    met = meet(target, plan_of, partial(largest_size, name="steps", most=MOST_STEPS), "steps")
+    return _solution(met, target, mechanism, scheme, met.value, met.value)
 
 
 def largest_batch(
     name: str,
-    mechanism: Mechanism,
     *,
+    mechanism: Mechanism,
     n: int,
     b: int | None = None,
     epsilon: float,
@@ -61,23 +46,22 @@ def largest_batch(
     relation: str | None = None,
 ) -> Solution:
     """The largest m whose certified epsilon is at most ``epsilon``, for a scheme by name."""
-    epsilon, delta = _target(epsilon, delta)
+    target, mechanism = Target(epsilon, delta, relation), _known(mechanism)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     n = checks.integer("n", n, 1)
 
-    def accounted(m: int) -> Account:
-        scheme = scheme_by_name(name, n=n, b=b, m=m)
-        plan = repeat(steps, subsample(scheme, mechanism))
-        return account(plan, relation=resolve_relation(scheme, relation))
+    def scheme_of(m: int) -> Scheme:
+        return scheme_by_name(name, n=n, b=b, m=m)
 
-    highest = n if name in ("wor", "poisson") else 10 * n
-    return _largest("m", accounted, 1, highest, epsilon, delta)
+    most = n if name in ("wor", "poisson") else 10 * n
+    met = _meet(target, mechanism, scheme_of, steps, "m", most)
+    return _solution(met, target, mechanism, scheme_of(met.value), steps, met.value)
 
 
 def smallest_first_stage(
     name: str,
-    mechanism: Mechanism,
     *,
+    mechanism: Mechanism,
     n: int,
     m: int,
     epsilon: float,
@@ -89,61 +73,47 @@ def smallest_first_stage(
 
     A larger first stage means fewer repeated copies, hence less privacy spent at equal noise.
     """
-    epsilon, delta = _target(epsilon, delta)
+    target, mechanism = Target(epsilon, delta, relation), _known(mechanism)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     checks.choice("scheme", name, ("must-ow", "must-ww"))
     n = checks.integer("n", n, 1)
 
-    def accounted(b: int) -> Account:
-        scheme = scheme_by_name(name, n=n, b=b, m=m)
-        plan = repeat(steps, subsample(scheme, mechanism))
-        return account(plan, relation=resolve_relation(scheme, relation))
+    def scheme_of(left_out: int) -> Scheme:
+        """The most records left out of the first stage are the fewest in it."""
+        return scheme_by_name(name, n=n, b=n + 1 - left_out, m=m)
 
-    found = _largest("b", lambda c: accounted(n + 1 - c), 1, n, epsilon, delta)
-    return Solution(n + 1 - found.value, found.epsilon, delta)
+    met = _meet(target, mechanism, scheme_of, steps, "b", n)
+    scheme = scheme_of(met.value)
+    return _solution(met, target, mechanism, scheme, steps, n + 1 - met.value)
 
 
-def _target(epsilon: float, delta: float) -> tuple[float, float]:
-    return (
-        checks.real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON),
-        checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1),
+def _meet(
+    target: Target,
+    mechanism: Mechanism,
+    scheme_of: Callable[[int], Scheme],
+    steps: int,
+    name: str,
+    most: int,
+) -> Met[int]:
+    def plan_of(size: int) -> Plan:
+        return repeat(steps, subsample(scheme_of(size), mechanism))
+
+    return meet(target, plan_of, partial(largest_size, name=name, most=most), name)
+
+
+def _solution(
+    met: Met[int], target: Target, mechanism: Mechanism, scheme: Scheme, steps: int, value: int
+) -> Solution:
+    return Solution(
+        met.plan, mechanism, met.relation, met.epsilon, target.delta, scheme, steps, value
     )
 
 
-def _largest(
-    name: str,
-    accounted: Callable[[int], Account],
-    low: int,
-    high: int,
-    epsilon: float,
-    delta: float,
-) -> Solution:
-    """Double, then bisect, for the largest size within the budget."""
-
-    def fits(size: int) -> bool:
-        try:
-            return accounted(size).certified_epsilon(delta) <= epsilon
-        except NumericalFailure:
-            return False  # not certified: counts as over the budget
-
-    if not fits(low):
-        least = accounted(low).certified_epsilon(delta)
-        reached = (
-            f"at least {least:.6g}" if math.isfinite(least) else "larger, or the noise stronger,"
+def _known(mechanism: Mechanism) -> Mechanism:
+    """The noise itself: where a size is looked for, its kind alone would not do."""
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidParameter(
+            "mechanism must be a mechanism of known size such as gaussian(noise_multiplier=4.0), "
+            f"got {mechanism!r}"
         )
-        raise InvalidParameter(f"epsilon must be {reached} for any {name} to fit, got {epsilon!r}")
-    size, over = low, high + 1
-    while 2 * size < over:
-        size, over = (2 * size, over) if fits(2 * size) else (size, 2 * size)
-    while over - size > 1:
-        trial = (size + over) // 2
-        size, over = (trial, over) if fits(trial) else (size, trial)
-    settled = accounted(size)
-    bounds = settled.epsilon(delta)
-    if bounds.upper > epsilon:  # the search may have used a finer grid; either bound is certified
-        bounds = replace(bounds, upper=settled.certified_epsilon(delta))
-    if not bounds.lower <= bounds.upper <= epsilon:
-        raise NumericalFailure(
-            f"{name} = {size} was found for epsilon={epsilon!r}, but its account says {bounds!r}"
-        )
-    return Solution(size, bounds, delta)
+    return mechanism

@@ -9,17 +9,13 @@ from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
-from mustdp.cli.output import Answer, readable
+from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import (
-    RunOptions,
-    exactly_one,
-    read_delta,
-    read_epsilon,
-    read_repeats,
-    target_option,
-)
+from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, read_epsilon, read_repeats
+from mustdp.cli.typed import exactly_one, option
 from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -28,33 +24,49 @@ if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.scheme import Scheme
 
-METHODS = ("certified", "section4", "paper")
+#: An older word for a method, still understood.
+_SAME = {"section4": "one-slope"}
+
+
+def _read_method(name: str, text: str) -> str:
+    """A method as it was typed."""
+    from mustdp.accounting.account import METHODS
+
+    return one_of(name, text, (*METHODS, *_SAME))
+
 
 EpsilonOption = Annotated[
-    list[str] | None,
-    target_option("--epsilon", metavar="E", help="Ask for delta at this epsilon, at least 0."),
-]
-DeltaOption = Annotated[
-    list[str] | None,
-    target_option("--delta", metavar="D", help="Ask for epsilon at this delta, between 0 and 1."),
+    float | None,
+    option(
+        "--epsilon",
+        read_epsilon,
+        metavar="E",
+        help="Ask for delta at this epsilon, at least 0.",
+        panel=ACCOUNTING,
+    ),
 ]
 MethodOption = Annotated[
     str,
-    target_option(
+    option(
         "--method",
+        _read_method,
         metavar="NAME",
-        help="certified; section4: the upper bound from the theorem of the MUST paper, composed; "
-        "paper: the paper's own composition, which follows one pair of data sets only.",
+        help="certified; one-slope (or section4): the upper bound from the theorem of the MUST "
+        "paper, composed; paper: the paper's own composition, which follows one pair of data sets "
+        "only.",
+        panel=ACCOUNTING,
         show_default=True,
     ),
 ]
 ReuseOption = Annotated[
-    str | None,
-    target_option(
+    int | None,
+    option(
         "--reuse",
+        read_repeats,
         metavar="R",
         help="Repeat the last of several stages R times on what the stages before it drew, in "
         "each of the K steps.",
+        panel=ACCOUNTING,
     ),
 ]
 
@@ -68,7 +80,7 @@ class _Asked:
     steps: int
     reuse: int | None
     method: str
-    relation: str | None
+    relation: Relation | None
     #: "delta" or "epsilon", and the value of the other one.
     question: str
     at: float
@@ -94,14 +106,12 @@ class _Asked:
         outer = mustdp.Multistage(scheme.n, tuple(before))
         return mustdp.repeat(self.steps, mustdp.subsample(outer, mustdp.repeat(self.reuse, inner)))
 
-    def data(self, relation: str, shift: float | None) -> dict[str, Any]:
+    def data(self, relation: Relation, shift: float | None) -> dict[str, Any]:
         """What every answer begins with."""
         return {
-            **self.scheme.describe(),
-            "eta": self.scheme.eta,
-            "expected_distinct": self.scheme.expected_distinct,
+            **words.described(self.scheme),
             **self.mechanism.describe(),
-            "relation": relation,
+            "relation": relation.option,
             "shift": shift,
             "steps": self.steps,
             **({} if self.reuse is None else {"reuse": self.reuse}),
@@ -137,46 +147,48 @@ def account(
         scheme=scheme.build(),
         mechanism=noise.build(),
         steps=run.count(),
-        reuse=None if reuse is None else read_repeats("--reuse", reuse),
-        method=one_of("--method", method, METHODS),
-        relation=run.neighbours(),
-        question="delta" if epsilon else "epsilon",
-        at=read_epsilon(epsilon) if epsilon else read_delta(delta or ()),
+        reuse=reuse,
+        method=method,
+        relation=run.relation,
+        question="epsilon" if epsilon is None else "delta",
+        at=next(value for value in (epsilon, delta) if value is not None),
     )
     plan = asked.plan()
     if reuse is not None and method != "certified":
-        raise InvalidParameter(f"--reuse {asked.reuse} is not covered by --method {method}")
+        raise InvalidParameter(f"--reuse {reuse} is not covered by --method {method}")
     try:
-        with progress(doing="accounting"):
+        with progress("accounting"):
             return _paper(asked, plan, json) if method == "paper" else _bounds(asked, plan, json)
     except NotCovered as problem:
-        options = {"--method": method, "--relation": run.relation, "--reuse": reuse}
-        listed = " ".join(f"{name} {text}" for name, text in options.items() if text is not None)
-        raise NotCovered(f"{listed}: {problem}") from None
+        if problem.argument is not None:
+            raise
+        raise NotCovered(f"--method {method}: {problem}") from None
 
 
 def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     import mustdp
 
-    result = mustdp.account(plan, relation=asked.relation, method=asked.method)
+    result = mustdp.account(
+        plan, relation=asked.relation, method=_SAME.get(asked.method, asked.method)
+    )
     found: Bounds = getattr(result, asked.question)(asked.at)
-    relation = words.typed(result.relation)
+    relation = result.relation
     data = {
         **asked.data(relation, result.shift),
-        **({"theorem": words.THEOREM} if asked.method == "section4" else {}),
+        **({"theorem": words.THEOREM} if result.method == "one-slope" else {}),
         asked.given: asked.at,
         asked.question: words.two_sided(found, f"at --delta {asked.at:g}"),
         **words.origin(found),
     }
     if as_json:
         return Answer(data, as_json=True)
-    if asked.method == "section4":
+    if result.method == "one-slope":
         upper = (
             f"upper: {words.THEOREM}, composed; it holds for every pair of neighbouring data sets "
-            f"({words.NEIGHBOURS[relation]}) and is looser than what --method certified finds."
+            f"({relation.neighbours}) and is looser than what --method certified finds."
         )
     else:
-        upper = words.upper_in_words(found, asked.question, relation)
+        upper = words.upper_in_words(asked.question, relation, found.direction)
     notes = [
         upper,
         words.lower_in_words(found, relation, asked.scheme),
@@ -194,19 +206,18 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
 
 def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     """What the paper's pair of data sets attains, which other pairs may exceed."""
-    from mustdp.accounting.paper import PaperAccount
+    import mustdp
 
-    result = PaperAccount(plan)
-    if asked.relation not in (None, result.relation):
-        raise NotCovered(f"the paper's composition of {asked.scheme.name} is for {result.relation}")
+    result = mustdp.account(plan, relation=asked.relation, method="paper")
+    relation = result.relation
     found: Attained = getattr(result, asked.question)(asked.at)
-    relation = words.typed(result.relation)
-    ends = words.two_sided(found, f"at --delta {asked.at:g}")
-    pair = "aligned" if relation == "add-remove" else "symmetric"
+    lower, upper = found.attained_lower, found.attained_upper
+    words.check_finite(lower, upper, f"at --delta {asked.at:g}")
+    pair = "aligned" if relation == Relation.ADD_REMOVE else "symmetric"
     data = {
         **asked.data(relation, result.shift),
         asked.given: asked.at,
-        asked.question: {"attained_lower": ends["lower"], "attained_upper": ends["upper"]},
+        asked.question: {"attained_lower": lower, "attained_upper": upper},
         "attained_by": pair,
         "meaning": "attained by this pair of data sets; other pairs may lose more",
     }
@@ -215,7 +226,7 @@ def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         as_json=as_json,
         heading=asked.heading(),
         columns=(asked.given, f"attained {asked.question}, from", "to"),
-        rows=((f"{asked.at:g}", readable(found.lower, "down"), readable(found.upper, "up")),),
+        rows=((f"{asked.at:g}", readable(lower, "down"), readable(upper, "up")),),
         note=f"What {words.pair_in_words(pair, relation, asked.scheme)} attains lies between the "
         "two, by the composition of arXiv 2312.13389.\n"
         "Other neighbouring data sets may lose more: only --method certified says how much.\n"

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import number
+from mustdp.cli.numbers import read_number
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
-from mustdp.cli.output import Answer, readable
-from mustdp.cli.words import THEOREM, describe, typed
+from mustdp.cli.output import Answer
+from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
-    from mustdp.amplification.section4 import Amplification
+    from mustdp.amplification.one_slope import Amplification
 
 FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
 
 EpsilonOption = Annotated[
-    list[str] | None,
-    typer.Option(
+    list[float] | None,
+    option(
         "--epsilon",
+        partial(read_number, at_least=0),
         metavar="E",
         help="Base epsilon, at least 0; may be given several times.",
-        show_default=False,
     ),
 ]
 
@@ -48,23 +49,20 @@ def amplify(
     plan, mechanism = scheme.build(), noise.build()
     if not epsilon:
         raise InvalidParameter("--epsilon is missing: give at least one number >= 0")
-    points = [number("--epsilon", text, at_least=0) for text in epsilon]
 
     import mustdp
 
-    return _answer(mustdp.amplify(plan, mechanism, points), json)
+    return _answer(mustdp.amplify(plan, mechanism, epsilon), json)
 
 
 def _answer(result: Amplification, as_json: bool) -> Answer:
-    relation = typed(result.relation)
+    relation = result.relation.option
     data = {
-        **result.scheme.describe(),
-        "eta": result.eta,
-        "expected_distinct": result.scheme.expected_distinct,
+        **words.described(result.scheme),
         **result.mechanism.describe(),
         "relation": relation,
         "shift": result.shift,
-        "theorem": THEOREM,
+        "theorem": words.THEOREM,
         "rows": [{name: row[name] for name in FIELDS} for row in result],
     }
     if as_json:
@@ -84,10 +82,10 @@ def _answer(result: Amplification, as_json: bool) -> Answer:
     return Answer(
         data,
         as_json=False,
-        heading=f"{describe(result.scheme)}: eta = {readable(result.eta)}, "
+        heading=f"{words.describe(result.scheme)}: eta = {readable(result.eta)}, "
         f"expected distinct records = {readable(result.scheme.expected_distinct)}",
         columns=("epsilon", "delta", "epsilon'", "delta'", "kind", "ratio", "difference"),
         rows=rows,
         note=f"{result.mechanism.name} noise, shift {readable(float(result.shift or 0))} per copy, "
-        f"relation {relation}; by {THEOREM}.",
+        f"relation {relation}; by {words.THEOREM}.",
     )

@@ -3,52 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
-from mustdp.cli.numbers import number
-from mustdp.cli.targets import exactly_one, read_delta, read_epsilon, target_option
+from mustdp.cli.numbers import read_number
+from mustdp.cli.options import read_noise
+from mustdp.cli.targets import ACCOUNTING, DeltaOption, TargetOption, stated
+from mustdp.cli.typed import exactly_one, option
+from mustdp.limits import LARGEST_EPSILON_PRIME
 
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """``--epsilon``, ``--noise-multiplier`` or ``--epsilon-prime``, and ``--delta``, as typed."""
+    """``--epsilon``, ``--noise-multiplier`` or ``--epsilon-prime``, and ``--delta``."""
 
-    epsilon: Annotated[
-        list[str] | None,
-        target_option(
-            "--epsilon", metavar="E", help="Calibrate the noise so that the run costs at most this."
-        ),
-    ] = None
-    delta: Annotated[
-        list[str] | None,
-        target_option(
-            "--delta",
-            metavar="D",
-            help="The delta at which epsilon is stated. Default: n^-1.1 (1/n with "
-            "--epsilon-prime).",
-        ),
-    ] = None
+    epsilon: TargetOption = None
+    delta: DeltaOption = None
     noise_multiplier: Annotated[
-        str | None,
-        target_option(
+        float | None,
+        option(
             "--noise-multiplier",
+            read_noise,
             metavar="Z",
             help="Instead of --epsilon: noise scale divided by the bound on what one record "
             "contributes (--clip in training, half a statistic's sensitivity in resampling).",
+            panel=ACCOUNTING,
         ),
     ] = None
     epsilon_prime: Annotated[
-        str | None,
-        target_option(
+        float | None,
+        option(
             "--epsilon-prime",
+            partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME),
             metavar="E",
             help="Instead of --epsilon: the noise of the MUST paper for this epsilon' of one step. "
             "Not a guarantee; the certified epsilon is printed beside it.",
+            panel=ACCOUNTING,
         ),
     ] = None
 
-    def read(self) -> dict[str, Any]:
-        """The one way that was chosen, and delta, as the package takes them."""
+    def read(self, n: int | None) -> dict[str, Any]:
+        """The one way that was chosen, and delta, as the package takes them.
+
+        ``n``, the number of records where it is known already, only serves to recommend a delta.
+        """
         exactly_one(
             {
                 "--epsilon": self.epsilon,
@@ -56,15 +54,9 @@ class BudgetOptions:
                 "--epsilon-prime": self.epsilon_prime,
             }
         )
-        given: dict[str, Any] = {"delta": read_delta(self.delta) if self.delta else None}
-        if self.noise_multiplier:
-            given["noise_multiplier"] = number(
-                "--noise-multiplier", self.noise_multiplier, above=0, at_most=1e9
-            )
-        elif self.epsilon_prime:
-            given["epsilon_prime"] = number(
-                "--epsilon-prime", self.epsilon_prime, above=0, at_most=100
-            )
-        else:
-            given["epsilon"] = read_epsilon(self.epsilon or (), target=True)
-        return given
+        return {
+            "epsilon": self.epsilon,
+            "delta": stated(self.delta, n),
+            "noise_multiplier": self.noise_multiplier,
+            "epsilon_prime": self.epsilon_prime,
+        }

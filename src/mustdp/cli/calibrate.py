@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import clipped, one_of
-from mustdp.cli.options import MECHANISMS, JsonOption, NoiseOptions, SchemeOptions
-from mustdp.cli.output import Answer, readable
+from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
+from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import RunOptions, read_delta, read_epsilon, target_option
+from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, TargetOption, stated
+from mustdp.cli.typed import as_typed, option, word_of
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -22,21 +23,15 @@ UNKNOWNS = ("noise", "steps", "m", "b")
 #: Schemes whose batch, and whose first stage, can be solved for.
 _SIZED = {"m": ("poisson", "wor", "wr", "must-ow", "must-ww"), "b": ("must-ow", "must-ww")}
 
-EpsilonOption = Annotated[
-    list[str] | None,
-    target_option("--epsilon", metavar="E", help="The largest epsilon allowed, above 0."),
-]
-DeltaOption = Annotated[
-    list[str] | None,
-    target_option("--delta", metavar="D", help="At this delta, between 0 and 1."),
-]
 SolveForOption = Annotated[
     str,
-    target_option(
+    option(
         "--solve-for",
+        word_of(UNKNOWNS),
         metavar="NAME",
         help="noise: the smallest; steps: the most; m: the largest batch; b: the smallest first "
         "stage. Leave out the option that is solved for; all but noise take a noise.",
+        panel=ACCOUNTING,
         show_default=True,
     ),
 ]
@@ -47,7 +42,7 @@ def calibrate(
     scheme: SchemeOptions,
     noise: NoiseOptions,
     run: RunOptions,
-    epsilon: EpsilonOption = None,
+    epsilon: TargetOption = None,
     delta: DeltaOption = None,
     solve_for: SolveForOption = "noise",
     json: JsonOption = False,
@@ -61,15 +56,16 @@ def calibrate(
     Example: mustdp calibrate --scheme must-ow -n 10000 -b 500 -m 200 --steps 1000 --epsilon 2
     --delta 1e-5
     """
-    unknown = one_of("--solve-for", solve_for, UNKNOWNS)
+    if epsilon is None:
+        raise InvalidParameter("--epsilon is missing: give the largest epsilon allowed, above 0")
     target: dict[str, Any] = {
-        "epsilon": read_epsilon(epsilon or (), target=True),
-        "delta": read_delta(delta or ()),
-        "relation": run.neighbours(),
+        "epsilon": epsilon,
+        "delta": stated(delta, scheme.n),
+        "relation": run.relation,
     }
-    find = {"noise": _noise, "steps": _steps, "m": _size, "b": _size}[unknown]
-    found = find(scheme, noise, run, target, unknown)
-    return _answer(unknown, target, *found, json)
+    find = {"noise": _noise, "steps": _steps, "m": _size, "b": _size}[solve_for]
+    found = find(scheme, noise, run, target, solve_for)
+    return _answer(solve_for, target, *found, json)
 
 
 _Found = tuple["Scheme", "Mechanism", int, "Bounds"]
@@ -80,16 +76,16 @@ def _noise(
 ) -> _Found:
     import mustdp
 
-    for option, text in (("--noise-multiplier", noise.noise_multiplier), ("--shift", noise.shift)):
-        if text is not None:
+    scales = {"--noise-multiplier": noise.noise_multiplier, "--shift": noise.shift}
+    for name, scale in scales.items():
+        if scale is not None:
             raise InvalidParameter(
-                f"{option} {clipped(text)} does not fit --solve-for noise, which finds it; "
+                f"{name} {as_typed(scale)} does not fit --solve-for noise, which finds it; "
                 "--solve-for steps, m and b take a noise"
             )
-    name = one_of("--mechanism", noise.mechanism, MECHANISMS)
     built, steps = scheme.build(), run.count()
-    with progress(doing="calibrating the noise"):
-        found = mustdp.calibrate(built, steps=steps, mechanism=name, **target)
+    with progress("calibrating the noise"):
+        found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **target)
     return built, found.mechanism, steps, found.epsilon
 
 
@@ -100,11 +96,11 @@ def _steps(
 
     if run.steps is not None:
         raise InvalidParameter(
-            f"--steps {clipped(run.steps)} does not fit --solve-for steps, which finds it"
+            f"--steps {run.steps} does not fit --solve-for steps, which finds it"
         )
     built, mechanism = scheme.build(), noise.build()
-    with progress(doing="looking for the most steps"):
-        found = mustdp.most_steps(built, mechanism, **target)
+    with progress("looking for the most steps"):
+        found = mustdp.most_steps(built, mechanism=mechanism, **target)
     return built, mechanism, found.value, found.epsilon
 
 
@@ -118,8 +114,8 @@ def _size(
     name, sizes = scheme.named(size, _SIZED[size])
     mechanism, steps = noise.build(), run.count()
     search: Any = mustdp.largest_batch if size == "m" else mustdp.smallest_first_stage
-    with progress(doing=f"looking for -{size}"):
-        found = search(name, mechanism, **sizes, steps=steps, **target)
+    with progress(f"looking for -{size}"):
+        found = search(name, mechanism=mechanism, **sizes, steps=steps, **target)
     built = scheme_by_name(name, **{**sizes, size: found.value})
     return built, mechanism, steps, found.epsilon
 
@@ -136,8 +132,8 @@ def _answer(
     from mustdp.mechanisms.relation import resolve_relation, shift_of
     from mustdp.sampling.scheme import Multistage
 
-    used = resolve_relation(scheme, target["relation"])
-    relation, shift = words.typed(used), shift_of(mechanism, scheme, used)
+    relation = resolve_relation(scheme, target["relation"])
+    shift = shift_of(mechanism, scheme, relation)
     # The size of a Poisson batch is its expectation.
     size = {"m": round(scheme.expected_size)} if unknown == "m" else {}
     data = {
@@ -147,7 +143,7 @@ def _answer(
         "eta": scheme.eta,
         "expected_distinct": scheme.expected_distinct,
         **mechanism.describe(),
-        "relation": relation,
+        "relation": relation.option,
         "shift": shift,
         "steps": steps,
         "target_epsilon": target["epsilon"],
@@ -161,7 +157,7 @@ def _answer(
     solved = {
         "noise": (
             "noise multiplier",
-            words.multiplier_in_words(float(data.get("noise_multiplier", 0.0))),
+            as_stated(float(data.get("noise_multiplier", 0.0)), words.MULTIPLIER),
         ),
         "steps": ("steps", str(steps)),
         "m": ("m", str(size.get("m"))),
@@ -182,8 +178,7 @@ def _answer(
         ),
         note="\n".join(
             (
-                words.upper_in_words(found, "epsilon", relation),
-                words.lower_in_words(found, relation, scheme),
+                words.both_in_words(found, "epsilon", relation, scheme),
                 words.noise_in_words(mechanism, shift, relation),
             )
         ),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
-from mustdp.cli.numbers import number, one_of, whole
+from mustdp.cli.bundles import with_bundles
 from mustdp.cli.options import (
-    MECHANISMS,
-    TAKES,
     BOption,
     JsonOption,
     MechanismOption,
@@ -16,57 +15,70 @@ from mustdp.cli.options import (
     NoiseMultiplierOption,
     NOption,
 )
-from mustdp.cli.output import Answer, readable
+from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import (
+    ACCOUNTING,
+    DeltaOption,
+    RunOptions,
     StepsOption,
-    exactly_one,
-    read_delta,
-    read_epsilon,
+    TargetOption,
     read_relation,
-    read_steps,
-    target_option,
+    stated,
 )
+from mustdp.cli.typed import exactly_one, option
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.decimals import as_stated, readable
+from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:
     from mustdp.calibration.compare import Comparison
 
-EpsilonOption = Annotated[
-    list[str] | None,
-    target_option(
-        "--epsilon",
-        metavar="E",
-        help="Compare the noise that each scheme needs for this epsilon, above 0.",
-    ),
-]
-DeltaOption = Annotated[
-    list[str] | None,
-    target_option("--delta", metavar="D", help="At this delta, between 0 and 1."),
-]
-RelationOption = Annotated[
-    str,
-    target_option(
-        "--relation",
-        metavar="NAME",
-        help="Which data sets are neighbours, for all schemes alike: replace-one (one record is "
-        "swapped) or add-remove (one record more or less).",
-        show_default=True,
-    ),
-]
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """Sizes, steps and relation of all schemes, and what is the same for them."""
+
+    n: NOption = None
+    b: BOption = None
+    m: MOption = None
+    steps: StepsOption = None
+    relation: Annotated[
+        Relation | None,
+        option(
+            "--relation",
+            read_relation,
+            metavar="NAME",
+            help="Which data sets are neighbours, for all schemes alike: replace-one (one record "
+            "is swapped; the default) or add-remove (one record more or less).",
+            panel=ACCOUNTING,
+        ),
+    ] = None
+    epsilon: TargetOption = None
+    delta: DeltaOption = None
+    noise_multiplier: NoiseMultiplierOption = None
+
+    def read(self) -> dict[str, Any]:
+        """The arguments of :func:`mustdp.compare`."""
+        sizes = {"n": self.n, "b": self.b, "m": self.m}
+        for name, size in sizes.items():
+            if size is None:
+                raise InvalidParameter(f"-{name} is missing: give -n, -b and -m")
+        target = {"epsilon": self.epsilon, "noise_multiplier": self.noise_multiplier}
+        exactly_one({"--epsilon": self.epsilon, "--noise-multiplier": self.noise_multiplier})
+        return {
+            **sizes,
+            "steps": RunOptions(self.steps).count(),
+            "delta": stated(self.delta, self.n),
+            "relation": self.relation or Relation.REPLACE_ONE,
+            **{name: value for name, value in target.items() if value is not None},
+        }
 
 
+@with_bundles
 def compare(
-    n: NOption = None,
-    b: BOption = None,
-    m: MOption = None,
-    steps: StepsOption = None,
-    relation: RelationOption = "replace-one",
-    epsilon: EpsilonOption = None,
-    delta: DeltaOption = None,
-    mechanism: MechanismOption = "gaussian",
-    noise_multiplier: NoiseMultiplierOption = None,
-    json: JsonOption = False,
+    options: ComparisonOptions, mechanism: MechanismOption = "gaussian", json: JsonOption = False
 ) -> Answer:
     """Compare all schemes with batches of m (expected, for poisson) under one relation.
 
@@ -75,55 +87,18 @@ def compare(
 
     Example: mustdp compare -n 10000 -b 500 -m 200 --steps 1000 --delta 1e-5 --epsilon 2
     """
-    asked = read_question(
-        n, b, m, steps=steps, relation=relation, epsilon=epsilon, delta=delta,
-        noise_multiplier=noise_multiplier, mechanism=mechanism,
-    )  # fmt: skip
+    asked = options.read()
 
     import mustdp
-    from mustdp.calibration.compare import schemes_of
 
-    with progress(len(schemes_of(asked["n"], asked["b"], asked["m"]))) as begin:
-        result = mustdp.compare(**asked, progress=begin)
-    return answer(result, asked, json)
-
-
-def read_question(
-    n: str | None,
-    b: str | None,
-    m: str | None,
-    *,
-    steps: str | None,
-    relation: str,
-    epsilon: list[str] | None,
-    delta: list[str] | None,
-    noise_multiplier: str | None,
-    mechanism: str = "gaussian",
-) -> dict[str, Any]:
-    """The arguments of :func:`mustdp.compare`, read from what was typed."""
-    sizes = {}
-    for name, text in (("n", n), ("b", b), ("m", m)):
-        if text is None:
-            raise InvalidParameter(f"-{name} is missing: give -n, -b and -m")
-        sizes[name] = whole(f"-{name}", text)
-    exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
-    asked: dict[str, Any] = {
-        **sizes,
-        "steps": read_steps(steps),
-        "delta": read_delta(delta or ()),
-        "mechanism": one_of("--mechanism", mechanism, MECHANISMS),
-        "relation": read_relation(relation),
-    }
-    if epsilon:
-        asked["epsilon"] = read_epsilon(epsilon, target=True)
-    else:
-        asked["noise_multiplier"] = number("--noise-multiplier", str(noise_multiplier))
-    return asked
+    with progress() as move:
+        result = mustdp.compare(**asked, mechanism=mechanism, progress=move)
+    return answer(result, asked, mechanism, json)
 
 
-def answer(result: Comparison, asked: dict[str, Any], as_json: bool) -> Answer:
+def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: bool) -> Answer:
     """Every scheme a row, as data and as a table."""
-    relation = words.typed(result.relation)
+    relation = result.relation
     rows = [
         {
             "scheme": row.scheme.name,
@@ -137,13 +112,13 @@ def answer(result: Comparison, asked: dict[str, Any], as_json: bool) -> Answer:
         }
         for row in result
     ]
-    absent = [name for name in TAKES if name not in {row["scheme"] for row in rows}]
+    absent = [name for name in NAMES if name not in {row["scheme"] for row in rows}]
     data = {
         "n": asked["n"],
         "b": asked["b"],
         "m": asked["m"],
-        "mechanism": asked["mechanism"],
-        "relation": relation,
+        "mechanism": mechanism,
+        "relation": relation.option,
         "steps": result.steps,
         "delta": result.delta,
         **({"target_epsilon": asked["epsilon"]} if "epsilon" in asked else {}),
@@ -156,8 +131,7 @@ def answer(result: Comparison, asked: dict[str, Any], as_json: bool) -> Answer:
     notes = [
         "distinct: expected distinct records per step; noise: noise multiplier, the noise scale "
         "divided by the bound on one record's contribution.",
-        f"upper: certified, no pair of neighbouring data sets ({words.NEIGHBOURS[relation]}) has a "
-        "larger epsilon.",
+        words.upper_in_words("epsilon", relation),
         "lower: attained by a concrete pair of data sets.",
     ]
     if absent:
@@ -168,14 +142,14 @@ def answer(result: Comparison, asked: dict[str, Any], as_json: bool) -> Answer:
         data,
         as_json=False,
         heading=f"{asked['n']} records, b = {asked['b']}, m = {asked['m']}; steps: {result.steps}, "
-        f"delta {result.delta:g}, {asked['mechanism']} noise, relation {relation}; at {same}",
+        f"delta {result.delta:g}, {mechanism} noise, relation {relation.option}; at {same}",
         columns=("scheme", "eta", "distinct", "noise", "epsilon, lower", "epsilon, upper"),
         rows=tuple(
             (
                 row.scheme.name,
                 readable(row.eta),
                 readable(row.expected_distinct),
-                words.multiplier_in_words(row.noise_multiplier, 4),
+                as_stated(row.noise_multiplier, 4),
                 readable(row.epsilon.lower, "down"),
                 readable(row.epsilon.upper, "up"),
             )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from mustdp.cli.numbers import clipped, one_of, whole
+from mustdp.cli.numbers import read_integer
 from mustdp.cli.options import SchemeOptions
 from mustdp.cli.targets import read_repeats
+from mustdp.cli.typed import exactly_one, option, word_of
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -28,21 +28,25 @@ DESIGNS = {
 }
 
 
-def resampling_option(*names: str, metavar: str, help: str, show_default: bool = False) -> Any:
-    """An option in the panel of resampling."""
-    return typer.Option(
-        *names, metavar=metavar, help=help, rich_help_panel="Resampling", show_default=show_default
-    )
+resampling_option = partial(option, panel="Resampling")
+
+
+def read_replicates(name: str, text: str) -> int:
+    """A number of subsets that fits into memory."""
+    from mustdp.resampling.designs import MOST_REPLICATES
+
+    return read_integer(name, text, 2, MOST_REPLICATES)
 
 
 @dataclass(frozen=True)
 class DesignOptions:
-    """``--design`` or a scheme, and how many subsets, as typed."""
+    """``--design`` or a scheme, and how many subsets."""
 
     design: Annotated[
         str | None,
         resampling_option(
             "--design",
+            word_of(tuple(DESIGNS)),
             metavar="NAME",
             help="Instead of --scheme: subsampling (-m), m-out-of-n (-m), poisson (--rate), "
             "must-ow and must-ww (-b, -m), double (double bootstrap: -b, -m, --subsets, --reuse) "
@@ -50,49 +54,61 @@ class DesignOptions:
         ),
     ] = None
     replicates: Annotated[
-        str | None,
-        resampling_option("--replicates", metavar="T", help="Number of subsets, one release each."),
+        int | None,
+        resampling_option(
+            "--replicates",
+            read_replicates,
+            metavar="T",
+            help="Number of subsets, one release each.",
+        ),
     ] = None
     subsets: Annotated[
-        str | None,
+        int | None,
         resampling_option(
-            "--subsets", metavar="S", help="With --reuse: number of first-stage subsets."
+            "--subsets",
+            read_repeats,
+            metavar="S",
+            help="With --reuse: number of first-stage subsets.",
         ),
     ] = None
     reuse: Annotated[
-        str | None,
+        int | None,
         resampling_option(
-            "--reuse", metavar="R", help="Second-stage draws from each first-stage subset."
+            "--reuse",
+            read_repeats,
+            metavar="R",
+            help="Second-stage draws from each first-stage subset.",
         ),
     ] = None
 
     def check(self, options: SchemeOptions) -> tuple[SchemeOptions, tuple[int, int]]:
         """The scheme's options with a design's name turned into its scheme's, and the counts."""
         counts = self._counts()
-        if self.design is None:
-            return options, counts
-        for name, text in (("--scheme", options.scheme), ("--stages", options.stages)):
-            if text is not None:
-                raise InvalidParameter(
-                    f"--design {clipped(self.design)} and {name} {clipped(text)} exclude each "
-                    "other: give one of them"
-                )
-        name = one_of("--design", self.design, tuple(DESIGNS))
-        if name in ("double", "blb") and self.reuse is None:
-            raise InvalidParameter(f"--design {name} takes --subsets and --reuse: both are missing")
-        if name == "blb" and options.m is not None:
+        given = {"--design": self.design, "--scheme": options.scheme, "--stages": options.stages}
+        if all(value is None for value in given.values()):
             raise InvalidParameter(
-                f"-m {clipped(options.m)} does not fit --design blb, which draws n of every subset"
+                f"--design is missing: one of {', '.join(DESIGNS)}, or --scheme or --stages instead"
             )
-        return dataclasses.replace(options, scheme=DESIGNS[name]), counts
+        exactly_one(given)
+        if self.design in ("double", "blb") and self.reuse is None:
+            raise InvalidParameter(
+                f"--design {self.design} takes --subsets and --reuse: both are missing"
+            )
+        if self.design == "blb" and options.m is not None:
+            raise InvalidParameter(
+                f"-m {options.m} does not fit --design blb, which draws n of every subset"
+            )
+        if self.design is not None:
+            options = dataclasses.replace(options, scheme=DESIGNS[self.design])
+        options.check(later=("n", "m") if self.design == "blb" else ("n",))
+        return options, counts
 
-    def build(self, options: SchemeOptions, counts: tuple[int, int]) -> Design:
-        """The design, once the number of records is among the options."""
+    def build(self, options: SchemeOptions, n: int, counts: tuple[int, int]) -> Design:
+        """The design, once the number of records is known."""
         from mustdp.resampling.designs import Design
 
-        if self.design == "blb":
-            options = dataclasses.replace(options, m=options.n)
-        return Design(options.build(), *counts)
+        m = n if self.design == "blb" else options.m
+        return Design(dataclasses.replace(options, n=n, m=m).build(), *counts)
 
     def _counts(self) -> tuple[int, int]:
         """Number of first-stage subsets and how often each is used."""
@@ -101,17 +117,14 @@ class DesignOptions:
                 raise InvalidParameter(
                     "--replicates is missing: give the number of subsets, 2 or more"
                 )
-            return whole("--replicates", self.replicates, 2, 10**8), 1
+            return self.replicates, 1
         if self.subsets is None or self.reuse is None:
             raise InvalidParameter("--subsets and --reuse go together: one of them is missing")
-        subsets = read_repeats("--subsets", self.subsets)
-        reuse = read_repeats("--reuse", self.reuse)
-        if (
-            self.replicates is not None
-            and whole("--replicates", self.replicates) != subsets * reuse
-        ):
-            raise InvalidParameter(
-                "--replicates must be left out or be --subsets times --reuse = "
-                f"{subsets * reuse}, got {clipped(self.replicates)}"
+        releases = self.subsets * self.reuse
+        if self.replicates not in (None, releases):
+            raise InvalidParameter.refusing(
+                "--replicates",
+                f"must be left out or be --subsets times --reuse = {releases}",
+                self.replicates,
             )
-        return subsets, reuse
+        return self.subsets, self.reuse

@@ -2,6 +2,7 @@
 
 2    bad input: the line names the option, the value and what is allowed
 3    a computation that cannot be trusted, and why
+4    a budget that would be exceeded, and what still fits
 130  interrupted
 141  whoever was reading standard output has gone
 """
@@ -9,32 +10,36 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import typer
 
-from mustdp.errors import InvalidParameter, MissingExtra, NumericalFailure
+from mustdp.cli.typed import Refused
+from mustdp.errors import BudgetExceeded, InvalidParameter, MissingExtra, NumericalFailure
 
-NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
+NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, NO_BUDGET, INTERRUPTED, NO_READER = 1, 2, 3, 4, 130, 141
 
 #: The parent of all usage errors, in whichever copy of click this version of typer uses.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
 
-def failure(problem: BaseException, options: Mapping[str, str]) -> tuple[int, str] | None:
+def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str] | None:
     """Exit status and line for a problem that was foreseen; None for one that was not.
 
-    ``options`` maps the names of arguments in the package to the options of the command line.
+    ``names`` are those of the command line for arguments and relations of the package.
     """
+    if isinstance(problem, Refused):
+        problem = problem.problem
     if isinstance(problem, InvalidParameter):
-        return BAD_INPUT, one_line(in_options(str(problem), options))
+        return BAD_INPUT, one_line(problem.called(names))
     if isinstance(problem, MissingExtra):
         return BAD_INPUT, one_line(str(problem))
     if isinstance(problem, NumericalFailure):
         return NOT_TRUSTED, one_line(f"no result that can be trusted: {problem}")
+    if isinstance(problem, BudgetExceeded):
+        return NO_BUDGET, one_line(str(problem))
     if isinstance(problem, MemoryError):
         return NOT_TRUSTED, one_line(f"not enough memory for this computation {problem}")
     if isinstance(problem, UsageProblem):
@@ -54,21 +59,6 @@ def _usage(problem: Any) -> str:
     path = context.command_path if context else "mustdp"
     message = one_line(problem.format_message()).rstrip(".")
     return f"{message[:1].lower()}{message[1:]}; {path} --help lists what is allowed"
-
-
-def in_options(message: str, options: Mapping[str, str]) -> str:
-    """Name options where the package's message names arguments, and write relations as typed.
-
-    >>> in_options("b must be at most n = 10 here, got 20", {"b": "-b", "n": "-n"})
-    '-b must be at most -n = 10 here, got 20'
-    """
-    for relation in ("replace_one", "add_remove"):
-        message = message.replace(relation, relation.replace("_", "-"))
-    if not options:
-        return message
-    names = "|".join(map(re.escape, options))
-    pattern = rf"(?<![\w-])({names})(?= must\b| = )"
-    return re.sub(pattern, lambda found: options[found.group(1)], message)
 
 
 def one_line(message: str) -> str:

@@ -13,17 +13,20 @@ import typer
 
 from mustdp.cli.account import account
 from mustdp.cli.amplify import amplify
+from mustdp.cli.audit import audit
 from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
 from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
+from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.train import train
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
 from mustdp.version import __version__
 
 app = typer.Typer(
@@ -31,14 +34,30 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3.",
+    epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3. A "
+    "budget that would be exceeded: exit status 4.",
 )
-COMMANDS = (account, calibrate, compare, report, amplify, draw, train, bootstrap, reproduce)
+COMMANDS = (
+    account,
+    calibrate,
+    compare,
+    report,
+    amplify,
+    draw,
+    train,
+    audit,
+    bootstrap,
+    ledger,
+    reproduce,
+)
 for _command in COMMANDS:
     app.command(help=paragraphs(_command.__doc__ or ""))(_command)
 
 #: What the package calls by another name than a command's options do.
-_OTHER_NAMES = {"bootstrap": {"columns": "--column", "data": "FILE"}}
+_OTHER_NAMES = {
+    "bootstrap": {"columns": "--column", "data": "FILE"},
+    "ledger": {"path": "FILE", "key": "--key-file"},
+}
 
 
 @app.callback(invoke_without_command=True)
@@ -48,12 +67,12 @@ def _mustdp(
     json: JsonOption = False,
 ) -> Answer | None:
     """Certified privacy of results computed on random subsamples."""
-    if context.invoked_subcommand is not None:
-        if version or json:
-            option = "--version" if version else "--json"
-            raise InvalidParameter(
-                f"{option} does not go before the command {context.invoked_subcommand}"
-            )
+    called = context.invoked_subcommand
+    if called is not None:
+        if version:
+            raise InvalidParameter(f"--version does not go before the command {called}")
+        if json:
+            context.default_map = {called: {"json": True}}
         return None
     if version:
         return Answer({"version": __version__}, as_json=json, heading=f"mustdp {__version__}")
@@ -70,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(answer, Answer):
             show(answer)
     except (Exception, KeyboardInterrupt) as problem:
-        outcome = failure(problem, _options(command, given))
+        outcome = failure(problem, _names(command, given))
         if outcome is None:
             raise
         status, line = outcome
@@ -82,13 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return answer if isinstance(answer, int) else 0
 
 
-def _options(command: Any, given: Sequence[str]) -> dict[str, str]:
-    """The option behind every argument name, for the subcommand that was called."""
+def _names(command: Any, given: Sequence[str]) -> dict[str, str]:
+    """The option behind every argument of the subcommand that was called, and the relations."""
+    names = {one.value: one.option for one in Relation}
     called = next((word for word in given if word in command.commands), None)
-    if called is None:
-        return {}
-    options = {one.name: one.opts[0] for one in command.commands[called].params}
-    return {**options, **_OTHER_NAMES.get(called, {})}
+    if called is not None:
+        names |= {one.name: one.opts[0] for one in command.commands[called].params}
+        names |= _OTHER_NAMES.get(called, {})
+    return names
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""Numbers from the command line: text in, checked number out, errors that name the option.
+"""Text from the command line, read into checked values; every refusal names the option.
 
-Options are taken as text and read here, so that every refusal reads alike: the option, what is
-allowed, and the value.
+A refusal reads alike everywhere: the option, what is allowed, and the value.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import partial
 
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
@@ -12,7 +15,7 @@ from mustdp.limits import LARGEST_SIZE
 _LONGEST = 40
 
 
-def whole(option: str, text: str, low: int = 1, high: int | None = None) -> int:
+def read_integer(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE) -> int:
     """Read an integer in [low, high]; ``1.5``, ``1e3`` and ``nan`` are refused."""
     from mustdp.numerics import checks
 
@@ -20,10 +23,14 @@ def whole(option: str, text: str, low: int = 1, high: int | None = None) -> int:
         value: object = int(text) if len(text) <= _LONGEST else clipped(text)
     except ValueError:
         value = clipped(text)
-    return checks.integer(option, value, low, LARGEST_SIZE if high is None else high)
+    return checks.integer(option, value, low, high)
 
 
-def number(
+#: The reader of seeds.
+read_natural = partial(read_integer, low=0)
+
+
+def read_number(
     option: str,
     text: str,
     *,
@@ -42,13 +49,20 @@ def number(
     return checks.real(option, value, above=above, at_least=at_least, below=below, at_most=at_most)
 
 
-def one_of(option: str, text: str, allowed: tuple[str, ...]) -> str:
-    """Return ``text`` if it is one of the ``allowed`` words."""
-    if text not in allowed:
-        raise InvalidParameter(
-            f"{option} must be one of {', '.join(allowed)}, got {clipped(text)!r}"
-        )
-    return text
+def one_of(option: str, text: str, allowed: Sequence[str]) -> str:
+    """Return ``text`` if it is one of the ``allowed`` words; a near miss is pointed out.
+
+    >>> one_of("--scheme", "mustow", ("wor", "must-ow"))
+    Traceback (most recent call last):
+    mustdp.errors.InvalidParameter: --scheme must be one of wor, must-ow, got 'mustow' (did you mean must-ow?)
+    """  # noqa: E501
+    if text in allowed:
+        return text
+    near = get_close_matches(text.lower(), allowed, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise InvalidParameter.refusing(
+        option, f"must be one of {', '.join(allowed)}", f"{clipped(text)!r}{hint}"
+    )
 
 
 def clipped(text: str) -> str:

@@ -3,64 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.numbers import clipped, number, one_of, whole
+from mustdp.cli.numbers import clipped, one_of, read_integer, read_number
+from mustdp.cli.typed import as_typed, exactly_one, option, word_from, word_of
 from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
+from mustdp.sampling.catalogue import BY_NAME, KINDS, NAMES
 
 if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.scheme import Scheme
 
-#: What each scheme is described by.
-TAKES = {
-    "poisson": ("n", "rate"),
-    "wor": ("n", "m"),
-    "wr": ("n", "m"),
-    "must-ow": ("n", "b", "m"),
-    "must-ww": ("n", "b", "m"),
-    "must-wo": ("n", "b", "m"),
-    "must-oo": ("n", "b", "m"),
-}
-MECHANISMS = ("gaussian", "laplace")
+Stages = tuple[tuple[str, int], ...]
 _FLAGS = {"n": "-n", "b": "-b", "m": "-m", "rate": "--rate"}
+_SCHEME, _NOISE = "Scheme", "Noise"
+
+read_noise = partial(read_number, at_least=SMALLEST_NOISE, at_most=LARGEST_NOISE)
 
 
-def _scheme_option(*names: str, metavar: str, help: str) -> Any:
-    return typer.Option(
-        *names, metavar=metavar, help=help, rich_help_panel="Scheme", show_default=False
-    )
-
-
-def _noise_option(*names: str, metavar: str, help: str, show_default: bool = False) -> Any:
-    return typer.Option(
-        *names, metavar=metavar, help=help, rich_help_panel="Noise", show_default=show_default
-    )
+def read_stages(name: str, text: str) -> Stages:
+    """A list of kinds and sizes such as ``wor:118,wr:200``."""
+    pairs = []
+    for part in text.split(","):
+        kind, colon, size = part.partition(":")
+        if not colon:
+            raise InvalidParameter.refusing(
+                name, "must be a list of kind:size such as wor:118,wr:200", repr(clipped(text))
+            )
+        pairs.append(
+            (one_of(f"{name}: a kind", kind, KINDS), read_integer(f"{name}: a size", size))
+        )
+    return tuple(pairs)
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 NOption = Annotated[
-    str | None, _scheme_option("-n", metavar="INT", help="Number of records in the data set.")
+    int | None,
+    option(
+        "-n", read_integer, metavar="INT", help="Number of records in the data set.", panel=_SCHEME
+    ),
 ]
 BOption = Annotated[
-    str | None, _scheme_option("-b", metavar="INT", help="Size of the first of two stages.")
+    int | None,
+    option(
+        "-b", read_integer, metavar="INT", help="Size of the first of two stages.", panel=_SCHEME
+    ),
 ]
 MOption = Annotated[
-    str | None, _scheme_option("-m", metavar="INT", help="Size of the batch, copies counted.")
+    int | None,
+    option(
+        "-m", read_integer, metavar="INT", help="Size of the batch, copies counted.", panel=_SCHEME
+    ),
 ]
 MechanismOption = Annotated[
     str,
-    _noise_option("--mechanism", metavar="NAME", help="gaussian or laplace.", show_default=True),
+    option(
+        "--mechanism",
+        word_from("mustdp.mechanisms.mechanism", "MECHANISMS"),
+        metavar="NAME",
+        help="gaussian or laplace.",
+        panel=_NOISE,
+        show_default=True,
+    ),
 ]
 NoiseMultiplierOption = Annotated[
-    str | None,
-    _noise_option(
+    float | None,
+    option(
         "--noise-multiplier",
+        read_noise,
         metavar="Z",
         help="Noise scale divided by the bound C on one record's contribution. One copy moves "
         "the result by 2/Z noise scales (1/Z for poisson under add-remove).",
+        panel=_NOISE,
     ),
 ]
 
@@ -72,53 +90,68 @@ def paragraphs(docstring: str) -> str:
 
 @dataclass(frozen=True)
 class SchemeOptions:
-    """``--scheme`` with its sizes, or ``--stages``, as typed."""
+    """``--scheme`` with its sizes, or ``--stages``."""
 
     scheme: Annotated[
         str | None,
-        _scheme_option(
+        option(
             "--scheme",
+            word_of(NAMES),
             metavar="NAME",
             help="poisson (-n, --rate); wor, wr: one stage without or with replacement (-n, -m); "
             "must-ow, must-ww, must-wo, must-oo: two stages, o without and w with replacement "
             "(-n, -b, -m).",
+            panel=_SCHEME,
         ),
     ] = None
     stages: Annotated[
-        str | None,
-        _scheme_option(
+        Stages | None,
+        option(
             "--stages",
+            read_stages,
             metavar="KIND:SIZE,...",
             help="Any number of stages instead of --scheme, for example wor:118,wr:200 (-n).",
+            panel=_SCHEME,
         ),
     ] = None
     n: NOption = None
     b: BOption = None
     m: MOption = None
     rate: Annotated[
-        str | None,
-        _scheme_option("--rate", metavar="P", help="Chance of each record (poisson), 0 to 1."),
+        float | None,
+        option(
+            "--rate",
+            partial(read_number, at_least=0, at_most=1),
+            metavar="P",
+            help="Chance of each record (poisson), 0 to 1.",
+            panel=_SCHEME,
+        ),
     ] = None
+
+    def check(self, later: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The sizes, if the options fit together; those known ``later`` may still be missing."""
+        if self.scheme is None and self.stages is None:
+            raise InvalidParameter(
+                f"--scheme is missing: one of {', '.join(NAMES)}, or --stages instead"
+            )
+        exactly_one({"--scheme": self.scheme, "--stages": self.stages})
+        if self.scheme is None:
+            return self._sizes(("n",), "--stages", later)
+        return self._sizes(BY_NAME[self.scheme].sizes, f"--scheme {self.scheme}", later)
 
     def build(self) -> Scheme:
         """Check that the options fit together and return the scheme they describe."""
         import mustdp
 
-        if self.scheme is not None and self.stages is not None:
-            raise InvalidParameter(
-                f"--scheme {clipped(self.scheme)} and --stages {clipped(self.stages)} exclude each "
-                "other: give one of them"
-            )
-        if self.scheme is None and self.stages is None:
-            raise InvalidParameter(
-                f"--scheme is missing: one of {', '.join(TAKES)}, or --stages instead"
-            )
-        if self.scheme is None:
-            sizes = self._sizes(("n",), "--stages")
-            return _staged(sizes["n"], str(self.stages))
-        name = one_of("--scheme", self.scheme, tuple(TAKES))
-        factory = getattr(mustdp, name.replace("-", "_"))
-        scheme: Scheme = factory(**self._sizes(TAKES[name], f"--scheme {name}"))
+        sizes = self.check()
+        if self.stages is not None:
+            try:
+                return mustdp.multistage(sizes["n"], self.stages)
+            except InvalidParameter as problem:
+                raise InvalidParameter(
+                    f"--stages {as_typed(self.stages)}: {problem.called(_FLAGS)}"
+                ) from None
+        scheme: Scheme = getattr(mustdp, str(self.scheme).replace("-", "_"))(**sizes)
         return scheme
 
     def named(self, unknown: str, allowed: tuple[str, ...]) -> tuple[str, dict[str, int]]:
@@ -126,83 +159,52 @@ class SchemeOptions:
         owner = f"--solve-for {unknown}"
         if self.stages is not None:
             raise InvalidParameter(
-                f"--stages {clipped(self.stages)} does not fit {owner}, which takes --scheme"
+                f"--stages {as_typed(self.stages)} does not fit {owner}, which takes --scheme"
             )
         if self.scheme is None:
             raise InvalidParameter(
                 f"--scheme is missing: {owner} takes one of {', '.join(allowed)}"
             )
         name = one_of(f"--scheme with {owner}", self.scheme, allowed)
-        takes = tuple(size for size in TAKES[name] if size not in (unknown, "rate"))
+        takes = tuple(size for size in BY_NAME[name].sizes if size not in (unknown, "rate"))
         return name, self._sizes(takes, f"--scheme {name} with {owner}")
 
-    def _sizes(self, takes: tuple[str, ...], owner: str) -> dict[str, Any]:
+    def _sizes(
+        self, takes: tuple[str, ...], owner: str, later: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in _FLAGS}
         wanted = " and ".join(_FLAGS[name] for name in takes).replace(" and ", ", ", len(takes) - 2)
-        for name, text in given.items():
-            if name in takes and text is None:
+        for name, value in given.items():
+            if name in takes and value is None and name not in later:
                 raise InvalidParameter(f"{_FLAGS[name]} is missing: {owner} takes {wanted}")
-            if name not in takes and text is not None:
+            if name not in takes and value is not None:
                 raise InvalidParameter(
-                    f"{_FLAGS[name]} {clipped(text)} does not fit {owner}, which takes {wanted}"
+                    f"{_FLAGS[name]} {as_typed(value)} does not fit {owner}, which takes {wanted}"
                 )
-        return {
-            name: number("--rate", given[name], at_least=0, at_most=1)
-            if name == "rate"
-            else whole(_FLAGS[name], given[name])
-            for name in takes
-        }
-
-
-def _staged(n: int, text: str) -> Scheme:
-    import mustdp
-
-    pairs = []
-    for part in text.split(","):
-        kind, colon, size = part.partition(":")
-        if not colon:
-            raise InvalidParameter(
-                "--stages must be a list of kind:size such as wor:118,wr:200, "
-                f"got {clipped(text)!r}"
-            )
-        pairs.append(
-            (one_of("--stages: a kind", kind, ("wor", "wr")), whole("--stages: a size", size))
-        )
-    try:
-        return mustdp.multistage(n, pairs)
-    except InvalidParameter as problem:
-        raise InvalidParameter(f"--stages {clipped(text)}: {problem}") from None
+        return {name: given[name] for name in takes}
 
 
 @dataclass(frozen=True)
 class NoiseOptions:
-    """``--mechanism`` and its scale, as typed."""
+    """``--mechanism`` and its scale."""
 
     mechanism: MechanismOption = "gaussian"
     noise_multiplier: NoiseMultiplierOption = None
     shift: Annotated[
-        str | None,
-        _noise_option(
+        float | None,
+        option(
             "--shift",
+            read_noise,
             metavar="S",
             help="Instead of --noise-multiplier: how far one copy of a record can move the result, "
             "in noise scales (sensitivity / scale).",
+            panel=_NOISE,
         ),
     ] = None
 
     def build(self) -> Mechanism:
         """Check that exactly one scale was given and return the mechanism."""
-        import mustdp
+        from mustdp.mechanisms.mechanism import MECHANISMS
 
-        name = one_of("--mechanism", self.mechanism, MECHANISMS)
-        factory = mustdp.gaussian if name == "gaussian" else mustdp.laplace
-        if self.noise_multiplier is not None and self.shift is not None:
-            raise InvalidParameter(
-                f"--noise-multiplier {clipped(self.noise_multiplier)} and --shift "
-                f"{clipped(self.shift)} exclude each other: give exactly one"
-            )
-        if self.noise_multiplier is not None:
-            return factory(noise_multiplier=number("--noise-multiplier", self.noise_multiplier))
-        if self.shift is not None:
-            return factory(shift=number("--shift", self.shift))
-        raise InvalidParameter("--noise-multiplier or --shift is missing: give exactly one")
+        exactly_one({"--noise-multiplier": self.noise_multiplier, "--shift": self.shift})
+        return MECHANISMS[self.mechanism](noise_multiplier=self.noise_multiplier, shift=self.shift)

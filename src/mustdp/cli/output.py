@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from mustdp.errors import NumericalFailure
-from mustdp.numerics.decimals import readable as readable
 
 #: A terminal shows at most this many rows; files, pipes and JSON hold them all.
 _MOST_ROWS = 40

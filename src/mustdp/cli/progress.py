@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+
+from mustdp.progress import Progress
 
 
 @contextmanager
-def progress(total: int | None = None, doing: str = "") -> Iterator[Callable[[str], None]]:
-    """Show a bar while the block runs; call what it gives with the name of each part begun.
+def progress(doing: str = "") -> Iterator[Progress]:
+    """Show a bar while the block runs; what it gives moves the bar.
 
-    Without ``total`` the bar only shows that work is going on. It is gone when the block ends.
+    Until it hears of a total the bar only shows that work is going on. It is gone when the block
+    ends.
     """
     if not (sys.stderr and sys.stderr.isatty()):
-        yield lambda name: None
+        yield lambda what, done=0, total=None: None
         return
 
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(file=sys.stderr, highlight=False, emoji=False)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(
+    words = rich.TextColumn("{task.description}", markup=False)
+    columns = (words, rich.BarColumn(), rich.TimeElapsedColumn())
+    with rich.Progress(
         *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
     ) as bar:
-        task = bar.add_task(doing, total=total)
-        begun = 0
+        task = bar.add_task(doing, total=None)
 
-        def begin(name: str) -> None:
-            nonlocal begun
-            bar.update(task, description=name, completed=begun)
-            begun += 1
+        def move(what: str, done: int = 0, total: int | None = None, /) -> None:
+            words = what if total is None else f"{what}: {done} of {total}"
+            bar.update(task, description=words, completed=done, total=total)
 
-        yield begin
+        yield move

@@ -7,20 +7,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from mustdp.cli.compare import (
-    DeltaOption,
-    EpsilonOption,
-    RelationOption,
-    answer,
-    read_question,
-)
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.compare import ComparisonOptions, answer
 from mustdp.cli.numbers import clipped
-from mustdp.cli.options import BOption, JsonOption, MOption, NoiseMultiplierOption, NOption
+from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import StepsOption
+from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 
@@ -29,23 +22,15 @@ if TYPE_CHECKING:
 
 OutOption = Annotated[
     str,
-    typer.Option(
+    option(
         "--out", metavar="FILE", help="The page to write; its folder must exist.", show_default=True
     ),
 ]
 
 
+@with_bundles
 def report(
-    n: NOption = None,
-    b: BOption = None,
-    m: MOption = None,
-    steps: StepsOption = None,
-    relation: RelationOption = "replace-one",
-    epsilon: EpsilonOption = None,
-    delta: DeltaOption = None,
-    noise_multiplier: NoiseMultiplierOption = None,
-    out: OutOption = "mustdp-report.html",
-    json: JsonOption = False,
+    options: ComparisonOptions, out: OutOption = "mustdp-report.html", json: JsonOption = False
 ) -> Answer:
     """Write a page that compares all schemes: tables, pictures and what they say in plain words.
 
@@ -54,20 +39,17 @@ def report(
 
     Example: mustdp report -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2
     """
-    asked = read_question(
-        n, b, m, steps=steps, relation=relation, epsilon=epsilon, delta=delta,
-        noise_multiplier=noise_multiplier,
-    )  # fmt: skip
+    asked = options.read()
     target = _target(out)
     required("matplotlib", "a report page")
 
-    from mustdp.report import Question, compose, gather, parts_of
+    from mustdp.report import Question, compose, gather
 
-    question = Question(**{key: value for key, value in asked.items() if key != "mechanism"})
-    with progress(parts_of(question) + 1) as begin:
-        found = gather(question, begin)
-        shown = answer(found.comparison, asked, json)
-        begin("drawing")
+    question = Question(**asked)
+    with progress() as move:
+        found = gather(question, move)
+        shown = answer(found.comparison, asked, "gaussian", json)
+        move("drawing")
         page = compose(found, out)
         page.write(target)
     written = str(target.resolve())
@@ -89,9 +71,12 @@ def _words(found: Findings) -> str:
 def _target(out: str) -> Path:
     """The file to write, refused before any work is done if it cannot be."""
     target = Path(out)
-    allowed = "--out must be a file in a folder that exists and can be written to"
-    if target.is_dir() or not target.name or not target.parent.is_dir():
-        raise InvalidParameter(f"{allowed}, got {clipped(out)!r}")
-    if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise InvalidParameter(f"{allowed}, got {clipped(out)!r}")
+    folder = target.parent
+    writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+    if target.is_dir() or not target.name or not writable:
+        raise InvalidParameter.refusing(
+            "--out",
+            "must be a file in a folder that exists and can be written to",
+            repr(clipped(out)),
+        )
     return target

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.numbers import clipped, whole
+from mustdp.cli.numbers import clipped, read_natural
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
+from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 
 if TYPE_CHECKING:
-    from mustdp.experiments.item import Item
-    from mustdp.experiments.runner import Result
+    from mustdp.experiments.frame.items import Item
+    from mustdp.experiments.frame.runner import Result
 
 ItemsArgument = Annotated[
     list[str] | None,
@@ -49,7 +50,12 @@ OutOption = Annotated[
         "the same seed and --quick are not computed again.",
     ),
 ]
-SeedOption = Annotated[str, typer.Option("--seed", metavar="INT", help="Seed of all experiments.")]
+SeedOption = Annotated[
+    int,
+    option(
+        "--seed", read_natural, metavar="INT", help="Seed of all experiments.", show_default=True
+    ),
+]
 
 
 def reproduce(
@@ -57,7 +63,7 @@ def reproduce(
     quick: QuickOption = False,
     data: DataOption = None,
     out: OutOption = "reproduction",
-    seed: SeedOption = "1",
+    seed: SeedOption = 1,
     json: JsonOption = False,
 ) -> Answer:
     """Compute the tables and figures of the MUST paper again and judge every number.
@@ -68,10 +74,10 @@ def reproduce(
     Example: mustdp reproduce table-s1 figure-4 --out reproduction
     """
     from mustdp.experiments.catalogue import ITEMS, items_called
-    from mustdp.experiments.cells import Settings
+    from mustdp.experiments.frame.items import Settings
 
     chosen = items_called(items or ())
-    settings = Settings(quick, whole("--seed", seed, 0), _folder("--data", data, must_exist=True))
+    settings = Settings(quick, seed, _folder("--data", data, must_exist=True))
     folder = _folder("--out", out) or Path()
     for item in chosen if items else ():
         if item.needs and settings.data is None:
@@ -80,17 +86,12 @@ def reproduce(
             )
     required("matplotlib", "the report of the reproduction")
 
-    from mustdp.experiments.page import write_report
-    from mustdp.experiments.runner import finished, run_items
+    from mustdp.experiments.frame.page import write_report
+    from mustdp.experiments.frame.runner import finished, run_items
 
-    with progress(doing="reproducing") as begin:
-        results = run_items(
-            chosen,
-            settings,
-            folder,
-            lambda name, words: begin(f"{name}{words and ': '}{words}"),
-        )
-        begin("report")
+    with progress("reproducing") as move:
+        results = run_items(chosen, settings, folder, move)
+        move("report")
         skipped = [one for one in results if one.state == "skipped"]
         report = write_report(finished(ITEMS, settings, folder), skipped, settings, folder)
     return _answer(results, settings.quick, settings.seed, report, json)
@@ -108,7 +109,7 @@ def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | N
 def _answer(
     results: Sequence[Result], quick: bool, seed: int, report: Path, as_json: bool
 ) -> Answer:
-    from mustdp.experiments.page import counted
+    from mustdp.experiments.frame.page import counted
 
     done = [one for one in results if one.outcome is not None]
     notes = [f"{one.remark}: skipped without --data." for one in results if one.state == "skipped"]

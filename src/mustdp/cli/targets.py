@@ -2,104 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
-import typer
-
-from mustdp.cli.numbers import clipped, number, one_of, whole
+from mustdp.cli.numbers import one_of, read_integer, read_number
+from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
+from mustdp.mechanisms.relation import Relation
 
-RELATIONS = ("replace-one", "add-remove")
+ACCOUNTING = "Accounting"
+_RELATIONS = {one.option: one for one in Relation}
+
+read_repeats = partial(read_integer, high=MOST_STEPS)
+read_delta = partial(read_number, at_least=SMALLEST_DELTA, below=1)
+#: An epsilon that is asked about.
+read_epsilon = partial(read_number, at_least=0, at_most=LARGEST_EPSILON)
 
 
-def target_option(*names: str, metavar: str, help: str, show_default: bool = False) -> Any:
-    """An option in the panel of targets."""
-    return typer.Option(
-        *names, metavar=metavar, help=help, rich_help_panel="Accounting", show_default=show_default
-    )
+def read_target(name: str, text: str) -> float:
+    """An epsilon to be kept."""
+    try:
+        return read_number(name, text, above=0, at_most=LARGEST_EPSILON)
+    except InvalidParameter as problem:
+        if problem.got not in ("0.0", "-0.0"):
+            raise
+        why = "a target is met to within a fraction of itself, which leaves nothing at 0"
+        raise InvalidParameter.refusing(name, f"{problem.allowed} ({why})", "0") from None
+
+
+def read_relation(name: str, text: str) -> Relation:
+    """A relation, as the command line spells it."""
+    return _RELATIONS[one_of(name, text, tuple(_RELATIONS))]
 
 
 StepsOption = Annotated[
-    str | None,
-    target_option(
+    int | None,
+    option(
         "--steps",
+        read_repeats,
         metavar="K",
         help="Number of applications, each with a fresh draw and fresh noise.",
+        panel=ACCOUNTING,
     ),
 ]
 RelationOption = Annotated[
-    str | None,
-    target_option(
+    Relation | None,
+    option(
         "--relation",
+        read_relation,
         metavar="NAME",
         help="Which data sets are neighbours: replace-one (one record is swapped) or add-remove "
         "(one record more or less). Default: add-remove for poisson, replace-one otherwise.",
+        panel=ACCOUNTING,
+    ),
+]
+TargetOption = Annotated[
+    float | None,
+    option(
+        "--epsilon",
+        read_target,
+        metavar="E",
+        help="The largest epsilon allowed, above 0; the noise is calibrated for it.",
+        panel=ACCOUNTING,
+    ),
+]
+DeltaOption = Annotated[
+    float | None,
+    option(
+        "--delta",
+        read_delta,
+        metavar="D",
+        help="The delta at which epsilon is stated, well below one in the number of records.",
+        panel=ACCOUNTING,
     ),
 ]
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """``--steps`` and ``--relation``, as typed."""
+    """``--steps`` and ``--relation``."""
 
     steps: StepsOption = None
+    #: None for the scheme's default.
     relation: RelationOption = None
 
     def count(self) -> int:
-        """The number of steps."""
-        return read_steps(self.steps)
-
-    def neighbours(self) -> str | None:
-        """The relation as the package spells it; None for the scheme's default."""
-        return None if self.relation is None else read_relation(self.relation)
+        """The number of steps, which has no default."""
+        if self.steps is None:
+            raise InvalidParameter("--steps is missing: give the number of applications, 1 or more")
+        return self.steps
 
 
-def read_steps(text: str | None) -> int:
-    """The number of steps, which has no default."""
-    if text is None:
-        raise InvalidParameter("--steps is missing: give the number of applications, 1 or more")
-    return read_repeats("--steps", text)
+def stated(delta: float | None, n: int | None) -> float:
+    """The delta that was given; a missing one is refused with one that is usual for n records."""
+    if delta is None:
+        raise InvalidParameter(
+            "--delta is missing: give the delta at which epsilon is stated, well below 1/n; "
+            f"{usual_delta(n or 10_000)} is usual for n = {n or 10_000}"
+        )
+    return delta
 
 
-def read_repeats(option: str, text: str) -> int:
-    """How often something is repeated."""
-    return whole(option, text, 1, MOST_STEPS)
+def usual_delta(n: int) -> str:
+    """The largest power of ten that is at most 1 / (10 n).
 
-
-def read_relation(text: str) -> str:
-    """A relation as the package spells it."""
-    return one_of("--relation", text, RELATIONS).replace("-", "_")
-
-
-def read_epsilon(texts: Sequence[str], *, target: bool = False) -> float:
-    """One epsilon; as a target it must be above 0."""
-    text = _once("--epsilon", texts)
-    if target:
-        return number("--epsilon", text, above=0, at_most=LARGEST_EPSILON)
-    return number("--epsilon", text, at_least=0, at_most=LARGEST_EPSILON)
-
-
-def read_delta(texts: Sequence[str]) -> float:
-    """One delta."""
-    return number("--delta", _once("--delta", texts), at_least=SMALLEST_DELTA, below=1)
-
-
-def _once(option: str, texts: Sequence[str]) -> str:
-    """The only value of an option; a second one is refused instead of replacing the first."""
-    if not texts:
-        raise InvalidParameter(f"{option} is missing: give one number")
-    if len(texts) > 1:
-        raise InvalidParameter(f"{option} must be given once, got {clipped(' and '.join(texts))}")
-    return texts[0]
-
-
-def exactly_one(options: Mapping[str, str | Sequence[str] | None]) -> None:
-    """Refuse two options that exclude each other, or neither of them."""
-    given = [name for name, value in options.items() if value]
-    if len(given) > 1:
-        raise InvalidParameter(f"{' and '.join(given)} exclude each other: give exactly one")
-    if not given:
-        raise InvalidParameter(f"{' or '.join(options)} is missing: give exactly one")
+    >>> usual_delta(1000), usual_delta(1347)
+    ('1e-4', '1e-5')
+    """
+    return f"1e-{len(str(10 * n - 1))}"

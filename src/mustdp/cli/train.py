@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,13 +13,15 @@ import typer
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import clipped, number, one_of, whole
+from mustdp.cli.numbers import read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
-from mustdp.cli.output import Answer, readable
+from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import RunOptions
+from mustdp.cli.typed import option, parser, word_from
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import as_stated
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.sampling.scheme import Scheme
@@ -26,20 +29,14 @@ if TYPE_CHECKING:
     from mustdp.training.classify import Trial
     from mustdp.training.data.dataset import DataSet
 
-DATASETS = ("digits", "mnist", "adult")
-_MODELS = ("linear", "mlp")
-_SCHEDULES = ("constant", "linear", "cosine", "inverse-sqrt")
-
-
-def _training_option(name: str, metavar: str, help: str, show_default: bool = True) -> Any:
-    return typer.Option(
-        name, metavar=metavar, help=help, rich_help_panel="Training", show_default=show_default
-    )
-
+_training_option = partial(option, panel="Training")
+#: Learning rates and clipping bounds.
+_read_scale = partial(read_number, above=0, at_most=1e9)
 
 DatasetArgument = Annotated[
     str,
     typer.Argument(
+        parser=parser("DATASET", word_from("mustdp.training.data.named", "NAMES")),
         metavar="DATASET",
         help="digits (8 x 8, embedded in scikit-learn), mnist or adult (with the coding of the "
         "MUST paper).",
@@ -50,38 +47,59 @@ DataOption = Annotated[
     str | None,
     _training_option(
         "--data",
-        "DIR",
-        "Folder with the files of mnist or adult, or with subfolders mnist and adult. Without "
+        metavar="DIR",
+        help="Folder with the files of mnist or adult, or with subfolders mnist and adult. Without "
         "it they are downloaded from OpenML once and kept.",
-        show_default=False,
     ),
 ]
 ModelOption = Annotated[
     str,
     _training_option(
-        "--model", "NAME", "linear (logistic regression) or mlp (128 hidden units; needs torch)."
+        "--model",
+        word_from("mustdp.training.classify", "MODELS"),
+        metavar="NAME",
+        help="linear (logistic regression) or mlp (128 hidden units; needs torch).",
+        show_default=True,
     ),
 ]
 ClipOption = Annotated[
-    str, _training_option("--clip", "C", "Bound on the norm of one record's gradient.")
+    float,
+    _training_option(
+        "--clip",
+        _read_scale,
+        metavar="C",
+        help="Bound on the norm of one record's gradient.",
+        show_default=True,
+    ),
 ]
 RateOption = Annotated[
-    str, _training_option("--learning-rate", "R", "Learning rate of the first step.")
+    float,
+    _training_option(
+        "--learning-rate",
+        _read_scale,
+        metavar="R",
+        help="Learning rate of the first step.",
+        show_default=True,
+    ),
 ]
 ScheduleOption = Annotated[
     str,
     _training_option(
-        "--schedule", "NAME", "Course of the learning rate: constant, linear, cosine, inverse-sqrt."
+        "--schedule",
+        word_from("mustdp.training.linear.rates", "SCHEDULES"),
+        metavar="NAME",
+        help="Course of the learning rate: constant, linear, cosine, inverse-sqrt.",
+        show_default=True,
     ),
 ]
 SeedOption = Annotated[
-    str | None,
+    int | None,
     _training_option(
         "--seed",
-        "INT",
-        "Train reproducibly, for experiments only: whoever knows the seed can subtract the noise. "
-        "Without it, the operating system's entropy is used.",
-        show_default=False,
+        read_natural,
+        metavar="INT",
+        help="Train reproducibly, for experiments only: whoever knows the seed can subtract the "
+        "noise. Without it, the operating system's entropy is used.",
     ),
 ]
 
@@ -94,8 +112,8 @@ def train(
     budget: BudgetOptions,
     data: DataOption = None,
     model: ModelOption = "linear",
-    clip: ClipOption = "1.0",
-    learning_rate: RateOption = "1.0",
+    clip: ClipOption = 1.0,
+    learning_rate: RateOption = 1.0,
     schedule: ScheduleOption = "constant",
     seed: SeedOption = None,
     json: JsonOption = False,
@@ -108,47 +126,53 @@ def train(
 
     Example: mustdp train digits --scheme must-ow -b 300 -m 200 --steps 300 --epsilon 4 --delta 1e-4
     """
-    name = one_of("DATASET", dataset, DATASETS)
-    noise = budget.read()
+    scheme.check(later=("n",))
     settings: dict[str, Any] = {
-        "model": one_of("--model", model, _MODELS),
-        "clip": number("--clip", clip, above=0, at_most=1e9),
-        "learning_rate": number("--learning-rate", learning_rate, above=0, at_most=1e9),
-        "schedule": one_of("--schedule", schedule, _SCHEDULES),
-        "seed": None if seed is None else whole("--seed", seed, 0),
+        "model": model,
+        "clip": clip,
+        "learning_rate": learning_rate,
+        "schedule": schedule,
+        "seed": seed,
     }
-    target: dict[str, Any] = {
-        "steps": run.count(),
-        "relation": run.neighbours(),
-    }
+    steps, noise = run.count(), budget.read(scheme.n)
 
     from mustdp.training.budget import settle
     from mustdp.training.classify import check_model, train_classifier
     from mustdp.training.data.named import load_data
 
+    with progress(f"reading {dataset}"):
+        records = load_data(dataset, data)
+    plan = _scheme(scheme, records, run.relation)
     check_model(model)
-    with progress(doing=f"reading {name}"):
-        records = load_data(name, data)
-    plan = _scheme(scheme, records)
-    with progress(doing="certifying"):
-        settled = settle(plan, **target, **noise)
+    with progress("certifying"):
+        settled = settle(plan, steps=steps, relation=run.relation, **noise)
         words.two_sided(settled.spent().epsilon, "here")
     with _counting(settled.steps) as on_step:
         trial = train_classifier(records, settled, on_step=on_step, **settings)
     return _answer(records, settled, trial, settings, json)
 
 
-def _scheme(options: SchemeOptions, records: DataSet) -> Scheme:
-    """The scheme on the training records, whose number -n may repeat."""
+def _scheme(options: SchemeOptions, records: DataSet, relation: Relation | None) -> Scheme:
+    """The scheme on the training records, whose number -n may repeat.
+
+    With Poisson batches under add-remove their number is private, and -n an estimate of it.
+    """
     n = len(records.X_train)
-    if options.n is not None and whole("-n", options.n) != n:
-        raise InvalidParameter(
-            f"-n must be {n}, the number of training records of {records.name}, or be left out; "
-            f"got {clipped(options.n)}"
-        )
-    built = dataclasses.replace(options, n=str(n)).build()
+    if options.scheme == "poisson" and relation != Relation.REPLACE_ONE:
+        if options.n is None:
+            raise InvalidParameter(
+                "-n is missing: under add-remove the number of records is private; give a public "
+                "estimate of it, or --relation replace-one"
+            )
+        n = options.n
+    elif options.n not in (None, n):
+        allowed = f"must be {n}, the number of training records of {records.name}, or be left out"
+        raise InvalidParameter.refusing("-n", allowed, options.n)
+    built = dataclasses.replace(options, n=n).build()
     if not built.expected_size > 0:
-        raise InvalidParameter(f"--rate must be above 0 to train on anything, got {options.rate}")
+        raise InvalidParameter.refusing(
+            "--rate", "must be above 0 to train on anything", options.rate
+        )
     return built
 
 
@@ -156,11 +180,11 @@ def _scheme(options: SchemeOptions, records: DataSet) -> Scheme:
 def _counting(steps: int) -> Iterator[Callable[[int], None]]:
     """A bar that is moved a hundred times at most, whatever the number of steps."""
     every = max(1, steps // 100)
-    with progress(total=-(-steps // every) + 1, doing="training") as begin:
+    with progress("training") as move:
 
         def on_step(step: int) -> None:
             if step % every == 0 or step == steps:
-                begin(f"step {step} of {steps}")
+                move("steps", step, steps)
 
         yield on_step
 
@@ -169,35 +193,30 @@ def _answer(
     records: DataSet, budget: Budget, trial: Trial, settings: dict[str, Any], as_json: bool
 ) -> Answer:
     spent, scheme = trial.privacy, budget.scheme
-    relation, seed = words.typed(spent.relation), settings["seed"]
+    relation, seed = spent.relation, settings["seed"]
     data = {
         "dataset": records.name,
         **{key: value for key, value in settings.items() if key != "seed"},
-        **scheme.describe(),
-        "eta": scheme.eta,
-        "expected_distinct": scheme.expected_distinct,
+        **words.described(scheme),
         "noise_multiplier": spent.noise_multiplier,
         "noise": spent.source,
-        "relation": relation,
+        "relation": relation.option,
         "steps": spent.steps,
-        "epsilon": words.two_sided(spent.epsilon),
+        **words.cost(spent),
         "delta": spent.delta,
         **words.origin(spent.epsilon),
         "test_records": len(records.X_test),
         "test_accuracy": trial.test_accuracy,
         "majority_baseline": records.majority_baseline,
     }
-    remark = ""
-    if seed is not None:
-        remark = (
-            f"a run with --seed {seed} can be repeated, its noise with it, and is therefore for "
-            "experiments only; a private release needs a run without it"
-        )
     return Answer(
         data,
         as_json=as_json,
-        heading=f"{records.name}, {settings['model']} model: {words.describe(scheme)}; "
-        f"steps: {spent.steps}",
+        heading=words.headed(
+            spent,
+            f"{records.name}, {settings['model']} model: {words.describe(scheme)}; "
+            f"steps: {spent.steps}",
+        ),
         columns=(
             "test accuracy", "majority baseline", "delta", "epsilon, lower", "epsilon, upper",
         ),
@@ -212,11 +231,9 @@ def _answer(
         ),
         note="\n".join(
             (
-                words.upper_in_words(spent.epsilon, "epsilon", relation),
-                words.lower_in_words(spent.epsilon, relation, scheme),
-                f"noise multiplier {words.multiplier_in_words(spent.noise_multiplier)} "
-                f"({spent.source}), relation {relation}.",
+                words.both_in_words(spent.epsilon, "epsilon", relation, scheme),
+                words.settled_in_words(spent.noise_multiplier, spent.source, relation),
             )
         ),
-        remark=remark,
+        remark=words.seed_in_words(seed),
     )  # fmt: skip

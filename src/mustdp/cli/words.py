@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from mustdp.cli.output import readable
 from mustdp.errors import NumericalFailure
-from mustdp.numerics.decimals import as_stated
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.accounting.paper import Attained
+    from mustdp.calibration.settle import Spent
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.scheme import Scheme
 
 THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
-NEIGHBOURS = {"replace-one": "one record replaced", "add-remove": "one record more or less"}
+#: Digits of a noise multiplier in words.
+MULTIPLIER = 5
 #: The families of pairs of data sets behind lower bounds.
 _PAIRS = {
     "aligned": "the record that differs at one end of its range, all others at the other end",
@@ -31,11 +32,6 @@ _PRESENCE = {
 _DIRECTIONS = {"remove": "; removing a record decides it", "add": "; adding a record decides it"}
 
 
-def typed(relation: str) -> str:
-    """A relation as it is typed on the command line."""
-    return relation.replace("_", "-")
-
-
 def describe(scheme: Scheme) -> str:
     """A scheme in one phrase, as a heading."""
     from mustdp.sampling.scheme import Multistage, Poisson
@@ -47,19 +43,33 @@ def describe(scheme: Scheme) -> str:
     return scheme.name
 
 
-def two_sided(bounds: Bounds | Attained, about: str = "") -> dict[str, float]:
-    """Lower and upper bound; one that is infinite is a failure, not an answer.
+def described(scheme: Scheme) -> dict[str, Any]:
+    """A scheme as data, with what decides its privacy and its use."""
+    return {
+        **scheme.describe(),
+        "eta": scheme.eta,
+        "expected_distinct": scheme.expected_distinct,
+    }
+
+
+def two_sided(bounds: Bounds, about: str = "") -> dict[str, float]:
+    """Lower and upper bound; one that is infinite is a failure, not an answer."""
+    check_finite(bounds.lower, bounds.upper, about)
+    return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def check_finite(lower: float, upper: float, about: str = "") -> None:
+    """Refuse an infinite upper end.
 
     JSON cannot hold infinity, and what stands in for it may compare as small: for jq, null is
     below every number.
     """
-    if not math.isfinite(bounds.upper):
-        attained = f" ({readable(bounds.lower, 'down')} is attained)" if bounds.lower > 0 else ""
+    if not math.isfinite(upper):
+        attained = f" ({readable(lower, 'down')} is attained)" if lower > 0 else ""
         raise NumericalFailure(
             f"epsilon has no finite upper bound{about and ' '}{about}{attained}; more noise, fewer "
             "steps or a larger delta may help"
         )
-    return {"lower": bounds.lower, "upper": bounds.upper}
 
 
 def origin(bounds: Bounds) -> dict[str, Any]:
@@ -71,40 +81,72 @@ def origin(bounds: Bounds) -> dict[str, Any]:
     }
 
 
-def upper_in_words(bounds: Bounds, what: str, relation: str) -> str:
+def both_in_words(bounds: Bounds, what: str, relation: Relation, scheme: Scheme) -> str:
+    """What the two bounds say, a line each."""
+    upper = upper_in_words(what, relation, bounds.direction)
+    return f"{upper}\n{lower_in_words(bounds, relation, scheme)}"
+
+
+def upper_in_words(what: str, relation: Relation, direction: str = "") -> str:
     """What a certified upper bound says."""
     return (
-        f"upper: certified, no pair of neighbouring data sets ({NEIGHBOURS[relation]}) has a "
-        f"larger {what}{_DIRECTIONS.get(bounds.direction, '')}."
+        f"upper: certified, no pair of neighbouring data sets ({relation.neighbours}) has a "
+        f"larger {what}{_DIRECTIONS.get(direction, '')}."
     )
 
 
-def lower_in_words(bounds: Bounds, relation: str, scheme: Scheme) -> str:
+def lower_in_words(bounds: Bounds, relation: Relation, scheme: Scheme) -> str:
     """What an attained lower bound says, and which data sets attain it."""
     if not bounds.lower > 0:
         return "lower: no pair of data sets that attains more than 0 is known."
     return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme)}."
 
 
-def pair_in_words(name: str, relation: str, scheme: Scheme) -> str:
+def pair_in_words(name: str, relation: Relation, scheme: Scheme) -> str:
     """A named pair of data sets."""
-    pairs = _PRESENCE if scheme.name == "poisson" and relation == "add-remove" else _PAIRS
+    present = scheme.name == "poisson" and relation == Relation.ADD_REMOVE
+    pairs = _PRESENCE if present else _PAIRS
     details = f" ({pairs[name]})" if name in pairs else ""
     return f"the {name} pair of data sets{details}"
 
 
-def multiplier_in_words(value: float, digits: int = 5) -> str:
-    """A noise multiplier as it was typed, or rounded up if it was found.
-
-    >>> multiplier_in_words(0.1), multiplier_in_words(1.83317552541)
-    ('0.1', '1.8332')
-    """
-    return as_stated(value, digits)
-
-
-def noise_in_words(mechanism: Mechanism, shift: float | None, relation: str) -> str:
+def noise_in_words(mechanism: Mechanism, shift: float | None, relation: Relation) -> str:
     """The noise, the shift that was used and the relation."""
     given = mechanism.describe().get("noise_multiplier")
-    multiplier = "" if given is None else f"noise multiplier {multiplier_in_words(given)}, "
+    multiplier = "" if given is None else f"noise multiplier {as_stated(given, MULTIPLIER)}, "
     moved = "" if shift is None else f"shift {readable(shift)} per copy, "
-    return f"{mechanism.name} noise, {multiplier}{moved}relation {relation}."
+    return f"{mechanism.name} noise, {multiplier}{moved}relation {relation.option}."
+
+
+def settled_in_words(noise_multiplier: float, source: str, relation: Relation) -> str:
+    """The noise of a run, where it came from, and the relation."""
+    return (
+        f"noise multiplier {as_stated(noise_multiplier, MULTIPLIER)} ({source}), "
+        f"relation {relation.option}."
+    )
+
+
+#: The first line of what is printed of a run with a seed.
+EXPERIMENT = "an experiment with a seed, no private release: its noise can be repeated"
+
+
+def cost(spent: Spent) -> dict[str, Any]:
+    """Epsilon as data; of a seeded run, which has none, what it would cost without the seed."""
+    if spent.seeded:
+        return {"seeded": True, "epsilon_without_seed": two_sided(spent.epsilon)}
+    return {"epsilon": two_sided(spent.epsilon)}
+
+
+def headed(spent: Spent, heading: str) -> str:
+    """The heading, with a word before it where there is no privacy."""
+    return f"{EXPERIMENT}\n{heading}" if spent.seeded else heading
+
+
+def seed_in_words(seed: int | None) -> str:
+    """The remark upon a run whose noise can be repeated; nothing without a seed."""
+    if seed is None:
+        return ""
+    return (
+        f"a run with --seed {seed} can be repeated, its noise with it, and is therefore for "
+        "experiments only; a private release needs a run without it"
+    )

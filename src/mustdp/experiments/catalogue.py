@@ -5,32 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mustdp.errors import InvalidParameter
-from mustdp.experiments import (
-    adult,
-    amplification,
-    bootstrap,
-    composition,
-    contours,
-    distinct,
-    mnist,
-    regression,
-    table_s1,
-)
-from mustdp.experiments.item import Item
+from mustdp.experiments.adult import items as adult
+from mustdp.experiments.bootstrap import items as bootstrap
+from mustdp.experiments.composition import items as composition
+from mustdp.experiments.draws import items as draws
+from mustdp.experiments.frame.items import Item
+from mustdp.experiments.mnist import items as mnist
+from mustdp.experiments.one_step import items as one_step
+from mustdp.experiments.regression import items as regression
 
 ITEMS: tuple[Item, ...] = (
-    table_s1.ITEM,
-    amplification.FIGURE_3,
-    amplification.FIGURE_4,
-    contours.FIGURE_5,
-    contours.FIGURE_S1,
-    amplification.FIGURE_S2,
-    composition.ITEM,
-    bootstrap.ITEM,
-    Item("tables-4-s2", "Tables 4 and S2, Figure S4: linear regression", regression.run),
-    Item("adult", "Tables 5 and 7, Figure S5: logistic regression on Adult", adult.run, ("adult",)),
-    Item("mnist", "Tables 5 and 7, Figure 6: a network on MNIST", mnist.run, ("mnist",)),
-    distinct.ITEM,
+    *one_step.ITEMS,
+    *composition.ITEMS,
+    *bootstrap.ITEMS,
+    *regression.ITEMS,
+    *adult.ITEMS,
+    *mnist.ITEMS,
+    *draws.ITEMS,
 )
 
 

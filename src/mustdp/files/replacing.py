@@ -57,7 +57,7 @@ def replace_file(
         raise
     finally:
         part.close()
-    _flush_folder(target.parent)
+    flush_folder(target.parent)
     return target
 
 
@@ -84,7 +84,8 @@ def _write(handle: int, piece: bytes) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Make the names in a folder reach the disk."""
     if not hasattr(os, "O_DIRECTORY"):  # Windows, which keeps names without being asked
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

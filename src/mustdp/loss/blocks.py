@@ -11,15 +11,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mustdp.loss.curve import ComposedLoss, Question
+from mustdp.loss.curve import ComposedLoss
 from mustdp.loss.dots import connect_values
+from mustdp.loss.questions import Question
 from mustdp.numerics.arrays import FloatArray
 
 _EVERY = 4000
 
 
 def composed_blocks(
-    spacing: float, parts: Sequence[tuple[FloatArray, int]], question: Question, at: float
+    spacing: float, parts: Sequence[tuple[FloatArray, int]], question: Question
 ) -> float:
     """The upper bound from profiles at 0, spacing, 2 spacing, … with their counts."""
     losses = []
@@ -30,5 +31,4 @@ def composed_blocks(
             points = np.unique(np.concatenate([points[: _EVERY // 2], far]))
         h = np.minimum.accumulate(values)[points]
         losses.append((connect_values(spacing, points, h, h), count))
-    curve = ComposedLoss(losses, "upper")
-    return float(curve.epsilon(at) if question == "epsilon" else curve.delta(at))
+    return question.of_composed(ComposedLoss(losses, "upper"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,9 @@ from mustdp.loss.lumps import Lump, spacing_for
 from mustdp.loss.merge import lumps_of, merge
 from mustdp.loss.pairs import MixturePair
 from mustdp.loss.points import Grid
+from mustdp.loss.questions import Question
 from mustdp.loss.readoff import ReadOff, Side
 from mustdp.numerics.arrays import FloatArray, IntArray
-
-Question = Literal["epsilon", "delta"]
 
 #: Share of delta that rare losses may take when they are counted as infinite or dropped.
 _RARE = 1e-4
@@ -82,19 +81,31 @@ class UpperCurve:
     """The upper side of a sequence of dominating pairs on one grid."""
 
     def __init__(self, pairs: Sequence[DominatingPair], counts: Sequence[int], grid: Grid) -> None:
-        fine, coarse = [], []
-        for pair, count, points in zip(pairs, counts, grid.points, strict=True):
-            ahead, behind = pair.values(just_below(grid.spacing, points))
-            every = every_second(points)
-            fine.append((connect_values(grid.spacing, points, ahead, behind), count))
-            rough = connect_values(grid.spacing, points[every], ahead[every], behind[every])
-            coarse.append((rough, count))
-        self.parts = fine
-        self._fine, self._coarse = ComposedLoss(fine, "upper"), ComposedLoss(coarse, "upper")
+        self._counts, self._grid = tuple(counts), grid
+        self._values = [
+            pair.values(just_below(grid.spacing, points))
+            for pair, points in zip(pairs, grid.points, strict=True)
+        ]
+        self._fine = self._connected(fine=True)
 
-    def value(self, question: Question, at: float) -> float:
+    @cached_property
+    def _coarse(self) -> ComposedLoss:
+        return self._connected(fine=False)
+
+    def _connected(self, fine: bool) -> ComposedLoss:
+        """Connect all dots, or every second of them, and compose."""
+        parts = []
+        for (ahead, behind), count, points in zip(
+            self._values, self._counts, self._grid.points, strict=True
+        ):
+            kept = np.arange(points.size) if fine else every_second(points)
+            dots = points[kept], ahead[kept], behind[kept]
+            parts.append((connect_values(self._grid.spacing, *dots), count))
+        return ComposedLoss(parts, "upper")
+
+    def value(self, question: Question) -> float:
         """The certified answer."""
-        return float(getattr(self._fine, question)(at))
+        return question.of_composed(self._fine)
 
     def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
         """Certified deltas at many epsilons."""
@@ -104,12 +115,12 @@ class UpperCurve:
         """Log moments of the finite losses, and the mass counted as infinite, ``rare`` allowed."""
         return self._fine.log_mgf(theta, rare)
 
-    def gap(self, question: Question, at: float) -> float:
+    def gap(self, question: Question) -> float:
         """An estimate of what the discretisation adds to the answer."""
-        coarse = float(getattr(self._coarse, question)(at))
+        coarse = question.of_composed(self._coarse)
         if not math.isfinite(coarse):
             return math.inf
-        return max(0.0, (coarse - self.value(question, at)) / 3.0)
+        return max(0.0, (coarse - self.value(question)) / 3.0)
 
 
 #: One composition of the lower side: (pair, count, which points of the grid it is merged on).
@@ -125,13 +136,13 @@ class LowerCurve:
         self._merged: dict[tuple[int, float, bool], DiscreteLoss] = {}
         self._curves = [(label, self._composed(parts, fine=True)) for label, parts in choices]
 
-    def gap(self, question: Question, at: float, label: str) -> float:
+    def gap(self, question: Question, label: str) -> float:
         """An estimate of what the discretisation takes off one composition's answer."""
         if label not in self._choices:
             return 0.0
-        coarse = getattr(self._composed(self._choices[label], fine=False), question)(at)
-        fine = getattr(dict(self._curves)[label], question)(at)
-        return max(0.0, float(fine - coarse) / 3.0)
+        coarse = question.of_composed(self._composed(self._choices[label], fine=False))
+        fine = question.of_composed(dict(self._curves)[label])
+        return max(0.0, (fine - coarse) / 3.0)
 
     def _composed(self, parts: LowerParts, fine: bool) -> ComposedLoss:
         spacing = self._spacing(parts)
@@ -179,9 +190,9 @@ class LowerCurve:
         moments = [curve.log_mgf(theta, rare)[0] for _, curve in self._curves]
         return np.asarray(np.max(np.stack([np.zeros(theta.size), *moments]), axis=0))
 
-    def best(self, question: Question, at: float) -> tuple[float, str]:
+    def best(self, question: Question) -> tuple[float, str]:
         """The largest certified answer over all compositions, and whose it is."""
-        answers = [(getattr(curve, question)(at), label) for label, curve in self._curves]
+        answers = [(question.of_composed(curve), label) for label, curve in self._curves]
         return max(answers, default=(0.0, "none"), key=lambda answer: answer[0])
 
 

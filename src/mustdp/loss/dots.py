@@ -32,10 +32,20 @@ class DominatingPair:
     forward: Profile
     backward: Profile
 
+    @classmethod
+    def of(cls, profile: Profile) -> DominatingPair:
+        """A pair that looks the same in both orders."""
+        return cls(profile, profile)
+
+    @property
+    def self_dual(self) -> bool:
+        """Whether both orders share one profile."""
+        return self.forward is self.backward
+
     def values(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both directions at ``epsilon``."""
         ahead = self.forward(epsilon)
-        behind = ahead if self.backward is self.forward else self.backward(epsilon)
+        behind = ahead if self.self_dual else self.backward(epsilon)
         for values in (ahead, behind):
             if not np.all((values >= 0.0) & (values <= 1.0)):
                 wrong = values[~((values >= 0.0) & (values <= 1.0))][0]

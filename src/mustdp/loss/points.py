@@ -9,7 +9,7 @@ like the square root of that number.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,23 @@ class Grid:
     spacing: float
     points: tuple[IntArray, ...]
     finest: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Pairs that were scouted, with how often each occurs: grids of any fineness fit them."""
+
+    scouted: tuple[Scouted, ...]
+    counts: tuple[int, ...]
+
+    def grid(self, fraction: float) -> Grid:
+        """A grid whose spacing is this fraction of the deviation of one step."""
+        return lay_grid(self.scouted, self.counts, fraction)
+
+
+def survey(pairs: Iterable[DominatingPair], counts: Iterable[int]) -> Survey:
+    """Scout every pair once."""
+    return Survey(tuple(scout(pair) for pair in pairs), tuple(counts))
 
 
 def scout(pair: DominatingPair) -> Scouted:

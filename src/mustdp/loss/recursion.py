@@ -29,6 +29,7 @@ from scipy import fft
 
 from mustdp.errors import NumericalFailure
 from mustdp.loss.discrete import DiscreteLoss
+from mustdp.loss.questions import EpsilonAt, Question
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 
 Side = Literal["upper", "lower"]
@@ -250,6 +251,12 @@ def epsilon_at(recursion: Recursion, delta: float) -> float:
     share = (g[at - 1] - delta) / (g[at - 1] - g[at])
     rise = math.log1p(share * math.expm1(window.spacing))
     return float(min(e[at - 1] + rise, e[at])) * (1.0 + 1e-14)
+
+
+def answer(recursion: Recursion, question: Question) -> float:
+    """What the recursion says to a question, on its side."""
+    read = epsilon_at if isinstance(question, EpsilonAt) else delta_at
+    return read(recursion, question.at)
 
 
 def delta_at(recursion: Recursion, epsilon: float) -> float:

@@ -15,11 +15,11 @@ import numpy as np
 
 from mustdp.loss.compose import OUTSIDE, Composition
 from mustdp.loss.cover import Snapshot
-from mustdp.loss.curve import Question
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.merge import lumps_of, merge
 from mustdp.loss.pairs import MixturePair
-from mustdp.loss.recursion import STEEPEST, Recursion, Window, delta_at, epsilon_at
+from mustdp.loss.questions import EpsilonAt, Question
+from mustdp.loss.recursion import STEEPEST, Recursion, Window, answer
 from mustdp.numerics.arrays import IntArray
 
 #: Decisions that are made at most and at least, and grid points that all of them work through.
@@ -45,7 +45,6 @@ def attained(
     choices: Sequence[Choice],
     spacing: float,
     question: Question,
-    at: float,
     epsilon: float,
     deviation: float,
     marks: Sequence[float],
@@ -84,8 +83,8 @@ def attained(
             snapshots.append(Snapshot(spacing, window.first, recursion.values))
             seen.append(done / steps)
             wanted = [mark for mark in wanted if mark * steps > done]
-    value = epsilon_at(recursion, at) if question == "epsilon" else delta_at(recursion, at)
-    slope = _slope(recursion, value if question == "epsilon" else at)
+    value = answer(recursion, question)
+    slope = _slope(recursion, value if isinstance(question, EpsilonAt) else question.at)
     return Attained(value, "adaptive: aligned and reversed", tuple(snapshots), tuple(seen), slope)
 
 

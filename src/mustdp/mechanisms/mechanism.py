@@ -9,6 +9,7 @@ multiplier becomes a shift only once the relation is known (see ``relation.py``)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -75,6 +76,13 @@ class AdditiveNoise(Mechanism):
             return self.shift
         return moves / float(self.noise_multiplier)  # type: ignore[arg-type]
 
+    @property
+    def in_a_ball(self) -> bool:
+        """Whether contributions are known to lie in a ball, so that leaving one out moves a sum by
+        half of what swapping it does; a stated shift says nothing of the kind.
+        """
+        return self.shift is None
+
     def profiles(self, shift: float | None) -> GroupProfiles:
         """Exact group profiles at this shift."""
         return NoiseProfiles(self.noise, checks.real("shift", shift, above=0))
@@ -122,3 +130,7 @@ def gaussian(*, noise_multiplier: float | None = None, shift: float | None = Non
 def laplace(*, noise_multiplier: float | None = None, shift: float | None = None) -> Laplace:
     """Laplace noise on one number, by noise multiplier scale / C or by shift."""
     return Laplace(noise_multiplier, shift)
+
+
+#: The mechanisms that have a name, as typed on the command line.
+MECHANISMS: dict[str, Callable[..., AdditiveNoise]] = {"gaussian": gaussian, "laplace": laplace}

@@ -69,6 +69,36 @@ def moves(scheme: Scheme, relation: Relation) -> float:
     return 1.0 if not scheme.fixed_size and relation == Relation.ADD_REMOVE else 2.0
 
 
+#: How far off, as a factor, a public estimate of a private number of records may be.
+FARTHEST_ESTIMATE = 2
+
+
+def drawn_from(scheme: Scheme, relation: Relation, records: int) -> Scheme:
+    """The scheme that draws from data with so many records.
+
+    Where the relation keeps the number of records fixed it is public, and must be the n of the
+    scheme. Under ``add_remove`` it is not: the n of a Poisson scheme is then an estimate, which
+    decides divisors and is what results show, and which is not compared with the data. An estimate
+    that is off by more than a factor of two is refused, whatever the true number.
+    """
+    if scheme.fixed_size or relation == Relation.REPLACE_ONE:
+        if scheme.n != records:
+            raise InvalidParameter.refusing(
+                "data", f"must have the n = {scheme.n} records that the scheme draws from", records
+            )
+        return scheme
+    if not records <= FARTHEST_ESTIMATE * scheme.n:
+        raise InvalidParameter("n must be at least half of the number of records, got less")
+    return scheme.resized(records)
+
+
+def most_copies(scheme: Scheme, relation: Relation) -> int:
+    """The most entries that a batch can have, whatever the data."""
+    if scheme.fixed_size:
+        return round(scheme.expected_size)
+    return scheme.n * (FARTHEST_ESTIMATE if relation == Relation.ADD_REMOVE else 1)
+
+
 def shift_of(mechanism: Mechanism, scheme: Scheme, relation: Relation) -> float | None:
     """The shift of one copy under this scheme and relation (None for a custom mechanism)."""
     return mechanism.shift_for(moves(scheme, relation))

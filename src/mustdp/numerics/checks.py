@@ -121,17 +121,6 @@ def choice(name: str, value: T, options: Sequence[T]) -> T:
     return value
 
 
-def generator(rng: np.random.Generator | None) -> np.random.Generator:
-    """Return ``rng``, or a generator seeded from the operating system's entropy for None."""
-    if rng is None:
-        return np.random.default_rng()
-    if not isinstance(rng, np.random.Generator):
-        raise InvalidParameter.refusing(
-            "rng", "must be a numpy.random.Generator or None (operating system entropy)", repr(rng)
-        )
-    return rng
-
-
 def frozen(array: NDArray[T]) -> NDArray[T]:  # type: ignore[type-var]
     """Mark ``array`` read-only and return it."""
     array.setflags(write=False)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from mustdp.errors import InvalidParameter
-from mustdp.pages.files import write_whole
+from mustdp.files.replacing import SHARED, replace_file
 from mustdp.pages.style import STYLE
 from mustdp.plots.drawing import THEMES
 from mustdp.plots.rendering import LARGEST_SVG, Draw, Rendered, render
@@ -185,8 +185,8 @@ class Page:
         )
 
     def write(self, path: str | Path) -> Path:
-        """Write the page in one move; see :func:`mustdp.pages.files.write_whole`."""
-        return write_whole(path, self.html())
+        """Write the page in one move; others may read it, as the umask says."""
+        return replace_file(path, self.html().encode(), mode=SHARED)
 
     def _add(self, part: str) -> None:
         self._parts.append(part)

@@ -6,7 +6,7 @@
 
 Without axes a new figure is made; nothing is shown, saved or remembered. ``theme`` is
 ``md.plot.LIGHT`` or ``md.plot.DARK``; without it the ground of the given axes decides. Needs
-``pip install "mustdp[plots]"``.
+``pip install ".[plots]"``.
 """
 
 from mustdp.plots.aligned import aligned_profile, aligned_profile_panels

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mustdp.amplification.section4 import Amplification, amplify
+from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.numerics import checks

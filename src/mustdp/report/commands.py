@@ -11,7 +11,7 @@ def commands(found: Findings, out: str) -> str:
     """Three lines: the page, its table, and the account of MUSTow by itself."""
     asked = found.question
     sizes = f"-n {asked.n} -b {asked.b} -m {asked.m}"
-    relation = f"--relation {found.comparison.relation.replace('_', '-')}"
+    relation = f"--relation {found.comparison.relation.option}"
     target = f"--steps {asked.steps} --delta {asked.delta!r}"
     noise = (
         f"--noise-multiplier {asked.noise_multiplier!r}"

@@ -6,8 +6,9 @@ twice in different ways.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,17 +17,16 @@ import numpy as np
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.plan import Plan, repeat, subsample
-from mustdp.amplification.section4 import Amplification, amplify
+from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
+from mustdp.progress import Progress
 from mustdp.report.draw_times import draw_time
 from mustdp.report.sensitivity import Sensitivity, grid_of, sensitivity
 from mustdp.sampling.scheme import Scheme, wor
-
-Begin = Callable[[str], None]
 
 #: Numbers of steps in the picture, as shares of the number asked about.
 _SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
@@ -94,6 +94,10 @@ class Findings:
         """Whether schemes are compared at the same noise instead of the same guarantee."""
         return self.question.epsilon is None
 
+    def cost(self, row: ComparisonRow) -> float:
+        """What the comparison is about: noise at the same guarantee, or epsilon at equal noise."""
+        return row.epsilon.upper if self.same_noise else row.noise_multiplier
+
 
 def parts_of(question: Question) -> int:
     """How often :func:`gather` says that a part begins."""
@@ -102,9 +106,15 @@ def parts_of(question: Question) -> int:
     return len(schemes) + len(_drawn(schemes)) + (len(grid[1]) if grid else 0) + 1
 
 
-def gather(question: Question, begin: Begin = lambda name: None) -> Findings:
-    """Find all numbers of a report; ``begin`` is called with the name of each part begun."""
+def gather(question: Question, progress: Progress | None = None) -> Findings:
+    """Find all numbers of a report; ``progress`` hears of each part that begins."""
     asked = question
+    total, begun = parts_of(asked), itertools.count()
+
+    def begin(what: str, *_: object) -> None:
+        if progress is not None:
+            progress(what, next(begun), total)
+
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
@@ -134,7 +144,7 @@ def gather(question: Question, begin: Begin = lambda name: None) -> Findings:
             at_one_noise |= {name: there} if there else {}
     found = sensitivity(
         asked.n, asked.b, asked.m, noise_multiplier=rows["must-ow"].noise_multiplier,
-        steps=asked.steps, delta=asked.delta, relation=comparison.relation, begin=begin,
+        steps=asked.steps, delta=asked.delta, relation=comparison.relation, progress=begin,
     )  # fmt: skip
     begin("one application, draws")
     noise = gaussian(noise_multiplier=reference.noise_multiplier)

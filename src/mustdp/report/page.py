@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import version
 
 from mustdp.calibration.compare import ComparisonRow
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 from mustdp.pages.document import Cell, Page, Tone
 from mustdp.plots.aligned import aligned_profile
 from mustdp.plots.bands import epsilon_against_steps, profile_bands
@@ -16,7 +16,7 @@ from mustdp.plots.drawing import figure_of, new_axes
 from mustdp.plots.multiplicity import multiplicity_law
 from mustdp.report.commands import commands
 from mustdp.report.findings import Findings
-from mustdp.report.reading import NEIGHBOURS, headline, label, reading, small, times, whole
+from mustdp.report.reading import headline, label, reading, records, small, times
 from mustdp.version import __version__
 
 _WIDTH, _HEIGHT = 5.6, 4.1
@@ -70,14 +70,13 @@ def _facts(page: Page, found: Findings) -> None:
 def _comparison(page: Page, found: Findings) -> None:
     asked, reference = found.question, found.reference
     rows = list(found.comparison)
-    costs = [row.epsilon.upper if found.same_noise else row.noise_multiplier for row in rows]
-    base = reference.epsilon.upper if found.same_noise else reference.noise_multiplier
+    costs, base = [found.cost(row) for row in rows], found.cost(reference)
 
     def row_of(row: ComparisonRow, cost: float) -> list[str | Cell]:
         relative = Cell(f"{cost / base:.3f}", _tone(cost, base, costs))
         return [
             label(row.scheme.name),
-            _multiplier(row.noise_multiplier),
+            as_stated(row.noise_multiplier, 4),
             *([] if found.same_noise else [relative]),
             readable(row.noise_multiplier / asked.m),
             readable(row.epsilon.lower, "down"),
@@ -104,7 +103,7 @@ def _comparison(page: Page, found: Findings) -> None:
         columns,
         [row_of(row, cost) for row, cost in zip(rows, costs, strict=True)],
         f"{what}, at delta = {small(asked.delta)} after {times(asked.steps)}; neighbours: "
-        f"{NEIGHBOURS[found.comparison.relation]}.",
+        f"{found.comparison.relation.neighbours}.",
     )
     page.note(
         "At most: certified for every pair of neighbouring data sets, the number to rely on. At "
@@ -169,7 +168,7 @@ def _work(page: Page, found: Findings) -> None:
             (
                 label(row.scheme.name),
                 readable(row.eta),
-                whole(row.expected_distinct),
+                records(row.expected_distinct),
                 f"{row.expected_distinct / asked.m:.3f}",
                 f"{1e6 * seconds:,.0f} µs" if timed else "not timed",
                 f"{seconds / base:.2f}" if timed and base > 0 else "",
@@ -215,7 +214,7 @@ def other_sizes(page: Page, found: Findings) -> None:
     told = f"; {' and '.join(sentences)}" if sentences else ""
     start = "" if math.isnan(here) else f"At b = {asked.b:,}, m = {asked.m:,}, the certified "
     page.paragraph(
-        f"MUSTow with the noise multiplier {_multiplier(around.noise_multiplier)} kept as it is. "
+        f"MUSTow with the noise multiplier {as_stated(around.noise_multiplier, 4)} kept as it is. "
         + (f"{start}epsilon is {readable(here, 'up')}{told}." if start else "")
         + " With b = n, MUSTow is WR."
     )
@@ -233,7 +232,7 @@ def other_sizes(page: Page, found: Findings) -> None:
 
 
 def _one_application(page: Page, found: Findings) -> None:
-    noise = _multiplier(found.reference.noise_multiplier)
+    noise = as_stated(found.reference.noise_multiplier, 4)
     page.paragraph(
         f"The aligned privacy profile of arXiv 2312.13389: what **one** draw does to a base point "
         f"(ε, δ) of the Gaussian mechanism with noise multiplier {noise}, by the paper's "
@@ -261,7 +260,7 @@ def _words(page: Page, found: Findings) -> None:
             "**MUSTwo**: with, then without; **MUSToo**: both without.",
             "**Noise multiplier**: standard deviation of the Gaussian noise on the sum over the "
             "batch, divided by the bound on one record's contribution.",
-            f"**Neighbours**: data sets with {NEIGHBOURS[found.comparison.relation]}, for all "
+            f"**Neighbours**: data sets with {found.comparison.relation.neighbours}, for all "
             "schemes alike.",
         ]
     )
@@ -274,12 +273,6 @@ def _again(page: Page, found: Findings, out: str) -> None:
         f"mustdp {__version__}, Python {platform.python_version()}, {packages}. Everything but the "
         "draw times comes out the same again."
     )
-
-
-def _multiplier(value: float) -> str:
-    """As it was given, or rounded up if it was found."""
-    short = f"{value:g}"
-    return short if float(short) == value else readable(value, "up", 4)
 
 
 def _names(found: Findings) -> str:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 
-from mustdp.calibration.compare import ComparisonRow
 from mustdp.numerics.decimals import readable
 from mustdp.plots.drawing import look_of
 from mustdp.report.findings import Findings
 
-NEIGHBOURS = {"replace_one": "one record replaced", "add_remove": "one record more or less"}
 #: Differences below this are called none.
 _SAME = 0.005
 
@@ -23,7 +21,7 @@ def label(name: str) -> str:
     return look_of(name).label
 
 
-def whole(value: float) -> str:
+def records(value: float) -> str:
     """A size or an expected number of records, with separators."""
     return f"{value:,.0f}" if value >= 100 or float(value).is_integer() else readable(value)
 
@@ -67,15 +65,10 @@ def reading(found: Findings) -> list[str]:
     return [sentence for sentence in said if sentence]
 
 
-def _cost(found: Findings, row: ComparisonRow) -> float:
-    """What the comparison is about: noise at the same guarantee, or epsilon at the same noise."""
-    return row.epsilon.upper if found.same_noise else row.noise_multiplier
-
-
 def _best(found: Findings) -> str:
     """Which scheme comes out best, and where the MUST schemes stand."""
     rows = list(found.comparison)
-    costs = {row.scheme.name: _cost(found, row) for row in rows}
+    costs = {row.scheme.name: found.cost(row) for row in rows}
     least = min(costs.values())
     best = [name for name, cost in costs.items() if cost <= least * (1.0 + _SAME)]
     what = "is certified for the smallest epsilon" if found.same_noise else "needs the least noise"
@@ -87,8 +80,8 @@ def _best(found: Findings) -> str:
 
 def _against_reference(found: Findings) -> str:
     reference = found.reference
-    base = _cost(found, reference)
-    first, second = (_cost(found, found.rows[name]) / base for name in ("must-ow", "must-ww"))
+    base = found.cost(reference)
+    first, second = (found.cost(found.rows[name]) / base for name in ("must-ow", "must-ww"))
     unit = (
         "is certified for {:.3f} times the epsilon"
         if found.same_noise
@@ -148,14 +141,14 @@ def _work(found: Findings) -> list[str]:
     if share > 1.0 - _SAME:
         return []
     sentences = [
-        f"**A step of MUSTow works on {whole(ours.expected_distinct)} distinct records** instead "
-        f"of {whole(asked.m)}: {share:.0%} of the gradients, because a copy is computed once."
+        f"**A step of MUSTow works on {records(ours.expected_distinct)} distinct records** instead "
+        f"of {records(asked.m)}: {share:.0%} of the gradients, because a copy is computed once."
     ]
     same = found.same_work
     if same is not None:
         mine, plain = ours.noise_multiplier / asked.m, same.noise_multiplier / same.m
         sentences.append(
-            f"Plain WOR batches of {whole(same.m)} records do about the same work per step. For "
+            f"Plain WOR batches of {records(same.m)} records do about the same work per step. For "
             "the same guarantee they need a noise multiplier of "
             f"{readable(same.noise_multiplier, 'up', 4)}, which on the mean of a batch is "
             f"{readable(plain)} contribution bounds, against {readable(mine)} for MUSTow. "
@@ -223,7 +216,7 @@ def _gap(found: Findings) -> str:
         f"How far the truth may lie below the certified numbers: the widest gap is that of "
         f"{label(widest.scheme.name)}, whose epsilon is certified to be at most "
         f"{readable(bounds.upper, 'up')}, while {readable(bounds.lower, 'down')} is reached by "
-        f"some pair of data sets ({NEIGHBOURS[found.comparison.relation]}). No proof can go below "
+        f"some pair of data sets ({found.comparison.relation.neighbours}). No proof can go below "
         "that."
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from mustdp.accounting.account import account
@@ -12,6 +11,7 @@ from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_SIZE
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation
+from mustdp.progress import Progress
 from mustdp.sampling.scheme import must_ow
 
 #: Factors from a quarter to four times, with one in the middle.
@@ -55,16 +55,16 @@ def sensitivity(
     steps: int,
     delta: float,
     relation: Relation,
-    begin: Callable[[str], None],
+    progress: Progress,
 ) -> Sensitivity | None:
-    """Certify MUSTow on the grid around (b, m); ``begin`` is called once per row."""
+    """Certify MUSTow on the grid around (b, m); ``progress`` is called once per row."""
     grid = grid_of(n, b, m)
     if grid is None:
         return None
     first, batch = grid
     rows = []
     for size in batch:
-        begin(f"must-ow with m = {size}")
+        progress(f"must-ow with m = {size}")
         rows.append(
             tuple(
                 _epsilon(n, other, size, noise_multiplier, steps, delta, relation)

@@ -1,30 +1,35 @@
 """A private bootstrap: draw subsets, compute statistics on each, release them with noise, infer.
 
 Order matters. What was asked for is checked first, then the noise is settled and certified, then
-the data are read and the exact replicates computed. Only then is the ledger charged and the noise
-drawn, in one place and once: a share of the work that had to be repeated repeats nothing that was
-released.
+the data are read and the exact replicates computed, in whole steps of a lattice. Only then is the
+ledger charged and the noise drawn, in one place and once: a share of the work that had to be
+repeated repeats nothing that was released. The source of the noise never leaves this process.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mustdp.accounting.ledger import Ledger
 from mustdp.calibration.settle import Spent
-from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.mechanisms.relation import resolve_relation
+from mustdp.errors import InvalidParameter
+from mustdp.ledger.budget_file import LedgerFile
+from mustdp.ledger.ledger import Ledger
+from mustdp.mechanisms.relation import drawn_from, most_copies, resolve_relation
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray
+from mustdp.progress import Progress
+from mustdp.randomness.keys import release_key
+from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.inference import infer
 from mustdp.resampling.intervals import KINDS, Kind, check_kind
+from mustdp.resampling.lattices import exact_release
 from mustdp.resampling.noise import settle_design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.sources.opening import open_source
@@ -32,9 +37,9 @@ from mustdp.resampling.sources.source import Source
 from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Query, Statistic
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import noise_generator, release_seed
 
 #: A bound for all columns, one for each, or one by name.
 Limits = float | Sequence[float] | Mapping[str, float]
@@ -60,8 +65,8 @@ def private_bootstrap(
     workers: int | None = None,
     dask: Any = None,
     ledger: Ledger | None = None,
-    random_state: Any = None,
-    progress: Callable[[int, int], None] | None = None,
+    seed: Any = None,
+    progress: Progress | None = None,
 ) -> BootstrapResult:
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
 
@@ -74,7 +79,9 @@ def private_bootstrap(
 
     The noise comes from a total (``epsilon``, ``delta``) for everything released here, or is given
     as ``noise_multiplier``, or as the MUST paper's per-query ``epsilon_prime``, which is not a
-    guarantee. ``interval`` is normal, percentile or bootstrap-t.
+    guarantee. ``interval`` is normal, percentile or bootstrap-t. With Poisson subsets under
+    add_remove the number of records is private: the scheme's n is an estimate that is not compared
+    with the data. ``seed`` repeats a run, for experiments; it is no private release then.
 
     >>> import numpy as np, mustdp as md
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
@@ -103,25 +110,30 @@ def private_bootstrap(
         epsilon_prime=epsilon_prime,
         relation=relation,
     ).spent()
+    key = release_key(seed, name="seed")
+    privacy = replace(privacy, seeded=key.seeded)
     if ledger is not None:
         _check_ledger(ledger, chosen, privacy)
-    source = _open(data, names, chosen.n, dask)
+    source = _open(data, names, dask)
+    drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
-    seed = release_seed(random_state)
-    exact = run_replicates(
-        source, chosen, query, seed,
-        lower=low, upper=high, workers=workers, dask=dask, progress=progress,
+    copies = most_copies(chosen.scheme, privacy.relation)
+    exact = exact_release(query, privacy.noise_multiplier, copies)
+    totals = run_replicates(
+        source, drawn, exact.stepped, key,
+        lower=low, upper=high, stated=chosen, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
-    if not np.all(np.isfinite(exact)):
-        raise NumericalFailure("a statistic is not finite on some subset; nothing was released")
-    scales = noise_scales(query, privacy)
-    if ledger is not None:
-        _charge(ledger, privacy)
-    released = exact + noise_generator(seed).standard_normal(exact.shape) * scales
+    if ledger is not None and privacy.plan is not None:
+        if isinstance(ledger, LedgerFile):
+            ledger.charge(privacy.plan, label=_label(wanted))
+        else:
+            ledger.step(privacy.plan)
+    released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
-        chosen, query, released, scales**2, kind=interval, level=level, correct=correct_bias
-    )
+        chosen, query, released, exact.deviations**2,
+        kind=interval, level=level, correct=correct_bias,
+    )  # fmt: skip
     for note in found.notes:
         warnings.warn(note, InferenceNote, stacklevel=2)
     return BootstrapResult(
@@ -129,22 +141,11 @@ def private_bootstrap(
     )
 
 
-def noise_scales(query: Query, privacy: Spent) -> FloatArray:
-    """Standard deviation of the noise of every coordinate."""
-    return np.concatenate(
-        [np.full(block.width, privacy.noise_multiplier * block.reach) for block in query.blocks]
-    )
-
-
-def _open(data: Any, names: tuple[str, ...] | None, n: int, dask: Any) -> Source:
+def _open(data: Any, names: tuple[str, ...] | None, dask: Any) -> Source:
     """The data where they are; partitions of a dask collection stay on their cluster."""
     if not hasattr(data, "__dask_graph__"):
-        return open_source(data, names, n=n)
-    client = None if dask is None or isinstance(dask, str) else dask
-    source = open_partitioned(data, names, client)
-    if source.n != n:
-        raise InvalidParameter(f"n must be the number of records, {source.n}, got {n}")
-    return source
+        return open_source(data, names)
+    return open_partitioned(data, names, None if dask is None or isinstance(dask, str) else dask)
 
 
 def _read_statistics(
@@ -181,7 +182,8 @@ def check_limits(lower: Limits, upper: Limits) -> None:
 
 def _check_order(low: float, high: float, where: str) -> None:
     if not low < high:
-        raise InvalidParameter(f"lower must be below upper{where}, got {low!r} and {high!r}")
+        allowed, got = f"must be below {{upper}}{where}", f"{low!r} and {high!r}"
+        raise InvalidParameter.refusing("lower", allowed, got, mentions=("upper",))
 
 
 def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
@@ -189,16 +191,14 @@ def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
     if isinstance(limit, Mapping):
         if set(limit) != set(columns):
             raise InvalidParameter(
-                f"{name} must have one entry for each of {', '.join(columns)}, "
+                f"{name} must have one entry for each of the {len(columns)} columns, by name, "
                 f"got {', '.join(map(str, limit))}"
             )
         return tuple(float(limit[column]) for column in columns)
     values = np.atleast_1d(np.asarray(limit, dtype=np.float64))
     if values.ndim != 1 or values.size not in (1, len(columns)):
-        raise InvalidParameter(
-            f"{name} must be one number or one for each of the {len(columns)} columns, "
-            f"got {values.size}"
-        )
+        allowed = f"must be one number or one for each of the {len(columns)} columns"
+        raise InvalidParameter.refusing(name, allowed, values.size)
     return tuple(float(x) for x in np.broadcast_to(values, len(columns)))
 
 
@@ -210,21 +210,20 @@ def _joint(
     design: Design,
     *,
     paper: bool,
-) -> Query:
+) -> Joint:
     """Bind all statistics to their columns and put them into one release."""
-    for column, least, most in zip(source.columns, low, high, strict=True):
-        _check_order(least, most, f" for column {column}")
+    for at, (least, most) in enumerate(zip(low, high, strict=True)):
+        _check_order(least, most, f" for column {at} (the first is 0)")
+    public = Public(low, high, design.size, design.poisson)
     picks: list[tuple[int, ...]] = []
     queries: list[Query] = []
     for statistic in wanted:
         pick = _pick(statistic, source.columns)
         statistic.check_columns(len(pick))
-        ends = tuple(low[k] for k in pick), tuple(high[k] for k in pick)
         picks.append(pick)
-        if paper and design.poisson:
-            queries.append(OfActualSize(statistic, *ends, round(design.size)))
-        else:
-            queries.append(statistic.query(*ends, design.size, poisson=design.poisson))
+        own = public.of(pick)
+        actual = paper and design.poisson
+        queries.append(OfActualSize(statistic, own) if actual else statistic.query(own))
     return Joint(tuple(queries), tuple(picks), names=_names(wanted, picks, source.columns))
 
 
@@ -249,24 +248,33 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
             found.append(wanted)
         else:
             raise InvalidParameter(
-                f"columns of {statistic.name} must be among {', '.join(columns)}, got {wanted!r}"
+                f"columns of {statistic.name} must be among the {len(columns)} selected, "
+                f"got {wanted!r}"
             )
     return tuple(found)
 
 
-def _charge(ledger: Ledger, privacy: Spent) -> None:
+def _check_ledger(ledger: Ledger, design: Design, privacy: Spent) -> None:
+    """Refuse what cannot be charged, and a ledger that answers another question."""
+    if privacy.seeded:
+        raise InvalidParameter(
+            "ledger must be left out where a seed is given: the run is an experiment, no release"
+        )
     if privacy.plan is None or not privacy.certified:
         raise InvalidParameter(
             "ledger must be left out for a release without a guarantee: it could not be charged"
         )
-    ledger.step(privacy.plan)
-
-
-def _check_ledger(ledger: Ledger, design: Design, privacy: Spent) -> None:
-    """A ledger of another relation would answer a question that was not asked."""
     used = ledger.relation or resolve_relation(design.scheme, None)
     if used != privacy.relation:
         raise InvalidParameter(
             f"relation must be that of the ledger, {used}, got {privacy.relation}; make the ledger "
             f"with Ledger(relation={privacy.relation!r})"
         )
+    if isinstance(ledger, LedgerFile):  # refused now, before any data are read
+        ledger.check(privacy.plan)
+
+
+def _label(wanted: Sequence[Statistic]) -> str:
+    """What an entry of a ledger says about a bootstrap."""
+    label = f"bootstrap: {', '.join(statistic.name for statistic in wanted)}"
+    return label if len(label) <= 200 else f"{label[:197]}..."

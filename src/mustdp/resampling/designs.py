@@ -29,6 +29,7 @@ from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.numerics import checks
+from mustdp.randomness.keys import BatchKey
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.nested import Level, NestedDesign
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme, must_ow, must_ww
@@ -57,13 +58,15 @@ class Design:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
         if not self.scheme.expected_size > 0:
-            raise InvalidParameter(f"scheme must draw something, got {self.scheme!r}")
+            raise InvalidParameter.refusing("scheme", "must draw something", repr(self.scheme))
         subsets = checks.integer("subsets", self.subsets, 1, MOST_REPLICATES)
         reuse = checks.integer("reuse", self.reuse, 1, MOST_REPLICATES // subsets)
         if reuse > 1 and len(self._stages) != 2:
-            raise InvalidParameter(
-                "reuse draws several second stages from one first stage and so needs a scheme of "
-                f"two stages, got reuse={reuse} with {self.scheme!r}"
+            raise InvalidParameter.refusing(
+                "reuse",
+                "draws several second stages from one first stage and so needs a scheme of "
+                "two stages",
+                f"{reuse} with {self.scheme!r}",
             )
         object.__setattr__(self, "subsets", subsets)
         object.__setattr__(self, "reuse", reuse)
@@ -100,7 +103,7 @@ class Design:
         inner = subsample(self._second, mechanism)
         return repeat(self.subsets, subsample(self._first, repeat(self.reuse, inner)))
 
-    def draws(self, seed: int, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
+    def draws(self, seed: int | BatchKey, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
         """Yield ``(rank, batch)`` for the ranks ``start`` to ``stop - 1``.
 
         A batch depends on the seed and its rank alone.

@@ -40,6 +40,8 @@ class Estimate:
     interval: tuple[float, float]
     noise_share: float
     degrees_of_freedom: float
+    #: Whether the noise hides the variation of the replicates, so that the error is mostly noise.
+    drowned: bool = False
 
     @property
     def width(self) -> float:
@@ -114,7 +116,15 @@ def infer(
         if spread.drowned:
             notes.append(f"{label}: {_DROWNED}")
         estimates.append(
-            Estimate(label, value, error, ends, spread.noise_share, spread.degrees_of_freedom)
+            Estimate(
+                label,
+                value,
+                error,
+                ends,
+                spread.noise_share,
+                spread.degrees_of_freedom,
+                spread.drowned,
+            )
         )
     widths = np.array([estimate.width for estimate in estimates])
     notes += query.cautions(average, widths)

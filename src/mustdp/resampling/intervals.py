@@ -32,15 +32,17 @@ def check_kind(kind: Kind, level: float, design: Design) -> None:
     """Refuse a kind of interval that the design has too few replicates for."""
     needed = math.ceil(2.0 / (1.0 - level) - 1e-9) - 1
     if kind == "percentile" and design.releases < needed:
-        raise InvalidParameter(
-            f"interval='percentile' at level {level:g} needs at least {needed} replicates, "
-            f"got {design.releases}"
+        raise InvalidParameter.refusing(
+            "interval",
+            f"'percentile' at level {level:g} needs at least {needed} replicates",
+            design.releases,
         )
     if kind == "bootstrap-t" and (design.reuse < 3 or design.subsets < needed):
-        raise InvalidParameter(
-            f"interval='bootstrap-t' at level {level:g} needs a nested design with at least "
-            f"{needed} subsets, each used 3 times or more, got {design.subsets} subsets used "
-            f"{design.reuse} times"
+        raise InvalidParameter.refusing(
+            "interval",
+            f"'bootstrap-t' at level {level:g} needs a nested design with at least {needed} "
+            "subsets, each used 3 times or more",
+            f"{design.subsets} subsets used {design.reuse} times",
         )
 
 

@@ -97,7 +97,9 @@ class BootstrapResult:
         widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
                  for row in (columns, *rows)]  # fmt: skip
-        return "\n".join([*lines, cost_in_words(self.privacy), *self.notes])
+        cost = cost_in_words(self.privacy)
+        first = [cost, *lines] if self.privacy.seeded else [*lines, cost]
+        return "\n".join([*first, *self.notes])
 
     def plot(self, label: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the replicates of one estimate, its interval and the noise's share; give the axes.
@@ -112,6 +114,8 @@ class BootstrapResult:
 def cost_in_words(privacy: Spent) -> str:
     """What the release costs, in one sentence."""
     bounds, neighbours = privacy.epsilon, privacy.relation.option
+    if privacy.seeded:
+        return f"no privacy: made with a seed, an experiment and no release ({privacy.source})"
     if privacy.plan is None:
         return f"no guarantee: {privacy.source}"
     if not privacy.certified:

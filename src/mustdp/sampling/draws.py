@@ -32,10 +32,8 @@ def draw_poisson(n: int, rate: float, rng: np.random.Generator) -> Batch:
     of at least one is ``rate``.
     """
     if n * rate > LARGEST_BATCH:
-        raise InvalidParameter(
-            f"rate must be at most 2**31 / n = {LARGEST_BATCH / n:g} for a batch that can be held, "
-            f"got {rate!r}"
-        )
+        allowed = f"must be at most 2**31 / {{n}} = {LARGEST_BATCH / n:g} for a batch to be held"
+        raise InvalidParameter.refusing("rate", allowed, repr(rate), mentions=("n",))
     if n <= LARGEST_TRIALS:
         indices = choose(n, int(rng.binomial(n, rate)), rng)
     else:

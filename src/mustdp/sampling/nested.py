@@ -20,12 +20,13 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
+from mustdp.randomness.keys import BatchKey, batch_key
+from mustdp.randomness.substreams import NESTED, Substreams
 from mustdp.sampling.batch import Batch, drawn
 from mustdp.sampling.catalogue import KINDS, Kind
 from mustdp.sampling.draws import check_held, choose, draw_stages
 from mustdp.sampling.occupancy import occupied, prefers_splitting, split, throw
 from mustdp.sampling.scheme import Multistage
-from mustdp.sampling.seeds import NESTED, Substreams, read_seed
 from mustdp.sampling.stage import Stage, check_stages
 
 Path = tuple[int, ...]
@@ -105,16 +106,16 @@ class NestedDesign:
         return map(self._path, ranks)
 
     def draws(
-        self, seed: int | None = None, *, worker: int = 0, workers: int = 1
+        self, seed: int | BatchKey | None = None, *, worker: int = 0, workers: int = 1
     ) -> Iterator[tuple[Path, Batch]]:
         """Yield ``(path, batch)`` for every release, or for one worker's share of them.
 
         The batch of a path depends on the seed and the path alone, whatever the share. To share
-        work out, give all workers the same seed; without one, fresh entropy is used.
+        work out, give all workers the same seed or key; without one, a fresh secret key is used.
         """
-        return self._walk(read_seed(seed), self.paths(worker, workers))
+        return self._walk(batch_key(seed), self.paths(worker, workers))
 
-    def between(self, seed: int, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
+    def between(self, seed: int | BatchKey, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
         """Yield ``(rank, batch)`` of the releases ``start`` to ``stop - 1``, counted in path order.
 
         The same batches as :meth:`draws` gives for this seed.
@@ -122,10 +123,10 @@ class NestedDesign:
         start = checks.integer("start", start, 0, self.releases)
         stop = checks.integer("stop", stop, start, self.releases)
         ranks = range(start, stop)
-        walk = self._walk(read_seed(seed), map(self._path, ranks))
+        walk = self._walk(batch_key(seed), map(self._path, ranks))
         return ((rank, batch) for rank, (_, batch) in zip(ranks, walk, strict=True))
 
-    def subset(self, path: Sequence[int], seed: int) -> Batch:
+    def subset(self, path: Sequence[int], seed: int | BatchKey) -> Batch:
         """Return the subset at ``path``; a path shorter than the depth names an inner subset."""
         if not isinstance(path, tuple | list) or not 1 <= len(path) <= self.depth:
             raise InvalidParameter(f"path must hold 1 to {self.depth} numbers, got {path!r}")
@@ -134,8 +135,10 @@ class NestedDesign:
             for k, (number, level) in enumerate(zip(path, self.levels, strict=False), start=1)
         )
         if seed is None:
-            raise InvalidParameter("seed must be an integer that draws() was given, got None")
-        return next(self._walk(read_seed(seed), iter([checked])))[1]
+            raise InvalidParameter(
+                "seed must be an integer or key that draws() was given, got None"
+            )
+        return next(self._walk(batch_key(seed), iter([checked])))[1]
 
     @cached_property
     def _stages(self) -> tuple[Stage, ...]:
@@ -148,7 +151,7 @@ class NestedDesign:
             numbers.append(number)
         return tuple(reversed(numbers))
 
-    def _walk(self, seed: int, paths: Iterator[Path]) -> Iterator[tuple[Path, Batch]]:
+    def _walk(self, key: BatchKey, paths: Iterator[Path]) -> Iterator[tuple[Path, Batch]]:
         """Draw along the paths; a subset is drawn once as long as paths keep passing through it."""
         previous: Path = ()
         subsets: list[Batch] = []
@@ -160,7 +163,7 @@ class NestedDesign:
             del subsets[shared:], generators[shared + 1 :]
             for k in range(shared, len(path)):
                 if k == len(generators):
-                    generators.append(Substreams(seed, NESTED, path[:k]))
+                    generators.append(Substreams(key, NESTED, path[:k]))
                 rng, stage = generators[k].at(path[k]), self._stages[k]
                 subsets.append(
                     _draw_from(subsets[-1], stage, rng) if k else draw_stages(self.n, [stage], rng)

@@ -19,6 +19,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks, windows
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
+from mustdp.randomness.substreams import generator
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import BY_NAME, name_of
 from mustdp.sampling.draws import draw_poisson, draw_stages
@@ -26,6 +27,7 @@ from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law
 from mustdp.sampling.stage import Stage, check_stages, read_stage, reduce_stages
 
 if TYPE_CHECKING:
+    from mustdp.randomness.keys import BatchKey
     from mustdp.sampling.streams import BatchStream
 
 
@@ -63,6 +65,10 @@ class Scheme(ABC):
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON; ``scheme_from_description`` reads it back."""
 
+    def resized(self, n: int) -> Scheme:
+        """The same rule for ``n`` records, where the rule does not depend on their number."""
+        raise InvalidParameter(f"a scheme of fixed size is one for n = {self.n} records, not {n}")
+
     @property
     def expected_distinct(self) -> float:
         """Expected number of distinct records in one draw: exactly ``n * eta``."""
@@ -72,8 +78,11 @@ class Scheme(ABC):
         """Probabilities ``p_0, p_1, …`` of the copies of ``group`` given records in one draw."""
         return self.law(group).dense()
 
-    def batches(self, seed: int | None = None, count: int | None = None) -> BatchStream:
-        """Stream of ``count`` batches (without end for None) that ``seed`` reproduces."""
+    def batches(self, seed: int | BatchKey | None = None, count: int | None = None) -> BatchStream:
+        """Stream of ``count`` batches (without end for None) that a seed or a key decides.
+
+        Without one, the key is secret and fresh from the operating system.
+        """
         from mustdp.sampling.streams import BatchStream  # streams are made of schemes
 
         stop = None if count is None else checks.integer("count", count, 0)
@@ -124,7 +133,11 @@ class Poisson(Scheme):
 
     def draw(self, rng: np.random.Generator | None = None) -> Batch:
         """Draw the size, then that many records without replacement: the same law, at O(batch)."""
-        return draw_poisson(self.n, self.rate, checks.generator(rng))
+        return draw_poisson(self.n, self.rate, generator(rng))
+
+    def resized(self, n: int) -> Poisson:
+        """The same chance for each of ``n`` records."""
+        return Poisson(n, self.rate)
 
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON."""
@@ -191,7 +204,7 @@ class Multistage(Scheme):
 
     def draw(self, rng: np.random.Generator | None = None) -> Batch:
         """Draw from the last stage backwards, so that only occupied slots are ever filled."""
-        return draw_stages(self.n, self.reduced, checks.generator(rng))
+        return draw_stages(self.n, self.reduced, generator(rng))
 
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON."""

@@ -1,16 +1,15 @@
-"""A stream of batches: reproducible from one seed, restartable, and split over workers at will.
+"""A stream of batches: decided by one key, restartable, and split over workers at will.
 
-Batch t depends on the seed and on t alone. So any batch can be had without the ones before it, a
+Batch t depends on the key and on t alone. So any batch can be had without the ones before it, a
 stream can go on where it stopped, and workers that share a stream draw, between them, exactly the
 batches that one worker alone would have drawn.
 
-A state or a seed stands for the batches themselves: keep it as secret as they are. Equal batches
+A state or a key stands for the batches themselves: keep it as secret as they are. Equal batches
 need equal versions of numpy's samplers, which numpy may improve from one release to the next.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +17,10 @@ from mustdp.errors import InvalidParameter
 from mustdp.files.plain import digest
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
+from mustdp.randomness.keys import BatchKey, batch_key
+from mustdp.randomness.substreams import BATCHES, Substreams
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.scheme import Scheme, scheme_from_description
-from mustdp.sampling.seeds import BATCHES, Substreams, read_seed
 
 _FORMAT = "mustdp batch stream"
 _VERSION = 1
@@ -30,16 +30,17 @@ _FIELDS = frozenset(
 
 
 class BatchStream(Iterator[Batch]):
-    """Batches ``position, position + stride, …`` below ``stop`` of the stream that ``seed`` gives.
+    """Batches ``position, position + stride, …`` below ``stop`` of the stream of a key.
 
-    Made by :meth:`Scheme.batches`, which starts at batch 0 with stride 1. Drawing moves only this
-    object: a stream that was split or saved and is then drawn from as well repeats batches.
+    Made by :meth:`Scheme.batches`, which starts at batch 0 with stride 1. ``seed`` is a seed, a
+    key, or None for a fresh secret key. Drawing moves only this object: a stream that was split or
+    saved and is then drawn from as well repeats batches.
     """
 
     def __init__(
         self,
         scheme: Scheme,
-        seed: int | None = None,
+        seed: int | BatchKey | None = None,
         *,
         position: int = 0,
         stride: int = 1,
@@ -48,11 +49,11 @@ class BatchStream(Iterator[Batch]):
         if not isinstance(scheme, Scheme):
             raise InvalidParameter(f"scheme must be a mustdp scheme, got {scheme!r}")
         self._scheme = scheme
-        self._seed = read_seed(seed)
+        self._key = batch_key(seed)
         self._position = checks.integer("position", position, 0)
         self._stride = checks.integer("stride", stride, 1)
         self._stop = LARGEST_SIZE if stop is None else checks.integer("stop", stop, 0)
-        self._generators = Substreams(self._seed, BATCHES)
+        self._generators = Substreams(self._key, BATCHES)
 
     @property
     def scheme(self) -> Scheme:
@@ -60,9 +61,14 @@ class BatchStream(Iterator[Batch]):
         return self._scheme
 
     @property
-    def seed(self) -> int:
-        """The seed; fresh entropy where none was given."""
-        return self._seed
+    def key(self) -> BatchKey:
+        """What decides the batches: as secret as they are."""
+        return self._key
+
+    @property
+    def seed(self) -> int | None:
+        """The seed; None where the key is fresh and secret."""
+        return self._key.seed
 
     @property
     def position(self) -> int:
@@ -100,7 +106,7 @@ class BatchStream(Iterator[Batch]):
         worker = checks.integer("worker", worker, 0, of - 1)
         return BatchStream(
             self._scheme,
-            self._seed,
+            self._key,
             position=min(self._position + worker * self._stride, LARGEST_SIZE),
             stride=min(self._stride * of, LARGEST_SIZE),
             stop=self._stop,
@@ -117,7 +123,7 @@ class BatchStream(Iterator[Batch]):
         body = {
             "format": _FORMAT,
             "version": _VERSION,
-            "seed": f"{self._seed:032x}",  # too wide for the numbers of most JSON readers
+            "seed": self._key.text,  # too wide for the numbers of most JSON readers
             "position": self._position,
             "stride": self._stride,
             "stop": None if self._stop == LARGEST_SIZE else self._stop,
@@ -129,7 +135,9 @@ class BatchStream(Iterator[Batch]):
     def restore(cls, state: object, scheme: Scheme | None = None) -> BatchStream:
         """Go on from a :attr:`state`; with ``scheme`` given, only if it is that scheme's."""
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
-            raise InvalidParameter(f"state must be what BatchStream.state gives, got {state!r}")
+            raise InvalidParameter(
+                f"state must be what BatchStream.state gives, got another {type(state).__name__}"
+            )
         version = state.get("version")
         if isinstance(version, bool) or version != _VERSION:
             raise InvalidParameter(f"version of the state must be {_VERSION}, got {version!r}")
@@ -149,19 +157,11 @@ class BatchStream(Iterator[Batch]):
             raise InvalidParameter(f"state must be that of {scheme!r}, got one of {described!r}")
         return cls(
             described,
-            _read_hexadecimal(state["seed"]),
+            BatchKey(state["seed"]),
             position=state["position"],
             stride=state["stride"],
             stop=state["stop"],
         )
-
-
-def _read_hexadecimal(text: object) -> int:
-    if not (isinstance(text, str) and re.fullmatch("[0-9a-f]{32}", text)):
-        raise InvalidParameter(
-            f"seed of the state must be 32 hexadecimal digits from 0 to f, got {text!r}"
-        )
-    return int(text, 16)
 
 
 def _checksum(body: dict[str, Any]) -> str:

@@ -90,13 +90,6 @@ def settle(
     )
 
 
-def paper_multiplier(
-    scheme: Scheme, epsilon_prime: float, delta: float, paper_noise: PaperNoise
-) -> float:
-    """The noise multiplier behind the paper's sigma for a per-step epsilon'."""
-    return _stated(scheme, epsilon_prime, paper_noise).multiplier(scheme, delta)
-
-
 def _stated(scheme: Scheme, epsilon_prime: float, paper_noise: PaperNoise) -> PaperStatement:
     """[Z] experiments 2 and 3: sensitivity C/n, for noise on the *mean* of a batch of m.
 

@@ -8,7 +8,7 @@ they are no part of the guarantee, which speaks of the training records alone.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from mustdp.calibration.settle import Spent
 from mustdp.extras import required
 from mustdp.numerics import checks
-from mustdp.sampling.seeding import SeededRelease, read_seed, release_seed
+from mustdp.randomness.keys import batch_key
+from mustdp.randomness.seeds import SeededRelease
 from mustdp.training.budget import Budget
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.clipping import Records, check_clip
@@ -37,6 +38,18 @@ class Trial:
     privacy: Spent
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """How to train, checked."""
+
+    budget: Budget
+    clip: float
+    learning_rate: float
+    schedule: str
+    seed: int | None
+    on_step: OnStep | None
+
+
 def train_classifier(
     data: DataSet,
     budget: Budget,
@@ -51,14 +64,11 @@ def train_classifier(
     """Train ``model`` within ``budget`` on the training records of ``data``, and test it."""
     check_model(model)
     clip = check_clip(clip)
-    learning_rates(learning_rate, schedule, budget.steps)
-    privacy = budget.spent()
-    settings: dict[str, Any] = {
-        "clip": clip, "learning_rate": learning_rate, "schedule": schedule, "seed": seed,
-        "on_step": on_step,
-    }  # fmt: skip
-    predict = (_linear if model == "linear" else _network)(data, budget, **settings)
-    return Trial(float(np.mean(predict == data.y_test)), privacy)
+    learning_rates(learning_rate, schedule, budget.steps)  # refused before any work
+    privacy = replace(budget.spent(), seeded=seed is not None)
+    asked = _Asked(budget, clip, learning_rate, schedule, seed, on_step)
+    predicted = (_linear if model == "linear" else _network)(data, asked)
+    return Trial(float(np.mean(predicted == data.y_test)), privacy)
 
 
 def check_model(model: str) -> None:
@@ -68,47 +78,30 @@ def check_model(model: str) -> None:
         required("torch", "the model 'mlp'")
 
 
-def _linear(
-    data: DataSet,
-    budget: Budget,
-    *,
-    clip: float,
-    learning_rate: float,
-    schedule: str,
-    seed: int | None,
-    on_step: OnStep | None,
-) -> NDArray[Any]:
+def _linear(data: DataSet, asked: _Asked) -> NDArray[Any]:
     classes = len(data.classes)
     loss: Loss = LogisticLoss() if classes == 2 else MultinomialLoss(classes)
     targets = data.y_train if classes > 2 else data.y_train.astype(np.float64)
-    rates = learning_rates(learning_rate, schedule, budget.steps)
+    rates = learning_rates(asked.learning_rate, asked.schedule, asked.budget.steps)
     records = Records(data.X_train, targets, loss, fit_intercept=True)
-    start = release_seed(None) if seed is None else read_seed(seed, "seed")
-    weights = descend(records, Recipe(budget, clip, rates, start=0.0), start, on_step).weights
+    recipe = Recipe(asked.budget, asked.clip, rates, start=0.0)
+    weights = descend(records, recipe, batch_key(asked.seed), asked.on_step).weights
     scores = data.X_test @ weights[:, :-1].T + weights[:, -1]
     labels: NDArray[Any] = scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0
     return labels
 
 
-def _network(
-    data: DataSet,
-    budget: Budget,
-    *,
-    clip: float,
-    learning_rate: float,
-    schedule: str,
-    seed: int | None,
-    on_step: OnStep | None,
-) -> NDArray[Any]:
+def _network(data: DataSet, asked: _Asked) -> NDArray[Any]:
     import torch
     from torch import nn
 
     from mustdp.training.networks.trainer import PrivateTrainer
 
     def released(event: Any) -> None:
-        if on_step is not None:
-            on_step(event.steps)
+        if asked.on_step is not None:
+            asked.on_step(event.steps)
 
+    budget, seed = asked.budget, asked.seed
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed if seed is not None else torch.seed())
         network = nn.Sequential(
@@ -116,8 +109,8 @@ def _network(
             nn.ReLU(),
             nn.Linear(HIDDEN, len(data.classes)),
         )
-    optimizer = torch.optim.SGD(network.parameters(), lr=learning_rate)
-    factors = learning_rates(1.0, schedule, budget.steps)
+    optimizer = torch.optim.SGD(network.parameters(), lr=asked.learning_rate)
+    factors = learning_rates(1.0, asked.schedule, budget.steps)
     with warnings.catch_warnings():
         # Whoever gives a seed on the command line is told so there, once.
         warnings.simplefilter("ignore", SeededRelease)
@@ -130,7 +123,7 @@ def _network(
             ),
             budget,
             optimizer=optimizer,
-            clip=clip,
+            clip=asked.clip,
             scheduler=torch.optim.lr_scheduler.LambdaLR(
                 optimizer, lambda step: float(factors[min(step, budget.steps - 1)])
             ),

@@ -28,7 +28,7 @@ class Moments(Query):
         object.__setattr__(self, "blocks", (Block("sums", 2, 1.0), Block("products", 4, 1.0)))
         object.__setattr__(self, "labels", ("a",))
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         weighted = values * counts[:, None]
         return np.concatenate([weighted.sum(axis=0), (values.T @ weighted).ravel()])
 
@@ -42,11 +42,11 @@ class Halting(Moments):
 
     folder: Path
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         if not (self.folder / "go").exists():
             (self.folder / f"{os.getpid()}.pid").touch()
             wait_for(self.folder / "go")
-        return super().evaluate(values, counts)
+        return super().total(values, counts)
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Deadly(Moments):
 
     spared: int
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         if os.getpid() != self.spared:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().evaluate(values, counts)
+        return super().total(values, counts)
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ class Noting(Moments):
 
     folder: Path
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         (self.folder / f"{os.getpid()}.pid").touch()
-        return super().evaluate(values, counts)
+        return super().total(values, counts)
 
 
 @dataclass(frozen=True)
 class Failing(Noting):
     """Raises an error, and leaves word of its process."""
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        super().evaluate(values, counts)
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        super().total(values, counts)
         raise ArithmeticError("the statistic has no value here")
 
 

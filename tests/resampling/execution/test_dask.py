@@ -1,4 +1,4 @@
-"""Shares on a Dask cluster of two processes: the answer of one process, dead workers included."""
+"""Portions on a Dask cluster of two processes: the answer of one process, dead workers included."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ def run(source: Source, query: Query, dask: Any, **options: Any) -> FloatArray:
 def test_the_answer_is_that_of_one_process(
     kind: str, client: Any, x: FloatArray, answer: FloatArray, tmp_path: Path
 ) -> None:
-    calls: list[tuple[int, int]] = []
+    calls: list[Any] = []
     source = source_of(kind, x, tmp_path, client)
     found = run(source, Moments(), client, progress=lambda *call: calls.append(call))
     np.testing.assert_array_equal(found, answer)
-    done = [call[0] for call in calls]
+    done = [call[1] for call in calls]
     assert done == sorted(set(done))
-    assert calls[-1] == (64, 64)
+    assert calls[-1] == ("releases", 64, 64)
     assert len(calls) == (8 if kind in ("memory", "partitions") else 1)
 
 
@@ -169,14 +169,14 @@ def test_a_killed_worker_costs_nothing_but_time(
     killer = Thread(target=kill, args=(tmp_path, killed), daemon=True)
     killer.start()
     found = run(
-        source, Halting(tmp_path), client, progress=lambda done, total: calls.append(done)
+        source, Halting(tmp_path), client, progress=lambda _, done, total: calls.append(done)
     )  # fmt: skip
     killer.join()
     assert len(killed) == 1
     assert killed[0] != os.getpid()
     assert all_gone(killed)
     np.testing.assert_array_equal(found, answer)
-    assert calls == sorted(set(calls))  # no share counts twice
+    assert calls == sorted(set(calls))  # no portion counts twice
     assert calls[-1] == 64
 
 
@@ -242,7 +242,7 @@ def test_errors_arrive_and_logs_and_names_tell_no_secrets(
         run(source_of(kind, x, tmp_path, client), Failing(tmp_path), client)
     written = repr(client.get_worker_logs()) + repr(client.get_scheduler_logs())
     assert "the statistic has no value here" in written
-    assert "mustdp_share-" in written
+    assert "mustdp_portion-" in written
     for secret in (str(SEED), f"{SEED:x}", "1234567"):
         assert secret not in written
 
@@ -300,6 +300,30 @@ def test_partitions_that_are_not_numbers_are_refused(client: Any, x: FloatArray)
     for data in (good, [], [good], 3):
         with pytest.raises(InvalidParameter, match="data must be a dask DataFrame"):
             open_partitioned(data, client=client)
+
+
+def _loud(part: FloatArray) -> FloatArray:
+    raise ValueError(f"could not read 'HIV positive' among {part}")
+
+
+def test_what_is_wrong_with_partitions_is_told_without_their_values(client: Any) -> None:
+    texts = pandas.DataFrame({"HIV positive": ["HIV positive"], "91234567": [1.0]})
+    other = pandas.DataFrame({"x": [1.0]})
+    loud = client.submit(_loud, np.array([91234567.0]), pure=False)
+    for data, columns in (
+        ([client.scatter(texts)], 0),
+        ([client.scatter(texts)], "x"),
+        ([client.scatter(texts), client.scatter(other)], None),
+        ([client.scatter(texts), client.scatter(np.array([91234567890123457]))], 1),
+        ([loud], None),
+    ):
+        with pytest.raises(InvalidParameter) as caught:
+            open_partitioned(data, columns, client)
+        problem: BaseException | None = caught.value
+        while problem is not None:
+            assert "HIV" not in repr(problem)
+            assert "91234567" not in repr(problem)
+            problem = problem.__context__
 
 
 def test_clusters_that_are_none_are_refused(

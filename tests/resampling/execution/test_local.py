@@ -1,4 +1,4 @@
-"""Shares on this machine: the same answer for any number of processes, dead ones included."""
+"""Portions on this machine: the same answer for any number of processes, dead ones included."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_files_are_read_by_the_workers_themselves(
     x: FloatArray, answer: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "MOST_VALUES", 1)
-    monkeypatch.setattr("mustdp.resampling.execution.shares.MOST_VALUES", 600)
+    monkeypatch.setattr("mustdp.resampling.execution.portions.MOST_VALUES", 600)
     np.save(tmp_path / "x.npy", x)
     source = FileSource(tmp_path / "x.npy")
     for workers in (1, 2):
@@ -97,14 +97,14 @@ def test_large_arrays_are_mapped_and_nothing_stays_on_disk(
     design = Design(md.wor(len(large), 50), 64)
     seen: list[int] = []
 
-    def watch(done: int, total: int) -> None:
+    def watch(*_: object) -> None:
         files = [path.stat() for path in tmp_path.rglob("*") if path.is_file()]
         seen.append(sum(file.st_size for file in files))
         assert not any(file.st_mode & 0o077 for file in files)  # nobody else may read them
 
     found = run(large, Moments(), design=design, workers=2, progress=watch)
     np.testing.assert_array_equal(found, expected(large, design, Moments(), SEED, LOWER, UPPER))
-    assert large.nbytes <= max(seen) < 2 * large.nbytes  # one copy for all shares
+    assert large.nbytes <= max(seen) < 2 * large.nbytes  # one copy for all portions
     deadline = time.monotonic() + 30
     while any(path.is_file() for path in tmp_path.rglob("*")):
         assert time.monotonic() < deadline
@@ -113,13 +113,13 @@ def test_large_arrays_are_mapped_and_nothing_stays_on_disk(
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_progress_counts_up_to_the_total(workers: int, x: FloatArray) -> None:
-    calls: list[tuple[int, int]] = []
+    calls: list[Any] = []
     run(x, Moments(), workers=workers, progress=lambda *call: calls.append(call))
-    done = [call[0] for call in calls]
+    done = [call[1] for call in calls]
     assert len(calls) == 8
     assert done == sorted(set(done))
-    assert calls[-1] == (64, 64)
-    assert {call[1] for call in calls} == {64}
+    assert calls[-1] == ("releases", 64, 64)
+    assert {call[2] for call in calls} == {64}
 
 
 def test_other_processes_help_when_it_takes_long(
@@ -148,12 +148,12 @@ def test_a_killed_process_costs_nothing_but_time(
     calls: list[int] = []
     killer = Thread(target=kill, args=(tmp_path, killed), daemon=True)
     killer.start()
-    found = run(x, Halting(tmp_path), workers=2, progress=lambda done, total: calls.append(done))
+    found = run(x, Halting(tmp_path), workers=2, progress=lambda _, done, total: calls.append(done))
     killer.join()
     assert all_gone(killed)
     assert len(killed) == 1
     np.testing.assert_array_equal(found, answer)
-    assert calls == sorted(set(calls))  # no share counts twice
+    assert calls == sorted(set(calls))  # no portion counts twice
     assert calls[-1] == 64
 
 
@@ -179,7 +179,7 @@ def test_an_error_of_the_query_reaches_the_caller_and_ends_the_workers(
 def test_an_error_of_the_progress_ends_the_workers(x: FloatArray, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
 
-    def stop(done: int, total: int) -> None:
+    def stop(*_: object) -> None:
         raise RuntimeError("the window was closed")
 
     with pytest.raises(RuntimeError, match="window"):

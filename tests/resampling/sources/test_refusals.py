@@ -62,12 +62,13 @@ def form(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Table], An
 def test_columns(form: Callable[[Table], Any]) -> None:
     data = form({"x": [1.0, 2.0], "y": [3.0, 4.0], "long" * 20: [0.5, 1.5]})
     assert open_source(data, ["x"]).n == 2
-    refused(r"among those of .*\('x', 'y', 'longlong.*…'\), got 'w'$", data, ["x", "w"])
+    refused(r"among the 3 columns of [^']*, got 'w'$", data, ["x", "w"])
+    refused("got 'long.*…'$", data, "long" * 19)
     refused("got 'X'$", data, "X")
     refused("got 3$", data, 3)
     refused("got -1$", data, -1)
     refused("columns must be different, got 'x' twice", data, ["x", "y", "x"])
-    refused("columns must be different, got 'y' twice", data, ["y", 1])
+    refused("columns must be different, got 1 twice", data, ["y", 1])
     refused("non-empty list of them, got none", data, [])
     for wrong in (True, 1.0, b"x", {"x": 1}, {"x"}, ["x", None], [["x"]]):
         refused("columns must be a name, a position or a non-empty list", data, wrong)
@@ -81,9 +82,10 @@ def test_number_of_records(form: Callable[[Table], Any]) -> None:
         refused("n must be an integer from 1", data, "x", wrong)
 
 
-def test_many_columns_are_listed_in_part(form: Callable[[Table], Any]) -> None:
+def test_columns_are_counted_and_not_listed(form: Callable[[Table], Any]) -> None:
+    """Where the line of names is missing, they would be the first record."""
     data = form({f"c{k}": [float(k)] for k in range(25)})
-    refused(r"\('c0', .*'c9' and 15 more\), got 'x'", data, "x")
+    refused(r"among the 25 columns of [^']*, got 'x'$", data, "x")
 
 
 @pytest.mark.parametrize(
@@ -112,21 +114,21 @@ def test_missing_integers_and_booleans() -> None:
             pyarrow.table({"x": values}).to_pandas(types_mapper=pandas.ArrowDtype),
         ):
             refused("'x' of .* got 1 missing in 3 rows", data, "x")
-            refused("'x' of .* got 1 missing in 3 rows", data)
+            refused("column 0 .* of .* got 1 missing in 3 rows", data)
 
 
 def test_infinite_values(form: Callable[[Table], Any]) -> None:
     data = form({"x": [1.5, float("-inf"), 3.5], "y": [1.0] * 3})
     assert open_source(data, "y").n == 3
-    refused("'x' of .* must hold finite numbers only, got (1 infinite|values from -inf)", data, "x")
+    refused("'x' of .* must hold finite numbers only, got (1 infinite|infinite)", data, "x")
 
 
 def test_integers_beyond_double_precision(form: Callable[[Table], Any]) -> None:
     limit = 2**53
     data = form({"x": [limit, -limit], "y": [limit + 1, 0], "z": [0, -limit - 1]})
     assert open_source(data, "x").take([1, 0]).tolist() == [[-(2.0**53)], [2.0**53]]
-    refused("'y' of .* exact in double precision, got 9007199254740993", data, "y")
-    refused("'z' of .* exact in double precision, got -9007199254740993", data, "z")
+    for name in ("y", "z"):
+        refused(f"'{name}' of .* exact in double precision, got one outside of it$", data, name)
 
 
 def test_no_rows() -> None:
@@ -141,8 +143,8 @@ def test_no_rows() -> None:
 
 
 def test_no_numeric_columns() -> None:
-    refused("must have a numeric column, got 't' of type", pandas.DataFrame({"t": ["a"]}))
-    refused("must have a numeric column, got 't' of type String", polars.DataFrame({"t": ["a"]}))
+    refused("must have a numeric column, got type \\w+ only$", pandas.DataFrame({"t": ["a"]}))
+    refused("must have a numeric column, got type String only$", polars.DataFrame({"t": ["a"]}))
     refused("must have a numeric column, got no columns", pandas.DataFrame(index=[1, 2]))
     refused("must have a numeric column, got no columns", np.empty((3, 0)))
 
@@ -152,21 +154,22 @@ def test_arrays() -> None:
     refused(r"one or two dimensions .* got shape \(\)", np.array(1.0))
     refused("got type complex128", np.ones(2, dtype=complex), 0)
     refused("got type object", np.array([1.0, None]), 0)
-    refused("got type <U1", np.array(["1", "2"]), 0)
+    refused("got type str_$", np.array(["1", "2"]), 0)
     refused("got type datetime64", np.array(["2020-01-01"], dtype="M8[D]"), 0)
     refused("got type timedelta64", np.array([1], dtype="m8[s]"), 0)
     refused(
-        "'0' of the array .* got 1 NaN, 2 infinite in 4 rows", np.array([1, np.nan, *[np.inf] * 2])
+        "column 0 .* of the array .* got 1 NaN, 2 infinite in 4 rows",
+        np.array([1, np.nan, *[np.inf] * 2]),
     )
-    refused("'1' of the array .* got 1 NaN", np.array([[1.0, 2.0], [3.0, np.nan]]))
-    refused("got 18446744073709551615", np.array([2**64 - 1], dtype=np.uint64))
+    refused("column 1 .* of the array .* got 1 NaN", np.array([[1.0, 2.0], [3.0, np.nan]]))
+    refused("exact in double precision", np.array([2**64 - 1], dtype=np.uint64))
     refused("got 1 missing in 3 rows", np.ma.masked_equal([1.0, 2.0, 3.0], 2.0))
     assert open_source(np.ma.array([1.0, 2.0], mask=False)).n == 2
     huge = np.array([np.longdouble("1e400") if np.finfo(np.longdouble).max > 1e308 else np.inf])
     refused("got 1 infinite in 1 rows", huge)
     fields = np.zeros(2, dtype=[("x", float), ("pair", float, (2,)), ("t", "U2")])
     refused("'pair' of the array .* of shape", fields, "pair")
-    refused("among those of the array", fields, "y")
+    refused("among the 3 columns of the array", fields, "y")
     refused("of one, if it has fields", np.zeros((2, 2), dtype=[("x", float)]))
 
 
@@ -205,7 +208,7 @@ def test_ambiguous_names(tmp_path: Path) -> None:
         assert open_source(data, 1).take([0]).tolist() == [[2.0]]
     parquet.write_table(table, tmp_path / "t.parquet")
     refused("unambiguously, got 'x'", tmp_path / "t.parquet", "x")
-    refused("unambiguously, got 'x'", tmp_path / "t.parquet", 1)
+    refused(r"got column 1 .*t.parquet has its name 2 times", tmp_path / "t.parquet", 1)
 
 
 def test_lazy_frames_and_other_things() -> None:
@@ -247,7 +250,7 @@ def test_files_need_named_columns(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("x,y\n1,2\n")
     write({"x": [1.0], "y": [2.0]}, tmp_path / "t.parquet")
     for name in ("t.csv", "t.parquet"):
-        refused("columns must be named for a file; .* has 'x', 'y', got None", tmp_path / name)
+        refused("columns must be named for a file; .* has 2 of them, got None", tmp_path / name)
 
 
 def test_damaged_parquet_files(tmp_path: Path) -> None:
@@ -264,8 +267,8 @@ def test_parquet_data_sets(tmp_path: Path) -> None:
     none = write({"x": np.empty(0)}, tmp_path / "3.parquet")
     (tmp_path / "t.csv").write_text("x\n1\n")
     refused("'x' of .*2.parquet must be numeric .* got type string", [one, two], "x")
-    refused("those of .*2.parquet .* got 'y'", [one, two], "y")
-    refused("got 'y'", [one, two], 1)
+    refused("got column 'y' while .*2.parquet has no column of its name", [one, two], "y")
+    refused("got column 1 .* while .*2.parquet has no column of its name", [one, two], 1)
     refused("must have at least one row, got none", none, "x")
     refused("must have at least one row, got none", [none], "x")
     refused("a list of files must be of .parquet files, got", [one, tmp_path / "t.csv"], "x")
@@ -312,7 +315,7 @@ def test_parquet_statistics_count_over_all_row_groups(tmp_path: Path) -> None:
 def test_decimals_beyond_double_precision(tmp_path: Path) -> None:
     wide = pyarrow.array(["9007199254740993.0"]).cast(pyarrow.decimal128(20, 1))
     table = pyarrow.table({"x": wide})
-    refused("exact in double precision, got 9007199254740993.0", table, "x")
+    refused("exact in double precision", table, "x")
     refused("exact in double precision", polars.from_arrow(table), "x")
     source = open_source(write(table, tmp_path / "x.parquet"), "x")
     with pytest.raises(InvalidParameter, match="exact in double precision"):
@@ -363,4 +366,7 @@ def test_parquet_without_pyarrow(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)], check=True, capture_output=True, text=True
     )
-    assert 'need pyarrow, which is not installed: pip install "mustdp[files]"' in done.stdout
+    assert (
+        'pyarrow is needed for Parquet files and is not installed: pip install ".[files]"'
+        in done.stdout
+    )

@@ -14,6 +14,7 @@ from mustdp.resampling.statistics.covariance import Correlation, Covariance
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.proportion import Proportion
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.quantile import Median, Quantile
 from mustdp.resampling.statistics.query import Query, Statistic
 from mustdp.resampling.statistics.regression import LinearRegression
@@ -34,7 +35,7 @@ class Case:
 
     def query(self, size: float, poisson: bool = False) -> Query:
         lower, upper = LOWER[: self.columns], UPPER[: self.columns]
-        return self.statistic.query(lower, upper, size, poisson=poisson)
+        return self.statistic.query(Public(lower, upper, size, poisson=poisson))
 
     def points(self, levels: int) -> FloatArray:
         """Records on a grid of so many levels in every column, corners included."""
@@ -62,9 +63,9 @@ CASES = {
 def joint(size: int, weights: Sequence[float] | None = None) -> Joint:
     """Mean and variance of the first column, correlation of the first and the third."""
     queries = (
-        Mean().query(LOWER[:1], UPPER[:1], size),
-        Variance(form="pairs").query(LOWER[:1], UPPER[:1], size),
-        Correlation(form="pairs").query(LOWER[::2], UPPER[::2], size),
+        Mean().query(Public(LOWER[:1], UPPER[:1], size)),
+        Variance(form="pairs").query(Public(LOWER[:1], UPPER[:1], size)),
+        Correlation(form="pairs").query(Public(LOWER[::2], UPPER[::2], size)),
     )
     given = None if weights is None else tuple(weights)
     return Joint(queries, ((0,), (0,), (0, 2)), given)

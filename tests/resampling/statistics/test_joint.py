@@ -11,16 +11,17 @@ from mustdp.errors import InvalidParameter
 from mustdp.resampling.statistics.covariance import Covariance
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.mean import Mean
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.quantile import Median
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
 
 LOWER, UPPER, SIZE = [0.0, -1.0, 5.0], [10.0, 1.0, 6.0], 12
 
-mean = Mean().query(LOWER[:1], UPPER[:1], SIZE)
-variance = Variance(form="pairs").query(LOWER[1:2], UPPER[1:2], SIZE)
-median = Median(grid=3).query(LOWER[2:], UPPER[2:], SIZE)
-covariance = Covariance(form="pairs").query(LOWER[::2], UPPER[::2], SIZE)
-sd = StandardDeviation(form="pairs").query(LOWER[1:2], UPPER[1:2], SIZE)
+mean = Mean().query(Public(LOWER[:1], UPPER[:1], SIZE))
+variance = Variance(form="pairs").query(Public(LOWER[1:2], UPPER[1:2], SIZE))
+median = Median(grid=3).query(Public(LOWER[2:], UPPER[2:], SIZE))
+covariance = Covariance(form="pairs").query(Public(LOWER[::2], UPPER[::2], SIZE))
+sd = StandardDeviation(form="pairs").query(Public(LOWER[1:2], UPPER[1:2], SIZE))
 parts = (mean, variance, median, covariance)
 picks = ((0,), (1,), (2,), (0, 2))
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import interpolate, stats
 
 from mustdp.resampling.statistics.curve import crossings, monotone
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.quantile import Median, Quantile
 
 FloatArray = NDArray[np.float64]
@@ -77,7 +78,7 @@ def test_without_noise_it_is_the_quantile_to_a_step_of_the_grid(p: float, poisso
     errors = []
     for grid in (16, 256):
         query = Quantile(p, grid=grid).query(
-            [-4.0], [4.0], 5000 * (0.8 if poisson else 1.0), poisson=poisson
+            Public([-4.0], [4.0], 5000 * (0.8 if poisson else 1.0), poisson=poisson)
         )
         errors.append(abs(float(query.estimate(query.evaluate(x, ones))[0]) - np.quantile(x, p)))
     assert errors[0] < 8.0 / 17.0
@@ -91,13 +92,13 @@ def test_curves_between_grid_points_err_as_documented(grid: int, error: float) -
         points = -5.0 + offset + 10.0 / (grid + 1) * np.arange(1, grid + 1)
         curve = stats.norm.cdf(points)
         for p in np.linspace(0.05, 0.95, 46):
-            query = Quantile(float(p), grid=grid).query([-5.0 + offset], [5.0 + offset], 10)
+            query = Quantile(float(p), grid=grid).query(Public([-5.0 + offset], [5.0 + offset], 10))
             worst = max(worst, abs(float(query.estimate(curve)[0]) - float(stats.norm.ppf(p))))
     assert 0.9 * error < worst <= error
 
 
 def test_a_grid_of_ones_own_and_the_counting_of_ties() -> None:
-    query = Quantile(0.5, grid=(1.0, 2.0)).query([0.0], [4.0], 4)
+    query = Quantile(0.5, grid=(1.0, 2.0)).query(Public([0.0], [4.0], 4))
     vector = query.evaluate(np.array([[0.0], [1.0], [1.5], [4.0]]), np.ones(4, dtype=np.int64))
     assert vector == pytest.approx([0.5, 0.75])
     assert query.estimate(vector) == pytest.approx([1.0])
@@ -109,7 +110,7 @@ def test_the_interval_always_holds_the_estimate_and_stays_in_the_range(data: st.
     count = data.draw(st.integers(1, 6))
     poisson = data.draw(st.booleans())
     p = data.draw(st.floats(0.01, 0.99))
-    query = Quantile(p, grid=count).query([-1.0], [3.0], 10.0, poisson=poisson)
+    query = Quantile(p, grid=count).query(Public([-1.0], [3.0], 10.0, poisson=poisson))
     numbers = st.lists(st.floats(-1.0, 2.0), min_size=query.width, max_size=query.width)
     average = np.array(data.draw(numbers))
     root = np.array(data.draw(st.lists(numbers, min_size=query.width, max_size=query.width)))
@@ -126,7 +127,7 @@ def covered(p: float, kind: str, quantile: float, poisson: bool) -> int:
     law = stats.norm(0.0, 1.0) if kind == "normal" else stats.expon(-1.0, 1.0)
     truth = float(law.ppf(p))
     n = 400
-    query = Quantile(p, grid=40).query([-4.0], [4.0], n, poisson=poisson)
+    query = Quantile(p, grid=40).query(Public([-4.0], [4.0], n, poisson=poisson))
     hits = 0
     for _ in range(1000):
         size = int(rng.poisson(n)) if poisson else n
@@ -162,7 +163,7 @@ def test_intervals_that_are_too_narrow_are_noticed() -> None:
 
 
 def test_error_near_the_ends_is_that_of_the_outermost_grid_point() -> None:
-    query = Median(grid=3).query([0.0], [4.0], 10)
+    query = Median(grid=3).query(Public([0.0], [4.0], 10))
     covariance = np.diag([0.01, 0.01, 0.01])
     ends = query.interval(np.array([0.9, 0.95, 0.97]), covariance, 1.0)
     assert ends is not None

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp.resampling.statistics.moments import moment_blocks
+from mustdp.resampling.statistics.public import Public
 from tests.resampling.statistics.swaps import (
     CASES,
     LOWER,
@@ -102,6 +103,10 @@ def test_random_additions_and_swaps_on_poisson_subsets(name: str, data: st.DataO
     assert moved(query, second - first, copies=2) <= 1.0 + 1e-9
 
 
+def unit(columns: int) -> Public:
+    return Public([-1.0] * columns, [1.0] * columns, 1)
+
+
 @pytest.mark.parametrize("columns", [1, 2, 3, 4, 6])
 def test_the_inequality_behind_moments_on_many_pairs(columns: int) -> None:
     rng = np.random.default_rng(20)
@@ -116,7 +121,7 @@ def test_the_inequality_behind_moments_on_many_pairs(columns: int) -> None:
     }
     total = sum(
         np.sum(parts[block.label] ** 2, axis=1) / (2.0 * block.reach) ** 2
-        for block in moment_blocks(columns, columns, 1.0, poisson=False)
+        for block in moment_blocks(unit(columns), columns)
     )
     assert np.max(total) <= 1.0 + 1e-12
     assert np.max(total) >= 0.85
@@ -127,7 +132,7 @@ def test_the_balance_of_one_column_holds_on_a_fine_grid_and_no_better_one_does()
     first, second = (u[:, None] - u) ** 2, (u[:, None] ** 2 - u**2) ** 2
     assert np.max(first + 11.0 / 4.0 * second) <= 4.0 + 1e-12
     assert np.max(first + 2.8 * second) > 4.0
-    mean, square = moment_blocks(1, 1, 1.0, poisson=False)
+    mean, square = moment_blocks(unit(1), 1)
     assert mean.reach == 1.0
     assert (mean.reach / square.reach) ** 2 == pytest.approx(11.0 / 4.0)
 

@@ -12,8 +12,8 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.resampling.statistics.covariance import Correlation, Covariance
 from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.proportion import Proportion
+from mustdp.resampling.statistics.public import Public, Range
 from mustdp.resampling.statistics.quantile import Median, Quantile
-from mustdp.resampling.statistics.ranges import Range
 from mustdp.resampling.statistics.regression import LinearRegression
 from mustdp.resampling.statistics.sharing import block
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
@@ -89,7 +89,7 @@ def test_ranges_and_sizes(
     good_lower, good_upper = [0.0] * case.columns, [1.0] * case.columns
     good_lower[-1], good_upper[-1] = lower, upper
     with pytest.raises(InvalidParameter, match=words):
-        statistic.query(good_lower, good_upper, size, poisson=poisson)
+        statistic.query(Public(good_lower, good_upper, size, poisson=poisson))
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -98,9 +98,9 @@ def test_numbers_of_columns(case: Case) -> None:
         if case.statistic.name == "regression" and count >= 2:
             continue
         with pytest.raises(InvalidParameter, match=r"columns|lower must"):
-            case.statistic.query([0.0] * count, [1.0] * count, 5)
+            case.statistic.query(Public([0.0] * count, [1.0] * count, 5))
     with pytest.raises(InvalidParameter, match="upper must have one entry"):
-        case.statistic.query([0.0] * case.columns, [1.0] * (case.columns + 1), 5)
+        case.statistic.query(Public([0.0] * case.columns, [1.0] * (case.columns + 1), 5))
 
 
 def test_sizes_of_multisets_are_whole_and_pairs_need_two() -> None:
@@ -109,11 +109,11 @@ def test_sizes_of_multisets_are_whole_and_pairs_need_two() -> None:
             case.query(5.5)
     for statistic in (Variance(form="pairs"), StandardDeviation(form="pairs")):
         with pytest.raises(InvalidParameter, match="size must be a whole number from 2"):
-            statistic.query([0.0], [1.0], 1)
+            statistic.query(Public([0.0], [1.0], 1))
     for both in (Covariance(form="pairs"), Correlation(form="pairs")):
         with pytest.raises(InvalidParameter, match="size must be a whole number from 2"):
-            both.query([0.0] * 2, [1.0] * 2, 1)
-    assert Variance(form="moments").query([0.0], [1.0], 1).width == 2
+            both.query(Public([0.0] * 2, [1.0] * 2, 1))
+    assert Variance(form="moments").query(Public([0.0], [1.0], 1)).width == 2
 
 
 def test_a_multiset_of_another_size_than_the_bound_is_for() -> None:
@@ -127,14 +127,14 @@ def test_ranges_whose_square_vanishes_or_overflows_get_no_reach_of_zero() -> Non
     for high in (1e-320, 1e-200, 1e200):
         for statistic in (Variance(form="pairs"), Variance(form="moments")):
             with pytest.raises(InvalidParameter, match="apart by"):
-                statistic.query([0.0], [high], 5)
+                statistic.query(Public([0.0], [high], 5))
         with pytest.raises(InvalidParameter, match="apart by"):
-            Correlation(form="pairs").query([0.0, 0.0], [1.0, high], 5)
+            Correlation(form="pairs").query(Public([0.0, 0.0], [1.0, high], 5))
     with pytest.raises(InvalidParameter, match="apart by"):
-        Mean().query([1.0], [float(np.nextafter(1.0, 2.0))], 5)
+        Mean().query(Public([1.0], [float(np.nextafter(1.0, 2.0))], 5))
     with pytest.raises(NumericalFailure, match="reach of mean came out as 0"):
         block("mean", 1, 0.0)
-    assert Variance(form="pairs").query([0.0], [1e-100], 2**53).blocks[0].reach > 1e-217
+    assert Variance(form="pairs").query(Public([0.0], [1e-100], 2**53)).blocks[0].reach > 1e-217
 
 
 def test_a_midpoint_that_is_rounded_leaves_no_value_farther_away_than_half() -> None:
@@ -146,9 +146,9 @@ def test_a_midpoint_that_is_rounded_leaves_no_value_farther_away_than_half() -> 
 def test_limits_and_grids_outside_the_range() -> None:
     for statistic in (Proportion(above=7.0), Proportion(equal=-1.0), Proportion(at_most=6.1)):
         with pytest.raises(InvalidParameter, match=r"(above|equal|at_most) must lie within"):
-            statistic.query([0.0], [6.0], 5)
+            statistic.query(Public([0.0], [6.0], 5))
     for grid in ((0.0, 1.0), (1.0, 6.0), (7.0,)):
         with pytest.raises(InvalidParameter, match="grid must lie strictly between"):
-            Quantile(0.5, grid=grid).query([0.0], [6.0], 5)
+            Quantile(0.5, grid=grid).query(Public([0.0], [6.0], 5))
     with pytest.raises(InvalidParameter, match="grid must lie strictly between"):
-        Quantile(0.5, grid=1000).query([1.0], [1.0 + 1e-14], 5)
+        Quantile(0.5, grid=1000).query(Public([1.0], [1.0 + 1e-14], 5))

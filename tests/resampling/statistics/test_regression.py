@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.regression import (
     LEAST_EIGENVALUE,
     LinearRegression,
@@ -27,7 +28,7 @@ def problem(regressors: int, seed: int = 8) -> FloatArray:
 
 def query_of(regressors: int, size: float, poisson: bool = False) -> LinearRegressionQuery:
     lower, upper = [*LOWER[:regressors], LOWER[3]], [*UPPER[:regressors], UPPER[3]]
-    query = LinearRegression().query(lower, upper, size, poisson=poisson)
+    query = LinearRegression().query(Public(lower, upper, size, poisson=poisson))
     assert isinstance(query, LinearRegressionQuery)
     return query
 

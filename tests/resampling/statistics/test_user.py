@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.user import UserStatistic
 
 ONES = np.ones(3, dtype=np.int64)
@@ -20,19 +21,19 @@ def average(values: Any, counts: Any) -> Any:
 
 
 def test_the_reach_is_half_of_the_stated_sensitivity() -> None:
-    query = UserStatistic(average, sensitivity=0.5).query([0.0], [9.0], 3)
+    query = UserStatistic(average, sensitivity=0.5).query(Public([0.0], [9.0], 3))
     assert query.blocks[0].reach == 0.25
     assert query.evaluate(VALUES, ONES) == pytest.approx([3.0])
     assert query.estimate(np.array([[1.0], [2.0]])).tolist() == [[1.0], [2.0]]
     shrinking = UserStatistic(average, sensitivity=lambda m: 9.0 / m)
-    assert shrinking.query([0.0], [9.0], 18).blocks[0].reach == pytest.approx(0.25)
+    assert shrinking.query(Public([0.0], [9.0], 18)).blocks[0].reach == pytest.approx(0.25)
 
 
 def test_vectors_have_a_number_for_each_label() -> None:
     both = UserStatistic(
         lambda values, counts: [values.min(), values.max()], 13.0, labels=("low", "high")
     )
-    query = both.query([0.0], [9.0], 3)
+    query = both.query(Public([0.0], [9.0], 3))
     assert query.labels == ("low", "high")
     assert query.width == 2
     assert query.evaluate(VALUES, ONES).tolist() == [1.0, 6.0]
@@ -44,7 +45,7 @@ def test_sensitivities_that_protect_nobody(sensitivity: Any) -> None:
         UserStatistic(average, sensitivity)
     late = UserStatistic(average, lambda m: sensitivity)
     with pytest.raises(InvalidParameter, match="sensitivity must be a finite number > 0"):
-        late.query([0.0], [9.0], 3)
+        late.query(Public([0.0], [9.0], 3))
 
 
 def test_what_else_is_refused() -> None:
@@ -55,9 +56,9 @@ def test_what_else_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="labels must"):
         UserStatistic(average, 1.0, labels=())
     with pytest.raises(NotCovered, match="fixed size"):
-        UserStatistic(average, 1.0).query([0.0], [9.0], 3, poisson=True)
+        UserStatistic(average, 1.0).query(Public([0.0], [9.0], 3, poisson=True))
     with pytest.raises(InvalidParameter, match="lower must be below upper"):
-        UserStatistic(average, 1.0).query([9.0], [0.0], 3)
+        UserStatistic(average, 1.0).query(Public([9.0], [0.0], 3))
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,6 @@ def test_what_else_is_refused() -> None:
     ],
 )
 def test_what_the_function_must_not_return(function: Callable[..., Any], words: str) -> None:
-    query = UserStatistic(function, 1.0).query([0.0], [9.0], 3)
+    query = UserStatistic(function, 1.0).query(Public([0.0], [9.0], 3))
     with pytest.raises(InvalidParameter, match=words):
         query.evaluate(VALUES, ONES)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, MissingExtra
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.data.named import load_data
 
@@ -23,16 +22,8 @@ def test_digits() -> None:
 
 
 def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def missing(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("sklearn"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InvalidParameter, match=r"pip install 'mustdp\[train\]'"):
+    with pytest.raises(MissingExtra, match=r'scikit-learn.*pip install "\.\[train\]"'):
         load_data("digits")
 
 

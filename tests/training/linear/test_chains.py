@@ -11,11 +11,18 @@ pytest.importorskip("sklearn")
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.keys import noise_generator
 from mustdp.training.linear import chains as chains_module
+from mustdp.training.linear import estimator
+from mustdp.training.linear.descent import descend
 from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
 from mustdp.training.linear.simulation import fit_chains
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.sampling.seeding.SeededRelease")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::mustdp.randomness.seeds.SeededRelease"),
+    pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic"),
+]
 R, N, D = 8, 60, 3
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(R, N, D))
@@ -27,15 +34,39 @@ TARGETS = {
 SCHEMES = [md.must_ow(N, 20, 15), md.poisson(N, 0.05), md.wor(N, N)]
 
 
+class SimulatedNoise:
+    """The noise of chains in the place of the exact one."""
+
+    def __init__(self, generator: np.random.Generator, deviation: float, clip: float) -> None:
+        self.bound = clip
+        self._generator, self._deviation = generator, deviation
+
+    def released(self, total: FloatArray) -> FloatArray:
+        noisy: FloatArray = total + self._deviation * self._generator.standard_normal(total.shape)
+        return noisy
+
+
 def model_of(kind: str, **given: Any) -> Any:
     made = DPLinearRegression if kind == "regression" else DPLogisticRegression
-    return made(**{"noise_multiplier": 2.0, "steps": 12, **given})
+    classes = {"binary": [0, 1], "multinomial": [0, 1, 2]}.get(kind)
+    known = {} if classes is None else {"classes": classes}
+    usual = {"noise_multiplier": 2.0, "delta": 1e-5, "steps": 12, "keep_losses": True}
+    return made(**{**usual, **known, **given})
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: str(scheme.name))
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_chains_equal_single_fits(kind: str, scheme: md.Scheme, fit_intercept: bool) -> None:
+def test_chains_equal_single_fits(
+    kind: str, scheme: md.Scheme, fit_intercept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the noise of simulations in the place of the exact one, which chains do without."""
+
+    def simulated(records: Any, recipe: Any, key: Any, on_step: Any) -> Any:
+        noise = SimulatedNoise(noise_generator(key), recipe.deviation, recipe.clip)
+        return descend(records, recipe, key, on_step, noise)
+
+    monkeypatch.setattr(estimator, "descend", simulated)
     model = model_of(kind, scheme=scheme, fit_intercept=fit_intercept)
     seeds = range(100, 100 + R)
     many = fit_chains(model, X, TARGETS[kind], seeds)

@@ -16,7 +16,7 @@ from tests.training.linear.brute_force import clipped_sum
 from tests.training.linear.problems import KINDS, budget_of, records_of
 
 #: So little noise that it cannot be seen.
-SILENT = 1e-13
+SILENT = 1e-7
 
 
 def recipe_of(
@@ -42,7 +42,7 @@ def test_a_run_by_hand(kind: str, scheme: md.Scheme, divisor: float) -> None:
         sizes.add(batch.size)
         total = clipped_sum(kind, weights, records.rows, records.targets, batch, 1.0, True)
         weights = weights - 0.5 / divisor * total
-    np.testing.assert_allclose(done.weights, weights, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(done.weights, weights, rtol=1e-6, atol=1e-6)
     if scheme.name == "poisson":
         assert len(sizes) > 1  # so the realised size would have been seen
 
@@ -60,7 +60,7 @@ def test_the_noise_has_the_stated_scale(scheme: md.Scheme) -> None:
     """
     width, z, clip, rate = 4000, 2.0, 3.0, 0.5
     recipe = recipe_of(scheme, 1, z, rate, clip)
-    moved = descend(nothing_but_noise(50, width), recipe, seed=12).weights - 0.25
+    moved = descend(nothing_but_noise(50, width), recipe, 12).weights - 0.25
     deviation = rate * z * clip / scheme.expected_size
     square = float(np.sum((moved / deviation) ** 2))
     low, high = stats.chi2.ppf(0.0005, width), stats.chi2.ppf(0.9995, width)
@@ -73,7 +73,7 @@ def test_the_noise_has_the_stated_scale(scheme: md.Scheme) -> None:
 def test_the_noise_of_different_steps_is_independent() -> None:
     width, steps, scheme = 4000, 2, md.wor(50, 20)
     first, both = (
-        descend(nothing_but_noise(50, width), recipe_of(scheme, k, 1.0), seed=3).weights - 0.25
+        descend(nothing_but_noise(50, width), recipe_of(scheme, k, 1.0), 3).weights - 0.25
         for k in (1, steps)
     )
     # The run of one step is the beginning of the run of two.
@@ -101,6 +101,6 @@ def test_every_step_is_announced() -> None:
 
 def test_weights_beyond_floating_point_are_refused() -> None:
     records = nothing_but_noise(5, 2)
-    recipe = recipe_of(md.wor(5, 1), 1, 1e300, rate=1e9)
+    recipe = Recipe(budget_of(md.wor(5, 1), 1, 1e5), 1.0, np.array([1e306]), 0.0)
     with pytest.raises(NumericalFailure, match="learning rate"):
         descend(records, recipe, 1)

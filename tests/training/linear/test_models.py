@@ -19,10 +19,13 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import mustdp as md
-from mustdp.sampling.seeding import SeededRelease
+from mustdp.randomness.seeds import SeededRelease
 from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.sampling.seeding.SeededRelease")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::mustdp.randomness.seeds.SeededRelease"),
+    pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic"),
+]
 N = 400
 
 
@@ -43,7 +46,13 @@ def blobs(classes: int, seed: int = 0) -> tuple[Any, Any]:
 def test_regression_finds_the_line() -> None:
     X, y = line()
     model = DPLinearRegression(
-        delta=1e-5, noise_multiplier=1.0, clip=2.0, m=200, steps=200, random_state=1
+        keep_losses=True,
+        delta=1e-5,
+        noise_multiplier=1.0,
+        clip=2.0,
+        m=200,
+        steps=200,
+        random_state=1,
     )
     assert model.fit(X, y) is model
     np.testing.assert_allclose(model.coef_, [0.5, -0.25], atol=0.05)
@@ -115,7 +124,12 @@ def test_the_defaults_work_on_tiny_data() -> None:
 @pytest.mark.parametrize(
     ("given", "scheme", "relation"),
     [
-        ({"scheme": "poisson", "m": 40}, md.poisson(N, 0.1), "add_remove"),
+        ({"scheme": md.poisson(N + 7, 0.1)}, md.poisson(N + 7, 0.1), "add_remove"),
+        (
+            {"scheme": "poisson", "m": 40, "relation": "replace_one"},
+            md.poisson(N, 0.1),
+            "replace_one",
+        ),
         ({"scheme": "must-ww"}, md.must_ww(N, 80, 40), "replace_one"),
         ({"scheme": "wr", "m": 7, "relation": "add_remove"}, md.wr(N, 7), "add_remove"),
         ({"scheme": md.multistage(N, [("wor", 50), ("wr", 9)])}, md.must_ow(N, 50, 9), None),
@@ -139,7 +153,7 @@ def test_without_a_seed_no_warning_and_never_the_same() -> None:
     assert not np.array_equal(first, second)
 
 
-@pytest.mark.filterwarnings("default::mustdp.sampling.seeding.SeededRelease")
+@pytest.mark.filterwarnings("default::mustdp.randomness.seeds.SeededRelease")
 def test_a_seed_warns_and_repeats() -> None:
     X, y = line()
     model = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3, random_state=4)
@@ -153,19 +167,24 @@ def test_a_seed_warns_and_repeats() -> None:
 
 def test_the_loss_curve_stays_behind_when_a_model_is_saved() -> None:
     X, y = line()
-    model = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3).fit(X, y)
+    model = DPLinearRegression(keep_losses=True, delta=1e-5, noise_multiplier=5.0, steps=3).fit(
+        X, y
+    )
     for saved in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert not hasattr(saved, "loss_curve_")
         assert saved.privacy_ == model.privacy_
         assert np.array_equal(saved.predict(X), model.predict(X))
     assert hasattr(model, "loss_curve_")
-    assert "NOT PRIVATE" in str(DPLinearRegression.__doc__)
+    assert "NOT" in str(DPLinearRegression.__doc__)
+    assert not hasattr(model.set_params(keep_losses=False).fit(X, y), "loss_curve_")
 
 
 def test_a_batch_without_records_has_no_loss() -> None:
     X, y = line()
     scheme = md.poisson(N, 1e-9)
-    model = DPLinearRegression(delta=1e-5, scheme=scheme, noise_multiplier=1.0, steps=2).fit(X, y)
+    model = DPLinearRegression(
+        delta=1e-5, scheme=scheme, noise_multiplier=1.0, steps=2, keep_losses=True
+    ).fit(X, y)
     assert np.isnan(model.loss_curve_).all()
     assert np.isfinite(model.coef_).all()
 
@@ -216,3 +235,43 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.Monkey
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ImportError, match=r"scikit-learn.*\[train\]"):
         importlib.import_module("mustdp.training.linear.models")
+
+
+def test_labels_that_the_data_decide_are_said_to_be_public() -> None:
+    X, y = blobs(2)
+    model = DPLogisticRegression(delta=1e-5, noise_multiplier=2.0, steps=2)
+    with pytest.warns(md.TakenAsPublic, match="which labels occur"):
+        model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(classes=[0, 1]).fit(X, y)
+
+
+def test_a_seeded_fit_is_an_experiment_and_has_no_epsilon() -> None:
+    X, y = line()
+    seeded = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3, random_state=4).fit(X, y)
+    data = seeded.privacy_.as_dict()
+    assert data["seeded"] is True
+    assert "epsilon" not in data
+    assert not seeded.privacy_.certified
+    fresh = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3).fit(X, y).privacy_
+    assert fresh.certified
+    assert fresh.as_dict()["epsilon"] == data["epsilon_without_seed"]
+    assert "seeded" not in fresh.as_dict()
+
+
+def test_a_private_number_of_records_is_not_compared_with_the_estimate() -> None:
+    X, y = line()
+    poisson: dict[str, Any] = {"delta": 1e-5, "noise_multiplier": 5.0, "steps": 2}
+    for estimate in (N - 150, N, 3 * N):
+        model = DPLinearRegression(scheme=md.poisson(estimate, 0.1), **poisson).fit(X, y)
+        assert model.privacy_.scheme == md.poisson(estimate, 0.1)
+    with pytest.raises(md.InvalidParameter, match="data must have the n = 399 records"):
+        DPLinearRegression(scheme=md.poisson(N - 1, 0.1), relation="replace_one", **poisson).fit(
+            X, y
+        )
+    with pytest.raises(md.InvalidParameter, match="at least half") as caught:
+        DPLinearRegression(scheme=md.poisson(N // 4, 0.1), **poisson).fit(X, y)
+    assert str(N) not in str(caught.value)
+    with pytest.raises(md.InvalidParameter, match="scheme must be an object"):
+        DPLinearRegression(scheme="poisson", **poisson).fit(X, y)

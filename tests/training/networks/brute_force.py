@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mustdp.training.networks.clipping import Clipper
-from mustdp.training.networks.randomness import Masks
+from mustdp.randomness.keys import batch_key
+from mustdp.training.networks.clipping import Clipper, Trial
+from mustdp.training.networks.masks import Masks
 from mustdp.training.networks.records import Records, Rows
+from mustdp.training.networks.sensitivity import Bound, Workload, bound_for
 
 Case = tuple[nn.Module, Any, tuple[Tensor, ...], Tensor]
 
@@ -31,25 +33,45 @@ def clipped_sum_one_by_one(case: Case, counts: list[int], clip: float) -> list[T
     return sums
 
 
-def clipper(case: Case, clip: float) -> Clipper:
+def trials(inputs: tuple[Tensor, ...], target: Tensor) -> list[Trial]:
+    """The first five and seven records, beside the last ones."""
+    found = []
+    for size in (5, 7):
+        beside = torch.arange(len(target) - size, len(target))
+        beside[::2] = torch.arange(0, size, 2)
+        first, second = (
+            Rows(tuple(x[rows] for x in inputs), target[rows])
+            for rows in (torch.arange(size), beside)
+        )
+        found.append(Trial(first, second))
+    return found
+
+
+def clipper(case: Case) -> Clipper:
     """Ours, on the same model."""
     model, loss, inputs, target = case
-    masks = Masks(1, torch.device("cpu"))
-    trial = Rows(tuple(x[:4] for x in inputs), target[:4])
-    return Clipper(model, loss, clip, trial, lambda: masks(0))
+    masks = Masks(batch_key(1), torch.device("cpu"))
+    return Clipper(model, loss, trials(inputs, target), lambda: masks(0))
 
 
-def clipped_sum(found: Clipper, case: Case, counts: list[int], rows: int) -> list[Tensor]:
+def bound(clip: float, copies: int = 100) -> Bound:
+    """A bound for the small batches of these tests."""
+    return bound_for(clip, clip, Workload(copies, 1 << 20, 100, 1000))
+
+
+def clipped_sum(
+    found: Clipper, case: Case, counts: list[int], rows: int, clip: float
+) -> list[Tensor]:
     """Ours, in pieces of so many rows."""
     _, _, inputs, target = case
-    weights = torch.tensor(counts, dtype=torch.float32)
+    weights = torch.tensor(counts, dtype=torch.float64)
     records = Records((*inputs, target), torch.device("cpu"))
     pieces = (
         (records.take(np.arange(k, min(k + rows, len(target)))), weights[k : k + rows])
         for k in range(0, len(target), rows)
     )
-    masks = Masks(1, torch.device("cpu"))
-    return found.sum(pieces, masks(0)).gradients
+    masks = Masks(batch_key(1), torch.device("cpu"))
+    return found.sum(pieces, masks(0), bound(clip)).gradients
 
 
 def relative_gap(ours: list[Tensor], theirs: list[Tensor]) -> float:

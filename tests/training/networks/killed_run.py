@@ -21,7 +21,7 @@ import torch
 
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.clipping import Clipper
-from mustdp.training.networks.randomness import Noise
+from mustdp.training.networks.step_noise import StepNoise
 from tests.training.networks import runs
 
 STEPS = 6
@@ -98,21 +98,27 @@ def run(folder: Path, every: int, seed: int | None, moment: str | None, slow: fl
         return check
 
     def drew(stream: BatchStream, number: int) -> None:
-        log(folder, "drawn", [number, f"{stream.seed:x}"])
+        log(folder, "drawn", [number, stream.key.text])
 
-    def noisy(_: Any, step: int, sums: Any, deviation: float) -> None:
-        found = torch.zeros(1)
-        add(here._noise, step, [found], deviation)
-        log(folder, "noise", [step, float(found)])
+    def quiet(_: Any, step: int, sums: Any) -> None:
+        before.append(sums.clone())
 
-    add = Noise.add
+    def noisy(_: Any, step: int, sums: Any) -> None:
+        log(folder, "noise", [step, str((sums - before.pop())[:4].tolist())])
+        at("after the noise")()
+
+    before: list[Any] = []
     around(Clipper, "sum", at("while clipping"), nothing)
-    around(Noise, "add", noisy, at("after the noise"))
+    around(StepNoise, "add", quiet, noisy)
     around(BatchStream, "batch", drew, nothing)
     around(os, "replace", saved("before the file is moved"), saved("after the file is moved"))
     here._optimizer.step = _stepping(here._optimizer.step, at)
     done = here.train()
-    ended = {"steps": done.ledger.steps, "weights": runs.weights(done.model).tolist()}
+    ended = {
+        "steps": done.steps,
+        "charged": done.ledger.steps,
+        "weights": runs.weights(done.model).tolist(),
+    }
     log(folder, "done", ended)
 
 

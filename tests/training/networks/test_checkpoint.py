@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch")
 import mustdp as md  # noqa: E402
 from mustdp.errors import InvalidParameter  # noqa: E402
 from mustdp.training.networks.checkpoint import CheckpointFile  # noqa: E402
+from mustdp.training.networks.step_noise import StepNoise  # noqa: E402
 from tests.training.networks import runs  # noqa: E402
 
 
@@ -56,14 +58,16 @@ def test_the_noise_cannot_be_had_from_the_file(path: Path) -> None:
     run.train(1)
     state = CheckpointFile(path).read()
     assert set(state) == {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
-    key = int(state["batches"]["seed"], 16)
-    assert run._batches.seed == key
-    from mustdp.training.networks.randomness import Noise
-
-    theirs, ours = torch.zeros(5), torch.zeros(5)
-    Noise(key).add(0, [theirs], 1.0)
-    run._noise.add(0, [ours], 1.0)
-    assert not torch.allclose(theirs, ours)
+    assert run._batches.key.text == state["batches"]["seed"]
+    assert not run._batches.key.seeded
+    # The source of the noise can neither be written nor copied, and what is in the file is no seed
+    # of it: two sources of the same batch key have nothing in common.
+    with pytest.raises(TypeError, match="never copied"):
+        pickle.dumps(run._noise)
+    theirs, ours = (torch.zeros(5, dtype=torch.int64) for _ in range(2))
+    StepNoise(run._batches.key, 1e6).add(0, theirs)
+    StepNoise(run._batches.key, 1e6).add(0, ours)
+    assert not torch.equal(theirs, ours)
 
 
 def test_nothing_is_shown_before_it_is_charged_on_disk(path: Path) -> None:
@@ -72,11 +76,11 @@ def test_nothing_is_shown_before_it_is_charged_on_disk(path: Path) -> None:
     def watch(event: Any) -> None:
         state = CheckpointFile(path).read()
         ledger = md.Ledger.from_json(state["ledger"])
-        seen.append((event.steps, len(event.losses), ledger.steps))
+        seen.append((event.steps, len(event.losses_not_private), ledger.steps))
         on_disk = torch.cat([v.flatten() for v in state["model"].values()])
         assert torch.equal(on_disk, runs.weights(event.model))
 
-    runs.trainer(checkpoint=path, checkpoint_every=4, callbacks=[watch]).train()
+    runs.trainer(checkpoint=path, checkpoint_every=4, callbacks=[watch], losses=True).train()
     assert seen == [(4, 4, 4), (6, 2, 6)]
 
 

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from tests.training.networks import zoo  # noqa: E402
 from tests.training.networks.brute_force import (  # noqa: E402
     Case,
+    bound,
     clipped_sum,
     clipped_sum_one_by_one,
     clipper,
@@ -43,11 +44,11 @@ def test_as_if_one_record_at_a_time(make: Callable[[], Case], way: str, seed: in
     torch.manual_seed(seed)
     case = make()
     clip = median_norm(case)
-    found = clipper(case, clip)
+    found = clipper(case)
     assert found.way.name == way, found.way.reason
-    expected = clipped_sum_one_by_one(case, COUNTS, clip)
-    assert relative_gap(clipped_sum(found, case, COUNTS, 9), expected) < 1e-5
-    assert relative_gap(clipped_sum(found, case, COUNTS, 4), expected) < 1e-5
-    unclipped = clipper(case, 1e6)
-    expected = clipped_sum_one_by_one(case, COUNTS, 1e6)
-    assert relative_gap(clipped_sum(unclipped, case, COUNTS, 9), expected) < 1e-5
+    for given in (clip, 1e6):
+        inner = bound(given).inner
+        assert 0.998 * given < inner < given
+        expected = clipped_sum_one_by_one(case, COUNTS, inner)
+        for rows in (9, 4):
+            assert relative_gap(clipped_sum(found, case, COUNTS, rows, given), expected) < 1e-5

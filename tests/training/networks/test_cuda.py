@@ -12,14 +12,26 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("torch finds no CUDA device", allow_module_level=True)
 
+from mustdp.noise.exact import rounded  # noqa: E402
+from mustdp.noise.laws import GAUSSIAN  # noqa: E402
+from mustdp.randomness.keys import batch_key  # noqa: E402
+from mustdp.randomness.noise_bits import NoiseSource  # noqa: E402
+from mustdp.training.networks.chacha import random_words  # noqa: E402
 from mustdp.training.networks.clipping import Clipper  # noqa: E402
-from mustdp.training.networks.randomness import Masks, Noise  # noqa: E402
+from mustdp.training.networks.masks import Masks  # noqa: E402
 from mustdp.training.networks.records import Records  # noqa: E402
+from mustdp.training.networks.step_noise import (  # noqa: E402
+    StepNoise,
+    check_device,
+    from_words,
+)
 from tests.training.networks import runs, zoo  # noqa: E402
 from tests.training.networks.brute_force import (  # noqa: E402
     Case,
+    bound,
     clipped_sum_one_by_one,
     relative_gap,
+    trials,
 )
 
 COUNTS = [1, 3, 1, 2, 1, 1, 4, 1, 2]
@@ -31,22 +43,39 @@ GPU = torch.device("cuda", 0)
 def test_clipped_sums(make: Callable[[], Case]) -> None:
     torch.manual_seed(0)
     case = make()
-    expected = clipped_sum_one_by_one(case, COUNTS, 0.5)
+    expected = clipped_sum_one_by_one(case, COUNTS, bound(0.5).inner)
     model, loss, inputs, target = case
     model.to(GPU)
-    records, masks = Records((*inputs, target), GPU), Masks(1, GPU)
-    clipper = Clipper(model, loss, 0.5, records.take(np.arange(4)), lambda: masks(0))
-    counts = torch.tensor(COUNTS, dtype=torch.float32, device=GPU)
-    found = clipper.sum([(records.take(np.arange(9)), counts)], masks(0))
+    records, masks = Records((*inputs, target), GPU), Masks(batch_key(1), GPU)
+    clipper = Clipper(
+        model, loss, trials(tuple(x.to(GPU) for x in inputs), target.to(GPU)), lambda: masks(0)
+    )
+    counts = torch.tensor(COUNTS, dtype=torch.float64, device=GPU)
+    found = clipper.sum([(records.take(np.arange(9)), counts)], masks(0), bound(0.5))
     assert relative_gap([g.cpu() for g in found.gradients], expected) < 2e-5
 
 
 def test_noise() -> None:
-    one, other = torch.zeros(100_000, device=GPU), torch.zeros(100_000, device=GPU)
-    Noise(5).add(3, [one], 2.0)
-    Noise(5).add(4, [other], 2.0)
-    assert float(one.std()) == pytest.approx(2.0, rel=0.015)
-    assert abs(float(torch.dot(one, other))) / 4e5 < 0.015
+    one, other = (torch.zeros(100_000, dtype=torch.int64, device=GPU) for _ in range(2))
+    StepNoise(batch_key(), 2000.0).add(3, one)
+    StepNoise(batch_key(), 2000.0).add(4, other)
+    assert float(one.double().std()) == pytest.approx(2000.0, rel=0.015)
+    assert abs(float(torch.dot(one.double(), other.double()))) / 4e11 < 0.015
+
+
+def test_bits_and_integers_are_those_of_the_cpu() -> None:
+    check_device(GPU)
+    key, nonce, count = bytes(range(32)), bytes(12), 1_000_003
+    words = random_words(key, nonce, count, GPU)
+    there = random_words(key, nonce, count, torch.device("cpu"))
+    assert torch.equal(words.cpu(), there)
+    for ratio in (3.7, 2.0**26 * 1.1):
+        expected, undecided = rounded(GAUSSIAN, there.numpy().view(np.uint64), ratio)
+        found = from_words(words, ratio, NoiseSource(1)).cpu().numpy()
+        decided = np.ones(count, dtype=bool)
+        decided[undecided] = False
+        assert np.array_equal(found[decided], expected[decided])
+        assert len(undecided) < count * 1e-4
 
 
 def test_a_run_and_its_continuation(tmp_path: Any) -> None:

@@ -50,8 +50,9 @@ def test_killed_at(killed: Path, moment: str, every: int, seed: int | None) -> N
     assert lines(folder, "ends") == [[signal.SIGKILL, 0]]
     [done] = lines(folder, "done")
     assert done["steps"] == STEPS
+    assert done["charged"] == (STEPS if seed is None else 0)  # an experiment is no release
     check_diary(folder, every)
-    noise: dict[int, list[float]] = {}
+    noise: dict[int, list[str]] = {}
     for step, value in lines(folder, "noise"):
         noise.setdefault(step, []).append(value)
     for values in noise.values():  # made again with noise of its own, or with a seed the very same
@@ -66,7 +67,7 @@ def test_killed_at_any_time_again_and_again(killed: Path) -> None:
     [ends] = lines(folder, "ends")
     assert Counter(ends)[signal.SIGKILL] >= 3
     assert set(ends) <= {0, signal.SIGKILL}
-    assert [entry["steps"] for entry in lines(folder, "done")] == [STEPS]
+    assert [entry["charged"] for entry in lines(folder, "done")] == [STEPS]
     check_diary(folder, 1)
     noise = lines(folder, "noise")
     assert len({value for _, value in noise}) == len(noise)

@@ -1,74 +1,80 @@
-"""Noise and masks: the law, the tails, and that no number serves twice."""
+"""Noise of steps and masks: the law, and that no number serves twice."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy import stats
 
 torch = pytest.importorskip("torch")
 
-from mustdp.training.networks.randomness import Masks, Noise, Normal  # noqa: E402
+from mustdp.noise.exact import rounded  # noqa: E402
+from mustdp.noise.laws import GAUSSIAN  # noqa: E402
+from mustdp.randomness.keys import batch_key  # noqa: E402
+from mustdp.randomness.noise_bits import NoiseSource  # noqa: E402
+from mustdp.training.networks.masks import Masks  # noqa: E402
 from mustdp.training.networks.records import rounded_up  # noqa: E402
+from mustdp.training.networks.step_noise import (  # noqa: E402
+    StepNoise,
+    check_device,
+    from_words,
+)
+
+CPU = torch.device("cpu")
 
 
-def drawn(seed: int, size: int, deviation: float = 1.0) -> NDArray[np.float64]:
-    generator = np.random.default_rng(seed)
-    found = Normal().draw(generator, size, deviation, torch.float32)
-    return np.asarray(found.double().numpy())
+def noise(seed: int | None, step: int, count: int = 6) -> list[int]:
+    sums = torch.zeros(count, dtype=torch.int64)
+    StepNoise(batch_key(seed), 1e6).add(step, sums)
+    return [int(x) for x in sums]
 
 
-def test_the_noise_is_normal_and_a_wrong_law_nearby_is_not() -> None:
-    sample = drawn(1, 400_001)
-    assert sample.size == 400_001
-    # Level 1e-3 each; a deviation 2 % off is rejected at the same level.
-    assert stats.kstest(sample, "norm").pvalue > 1e-3
-    assert stats.kstest(sample * 1.02, "norm").pvalue < 1e-3
-    assert stats.kstest(drawn(2, 400_000, 3.0) / 3.0, "norm").pvalue > 1e-3
-    beyond = int((np.abs(sample) > 4.0).sum())
-    expected = sample.size * 2 * stats.norm.sf(4.0)
-    assert stats.poisson.cdf(beyond, expected) > 1e-3
-    assert stats.poisson.sf(beyond - 1, expected) > 1e-3
-
-
-def test_both_halves_of_a_draw_are_independent() -> None:
-    sample = drawn(3, 400_000)
-    first, second = sample[:200_000], sample[200_000:]
-    for one, other in ((first, second), (first**2, second**2), (sample[:-1], sample[1:])):
-        assert abs(np.corrcoef(one, other)[0, 1]) < 4.5 / np.sqrt(one.size)
-
-
-def test_the_tails_go_beyond_those_of_float32() -> None:
-    class Smallest:
-        """The extreme that 53 bits can take."""
-
-        def random(self, out: NDArray[np.float64]) -> None:
-            out[:] = 1.0 - 2.0**-53
-
-    extreme: Any = Smallest()
-    found = Normal().draw(extreme, 1, 1.0, torch.float64)
-    assert float(found.abs().max()) == pytest.approx(8.57, abs=0.01)
-
-
-def test_noise_belongs_to_its_key_and_step() -> None:
-    def noise(key: int, step: int) -> list[float]:
-        sums = [torch.zeros(3), torch.zeros(2, 2)]
-        Noise(key).add(step, sums, 2.0)
-        return [float(x) for part in sums for x in part.flatten()]
-
+def test_seeded_noise_belongs_to_its_key_and_step() -> None:
     assert noise(1, 0) == noise(1, 0)
     everything = [*noise(1, 0), *noise(1, 1), *noise(2, 0), *noise(2**128 - 1, 0)]
     assert len(set(everything)) == len(everything)
+
+
+def test_noise_without_a_seed_never_comes_again() -> None:
+    one = StepNoise(batch_key(), 1e6)
+    seen = []
+    for _ in range(3):
+        sums = torch.zeros(6, dtype=torch.int64)
+        one.add(0, sums)
+        seen += sums.tolist()
+    seen += [*noise(None, 0), *noise(None, 0)]
+    assert len(set(seen)) == len(seen)
+
+
+def test_noise_is_added_in_place_and_leaves_sums_whole() -> None:
+    sums = torch.full((3, 4), 10**9, dtype=torch.int64)
+    StepNoise(batch_key(), 1e3).add(0, sums)
+    assert sums.shape == (3, 4)
+    assert (sums - 10**9).abs().max() < 10_000
+    assert (sums - 10**9).unique().numel() > 6
+
+
+@pytest.mark.parametrize("ratio", [0.3, 3.7, 1e3, 2.0**24 * 1.3, 2.0**32])
+def test_the_rounding_on_tensors_is_that_of_the_cpu(ratio: float) -> None:
+    """The same words in, the same integers out; extremes of the words included."""
+    rng = np.random.default_rng(3)
+    words = rng.integers(-(2**63), 2**63, size=200_000, dtype=np.int64)
+    words[:6] = [0, -1, 1, 2**63 - 1, -(2**63), 2**20]
+    check_device(CPU)
+    expected, undecided = rounded(GAUSSIAN, words.view(np.uint64), ratio)
+    found = from_words(torch.from_numpy(words), ratio, NoiseSource(1)).numpy()
+    decided = np.ones(len(words), dtype=bool)
+    decided[undecided] = False
+    assert np.array_equal(found[decided], expected[decided])
+    assert 0 < len(undecided) < len(words) / 100
+    # What was undecided is settled to a value next to where the words point.
+    assert np.all(np.abs(found[undecided[5:]]) < 10 * ratio + 10)
 
 
 def test_masks_belong_to_their_step_and_process() -> None:
     cpu = torch.device("cpu")
 
     def mask(key: int, step: int, rank: int = 0) -> list[float]:
-        with Masks(key, cpu, rank)(step):
+        with Masks(batch_key(key), cpu, rank)(step):
             return [float(x) for x in torch.rand(3)]
 
     assert mask(1, 0) == mask(1, 0)

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md  # noqa: E402
-from mustdp.sampling.seeding import SeededRelease  # noqa: E402
+from mustdp.randomness.seeds import SeededRelease  # noqa: E402
 from mustdp.training.networks.events import Released  # noqa: E402
 from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
 from tests.training.networks import runs  # noqa: E402
@@ -63,8 +63,9 @@ def test_an_empty_batch_is_a_step_of_noise_alone() -> None:
         optimizer=torch.optim.SGD(network.parameters(), lr=1.0),
         clip=3.0,
         seed=1,
+        losses=True,
     )
-    assert run.train(1).losses == (0.0,)
+    assert run.train(1).losses_not_private == (0.0,)
     moved = (runs.weights(network) - before) * scheme.expected_size
     assert run.steps == 1
     # 53 normal numbers of deviation z C = 6: the chance to be outside is below 1e-6.
@@ -102,7 +103,7 @@ def test_privacy_is_that_of_the_steps_made() -> None:
     assert done.privacy == run.budget.spent(2)
     assert done.ledger.epsilon(1e-3).upper == pytest.approx(done.privacy.epsilon.upper)
     assert run.train().steps == 6
-    assert run.train().losses == ()  # the budget is used up
+    assert run.train().losses_not_private == ()  # the budget is used up
     assert run.privacy == run.budget.spent()
 
 
@@ -114,9 +115,9 @@ def test_pieces_give_the_same_result(rows: int) -> None:
 
 
 def test_a_seed_repeats_everything_and_warns() -> None:
-    first, second = (runs.trainer(seed=9).train() for _ in range(2))
+    first, second = (runs.trainer(seed=9, losses=True).train() for _ in range(2))
     assert torch.equal(runs.weights(first.model), runs.weights(second.model))
-    assert first.losses == second.losses
+    assert first.losses_not_private == second.losses_not_private
     assert not torch.equal(
         runs.weights(first.model), runs.weights(runs.trainer(seed=10).train().model)
     )
@@ -177,11 +178,11 @@ def test_callbacks_see_each_step_and_may_stop() -> None:
     seen: list[tuple[int, int, float]] = []
 
     def watch(event: Released) -> None:
-        seen.append((event.steps, len(event.losses), event.spent().epsilon.upper))
+        seen.append((event.steps, len(event.losses_not_private), event.spent().epsilon.upper))
         if event.steps == 3:
             event.stop()
 
-    done = runs.trainer(callbacks=[watch]).train()
+    done = runs.trainer(callbacks=[watch], losses=True).train()
     assert [steps for steps, _, _ in seen] == [1, 2, 3]
     assert [count for _, count, _ in seen] == [1, 1, 1]
     assert seen[0][2] < seen[1][2] < seen[2][2] == done.privacy.epsilon.upper
@@ -210,12 +211,18 @@ def test_a_dataset_is_read_record_by_record() -> None:
     assert all(torch.equal(found[0], other) for other in found[1:])
 
 
-def test_mixed_precision_clips_in_float32() -> None:
+def test_mixed_precision_is_for_the_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
-    network = plain()
-    network[0].register_forward_hook(lambda *a: shapes.append(a[2].dtype))
+    network, usual = plain(), torch.nn.functional.linear
+
+    def linear(*given: Any) -> Any:
+        shapes.append(usual(*given).dtype)
+        return usual(*given)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", linear)
     run = runs.trainer(network, mixed_precision=torch.bfloat16, seed=3)
     done = run.train()
+    monkeypatch.undo()
     exact = runs.trainer(plain(), seed=3).train()
     assert shapes[-1] == torch.bfloat16
     assert runs.weights(network).dtype == torch.float32
@@ -223,12 +230,31 @@ def test_mixed_precision_clips_in_float32() -> None:
     assert done.privacy == exact.privacy
 
 
-def test_progress_shows_loss_and_what_is_spent(capsys: pytest.CaptureFixture[str]) -> None:
-    runs.trainer(progress=True).train()
-    text = " ".join(capsys.readouterr().err.split())
-    assert "not private" in text
-    assert "epsilon" in text
-    assert capsys.readouterr().out == ""
+def test_progress_shows_what_is_spent_and_losses_if_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for losses in (False, True):
+        runs.trainer(progress=True, losses=losses).train()
+        text = " ".join(capsys.readouterr().err.split())
+        assert ("loss" in text) == ("not private" in text) == losses
+        assert "epsilon" in text
+        assert capsys.readouterr().out == ""
+
+
+def test_progress_of_a_run_without_a_certified_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    runs.trainer(progress=True, budget=runs.budget(z=QUIET)).train(1)
+    assert "no finite epsilon" in " ".join(capsys.readouterr().err.split())
+
+
+def test_losses_leave_only_if_asked_for_and_are_never_printed() -> None:
+    seen: list[Released] = []
+    done = runs.trainer(callbacks=[seen.append]).train()
+    assert done.losses_not_private == ()
+    assert all(event.losses_not_private == () for event in seen)
+    done = runs.trainer(callbacks=[seen.append], losses=True).train()
+    assert len(done.losses_not_private) == 6
+    assert "loss" not in repr(done).lower()
+    assert "loss" not in repr(seen[-1]).lower()
 
 
 def test_importing_the_package_does_not_load_torch() -> None:

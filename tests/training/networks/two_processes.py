@@ -11,7 +11,7 @@ import torch
 from torch import distributed, nn
 
 import mustdp as md
-from mustdp.sampling.seeding import SeededRelease
+from mustdp.randomness.seeds import SeededRelease
 from tests.training.networks import runs
 
 #: Batches of few records, so that a process may have nothing to do.

@@ -1,8 +1,8 @@
-"""Shares on a Dask cluster: tasks that can be computed again, anywhere, without harm.
+"""Portions on a Dask cluster: tasks that can be computed again, anywhere, without harm.
 
 Every task is a pure function of its arguments. Dask repeats those of a worker that is lost; what
 cannot be repeated that way is submitted anew. The names of tasks are random, since they are shown
-on dashboards and in logs; seeds, records and results are concealed there. Exact vectors stay on the
+on dashboards and in logs; seeds, records and results are concealed there. Exact totals stay on the
 cluster only until they have been fetched.
 """
 
@@ -19,8 +19,8 @@ from mustdp.extras import required
 from mustdp.resampling.execution.collected import Collected
 from mustdp.resampling.execution.partitioned import DaskSource
 from mustdp.resampling.execution.placing import AtPartitions, SharedSource
-from mustdp.resampling.execution.shares import Job, Share
-from mustdp.resampling.execution.table import Readable
+from mustdp.resampling.execution.portions import Job, Portion
+from mustdp.resampling.execution.table import SourceOrTable
 
 #: Workers that may die under a task before Dask gives it up, on a cluster that is ours.
 _ALLOWED_FAILURES = 10
@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx|inproc)://\S+")
 
 
 def run_on_cluster(
-    source: Readable, job: Job, collected: Collected, dask: Any, workers: int | None
+    source: SourceOrTable, job: Job, collected: Collected, dask: Any, workers: int | None
 ) -> None:
     """Compute what is missing on the cluster that ``dask`` names."""
     if isinstance(source, DaskSource):
@@ -48,9 +48,11 @@ def check_dask(dask: Any) -> None:
         if dask.asynchronous:
             raise InvalidParameter("dask must be a client that is not asynchronous, got one")
     elif not (isinstance(dask, str) and (dask == "local" or _ADDRESS.fullmatch(dask))):
-        raise InvalidParameter(
-            "dask must be the address of a scheduler such as 'tcp://10.0.0.1:8786', 'local' or a "
-            f"distributed.Client, got {dask!r}"
+        raise InvalidParameter.refusing(
+            "dask",
+            "must be the address of a scheduler such as 'tcp://10.0.0.1:8786', 'local' or a "
+            "distributed.Client",
+            repr(dask),
         )
 
 
@@ -81,19 +83,19 @@ def connected(dask: Any, workers: int | None = None) -> Iterator[Any]:
         try:
             client = distributed.Client(dask, set_as_default=False)
         except OSError:
-            raise InvalidParameter(
-                f"dask must be the address of a scheduler that answers, got {dask!r}"
+            raise InvalidParameter.refusing(
+                "dask", "must be the address of a scheduler that answers", repr(dask)
             ) from None
         with client:
             yield client
 
 
 def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collected) -> None:
-    """Keep the cluster busy and take the shares in as they are done."""
+    """Keep the cluster busy and take the portions in as they are done."""
     killed = required("distributed.scheduler", "a Dask cluster").KilledWorker
     at_once = 2 * max(4, sum(client.nthreads().values()))
     waiting, losses = deque(collected.missing), 0
-    running: dict[str, tuple[Any, Share]] = {}
+    running: dict[str, tuple[Any, Portion]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -102,12 +104,12 @@ def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collecte
             settled = _settled(client, [future for future, _ in running.values()])
             lost = not settled and tasks.displaced()
             for future in settled:
-                _, share = running.pop(future.key)
+                _, portion = running.pop(future.key)
                 if future.cancelled() or isinstance(future.exception(), killed):
-                    waiting.append(share)
+                    waiting.append(portion)
                     lost = True
                 else:
-                    collected.add(share, future.result())  # raises what the task raised
+                    collected.add(portion, future.result())  # raises what the task raised
                     losses = 0
                 future.release()
             if lost:
@@ -115,10 +117,10 @@ def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collecte
                 if losses > _MOST_LOSSES:
                     raise RuntimeError(
                         f"workers of the Dask cluster were lost {losses} times in a row without "
-                        "any share of the work being finished"
+                        "any portion of the work being finished"
                     )
                 client.cancel([future for future, _ in running.values()])
-                waiting.extend(share for _, share in running.values())
+                waiting.extend(portion for _, portion in running.values())
                 running.clear()
                 tasks.renew()
     finally:

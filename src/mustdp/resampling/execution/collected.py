@@ -1,48 +1,46 @@
-"""The query vectors as they come in, in whatever order, each share once."""
+"""The totals as they come in, in whatever order, each portion once."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.execution.shares import Share
-
-#: Called with the releases that are done and with all there are.
-Progress = Callable[[int, int], object]
+from mustdp.progress import Progress
+from mustdp.resampling.execution.portions import Portion
 
 
 class Collected:
-    """Room for all vectors in the order of ranks; a share that comes again changes nothing."""
+    """Room for all totals in the order of ranks; a portion that comes again changes nothing."""
 
-    def __init__(self, shares: tuple[Share, ...], width: int, progress: Progress | None) -> None:
-        self._missing = dict.fromkeys(shares)
-        self._total = shares[-1].stop
-        self._vectors = np.full((self._total, width), np.nan)
+    def __init__(
+        self, portions: tuple[Portion, ...], width: int, progress: Progress | None
+    ) -> None:
+        self._missing = dict.fromkeys(portions)
+        self._releases = portions[-1].stop
+        self._totals = np.full((self._releases, width), np.nan)
         self._done = 0
         self._progress = progress
 
     @property
-    def missing(self) -> tuple[Share, ...]:
-        """The shares that have not come yet, in the order of ranks."""
+    def missing(self) -> tuple[Portion, ...]:
+        """The portions that have not come yet, in the order of ranks."""
         return tuple(self._missing)
 
-    def add(self, share: Share, vectors: FloatArray) -> None:
-        """Take a share in and report the progress."""
-        if share not in self._missing:
+    def add(self, portion: Portion, totals: FloatArray) -> None:
+        """Take a portion in and report the progress."""
+        if portion not in self._missing:
             return
-        self._vectors[share.start : share.stop] = vectors
-        del self._missing[share]
-        self._done += share.stop - share.start
+        self._totals[portion.start : portion.stop] = totals
+        del self._missing[portion]
+        self._done += portion.stop - portion.start
         if self._progress is not None:
-            self._progress(self._done, self._total)
+            self._progress("releases", self._done, self._releases)
 
-    def vectors(self) -> FloatArray:
-        """All vectors; an error while any share is missing."""
+    def totals(self) -> FloatArray:
+        """All totals; an error while any portion is missing."""
         if self._missing:
             raise NumericalFailure(
-                f"{len(self._missing)} shares of the releases were never computed"
+                f"{len(self._missing)} portions of the releases were never computed"
             )
-        return self._vectors
+        return self._totals

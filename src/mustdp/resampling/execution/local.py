@@ -1,7 +1,7 @@
-"""Shares on this machine: in this process, or in several through joblib.
+"""Portions on this machine: in this process, or in several through joblib.
 
 Large arrays reach the processes through a memory-mapped temporary file of joblib's, readable by
-the owner only and removed at the end. A process that dies takes its unfinished shares with it;
+the owner only and removed at the end. A process that dies takes its unfinished portions with it;
 these are computed again, by fresh processes a few times and then here.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 from mustdp.extras import installed, required
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.execution.collected import Collected
-from mustdp.resampling.execution.shares import Job, Share
-from mustdp.resampling.execution.table import Readable
+from mustdp.resampling.execution.portions import Job, Portion
+from mustdp.resampling.execution.table import SourceOrTable
 
 #: For so many seconds this process works alone where the number of workers was left open.
 _ALONE = 2.0
@@ -28,7 +28,7 @@ _ATTEMPTS = 3
 MOST_WORKERS = 4096
 
 
-def run_locally(source: Readable, job: Job, collected: Collected, workers: int | None) -> None:
+def run_locally(source: SourceOrTable, job: Job, collected: Collected, workers: int | None) -> None:
     """Compute what is missing with ``workers`` processes; nothing but the time depends on them.
 
     None begins in this process, and after two seconds brings in one process for each processor.
@@ -45,17 +45,19 @@ def run_locally(source: Readable, job: Job, collected: Collected, workers: int |
         run_in_processes(source, job, collected, workers)
 
 
-def run_here(source: Readable, job: Job, collected: Collected, seconds: float = math.inf) -> bool:
+def run_here(
+    source: SourceOrTable, job: Job, collected: Collected, seconds: float = math.inf
+) -> bool:
     """Compute what is missing in this process; True if the time was up before the end."""
     begun = perf_counter()
-    for share in collected.missing:
+    for portion in collected.missing:
         if perf_counter() - begun > seconds:
             return True
-        collected.add(share, job.share(source, share))
+        collected.add(portion, job.portion(source, portion))
     return False
 
 
-def run_in_processes(source: Readable, job: Job, collected: Collected, workers: int) -> None:
+def run_in_processes(source: SourceOrTable, job: Job, collected: Collected, workers: int) -> None:
     """Compute what is missing in ``workers`` processes."""
     for _ in range(_ATTEMPTS):
         try:
@@ -66,29 +68,29 @@ def run_in_processes(source: Readable, job: Job, collected: Collected, workers: 
     run_here(source, job, collected)
 
 
-def _run_once(source: Readable, job: Job, collected: Collected, workers: int) -> None:
+def _run_once(source: SourceOrTable, job: Job, collected: Collected, workers: int) -> None:
     joblib = required("joblib", "more than one worker")
     with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
         pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
         task = joblib.delayed(_numbered)
-        results = pool(task(source, job, share) for share in collected.missing)
+        results = pool(task(source, job, portion) for portion in collected.missing)
     try:
-        for share, vectors in results:
-            collected.add(share, vectors)
+        for portion, totals in results:
+            collected.add(portion, totals)
     except BaseException:
         _abandon(results)
         raise
 
 
 def _abandon(results: Any) -> None:
-    """Stop the processes; that finished shares are thrown away is no news to the caller."""
+    """Stop the processes; that finished portions are thrown away is no news to the caller."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results.close()
 
 
-def _numbered(source: Readable, job: Job, share: Share) -> tuple[Share, FloatArray]:
-    return share, job.share(source, share)
+def _numbered(source: SourceOrTable, job: Job, portion: Portion) -> tuple[Portion, FloatArray]:
+    return portion, job.portion(source, portion)
 
 
 def _processors() -> int:

@@ -1,8 +1,8 @@
 """Records that live on a Dask cluster, in partitions that stay where they are.
 
-Record i is row i of the partitions one after the other. For a share, the rows that its subsets hold
-are drawn on the cluster; a task at each partition picks those that are its own, which is all that
-travels; and one more task computes the share from them.
+Record i is row i of the partitions one after the other. For a portion, the rows that its subsets
+hold are drawn on the cluster; a task at each partition picks those that are its own, which is all
+that travels; and one more task computes the portion from them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.execution.concealed import Concealed
-from mustdp.resampling.sources.frames import as_frame
-from mustdp.resampling.sources.selection import Columns, name_of, select
+from mustdp.resampling.sources.frames import Frame, as_frame
+from mustdp.resampling.sources.selection import Columns, unnamed
 from mustdp.resampling.sources.source import Source
-from mustdp.resampling.sources.values import refuse_not_numeric
+from mustdp.resampling.unquoted import unquoted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,9 +68,9 @@ class DaskSource(Source):
                     "a partition was lost with the worker that held it; partitions that Dask can "
                     "compute again, such as those of a dask DataFrame, would not be"
                 ) from None
-            for future in self.partitions:
+            for number, future in enumerate(self.partitions):
                 if future.status == "error":
-                    future.result()
+                    unquoted(future.result, f"partition {number} must be there to be read")
             holders = self.client.who_has(list(self.partitions))
             found = [holders.get(future.key) for future in self.partitions]
             if all(found):
@@ -130,8 +130,7 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
             raise measure.refusal
         if (measure.names, measure.positions) != (found[0].names, found[0].positions):
             raise InvalidParameter(
-                f"data must have the same columns in every partition, got {found[0].names} first "
-                f"and {measure.names} in partition {number}"
+                f"data must have the same columns in every partition, got others in {number}"
             )
     lengths = tuple(measure.rows for measure in found)
     if not sum(lengths) > 0:
@@ -142,24 +141,28 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
 def measured(partition: Any, columns: Columns) -> Measured:
     """Check a partition. It never raises: Dask would write the partition into its log."""
     try:
-        frame = as_frame(partition)
-        if frame is None:
-            raise InvalidParameter(
-                "partitions must be pandas frames or numpy arrays, "
-                f"got one of type {type(partition).__name__}"
-            )
-        numeric = [at for at in range(len(frame.labels)) if frame.is_numeric(at)]
-        chosen = numeric if columns is None else select(frame.labels, columns, frame.where)
-        if not chosen:
-            raise InvalidParameter(f"{frame.where} must have a numeric column, got none")
-        names = tuple(name_of(frame.labels[at]) for at in chosen)
-        for at, name in zip(chosen, names, strict=True):
-            if not frame.is_numeric(at):
-                refuse_not_numeric(name, frame.where, frame.type_of(at))
-            frame.numbers(at, name)
-        return Measured(frame.rows, names, tuple(chosen), None)
+        return unquoted(lambda: _measured(partition, columns), "partitions must be readable")
     except Exception as problem:
         return Measured(0, (), (), problem)
+
+
+def _measured(partition: Any, columns: Columns) -> Measured:
+    frame = _framed(partition)
+    chosen = frame.select(columns)
+    for column in chosen:
+        frame.read(column)
+    names = tuple(column.name for column in chosen)
+    return Measured(frame.rows, names, tuple(column.at for column in chosen), None)
+
+
+def _framed(partition: Any) -> Frame:
+    frame = as_frame(partition)
+    if frame is None:
+        raise InvalidParameter(
+            "partitions must be pandas frames or numpy arrays, "
+            f"got one of type {type(partition).__name__}"
+        )
+    return frame
 
 
 def picked(
@@ -169,21 +172,23 @@ def picked(
     try:
         start, stop = np.searchsorted(drawn.content, (first, last))
         rows = drawn.content[start:stop] - first
-        if hasattr(partition, "iloc"):
-            part = partition.iloc[rows]
-        elif hasattr(partition, "take") and not isinstance(partition, np.ndarray):
-            part = partition.take(rows)
-        else:
-            part = partition[rows]
-        frame = as_frame(part)
-        if frame is None:
-            raise InvalidParameter(
-                f"partitions must stay what they were, got one of type {type(part).__name__}"
-            )
-        columns = [frame.numbers(at, name_of(frame.labels[at])) for at in positions]
-        return Concealed(np.stack(columns, axis=1))
+        found = unquoted(
+            lambda: _rows_of(partition, rows, positions), "partitions must stay what they were"
+        )
+        return Concealed(found)
     except Exception as problem:
         return Concealed(problem)
+
+
+def _rows_of(partition: Any, rows: IntArray, positions: Sequence[int]) -> FloatArray:
+    if hasattr(partition, "iloc"):
+        part = partition.iloc[rows]
+    elif hasattr(partition, "take") and not isinstance(partition, np.ndarray):
+        part = partition.take(rows)
+    else:
+        part = partition[rows]
+    frame = _framed(part)
+    return np.stack([frame.read(unnamed(frame.labels, at)) for at in positions], axis=1)
 
 
 def joined(parts: Sequence[Concealed[FloatArray | Exception]]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Which tasks a share is made of on a Dask cluster, and where they run."""
+"""Which tasks a portion is made of on a Dask cluster, and where they run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from uuid import uuid4
 import numpy as np
 
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.execution.blocks import handed_out
+from mustdp.resampling.execution.bundles import handed_out
 from mustdp.resampling.execution.concealed import Concealed
 from mustdp.resampling.execution.partitioned import DaskSource, joined, picked
-from mustdp.resampling.execution.shares import Job, Share, evaluated
-from mustdp.resampling.execution.table import Readable, clipped, is_in_memory
+from mustdp.resampling.execution.portions import Job, Portion, evaluated
+from mustdp.resampling.execution.table import SourceOrTable, is_in_memory, within_bounds
 
 #: So often Dask repeats a task that raised an error before it believes it.
 _RETRIES = 3
@@ -22,9 +22,9 @@ _PATIENCE = 300.0
 
 
 class SharedSource:
-    """One task for each share. Files are opened where it runs; data in memory are sent once."""
+    """One task for each portion. Files are opened where it runs; data in memory are sent once."""
 
-    def __init__(self, client: Any, source: Readable, job: Job) -> None:
+    def __init__(self, client: Any, source: SourceOrTable, job: Job) -> None:
         self._client = client
         self._source = source
         self._job = Concealed(job)
@@ -45,12 +45,12 @@ class SharedSource:
             self._client.cancel([self._sent])
 
     def displaced(self) -> bool:
-        """Never: a share can run anywhere."""
+        """Never: a portion can run anywhere."""
         return False
 
-    def submit(self, share: Share) -> Any:
-        """The future of a share's vectors."""
-        return _submit(self._client, "share", _whole_share, self._sent, self._job, share)
+    def submit(self, portion: Portion) -> Any:
+        """The future of a portion's totals."""
+        return _submit(self._client, "portion", _whole_portion, self._sent, self._job, portion)
 
 
 class AtPartitions:
@@ -73,10 +73,10 @@ class AtPartitions:
     def release(self) -> None:
         """Leave the partitions where they are: they are the caller's."""
 
-    def submit(self, share: Share) -> Any:
-        """The future of a share's vectors; what it is made of goes when it is done."""
+    def submit(self, portion: Portion) -> Any:
+        """The future of a portion's totals; what it is made of goes when it is done."""
         client, source = self._client, self._source
-        rows = _submit(client, "draw", _drawn_rows, self._job, share)
+        rows = _submit(client, "draw", _drawn_rows, self._job, portion)
         parts = [
             _submit(
                 client, "rows", picked, partition, rows, first, last, source.positions,
@@ -86,7 +86,7 @@ class AtPartitions:
                 source.partitions, self._addresses, pairwise(source.edges), strict=True
             )
         ]  # fmt: skip
-        return _submit(client, "share", _share_from_parts, self._job, share, rows, *parts)
+        return _submit(client, "portion", _portion_from_parts, self._job, portion, rows, *parts)
 
 
 def _submit(client: Any, kind: str, task: Any, *arguments: Any, **options: Any) -> Any:
@@ -94,27 +94,29 @@ def _submit(client: Any, kind: str, task: Any, *arguments: Any, **options: Any) 
     return client.submit(task, *arguments, key=key, pure=False, retries=_RETRIES, **options)
 
 
-def _whole_share(source: Concealed[Readable], job: Concealed[Job], share: Share) -> FloatArray:
-    return job.content.share(source.content, share)
+def _whole_portion(
+    source: Concealed[SourceOrTable], job: Concealed[Job], portion: Portion
+) -> FloatArray:
+    return job.content.portion(source.content, portion)
 
 
-def _drawn_rows(job: Concealed[Job], share: Share) -> Concealed[IntArray]:
-    """The distinct rows of all subsets of a share, in increasing order."""
-    draws = job.content.design.draws(job.content.seed, *share)
+def _drawn_rows(job: Concealed[Job], portion: Portion) -> Concealed[IntArray]:
+    """The distinct rows of all subsets of a portion, in increasing order."""
+    draws = job.content.design.draws(job.content.key, *portion)
     drawn = [batch.indices for _, batch in draws]
     return Concealed(np.unique(np.concatenate(drawn)))
 
 
-def _share_from_parts(
+def _portion_from_parts(
     job: Concealed[Job],
-    share: Share,
+    portion: Portion,
     rows: Concealed[IntArray],
     *parts: Concealed[FloatArray | Exception],
 ) -> FloatArray:
     given = job.content
-    values = clipped(joined(parts), given.lower, given.upper)
+    values = within_bounds(joined(parts), given.lower, given.upper)
     multisets = (
         (rank, handed_out(rows.content, values, batch), batch.counts)
-        for rank, batch in given.design.draws(given.seed, *share)
+        for rank, batch in given.design.draws(given.key, *portion)
     )
-    return evaluated(multisets, given.query, *share)
+    return evaluated(multisets, given.query, *portion)

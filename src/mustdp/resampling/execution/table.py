@@ -11,7 +11,7 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.execution.blocks import MOST_VALUES
+from mustdp.resampling.execution.bundles import MOST_VALUES
 from mustdp.resampling.sources.source import Source
 
 #: Sources in memory with more rows than this are read subset by subset.
@@ -22,7 +22,7 @@ _CHUNK = 250_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClippedTable:
-    """All rows of a source, clipped; ``values`` may be mapped from a file that workers share."""
+    """All rows of a source, clipped; ``values`` may be mapped from a file that workers map too."""
 
     values: FloatArray
 
@@ -35,11 +35,11 @@ class ClippedTable:
         return np.asarray(self.values)
 
 
-#: What shares can be computed from.
-Readable = Source | ClippedTable
+#: What portions can be computed from.
+SourceOrTable = Source | ClippedTable
 
 
-def readable(source: Source, lower: FloatArray, upper: FloatArray, *, files: bool) -> Readable:
+def as_table(source: Source, lower: FloatArray, upper: FloatArray, *, files: bool) -> SourceOrTable:
     """The source as a clipped table, if it is small enough for its kind, else itself.
 
     With ``files``, a file that is smaller than what is read from larger ones at a time is read
@@ -59,7 +59,7 @@ def readable(source: Source, lower: FloatArray, upper: FloatArray, *, files: boo
     return ClippedTable(values)
 
 
-def is_in_memory(data: Readable) -> bool:
+def is_in_memory(data: SourceOrTable) -> bool:
     """Whether reading some rows is a matter of memory alone."""
     return isinstance(data, ClippedTable) or data.rows_in_memory
 
@@ -68,10 +68,10 @@ def taken(source: Source, rows: IntArray, lower: FloatArray, upper: FloatArray) 
     """Rows of a source, clipped to the bounds; in C order, so that sums have one order."""
     if rows.size == 0:
         return np.empty((0, lower.size))
-    return clipped(source.take(rows), lower, upper)
+    return within_bounds(source.take(rows), lower, upper)
 
 
-def clipped(values: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+def within_bounds(values: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """A new array in C order with every column inside its bounds; NaN and infinity are refused."""
     if values.ndim != 2 or values.shape[1] != lower.size:
         raise InvalidParameter(

@@ -1,4 +1,4 @@
-"""One thread for linear algebra while shares are computed, so that sums have one order everywhere.
+"""One thread for linear algebra while totals are computed, so that sums have one order everywhere.
 
 BLAS libraries add up in another order when they use more threads, which changes last digits. joblib
 and Dask start their workers with one thread already; this does the same for the process of the

@@ -25,16 +25,16 @@ def is_numeric(kind: Any) -> bool:
     )
 
 
-def arrow_floats(array: Any, name: str, where: str) -> FloatArray:
+def arrow_floats(array: Any, column: str) -> FloatArray:
     """An Arrow array, chunked or not, of a numeric type in double precision, checked.
 
     Decimals are rounded to the nearest double, as decimals in text are.
     """
     missing = int(array.null_count)
-    return floats(arrow_numbers(array, name, where), name, where, missing)
+    return floats(arrow_numbers(array, column), column, missing)
 
 
-def arrow_numbers(array: Any, name: str, where: str) -> NDArray[Any]:
+def arrow_numbers(array: Any, column: str) -> NDArray[Any]:
     """The values of an Arrow array that are not null, as a numpy array of booleans or numbers."""
     pyarrow = required("pyarrow", _PURPOSE)
     if array.null_count:
@@ -42,7 +42,7 @@ def arrow_numbers(array: Any, name: str, where: str) -> NDArray[Any]:
     if pyarrow.types.is_decimal(array.type) and len(array):
         compute = required("pyarrow.compute", _PURPOSE)
         extremes = compute.min_max(array).as_py()
-        refuse_inexact(extremes["min"], extremes["max"], name, where)
+        refuse_inexact(extremes["min"], extremes["max"], column)
         array = array.cast(pyarrow.float64())
     if isinstance(array, pyarrow.ChunkedArray):
         return np.asarray(array.to_numpy())

@@ -18,7 +18,7 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.resampling.sources.delimited_numbers import read_names, read_numbers
 from mustdp.resampling.sources.memory import side_by_side
-from mustdp.resampling.sources.selection import Columns, as_list, listing, select
+from mustdp.resampling.sources.selection import Columns, Selected, as_list, select
 from mustdp.resampling.sources.source import Source
 
 
@@ -28,13 +28,13 @@ class DelimitedSource(Source):
     def __init__(
         self,
         path: Path,
-        positions: tuple[int, ...],
+        selected: tuple[Selected, ...],
         names: tuple[str, ...],
         rows: int,
         checksum: int,
         values: FloatArray | None = None,
     ) -> None:
-        self._state = (path, positions, names, rows, checksum)
+        self._state = (path, selected, names, rows, checksum)
         self._values = values
 
     @classmethod
@@ -42,14 +42,13 @@ class DelimitedSource(Source):
         """Read and check the file at the absolute ``path``."""
         labels = read_names(path)
         if columns is None:
-            raise InvalidParameter(
-                f"columns must be named for a file; {path} has {listing(labels)}, got None"
-            )
+            allowed = f"must be named for a file; {path} has {len(labels)} of them"
+            raise InvalidParameter.refusing("columns", allowed, None)
         _refuse_positions_without_names(path, labels, columns)
-        positions = tuple(select(labels, columns, str(path)))
-        values = _read(path, positions)
-        names = tuple(labels[at] for at in positions)
-        return cls(path, positions, names, len(values), _checksum(values), values)
+        selected = select(labels, columns, str(path))
+        values = _read(path, selected)
+        names = tuple(column.name for column in selected)
+        return cls(path, selected, names, len(values), _checksum(values), values)
 
     @property
     def n(self) -> int:
@@ -68,27 +67,27 @@ class DelimitedSource(Source):
 
     def _read(self, indices: IntArray) -> FloatArray:
         if self._values is None:
-            path, positions, _, _, checksum = self._state
-            self._values = _read_again(path, positions, checksum)
+            path, selected, _, _, checksum = self._state
+            self._values = _read_again(path, selected, checksum)
         return self._values.take(indices, axis=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._state
 
 
-def _read(path: Path, positions: tuple[int, ...]) -> FloatArray:
-    values = frozen(side_by_side(read_numbers(path, positions)))
+def _read(path: Path, selected: tuple[Selected, ...]) -> FloatArray:
+    values = frozen(side_by_side(read_numbers(path, selected)))
     if not len(values):
         raise InvalidParameter(f"{path} must have at least one row of data, got a header alone")
     return values
 
 
 @lru_cache(maxsize=1)
-def _read_again(path: Path, positions: tuple[int, ...], checksum: int) -> FloatArray:
+def _read_again(path: Path, selected: tuple[Selected, ...], checksum: int) -> FloatArray:
     """The same once more; kept, because every task of a worker gets a source of its own."""
     if not path.is_file():
         raise InvalidParameter(f"{path} must be readable wherever its records are taken")
-    values = _read(path, positions)
+    values = _read(path, selected)
     if _checksum(values) != checksum:
         raise InvalidParameter(f"{path} must stay as it was when it was opened, got other values")
     return values
@@ -106,6 +105,4 @@ def _refuse_positions_without_names(path: Path, labels: list[str], columns: Colu
         [float(label) for label in labels]
     except ValueError:
         return
-    raise InvalidParameter(
-        f"the first line of {path} must have the columns' names, got numbers: {listing(labels)}"
-    )
+    raise InvalidParameter(f"the first line of {path} must have the columns' names, got numbers")

@@ -14,12 +14,10 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-import zlib
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
@@ -27,8 +25,9 @@ from mustdp.errors import InvalidParameter
 from mustdp.extras import installed
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.sources.selection import clipped
+from mustdp.resampling.sources.selection import Selected
 from mustdp.resampling.sources.values import refuse_counted, refuse_inexact
+from mustdp.resampling.unquoted import unquoted
 
 _MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none"}
 _WORDS = {"true": 1.0, "false": 0.0}
@@ -36,28 +35,31 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _BYTE_ORDER_MARK = "\ufeff"
 _BLOCK = 2**22
 
+T = TypeVar("T")
+
 
 def read_names(path: Path) -> list[str]:
     """The names in the first line that is not blank, without blanks around them."""
-    with _unpacked(path) as stream:
-        return next(_rows(path, stream))[1]
+    return _reading(path, lambda stream: next(_rows(path, stream))[1])
 
 
-def read_numbers(path: Path, positions: tuple[int, ...]) -> list[FloatArray]:
-    """The columns at these positions; refused unless all of their values are finite numbers."""
-    found = _by_arrow(path, positions)
-    return _by_standard_library(path, positions) if found is None else found
+def read_numbers(path: Path, columns: tuple[Selected, ...]) -> list[FloatArray]:
+    """These columns; refused unless all of their values are finite numbers."""
+    found = _reading(path, lambda stream: _by_arrow(path, stream, columns))
+    if found is None:
+        found = _reading(path, lambda stream: _by_standard_library(path, stream, columns))
+    return found
 
 
-@contextmanager
-def _unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if its name ends in .gz."""
+def _reading(path: Path, read: Callable[[IO[bytes]], T]) -> T:
+    """What ``read`` makes of the bytes of a file, unpacked if its name ends in .gz."""
     packed = path.name.lower().endswith(".gz")
-    try:
+
+    def opened() -> T:
         with gzip.open(path) if packed else path.open("rb") as stream:
-            yield stream  # type: ignore[misc]
-    except (OSError, EOFError, zlib.error) as problem:
-        raise InvalidParameter(f"{path} must be readable and undamaged: {problem}") from None
+            return read(stream)  # type: ignore[arg-type]
+
+    return unquoted(opened, f"{path} must be readable and undamaged")
 
 
 def _delimiter(path: Path) -> str:
@@ -74,7 +76,7 @@ def _lines(stream: IO[bytes]) -> Iterator[str]:
 def _rows(path: Path, stream: IO[bytes]) -> Iterator[tuple[int, list[str]]]:
     """Line numbers and fields, the names first; the stream stands behind the row last given."""
     reader = csv.reader(_lines(stream), delimiter=_delimiter(path), strict=True)
-    width = None
+    width, malformed = None, False
     try:
         for row in reader:
             if not row:
@@ -89,10 +91,13 @@ def _rows(path: Path, stream: IO[bytes]) -> Iterator[tuple[int, list[str]]]:
                     f"line {reader.line_num} of {path} must have {width} fields as the first line "
                     f"has, got {len(row)}"
                 )
-    except csv.Error as problem:
+    except csv.Error:  # what it says quotes no field
+        malformed = True
+    if malformed:
         raise InvalidParameter(
-            f"line {reader.line_num} of {path} must be well-formed: {problem}"
-        ) from None
+            f"line {reader.line_num} of {path} must be well-formed: quotation marks and line ends "
+            "where they belong"
+        )
     if width is None:
         raise InvalidParameter(f"{path} must have a line of names, got blank lines only")
 
@@ -103,23 +108,23 @@ def _names(path: Path, row: list[str]) -> list[str]:
     return [name.strip() for name in row]
 
 
-def _by_standard_library(path: Path, positions: tuple[int, ...]) -> list[FloatArray]:
-    with _unpacked(path) as stream:
-        rows = _rows(path, stream)
-        names = next(rows)[1]
-        columns = [_Column(names[at], str(path)) for at in positions]
-        filled = list(zip(positions, columns, strict=True))
-        for line, row in rows:
-            for at, column in filled:
-                column.add(row[at], line)
-    return [column.finished() for column in columns]
+def _by_standard_library(
+    path: Path, stream: IO[bytes], columns: tuple[Selected, ...]
+) -> list[FloatArray]:
+    rows = _rows(path, stream)
+    next(rows)
+    filled = [(column.at, _Column(column.of(str(path)))) for column in columns]
+    for line, row in rows:
+        for at, column in filled:
+            column.add(row[at], line)
+    return [column.finished() for _, column in filled]
 
 
 class _Column:
     """Numbers of one column as they are read."""
 
-    def __init__(self, name: str, where: str) -> None:
-        self._name, self._where = name, where
+    def __init__(self, called: str) -> None:
+        self._called = called
         self._numbers = array("d")
         self._words = self._missing = self._infinite = 0
         self._first_line = 0
@@ -129,11 +134,13 @@ class _Column:
         try:
             number = float(text)
         except ValueError:
+            number = None
+        if number is None:  # outside of the handler: what is refused there would be quoted
             number = self._word(text, line)
+        elif "_" in text or not text.isascii():  # float() reads 1_000 and digits of all scripts
+            self._refuse(line)
         if not -LARGEST_SIZE < number < LARGEST_SIZE:
             self._look_at(text, number, line)
-        elif "_" in text or not text.isascii():  # float() reads 1_000 and digits of all scripts
-            self._refuse(text, line)
         self._numbers.append(number)
 
     def _word(self, text: str, line: int) -> float:
@@ -141,14 +148,14 @@ class _Column:
         if word in _MISSING:
             return float("nan")
         if word not in _WORDS:
-            self._refuse(text, line)
+            self._refuse(line)
         self._words += 1
         return _WORDS[word]
 
     def _look_at(self, text: str, number: float, line: int) -> None:
         if np.isfinite(number):
             if _WHOLE.fullmatch(text.strip()):
-                refuse_inexact(int(text), int(text), self._name, self._where)
+                refuse_inexact(int(text), int(text), self._called)
             return
         self._first_line = self._first_line or line
         if np.isnan(number):
@@ -156,10 +163,9 @@ class _Column:
         else:
             self._infinite += 1
 
-    def _refuse(self, text: str, line: int) -> None:
+    def _refuse(self, line: int) -> None:
         raise InvalidParameter(
-            f"column {clipped(self._name)} of {self._where} must hold numbers, "
-            f"got the text {clipped(text)} in line {line}"
+            f"{self._called} must hold numbers, got a text that is none in line {line}"
         )
 
     def finished(self) -> FloatArray:
@@ -170,19 +176,20 @@ class _Column:
             0,
             self._infinite,
             rows,
-            self._name,
-            self._where,
+            self._called,
             f", the first in line {self._first_line}",
         )
         if self._words not in (0, rows):
             raise InvalidParameter(
-                f"column {clipped(self._name)} of {self._where} must hold numbers, or the words "
-                f"true and false alone, got {self._words} such words in {rows} rows"
+                f"{self._called} must hold numbers, or the words true and false alone, "
+                f"got {self._words} such words in {rows} rows"
             )
         return np.frombuffer(self._numbers, dtype=np.float64) if rows else np.empty(0)
 
 
-def _by_arrow(path: Path, positions: tuple[int, ...]) -> list[FloatArray] | None:
+def _by_arrow(
+    path: Path, stream: IO[bytes], selected: tuple[Selected, ...]
+) -> list[FloatArray] | None:
     """The columns as pyarrow reads them, or None where the standard library must look itself.
 
     That is so when there is a value that is not a number, or not finite, or so large that it may be
@@ -193,23 +200,22 @@ def _by_arrow(path: Path, positions: tuple[int, ...]) -> list[FloatArray] | None
     pyarrow, reading = installed("pyarrow"), installed("pyarrow.csv")
     if pyarrow is None or reading is None:
         return None
-    columns = [array("d") for _ in positions]
-    with _unpacked(path) as stream:
-        width = len(next(_rows(path, stream))[1])
-        for block in _blocks(stream):
-            if b'"' in block:
+    columns = [array("d") for _ in selected]
+    width = len(next(_rows(path, stream))[1])
+    for block in _blocks(stream):
+        if b'"' in block:
+            return None
+        try:
+            table = _parsed(pyarrow, reading, block, path, selected, width)
+        except pyarrow.ArrowException:
+            return None
+        if table.num_rows != block.count(b"\n"):
+            return None
+        for column, values in zip(columns, table.columns, strict=True):
+            numbers = np.ascontiguousarray(values.to_numpy())
+            if values.null_count or not (np.abs(numbers) < LARGEST_SIZE).all():
                 return None
-            try:
-                table = _parsed(pyarrow, reading, block, path, positions, width)
-            except pyarrow.ArrowException:
-                return None
-            if table.num_rows != block.count(b"\n"):
-                return None
-            for column, values in zip(columns, table.columns, strict=True):
-                numbers = np.ascontiguousarray(values.to_numpy())
-                if values.null_count or not (np.abs(numbers) < LARGEST_SIZE).all():
-                    return None
-                column.frombytes(numbers.view(np.uint8).data)
+            column.frombytes(numbers.view(np.uint8).data)
     return [np.frombuffer(column, dtype=np.float64) for column in columns] if columns[0] else None
 
 
@@ -228,10 +234,10 @@ def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _parsed(
-    pyarrow: Any, reading: Any, block: bytes, path: Path, positions: tuple[int, ...], width: int
+    pyarrow: Any, reading: Any, block: bytes, path: Path, columns: tuple[Selected, ...], width: int
 ) -> Any:
     """One block as a table of doubles. It is whole in memory: pyarrow reads no file by itself."""
-    wanted = [str(at) for at in positions]
+    wanted = [str(column.at) for column in columns]
     return reading.read_csv(
         pyarrow.BufferReader(block),
         read_options=reading.ReadOptions(

@@ -11,31 +11,30 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.sources.selection import clipped
+from mustdp.resampling.sources.selection import Selected
 from mustdp.resampling.sources.values import refuse_counted, refuse_inexact
 
 
-def refuse_by_statistics(metadata: Any, names: Sequence[str], where: str) -> None:
+def refuse_by_statistics(metadata: Any, columns: Sequence[Selected], where: str) -> None:
     """Refuse a column with missing or infinite values, or with integers that are not exact."""
-    for name in names:
-        missing = 0
-        for statistics in _of_column(metadata, name):
+    for column in columns:
+        missing, called = 0, column.of(where)
+        for statistics in _of_column(metadata, column.name):
             if statistics.has_null_count:
                 missing += int(statistics.null_count)
             if statistics.has_min_max and statistics.logical_type.type != "DECIMAL":
-                _refuse_extremes(statistics.min, statistics.max, name, where)
-        refuse_counted(missing, 0, 0, int(metadata.num_rows), name, where)
+                _refuse_extremes(statistics.min, statistics.max, called)
+        refuse_counted(missing, 0, 0, int(metadata.num_rows), called)
 
 
-def _refuse_extremes(low: Any, high: Any, name: str, where: str) -> None:
+def _refuse_extremes(low: Any, high: Any, column: str) -> None:
     if isinstance(low, float):
         if not (np.isfinite(low) and np.isfinite(high)):
             raise InvalidParameter(
-                f"column {clipped(name)} of {where} must hold finite numbers only, got values "
-                f"from {low} to {high} by its statistics"
+                f"{column} must hold finite numbers only, got infinite ones by its statistics"
             )
     elif isinstance(low, int):
-        refuse_inexact(low, high, name, where)
+        refuse_inexact(low, high, column)
 
 
 def _of_column(metadata: Any, name: str) -> Iterator[Any]:

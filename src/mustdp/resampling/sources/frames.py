@@ -16,7 +16,14 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.sources import arrow_values
-from mustdp.resampling.sources.values import floats, refuse_inexact
+from mustdp.resampling.sources.selection import Columns, Selected, select, unnamed
+from mustdp.resampling.sources.values import (
+    floats,
+    refuse_inexact,
+    refuse_not_numeric,
+    type_name,
+)
+from mustdp.resampling.unquoted import unquoted
 
 
 class Frame(ABC):
@@ -36,12 +43,35 @@ class Frame(ABC):
         """Whether that type is one of numbers or booleans."""
 
     @abstractmethod
-    def numbers(self, at: int, name: str) -> FloatArray:
-        """The values of a numeric column in double precision, checked."""
+    def numbers(self, at: int, column: str) -> FloatArray:
+        """The values of a numeric column in double precision, checked; ``column`` in messages."""
 
     def whole(self) -> FloatArray | None:
         """All columns as one array ``(rows, columns)``, if the data are just that."""
         return None
+
+    def select(self, columns: Columns) -> tuple[Selected, ...]:
+        """The columns asked for, None for all numeric ones; refused if one is not numeric."""
+        if columns is not None:
+            found = select(self.labels, columns, self.where)
+        else:
+            numeric = [at for at in range(len(self.labels)) if self.is_numeric(at)]
+            found = tuple(unnamed(self.labels, at) for at in numeric)
+        if not found:
+            kinds = {type_name(self.type_of(at)) for at in range(len(self.labels))}
+            got = f"type {' and '.join(sorted(kinds))} only" if kinds else "no columns"
+            raise InvalidParameter(f"{self.where} must have a numeric column, got {got}")
+        for column in found:
+            if not self.is_numeric(column.at):
+                refuse_not_numeric(column.of(self.where), self.type_of(column.at))
+        return found
+
+    def read(self, column: Selected) -> FloatArray:
+        """The numbers of a selected column; errors of the frame's library are not passed on."""
+        called = column.of(self.where)
+        return unquoted(
+            lambda: self.numbers(column.at, called), f"{called} must be readable as numbers"
+        )
 
 
 def as_frame(data: Any) -> Frame | None:
@@ -87,21 +117,21 @@ class NumpyFrame(Frame):
         return self._data if self._data.ndim == 1 else self._data[:, at]
 
     def type_of(self, at: int) -> str:
-        """The type as numpy prints it."""
+        """The type without its length, which is that of the longest text."""
         kind = self._data.dtype[at] if self._fields else self._data.dtype
-        return f"{kind.base} of shape {kind.shape}" if kind.shape else str(kind)
+        name = kind.base.type.__name__
+        return f"{name} of shape {kind.shape}" if kind.shape else name
 
     def is_numeric(self, at: int) -> bool:
         """Booleans, integers and floats; no complex numbers, dates, texts or objects."""
         kind = self._data.dtype[at] if self._fields else self._data.dtype
         return not kind.shape and kind.kind in "biuf"
 
-    def numbers(self, at: int, name: str) -> FloatArray:
+    def numbers(self, at: int, column: str) -> FloatArray:
         """The column; what is masked counts as missing."""
-        column = self._column(at)
-        missing = int(np.count_nonzero(np.ma.getmaskarray(column))) if self._masked else 0
-        values = column.compressed() if self._masked else column
-        return floats(values, name, self.where, missing)
+        given = self._column(at)
+        missing = int(np.count_nonzero(np.ma.getmaskarray(given))) if self._masked else 0
+        return floats(given.compressed() if self._masked else given, column, missing)
 
     def whole(self) -> FloatArray | None:
         """The array itself, if it is two-dimensional and in double precision."""
@@ -133,16 +163,16 @@ class PandasFrame(Frame):
             and not isinstance(kind, types.CategoricalDtype)
         )
 
-    def numbers(self, at: int, name: str) -> FloatArray:
+    def numbers(self, at: int, column: str) -> FloatArray:
         """The column; NA counts as missing, NaN of a numpy type as NaN."""
-        column = self._data.iloc[:, at]
-        if isinstance(column.dtype, np.dtype):
-            return floats(column.to_numpy(), name, self.where)
-        missing = int(column.isna().sum())
-        kept = column.dropna() if missing else column
-        if not self._types.is_float_dtype(column.dtype) and len(kept):
-            refuse_inexact(kept.min(), kept.max(), name, self.where)
-        return floats(kept.to_numpy(dtype=np.float64), name, self.where, missing)
+        given = self._data.iloc[:, at]
+        if isinstance(given.dtype, np.dtype):
+            return floats(given.to_numpy(), column)
+        missing = int(given.isna().sum())
+        kept = given.dropna() if missing else given
+        if not self._types.is_float_dtype(given.dtype) and len(kept):
+            refuse_inexact(kept.min(), kept.max(), column)
+        return floats(kept.to_numpy(dtype=np.float64), column, missing)
 
 
 class PolarsFrame(Frame):
@@ -164,14 +194,14 @@ class PolarsFrame(Frame):
         kind = self._columns[at].dtype
         return bool(kind.is_numeric() or kind == self._polars.Boolean)
 
-    def numbers(self, at: int, name: str) -> FloatArray:
+    def numbers(self, at: int, column: str) -> FloatArray:
         """The column; null counts as missing."""
-        column = self._columns[at]
-        missing = int(column.null_count())
-        kept = column.drop_nulls() if missing else column
+        given = self._columns[at]
+        missing = int(given.null_count())
+        kept = given.drop_nulls() if missing else given
         if not kept.dtype.is_float() and len(kept):
-            refuse_inexact(kept.min(), kept.max(), name, self.where)
-        return floats(kept.cast(self._polars.Float64).to_numpy(), name, self.where, missing)
+            refuse_inexact(kept.min(), kept.max(), column)
+        return floats(kept.cast(self._polars.Float64).to_numpy(), column, missing)
 
 
 class ArrowFrame(Frame):
@@ -191,6 +221,6 @@ class ArrowFrame(Frame):
         """Numbers, decimals and booleans."""
         return arrow_values.is_numeric(self._columns[at].type)
 
-    def numbers(self, at: int, name: str) -> FloatArray:
+    def numbers(self, at: int, column: str) -> FloatArray:
         """The column; null counts as missing."""
-        return arrow_values.arrow_floats(self._columns[at], name, self.where)
+        return arrow_values.arrow_floats(self._columns[at], column)

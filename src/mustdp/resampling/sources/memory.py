@@ -12,7 +12,7 @@ from mustdp.numerics.checks import frozen
 from mustdp.resampling.sources.source import Source
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ArraySource(Source):
     """Rows of an array ``(n, columns)`` that has been checked; seen read-only, not copied."""
 

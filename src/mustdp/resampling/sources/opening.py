@@ -14,9 +14,8 @@ from mustdp.resampling.sources.delimited import DelimitedSource
 from mustdp.resampling.sources.frames import Frame, as_frame
 from mustdp.resampling.sources.memory import ArraySource, side_by_side
 from mustdp.resampling.sources.parquet import ParquetSource
-from mustdp.resampling.sources.selection import Columns, listing, name_of, select
+from mustdp.resampling.sources.selection import Columns, select
 from mustdp.resampling.sources.source import Source
-from mustdp.resampling.sources.values import refuse_not_numeric
 
 
 def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Source:
@@ -43,8 +42,8 @@ def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Sou
         checks.integer("n", n, 1)
     source = _opened(data, columns)
     if n is not None and n != source.n:
-        raise InvalidParameter(
-            f"n must be the number of records, {source.n}, or be left out, got {n}"
+        raise InvalidParameter.refusing(
+            "n", f"must be the number of records, {source.n}, or be left out", n
         )
     return source
 
@@ -53,7 +52,8 @@ def _opened(data: Any, columns: Columns) -> Source:
     if isinstance(data, Source):
         if columns is not None and _names(data, columns) != data.columns:
             raise InvalidParameter(
-                f"columns must be those of the source, {listing(data.columns)}, got {columns!r}"
+                f"columns must be those of the source, all {len(data.columns)} in their order, "
+                "got others"
             )
         return data
     if isinstance(data, str | os.PathLike):
@@ -76,7 +76,7 @@ def _opened(data: Any, columns: Columns) -> Source:
 
 
 def _names(source: Source, columns: Columns) -> tuple[str, ...]:
-    return tuple(source.columns[at] for at in select(source.columns, columns, "the source"))
+    return tuple(column.name for column in select(source.columns, columns, "the source"))
 
 
 def _from_path(given: paths.AnyPath, columns: Columns) -> Source:
@@ -87,29 +87,21 @@ def _from_path(given: paths.AnyPath, columns: Columns) -> Source:
         return ParquetSource.open([path], columns)
     if paths.is_delimited(path):
         return DelimitedSource.open(path, columns)
-    raise InvalidParameter(
-        "data must be a file that ends in "
-        f"{', '.join([*paths.DELIMITED, paths.PARQUET])}, got {str(given)!r}"
+    endings = ", ".join([*paths.DELIMITED, paths.PARQUET])
+    raise InvalidParameter.refusing(
+        "data", f"must be a file that ends in {endings}", repr(str(given))
     )
 
 
 def _from_frame(frame: Frame, columns: Columns) -> Source:
-    if columns is None:
-        positions = [at for at in range(len(frame.labels)) if frame.is_numeric(at)]
-        if not positions:
-            raise InvalidParameter(
-                f"{frame.where} must have a numeric column, got {_types(frame) or 'no columns'}"
-            )
-    else:
-        positions = select(frame.labels, columns, frame.where)
-    names = tuple(name_of(frame.labels[at]) for at in positions)
-    for at, name in zip(positions, names, strict=True):
-        if not frame.is_numeric(at):
-            refuse_not_numeric(name, frame.where, frame.type_of(at))
+    selected = frame.select(columns)
     if not frame.rows:
         raise InvalidParameter(f"{frame.where} must have at least one row, got none")
-    numbers = [frame.numbers(at, name) for at, name in zip(positions, names, strict=True)]
-    return ArraySource(_together(frame, positions, numbers), names)
+    numbers = [frame.read(column) for column in selected]
+    positions = [column.at for column in selected]
+    return ArraySource(
+        _together(frame, positions, numbers), tuple(column.name for column in selected)
+    )
 
 
 def _together(frame: Frame, positions: list[int], numbers: list[FloatArray]) -> FloatArray:
@@ -117,10 +109,3 @@ def _together(frame: Frame, positions: list[int], numbers: list[FloatArray]) -> 
     if whole is not None and positions == list(range(len(frame.labels))):
         return whole
     return side_by_side(numbers)
-
-
-def _types(frame: Frame) -> str:
-    return ", ".join(
-        f"{name_of(label)!r} of type {frame.type_of(at)}"
-        for at, label in enumerate(frame.labels[:10])
-    )

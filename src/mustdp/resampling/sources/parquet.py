@@ -26,9 +26,10 @@ from mustdp.extras import required
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources.arrow_values import arrow_floats, is_numeric
 from mustdp.resampling.sources.footer_statistics import refuse_by_statistics
-from mustdp.resampling.sources.selection import Columns, listing, name_of, select
+from mustdp.resampling.sources.selection import Columns, Selected, select
 from mustdp.resampling.sources.source import Source
 from mustdp.resampling.sources.values import refuse_not_numeric
+from mustdp.resampling.unquoted import unquoted
 
 _PURPOSE = "Parquet files"
 #: Values of one batch, all columns together, and bytes read of a column chunk at a time. Larger
@@ -51,31 +52,28 @@ class ParquetSource(Source):
     """Selected columns of one or several Parquet files, their rows in the order of the files."""
 
     parts: tuple[Part, ...]
-    names: tuple[str, ...]
+    chosen: tuple[Selected, ...]
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns) -> ParquetSource:
         """Read and check the footers of the files at the absolute ``paths``."""
-        names: tuple[str, ...] = ()
+        if columns is None:
+            count = len(_footer(paths[0]).schema.names)
+            allowed = f"must be named for a file; {paths[0]} has {count} of them"
+            raise InvalidParameter.refusing("columns", allowed, None)
+        chosen = select(_footer(paths[0]).schema.names, columns, str(paths[0]))
         parts = []
         for path in paths:
             footer = _footer(path)
-            labels = footer.schema.names
-            if columns is None:
-                raise InvalidParameter(
-                    f"columns must be named for a file; {path} has {listing(labels)}, got None"
-                )
-            found = select(labels, list(names) or columns, str(path))
-            names = names or tuple(name_of(labels[at]) for at in found)
-            for at, name in zip(select(labels, list(names), str(path)), names, strict=True):
-                kind = footer.schema.field(at).type
+            for column in chosen:
+                kind = footer.schema.field(_only(footer.schema.names, column, path)).type
                 if not is_numeric(kind):
-                    refuse_not_numeric(name, str(path), kind)
-            refuse_by_statistics(footer.metadata, names, str(path))
+                    refuse_not_numeric(column.of(str(path)), kind)
+            refuse_by_statistics(footer.metadata, chosen, str(path))
             parts.append(Part(path, footer.rows, footer.checksum))
-        source = cls(tuple(parts), names)
+        source = cls(tuple(parts), chosen)
         if not source.n:
-            raise InvalidParameter(f"{listing(paths)} must have at least one row, got none")
+            raise InvalidParameter(f"{paths[0]} must have at least one row, got none")
         return source
 
     @property
@@ -86,7 +84,7 @@ class ParquetSource(Source):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the selected columns."""
-        return self.names
+        return tuple(column.name for column in self.chosen)
 
     @property
     def rows_in_memory(self) -> bool:
@@ -100,12 +98,12 @@ class ParquetSource(Source):
         return np.cumsum(np.array([0, *rows], dtype=np.int64))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"parts": self.parts, "names": self.names}
+        return {"parts": self.parts, "chosen": self.chosen}
 
     def _read(self, indices: IntArray) -> FloatArray:
         order = np.argsort(indices, kind="stable")
         ordered = indices[order]
-        answer = np.empty((len(indices), len(self.names)))
+        answer = np.empty((len(indices), len(self.chosen)))
         first = 0
         for part in self.parts:
             limits = self._limits[first : first + len(part.rows) + 1]
@@ -121,14 +119,14 @@ class ParquetSource(Source):
 
     def _rows_of(self, file: Any, part: Part, group: int, wanted: IntArray) -> FloatArray:
         """The rows ``wanted`` (sorted) of one row group."""
-        found = np.empty((len(wanted), len(self.names)))
+        found = np.empty((len(wanted), len(self.chosen)))
         start = done = 0
-        for batch in _batches(file, part, group, self.names):
+        for batch in _batches(file, part, group, self.columns):
             stop = start + batch.num_rows
             after = int(np.searchsorted(wanted, stop))
-            for at, name in enumerate(self.names):
-                where = f"{part.path} (rows {start} to {stop - 1} of row group {group})"
-                values = arrow_floats(batch.column(name), name, where)
+            where = f"{part.path} (rows {start} to {stop - 1} of row group {group})"
+            for at, column in enumerate(self.chosen):
+                values = _numbers(batch, column, where)
                 found[done:after, at] = values[wanted[done:after] - start]
             start, done = stop, after
             if done == len(wanted):
@@ -146,21 +144,36 @@ class _Footer:
     checksum: int
 
 
+def _only(labels: Sequence[str], column: Selected, path: Path) -> int:
+    """Where the only column of its name is; what is read is asked for by name."""
+    found = [at for at, label in enumerate(labels) if label == column.name]
+    if len(found) != 1:
+        has = f"its name {len(found)} times" if found else "no column of its name"
+        raise InvalidParameter(
+            f"columns must be in every file once, got {column.called} while {path} has {has}"
+        )
+    return found[0]
+
+
+def _numbers(batch: Any, column: Selected, where: str) -> FloatArray:
+    called = column.of(where)
+    return unquoted(
+        lambda: arrow_floats(batch.column(column.name), called),
+        f"{called} must be readable as numbers",
+    )
+
+
 def _footer(path: Path) -> _Footer:
     """The footer of a file as it is now."""
-    try:
-        status = path.stat()
-    except OSError as problem:
-        raise InvalidParameter(
-            f"{path} must be readable wherever its records are taken: {problem}"
-        ) from None
+    status = unquoted(path.stat, f"{path} must be readable wherever its records are taken")
     return _read_footer(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
 def _read_footer(path: Path, size: int, changed: int) -> _Footer:
-    parquet, pyarrow = required("pyarrow.parquet", _PURPOSE), required("pyarrow", _PURPOSE)
-    try:
+    parquet = required("pyarrow.parquet", _PURPOSE)
+
+    def read() -> _Footer:
         with parquet.ParquetFile(path) as file:
             metadata, schema = file.metadata, file.schema_arrow
         with path.open("rb") as stream:
@@ -168,10 +181,11 @@ def _read_footer(path: Path, size: int, changed: int) -> _Footer:
             length = int.from_bytes(stream.read(4), "little")
             stream.seek(-8 - length, os.SEEK_END)
             checksum = zlib.crc32(stream.read(length))
-    except (OSError, pyarrow.ArrowException) as problem:
-        raise InvalidParameter(f"{path} must be a readable Parquet file: {problem}") from None
-    rows = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
-    return _Footer(metadata, schema, rows, checksum)
+        groups = range(metadata.num_row_groups)
+        rows = tuple(metadata.row_group(group).num_rows for group in groups)
+        return _Footer(metadata, schema, rows, checksum)
+
+    return unquoted(read, f"{path} must be a readable Parquet file")
 
 
 def _opened(part: Part) -> Any:
@@ -179,27 +193,28 @@ def _opened(part: Part) -> Any:
     footer = _footer(part.path)
     if (footer.rows, footer.checksum) != (part.rows, part.checksum):
         raise InvalidParameter(f"{part.path} must stay as it was when it was opened")
-    parquet, pyarrow = required("pyarrow.parquet", _PURPOSE), required("pyarrow", _PURPOSE)
-    try:
-        return parquet.ParquetFile(
+    parquet = required("pyarrow.parquet", _PURPOSE)
+    return unquoted(
+        lambda: parquet.ParquetFile(
             part.path,
             metadata=footer.metadata,
             memory_map=False,
             pre_buffer=False,
             buffer_size=_BUFFER,
-        )
-    except (OSError, pyarrow.ArrowException) as problem:
-        raise InvalidParameter(f"{part.path} must be a readable Parquet file: {problem}") from None
+        ),
+        f"{part.path} must be a readable Parquet file",
+    )
 
 
 def _batches(file: Any, part: Part, group: int, names: tuple[str, ...]) -> Iterator[Any]:
-    pyarrow = required("pyarrow", _PURPOSE)
-    try:
-        yield from file.iter_batches(
-            batch_size=max(1024, _BATCH_VALUES // len(names)),
-            row_groups=[group],
-            columns=list(names),
-            use_threads=False,
-        )
-    except (OSError, pyarrow.ArrowException) as problem:
-        raise InvalidParameter(f"{part.path} must be undamaged: {problem}") from None
+    batches = file.iter_batches(
+        batch_size=max(1024, _BATCH_VALUES // len(names)),
+        row_groups=[group],
+        columns=list(names),
+        use_threads=False,
+    )
+    while True:
+        batch = unquoted(lambda: next(batches, None), f"{part.path} must be undamaged")
+        if batch is None:
+            return
+        yield batch

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.sources.selection import clipped
+from mustdp.resampling.sources.selection import quoted
+from mustdp.resampling.unquoted import unquoted
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = ".parquet"
@@ -17,20 +18,26 @@ AnyPath = str | os.PathLike[str]
 def existing_file(path: AnyPath) -> Path:
     """The absolute path of a file that exists, is not empty and may be read."""
     if not os.path.exists(path):
-        raise InvalidParameter(
-            f"data must be an existing file or folder, got {clipped(os.fspath(path), 200)}"
-        )
+        raise InvalidParameter.refusing("data", "must be an existing file or folder", _shown(path))
     found = Path(path).absolute()
     if not found.is_file():
-        raise InvalidParameter(f"data must be a regular file here, got {str(path)!r}")
-    try:
-        with found.open("rb") as stream:
-            empty = not stream.read(1)
-    except OSError as problem:
-        raise InvalidParameter(f"{found} must be readable: {problem}") from None
-    if empty:
+        raise InvalidParameter.refusing("data", "must be a regular file here", repr(str(path)))
+    if not unquoted(lambda: _first_byte(found), f"{found} must be readable"):
         raise InvalidParameter(f"{found} must not be empty, got a file of 0 bytes")
     return found
+
+
+def _first_byte(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(1)
+
+
+def _shown(path: AnyPath) -> str:
+    """A path, if it looks like one of a file of data; it may be a value of the data by mistake."""
+    text = os.fspath(path)
+    if text.isprintable() and text.lower().endswith((*DELIMITED, PARQUET)):
+        return quoted(text, 200)
+    return f"a text of {len(text)} characters that names none"
 
 
 def is_delimited(path: Path) -> bool:

@@ -1,10 +1,14 @@
-"""Which columns are meant: by name, or by position where no column has that name."""
+"""Which columns are meant: by name, or by position where no column has that name.
+
+Messages call a column what the caller called it. Names that were found in the data are not shown:
+where a file has no line of names, its first record is taken for one.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mustdp.errors import InvalidParameter
 
@@ -12,28 +16,46 @@ from mustdp.errors import InvalidParameter
 Column = str | int
 Columns = Column | Sequence[Column] | None
 
-_LISTED = 10
 _LETTERS = 40
 
 
-def select(labels: Sequence[Hashable], columns: Columns, where: str) -> list[int]:
-    """Positions of ``columns`` among ``labels``, in the order asked for.
+class Selected(NamedTuple):
+    """A column: its position, its name in the data, and what messages call it."""
+
+    at: int
+    name: str
+    called: str
+
+    def of(self, where: str) -> str:
+        """What messages call it, and whose it is."""
+        return f"{self.called} of {where}"
+
+
+def select(labels: Sequence[Hashable], columns: Columns, where: str) -> tuple[Selected, ...]:
+    """The ``columns`` among ``labels``, in the order asked for.
 
     A label itself comes first (frames may have numbers as labels), then its text, then the
     position. ``where`` says in messages whose columns these are.
 
-    >>> select(["age", "income"], ["income", 0], "the table")
+    >>> [column.at for column in select(["age", "income"], ["income", 0], "the table")]
     [1, 0]
     """
-    found: list[int] = []
+    found: dict[int, Selected] = {}
     for column in as_list(columns):
-        position = _position(labels, column, where)
-        if position in found:
-            raise InvalidParameter(
-                f"columns must be different, got {name_of(labels[position])!r} twice"
-            )
-        found.append(position)
-    return found
+        at = _position(labels, column, where)
+        if at in found:
+            twice = f"{quoted(column)} twice"
+            raise InvalidParameter.refusing("columns", "must be different", twice)
+        named = isinstance(column, str)
+        found[at] = (
+            Selected(at, column, f"column {quoted(column)}") if named else unnamed(labels, at)
+        )
+    return tuple(found.values())
+
+
+def unnamed(labels: Sequence[Hashable], at: int) -> Selected:
+    """A column that was not asked for by name."""
+    return Selected(at, name_of(labels[at]), f"column {at} (the first is 0)")
 
 
 def as_list(columns: Columns) -> list[Any]:
@@ -41,17 +63,19 @@ def as_list(columns: Columns) -> list[Any]:
     if isinstance(columns, str) or _is_integer(columns):
         return [columns]
     allowed = "columns must be a name, a position or a non-empty list of them"
-    if columns is None or isinstance(columns, bytes | dict | set | frozenset):
-        raise InvalidParameter(f"{allowed}, got {columns!r}")
-    try:
-        listed = list(columns)  # type: ignore[arg-type]
-    except TypeError:
-        raise InvalidParameter(f"{allowed}, got {columns!r}") from None
+    listed = None
+    if columns is not None and not isinstance(columns, bytes | dict | set | frozenset):
+        try:
+            listed = list(columns)  # type: ignore[arg-type]
+        except TypeError:
+            listed = None
+    if listed is None:
+        raise InvalidParameter(f"{allowed}, got {_kind(columns)}")
     if not listed:
         raise InvalidParameter(f"{allowed}, got none")
     for column in listed:
         if not (isinstance(column, str) or _is_integer(column)):
-            raise InvalidParameter(f"{allowed}, got {column!r} among them")
+            raise InvalidParameter(f"{allowed}, got {_kind(column)} among them")
     return listed
 
 
@@ -60,20 +84,11 @@ def name_of(label: object) -> str:
     return label if isinstance(label, str) else str(label)
 
 
-def listing(labels: Sequence[object]) -> str:
-    """The names there are, clipped to what one can read.
-
-    >>> listing(["a", "b"])
-    "'a', 'b'"
-    """
-    names = [clipped(name_of(label)) for label in labels[:_LISTED]]
-    more = len(labels) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
-
-
-def clipped(text: str, letters: int = _LETTERS) -> str:
-    """``text`` quoted, its end left out if it is long."""
-    return repr(text if len(text) <= letters else text[: letters - 1] + "…")
+def quoted(name: object, letters: int = _LETTERS) -> str:
+    """What a caller wrote, in quotation marks if it is a text, its end left out if it is long."""
+    if not isinstance(name, str):
+        return str(name)
+    return repr(name if len(name) <= letters else name[: letters - 1] + "…")
 
 
 def _position(labels: Sequence[Hashable], column: Column, where: str) -> int:
@@ -81,17 +96,17 @@ def _position(labels: Sequence[Hashable], column: Column, where: str) -> int:
     by_text = [at for at, label in enumerate(labels) if name_of(label) == column]
     matches = by_label or by_text
     if len(matches) > 1:
-        raise InvalidParameter(
-            f"columns must be named unambiguously, got {column!r}, "
-            f"the name of {len(matches)} columns of {where}"
+        raise InvalidParameter.refusing(
+            "columns",
+            "must be named unambiguously",
+            f"{quoted(column)}, the name of {len(matches)} columns of {where}",
         )
     if matches:
         return matches[0]
     if _is_integer(column) and 0 <= operator.index(column) < len(labels):  # type: ignore[arg-type]
         return operator.index(column)  # type: ignore[arg-type]
-    shown = clipped(column) if isinstance(column, str) else str(column)
-    raise InvalidParameter(
-        f"columns must be among those of {where} ({listing(labels)}), got {shown}"
+    raise InvalidParameter.refusing(
+        "columns", f"must be among the {len(labels)} columns of {where}", quoted(column)
     )
 
 
@@ -108,3 +123,7 @@ def _is_integer(value: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

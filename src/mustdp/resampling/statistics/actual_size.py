@@ -6,11 +6,12 @@ query is known here: what is released this way has no guarantee, and is labelled
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query, Statistic
 
 
@@ -19,39 +20,37 @@ class OfActualSize(Query):
     """A statistic on whatever size was drawn; the reach is that of the expected size."""
 
     statistic: Statistic
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    size: int
+    public: Public
     blocks: tuple[Block, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        typical = self._of(self.size)
-        object.__setattr__(self, "blocks", typical.blocks)
+        typical = self._typical
+        blocks = tuple(replace(block, divisor=1.0, shift=0.0) for block in typical.blocks)
+        object.__setattr__(self, "blocks", blocks)
         object.__setattr__(self, "labels", typical.labels)
 
     @property
     def paired(self) -> tuple[bool, ...]:
         """As on subsets of a fixed size."""
-        return self._of(self.size).paired
+        return self._typical.paired
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """The statistic of the subset as it is; a subset too small for it is a failure."""
         drawn = int(counts.sum())
         if drawn < 2:
-            raise NumericalFailure(f"a Poisson subset of {drawn} records was drawn: too few")
-        return self._of(drawn).evaluate(values, counts)
+            raise NumericalFailure("a Poisson subset of fewer than two records was drawn")
+        return _bound(self.statistic, self.public, drawn).evaluate(values, counts)
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """As on subsets of a fixed size."""
-        return self._of(self.size).estimate(vectors)
+        return self._typical.estimate(vectors)
 
-    def _of(self, size: int) -> Query:
-        return _bound(self.statistic, self.lower, self.upper, size)
+    @property
+    def _typical(self) -> Query:
+        return _bound(self.statistic, self.public, round(self.public.size))
 
 
 @lru_cache(maxsize=4096)
-def _bound(
-    statistic: Statistic, lower: tuple[float, ...], upper: tuple[float, ...], size: int
-) -> Query:
-    return statistic.query(lower, upper, size)
+def _bound(statistic: Statistic, public: Public, size: int) -> Query:
+    return statistic.query(public.fixed(size))

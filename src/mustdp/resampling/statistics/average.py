@@ -2,10 +2,10 @@
 
 Every record has an *amount* a with ``|a - mid| <= half``; write y = a - mid.
 
-**Multisets of fixed size m.** Released is ``mid + (1/m) * sum of y``. Swapping one entry changes
-one y, and two values of [-half, half] differ by at most 2 half. So the average moves by at most
-``2 half / m``, which is attained, and the reach is ``half / m`` (for a mean: (upper - lower) /
-(2m)).
+**Multisets of fixed size m.** The total is the sum of y, released is ``mid + total / m``. Swapping
+one entry changes one y, and two values of [-half, half] differ by at most 2 half. So the average
+moves by at most ``2 half / m``, which is attained, and the reach is ``half / m`` (for a mean:
+(upper - lower) / (2m)).
 
 **Poisson subsets of expected size M.** The size is random and tells of the records, so sums are
 divided by the public M. Released are ``S = sum of y / M`` and ``N = size / M``. One copy adds (y,
@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mustdp.errors import InvalidParameter
-from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.query import Block, Query
+from mustdp.numerics.arrays import FloatArray
+from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.query import Block, LinearQuery
 from mustdp.resampling.statistics.sharing import block, enlarged
 
 #: A noisy size below this share of the expected one is taken to be this share of it.
@@ -44,66 +44,43 @@ class Amount(ABC):
 
     @abstractmethod
     def centred(self, values: FloatArray) -> FloatArray:
-        """The number minus ``mid`` for every row of ``values``."""
-
-
-def check_size(counts: IntArray, size: int) -> None:
-    """Refuse a multiset of another size than the one that the bounds were proved for."""
-    entries = np.add.reduce(counts)
-    if entries != size:
-        raise InvalidParameter(f"counts must add up to size={size}, got {int(entries)}")
+        """The number minus ``mid`` for every row of ``values``; at most ``half`` from zero."""
 
 
 @dataclass(frozen=True)
-class AverageQuery(Query):
-    """The average amount over multisets of ``size`` entries."""
+class AverageQuery(LinearQuery):
+    """The average amount; on Poisson subsets, the sum of the centred amounts and the size."""
 
+    public: Public
     amount: Amount
     label: str
-    size: int
     blocks: tuple[Block, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        reach = self.amount.half / self.size
-        object.__setattr__(self, "blocks", (block(self.label, 1, reach),))
-        object.__setattr__(self, "labels", (self.label,))
-
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        """The average, in the amount's own units."""
-        check_size(counts, self.size)
-        total = counts @ self.amount.centred(values)
-        return np.array([self.amount.mid + total / self.size])
-
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """The released average; not forced into its range, so that averages stay unbiased."""
-        return np.array(vectors, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class PoissonAverageQuery(Query):
-    """Sum of the centred amounts and size of a Poisson subset, both over its expected size."""
-
-    amount: Amount
-    label: str
-    size: float
-    blocks: tuple[Block, ...] = field(init=False)
-    labels: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        total = block(f"sum of {self.label}", 1, self.amount.half / self.size)
-        count = block("count", 1, 1.0 / self.size)
-        blocks = (enlarged(total, _SUM_SHARE), enlarged(count, _COUNT_SHARE))
+        size, half, mid = self.public.size, self.amount.half, self.amount.mid
+        blocks: tuple[Block, ...] = (block(self.label, 1, half / size, size, mid),)
+        if self.public.poisson:
+            total = block(f"sum of {self.label}", 1, half / size, size)
+            count = block("count", 1, 1.0 / size, size)
+            blocks = (enlarged(total, _SUM_SHARE), enlarged(count, _COUNT_SHARE))
         object.__setattr__(self, "blocks", blocks)
         object.__setattr__(self, "labels", (self.label,))
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        """(sum of centred amounts, size) / expected size."""
-        total = counts @ self.amount.centred(values)
-        return np.array([total / self.size, np.add.reduce(counts) / self.size])
+    def contributions(self, values: FloatArray) -> FloatArray:
+        """The centred amounts and, on Poisson subsets, ones."""
+        centred = self.amount.centred(values)
+        if not self.public.poisson:
+            return centred[:, None]
+        return np.stack([centred, np.ones(len(centred))], axis=1)
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
-        """mid + sum / size, with a noisy size below ``LEAST_SHARE`` taken to be that."""
+        """The average; not forced into its range, so that averages of it stay unbiased.
+
+        On Poisson subsets mid + sum / size, a noisy size below ``LEAST_SHARE`` taken to be that.
+        """
+        if not self.public.poisson:
+            return np.array(vectors, dtype=np.float64)
         size = np.maximum(vectors[..., 1:], LEAST_SHARE)
         estimates: FloatArray = self.amount.mid + vectors[..., :1] / size
         return estimates

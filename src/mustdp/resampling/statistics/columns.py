@@ -37,4 +37,4 @@ class OfColumns(Statistic):
             allowed = f"at least {self.fewest} columns" + (
                 f" and at most {self.most}" if self.most is not None else ""
             )
-        raise InvalidParameter(f"columns of {self.name} must be {allowed}, got {count}")
+        raise InvalidParameter.refusing("columns", f"of {self.name} must be {allowed}", count)

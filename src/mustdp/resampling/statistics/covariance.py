@@ -25,25 +25,16 @@ with reaches from ``moments.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.average import check_size
-from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.forms import InTwoForms
 from mustdp.resampling.statistics.moments import MomentQuery
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query
-from mustdp.resampling.statistics.ranges import (
-    Range,
-    column_ranges,
-    expected_size,
-    whole_size,
-)
 from mustdp.resampling.statistics.sharing import block, enlarged
-from mustdp.resampling.statistics.variance import FORMS
 
 #: A noisy variance below this share of the half range squared is raised to it in a correlation.
 LEAST_VARIANCE = 1e-4
@@ -53,46 +44,47 @@ LEAST_VARIANCE = 1e-4
 class CovarianceQuery(Query):
     """Sample covariance; with ``correlation`` both variances too, and what they make of it."""
 
-    ranges: tuple[Range, ...]
-    size: int
+    public: Public
     correlation: bool
     blocks: tuple[Block, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
     _mids: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        wide, high = (one.width for one in self.ranges)
-        blocks: tuple[Block, ...] = (block("covariance", 1, 0.5 * wide * high / self.size),)
+        wide, high = (one.width for one in self.public.ranges)
+        size = self.public.size
+        blocks: tuple[Block, ...] = (block("covariance", 1, 0.5 * wide * high / size),)
         if self.correlation:
             blocks = (
-                enlarged(block("variance 1", 1, 0.5 * wide**2 / self.size), 0.5),
+                enlarged(block("variance 1", 1, 0.5 * wide**2 / size), 0.5),
                 enlarged(blocks[0], math.sqrt(0.5)),
-                enlarged(block("variance 2", 1, 0.5 * high**2 / self.size), 0.5),
+                enlarged(block("variance 2", 1, 0.5 * high**2 / size), 0.5),
             )
         object.__setattr__(self, "blocks", blocks)
         object.__setattr__(self, "labels", (_label(self.correlation),))
-        object.__setattr__(self, "_mids", np.array([one.mid for one in self.ranges]))
+        object.__setattr__(self, "_mids", np.array([one.mid for one in self.public.ranges]))
 
     @property
     def paired(self) -> tuple[bool, ...]:
         """Averages over pairs of different positions."""
         return (True,) * len(self.blocks)
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """Covariance, or variance, covariance, variance, with divisor size - 1."""
-        check_size(counts, self.size)
+        self.public.check_size(counts)
+        size = self.public.size
         centred = values - self._mids
-        centred -= (counts @ centred) / self.size
+        centred -= (counts @ centred) / size
         second = (centred.T * counts) @ centred
         found = second.reshape(-1)[[0, 1, 3]] if self.correlation else second[0, 1:]
-        result: FloatArray = found / (self.size - 1)
+        result: FloatArray = found / (size - 1)
         return result
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The released covariance, or the correlation it gives with the released variances."""
         if not self.correlation:
             return np.array(vectors, dtype=np.float64)
-        halves = [one.half for one in self.ranges]
+        halves = [one.half for one in self.public.ranges]
         return correlation_of(
             vectors[..., 0] / halves[0] ** 2,
             vectors[..., 1] / (halves[0] * halves[1]),
@@ -111,7 +103,7 @@ class MomentCovarianceQuery(MomentQuery):
         found = self.covariances(vectors)
         if self.correlation:
             return correlation_of(found[..., 0, 0], found[..., 0, 1], found[..., 1, 1])
-        scale = self.ranges[0].half * self.ranges[1].half
+        scale = self.public.ranges[0].half * self.public.ranges[1].half
         estimates: FloatArray = found[..., 0, 1:] * scale
         return estimates
 
@@ -128,41 +120,26 @@ def correlation_of(first: FloatArray, mixed: FloatArray, second: FloatArray) -> 
 
 
 @dataclass(frozen=True)
-class Covariance(OfColumns):
+class Covariance(InTwoForms):
     """The covariance of two columns; the reach is proved at the top of this module.
 
     The two forms are those of :class:`Variance`; for ``form="pairs"`` it is Rx Ry / (2m).
 
-    >>> Covariance(form="pairs").query([0.0, 0.0], [10.0, 2.0], 20).blocks
+    >>> Covariance(form="pairs").query(Public([0.0, 0.0], [10.0, 2.0], 20)).blocks
     (Block(label='covariance', width=1, reach=0.5),)
     """
 
-    form: str = "moments"
-    columns: tuple[str | int, ...] | None = None
     name = "covariance"
     fewest = most = 2
     _correlation = False
 
-    def __post_init__(self) -> None:
-        checks.choice("form", self.form, FORMS)
-        super().__post_init__()
+    def _by_pairs(self, public: Public) -> Query:
+        return CovarianceQuery(public, self._correlation)
 
-    def query(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        size: float,
-        *,
-        poisson: bool = False,
-    ) -> Query:
-        """The query on two columns; see ``Statistic.query``. ``pairs`` needs two entries."""
-        ranges = column_ranges(self, lower, upper)
-        if not poisson and self.form == "pairs":
-            return CovarianceQuery(ranges, whole_size(size, least=2), self._correlation)
-        entries = expected_size(size) if poisson else whole_size(size)
+    def _by_moments(self, public: Public) -> Query:
         squares = (0, 1) if self._correlation else ()
         labels = (_label(self._correlation),)
-        return MomentCovarianceQuery(ranges, squares, entries, poisson, labels, self._correlation)
+        return MomentCovarianceQuery(public, squares, labels, self._correlation)
 
 
 @dataclass(frozen=True)

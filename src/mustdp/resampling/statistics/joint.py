@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class Joint(Query):
             "shares": found,
             "names": names,
             "blocks": tuple(
-                enlarged(Block(first + one.label, one.width, one.reach), share)
+                enlarged(replace(one, label=first + one.label), share)
                 for query, share, first in zip(queries, found, before, strict=True)
                 for one in query.blocks
             ),
@@ -79,14 +79,19 @@ class Joint(Query):
         """The flags of the queries, side by side."""
         return self._paired
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        """The vectors of the queries, side by side."""
-        return np.concatenate(
-            [
-                query.evaluate(values[:, columns], counts)
-                for query, columns in zip(self.queries, self._columns, strict=True)
-            ]
-        )
+    @property
+    def linear(self) -> bool:
+        """Whether all queries are."""
+        return all(query.linear for query in self.queries)
+
+    def apart(self, values: FloatArray) -> Iterator[tuple[Query, FloatArray]]:
+        """Every query with the columns that it reads."""
+        for query, columns in zip(self.queries, self._columns, strict=True):
+            yield query, values[:, columns]
+
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """The totals of the queries, side by side."""
+        return np.concatenate([query.total(own, counts) for query, own in self.apart(values)])
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The estimates of the queries, side by side."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.statistics.average import Amount, AverageQuery, PoissonAverageQuery
+from mustdp.resampling.statistics.average import Amount, AverageQuery
 from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.public import Public, Range
 from mustdp.resampling.statistics.query import Query
-from mustdp.resampling.statistics.ranges import (
-    Range,
-    column_ranges,
-    expected_size,
-    whole_size,
-)
 
 
 @dataclass(frozen=True)
@@ -45,24 +39,12 @@ class Mean(OfColumns):
     Poisson subsets of expected size M one copy adds at most (upper - lower) / (2M) to the sum and
     1/M to the size; both are released, enlarged to share one noise multiplier.
 
-    >>> Mean().query([0.0], [10.0], 20).blocks
+    >>> Mean().query(Public([0.0], [10.0], 20)).blocks
     (Block(label='mean', width=1, reach=0.25),)
     """
 
     columns: tuple[str | int, ...] | None = None
     name = "mean"
 
-    def query(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        size: float,
-        *,
-        poisson: bool = False,
-    ) -> Query:
-        """The query on one column; see ``Statistic.query``."""
-        (column,) = column_ranges(self, lower, upper)
-        amount = Value.within(column)
-        if poisson:
-            return PoissonAverageQuery(amount, "mean", expected_size(size))
-        return AverageQuery(amount, "mean", whole_size(size))
+    def _on(self, public: Public) -> Query:
+        return AverageQuery(public, Value.within(public.ranges[0]), self.name)

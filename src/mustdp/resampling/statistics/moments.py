@@ -29,8 +29,11 @@ v|, |u - v| <= 2 - s, this follows from (2 - s)^2 (1 + (11/4) s^2) <= 4, that is
 sqrt 5. So the reaches are 1/m for the mean and 2/(m sqrt 11) for the square: the mean costs what
 it costs alone.
 
-**Poisson subsets of expected size M.** Sums are divided by M, the size is released too (*count*),
-and squares are taken as u_i^2 - 1/2, in [-1/2, 1/2]. One copy adds to 2 count^2 + 2|means|^2 +
+Squares are added up as u_i^2 - 1/2, in [-1/2, 1/2], and on multisets of fixed size the 1/2 is given
+back after the noise.
+
+**Poisson subsets of expected size M.** Sums are divided by M, and the size is released too
+(*count*). One copy adds to 2 count^2 + 2|means|^2 +
 4|squares|^2 + 2|products|^2 at most 2 + 2d + q + d(d - 1) =: R^2, with q squares. So the reaches
 are R/(M sqrt 2) for count, means and products, and R/(2M) for squares.
 """
@@ -43,21 +46,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.average import LEAST_SHARE, check_size
-from mustdp.resampling.statistics.query import Block, Query
-from mustdp.resampling.statistics.ranges import Range
+from mustdp.numerics.arrays import FloatArray
+from mustdp.resampling.statistics.average import LEAST_SHARE
+from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.query import Block, LinearQuery
 from mustdp.resampling.statistics.sharing import block
 
 
 @dataclass(frozen=True)
-class MomentQuery(Query):
-    """Moments of the columns within ``ranges``; subclasses say what to read off them."""
+class MomentQuery(LinearQuery):
+    """Moments of all columns, squares of some of them; subclasses say what to read off them."""
 
-    ranges: tuple[Range, ...]
+    public: Public
     squares: tuple[int, ...]
-    size: float
-    poisson: bool
     labels: tuple[str, ...]
     blocks: tuple[Block, ...] = field(init=False)
     _mids: FloatArray = field(init=False, repr=False, compare=False)
@@ -66,29 +67,35 @@ class MomentQuery(Query):
     _columns: NDArray[np.intp] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        rows, columns = np.triu_indices(len(self.ranges), 1)
+        ranges = self.public.ranges
+        rows, columns = np.triu_indices(len(ranges), 1)
         setting = {
-            "_mids": np.array([one.mid for one in self.ranges]),
-            "_scales": np.array([1.0 / one.half for one in self.ranges]),
+            "_mids": np.array([one.mid for one in ranges]),
+            "_scales": np.array([1.0 / one.half for one in ranges]),
             "_rows": np.concatenate([np.array(self.squares, dtype=np.intp), rows]),
             "_columns": np.concatenate([np.array(self.squares, dtype=np.intp), columns]),
-            "blocks": moment_blocks(len(self.ranges), len(self.squares), self.size, self.poisson),
+            "blocks": moment_blocks(self.public, len(self.squares)),
         }
         for name, value in setting.items():
             object.__setattr__(self, name, value)
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        """(count,) means, squares, products, over the size (Poisson: the expected size)."""
-        scaled = (values - self._mids) * self._scales
-        weighted = scaled.T * counts
-        second = (weighted @ scaled)[self._rows, self._columns]
-        first = weighted.sum(axis=1)
-        if not self.poisson:
-            check_size(counts, int(self.size))
-            return np.concatenate([first, second]) / self.size
-        entries = np.add.reduce(counts)
-        second[: len(self.squares)] -= 0.5 * entries
-        return np.concatenate([[entries], first, second]) / self.size
+    @property
+    def within_reach(self) -> bool:
+        """On Poisson subsets alone: with a fixed size, distances are bounded more tightly."""
+        return self.public.poisson
+
+    def contributions(self, values: FloatArray) -> FloatArray:
+        """(1 on Poisson subsets,) the scaled columns, their squares less 1/2, their products."""
+        found = np.ones((self.width, len(values)))  # a coordinate is a row here: that is faster
+        start = int(self.public.poisson)
+        end = start + len(self.public.ranges)
+        scaled, second = found[start:end], found[end:]
+        np.multiply(values.T - self._mids[:, None], self._scales[:, None], out=scaled)
+        scaled.clip(-1.0, 1.0, out=scaled)  # the scale is a rounded number
+        for row, first, other in zip(second, self._rows, self._columns, strict=True):
+            np.multiply(scaled[first], scaled[other], out=row)
+        second[: len(self.squares)] -= 0.5
+        return found.T
 
     def moments(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means ``(..., d)`` and second moments ``(..., d, d)`` of the scaled columns.
@@ -96,11 +103,11 @@ class MomentQuery(Query):
         Squares that are not released are NaN. On Poisson subsets everything is divided by the noisy
         size; one below ``LEAST_SHARE`` of the expected size is taken to be that share of it.
         """
-        columns = len(self.ranges)
-        if self.poisson:
+        columns, poisson = len(self.public.ranges), self.public.poisson
+        if poisson:
             vectors = vectors[..., 1:] / np.maximum(vectors[..., :1], LEAST_SHARE)
         first, second = vectors[..., :columns], vectors[..., columns:]
-        if self.poisson:
+        if poisson:
             second = second + np.repeat(
                 [0.5, 0.0], [len(self.squares), len(self._rows) - len(self.squares)]
             )
@@ -116,10 +123,11 @@ class MomentQuery(Query):
         return centred
 
 
-def moment_blocks(columns: int, squares: int, size: float, poisson: bool) -> tuple[Block, ...]:
+def moment_blocks(public: Public, squares: int) -> tuple[Block, ...]:
     """The blocks of ``MomentQuery``, with the reaches proved above."""
+    columns, size = len(public.ranges), public.size
     products = columns * (columns - 1) // 2
-    if poisson:
+    if public.poisson:
         joint = math.sqrt(2 + 2 * columns + squares + columns * (columns - 1))
         mixed, square = joint / math.sqrt(2.0), 0.5 * joint
     elif columns == 1:
@@ -127,10 +135,14 @@ def moment_blocks(columns: int, squares: int, size: float, poisson: bool) -> tup
     else:
         joint = columns + 1
         mixed, square = 0.5 * joint, joint / math.sqrt(2.0 * (joint + 1))
-    found = [("count", 1, mixed)] if poisson else []
-    found += [
-        ("means", columns, mixed),
-        ("squares", squares, square),
-        ("products", products, mixed),
+    found = [
+        ("count", int(public.poisson), mixed, 0.0),
+        ("means", columns, mixed, 0.0),
+        ("squares", squares, square, 0.0 if public.poisson else 0.5),
+        ("products", products, mixed, 0.0),
     ]
-    return tuple(block(label, width, reach / size) for label, width, reach in found if width)
+    return tuple(
+        block(label, width, reach / size, size, shift)
+        for label, width, reach, shift in found
+        if width
+    )

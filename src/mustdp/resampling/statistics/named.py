@@ -54,9 +54,11 @@ def read_statistic(text: str | Statistic) -> Statistic:
             return Quantile(_number(text, rest))
         if name == "proportion" and colon:
             return _proportion(text, rest)
-    raise InvalidParameter(
-        f"statistic must be one of {', '.join(NAMES)} (such as quantile:0.9, proportion:>50, "
-        f"proportion:>=50,<60 or proportion:=1), got {text!r}"
+    raise InvalidParameter.refusing(
+        "statistic",
+        f"must be one of {', '.join(NAMES)} (such as quantile:0.9, proportion:>50, "
+        "proportion:>=50,<60 or proportion:=1)",
+        repr(text),
     )
 
 
@@ -65,13 +67,14 @@ def _proportion(text: str, conditions: str) -> Proportion:
     for condition in conditions.split(","):
         found = re.fullmatch(r"\s*(>=|<=|>|<|=)(.*)", condition)
         if found is None:
-            raise InvalidParameter(
-                "statistic must state a proportion by conditions such as >50, >=50,<60 or =1, "
-                f"got {text!r}"
+            raise InvalidParameter.refusing(
+                "statistic",
+                "must state a proportion by conditions such as >50, >=50,<60 or =1",
+                repr(text),
             )
         if found[1] in limits:
-            raise InvalidParameter(
-                f"statistic must state {found[1]} at most once in a proportion, got {text!r}"
+            raise InvalidParameter.refusing(
+                "statistic", f"must state {found[1]} at most once in a proportion", repr(text)
             )
         limits[found[1]] = _number(text, found[2])
     return Proportion(
@@ -87,6 +90,6 @@ def _number(text: str, digits: str) -> float:
     try:
         return float(digits)
     except ValueError:
-        raise InvalidParameter(
-            f"statistic must have a number in place of {digits!r}, got {text!r}"
+        raise InvalidParameter.refusing(
+            "statistic", f"must have a number in place of {digits!r}", repr(text)
         ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +9,10 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.statistics.average import Amount, AverageQuery, PoissonAverageQuery
+from mustdp.resampling.statistics.average import Amount, AverageQuery
 from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Query
-from mustdp.resampling.statistics.ranges import column_ranges, expected_size, whole_size
 
 _LIMITS = ("above", "at_least", "below", "at_most", "equal")
 
@@ -50,7 +49,7 @@ class Proportion(OfColumns):
     The set is asked of the *clipped* values: a limit that every value within [lower, upper] lies on
     one side of is refused, and a value beyond an end of the range counts as being that end.
 
-    >>> Proportion(above=50.0).query([0.0], [100.0], 20).blocks
+    >>> Proportion(above=50.0).query(Public([0.0], [100.0], 20)).blocks
     (Block(label='proportion', width=1, reach=0.025),)
     """
 
@@ -86,16 +85,8 @@ class Proportion(OfColumns):
             )
         super().__post_init__()
 
-    def query(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        size: float,
-        *,
-        poisson: bool = False,
-    ) -> Query:
-        """The query on one column; see ``Statistic.query``."""
-        (column,) = column_ranges(self, lower, upper)
+    def _on(self, public: Public) -> Query:
+        (column,) = public.ranges
         for limit in _LIMITS:
             value = getattr(self, limit)
             if value is not None and not column.lower <= value <= column.upper:
@@ -103,10 +94,7 @@ class Proportion(OfColumns):
                     f"{limit} must lie within the range of the column, {column.lower!r} to "
                     f"{column.upper!r}, got {value!r}"
                 )
-        amount = self._membership()
-        if poisson:
-            return PoissonAverageQuery(amount, self.name, expected_size(size))
-        return AverageQuery(amount, self.name, whole_size(size))
+        return AverageQuery(public, self._membership(), self.name)
 
     def _membership(self) -> Membership:
         if self.equal is not None:

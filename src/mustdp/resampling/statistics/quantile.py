@@ -3,16 +3,19 @@
 Released are the shares F_k of entries <= g_k at K grid points g_1 < ... < g_K inside (lower,
 upper), not an order statistic: one record can move an order statistic across the whole range.
 
+Added up are (1 if x <= g_k, else 0) - 1/2 for all k; on multisets of fixed size the 1/2 is given
+back after the noise.
+
 **Multisets of fixed size m.** Swapping an entry x for x' changes F_k only where g_k lies between
 them, and there by 1/m, all in one direction. So each F_k has sensitivity 1/m, but they move
 *together*: up to K of them, an L2 distance of ``sqrt(K) / m``, attained by x = lower, x' = upper.
 The reach is ``sqrt(K) / (2m)``.
 
-**Poisson subsets of expected size M.** Released are the sums of (1/2 if x <= g_k, else -1/2) and
-the size, over M. One copy moves every sum by exactly 1/(2M): together ``sqrt(K) / (2M)``; and the
-size by 1/M. Shares (``sharing.py``) are w^2 = sqrt(K)/(1 + sqrt(K)) and 1/(1 + sqrt(K)). F_k =
-sum / size + 1/2, so the noise in it has variance near ``(z/M)^2 (K/(4 w_F^2) + (F -
-1/2)^2/w_N^2)``, and these shares are the best ones where F is 0 or 1.
+**Poisson subsets of expected size M.** Released are the sums and the size, over M. One copy moves
+every sum by exactly 1/(2M): together ``sqrt(K) / (2M)``; and the size by 1/M. Shares
+(``sharing.py``) are w^2 = sqrt(K)/(1 + sqrt(K)) and 1/(1 + sqrt(K)). F_k = sum / size + 1/2, so the
+noise in it has variance near ``(z/M)^2 (K/(4 w_F^2) + (F - 1/2)^2/w_N^2)``, and these shares are
+the best ones where F is 0 or 1.
 
 **The grid.** More points mean more noise in each (like sqrt K) and finer steps. Noise is averaged
 out over replicates, what happens inside a step is not. For normal data in a range of ten standard
@@ -29,7 +32,6 @@ in, so a quantile of them is known to one step of the grid.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,16 +39,11 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.average import LEAST_SHARE, check_size
+from mustdp.resampling.statistics.average import LEAST_SHARE
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.curve import crossings, monotone
-from mustdp.resampling.statistics.query import Block, Query
-from mustdp.resampling.statistics.ranges import (
-    Range,
-    column_ranges,
-    expected_size,
-    whole_size,
-)
+from mustdp.resampling.statistics.public import Public, Range
+from mustdp.resampling.statistics.query import Block, LinearQuery, Query
 from mustdp.resampling.statistics.sharing import block, enlarged
 
 #: Grid points if nothing is said, and the most that are accepted.
@@ -57,48 +54,59 @@ _NARROW = 0.1
 
 
 @dataclass(frozen=True)
-class QuantileQuery(Query):
+class QuantileQuery(LinearQuery):
     """The distribution function on ``grid`` and, on Poisson subsets, the size."""
 
-    column: Range
-    level: float
+    public: Public
+    p: float
     grid: tuple[float, ...]
-    size: float
-    poisson: bool
     labels: tuple[str, ...]
     blocks: tuple[Block, ...] = field(init=False)
     _grid: FloatArray = field(init=False, repr=False, compare=False)
     _points: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        root = math.sqrt(len(self.grid))
-        curve = block("distribution", len(self.grid), 0.5 * root / self.size)
+        root, size, poisson = math.sqrt(len(self.grid)), self.public.size, self.public.poisson
+        shift = 0.0 if poisson else 0.5
+        curve = block("distribution", len(self.grid), 0.5 * root / size, size, shift)
         blocks: tuple[Block, ...] = (curve,)
-        if self.poisson:
-            count = block("count", 1, 1.0 / self.size)
+        if poisson:
+            count = block("count", 1, 1.0 / size, size)
             blocks = (
                 enlarged(curve, math.sqrt(root / (1.0 + root))),
                 enlarged(count, math.sqrt(1.0 / (1.0 + root))),
             )
         grid = np.array(self.grid)
-        points = np.concatenate([[self.column.lower], grid, [self.column.upper]])
+        (column,) = self.public.ranges
+        points = np.concatenate([[column.lower], grid, [column.upper]])
         object.__setattr__(self, "blocks", blocks)
         object.__setattr__(self, "_grid", grid)
         object.__setattr__(self, "_points", points)
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        """Shares of entries <= each grid point (Poisson: minus half the size, then the size)."""
+    def contributions(self, values: FloatArray) -> FloatArray:
+        """1/2 for the grid points that a value does not exceed, -1/2 for the others (and 1)."""
+        found = np.ones((len(values), self.width))
+        found[:, : len(self.grid)] = np.where(values[:, :1] <= self._grid, 0.5, -0.5)
+        return found
+
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """The sum of the contributions, by counting; all of it is exact."""
+        self.public.check_size(counts)
         places = self._grid.searchsorted(values[:, 0])
         sums = np.bincount(places, counts, len(self.grid) + 1).cumsum(dtype=np.float64)
-        if not self.poisson:
-            check_size(counts, int(self.size))
-            return sums[:-1] / self.size
         sums[:-1] -= 0.5 * sums[-1]
-        return sums / self.size
+        return sums if self.public.poisson else sums[:-1]
+
+    def steps(self, values: FloatArray, counts: IntArray, per_step: FloatArray) -> FloatArray:
+        """By counting, too: every contribution is a half or a whole one of either sign."""
+        if not np.all(per_step >= 2.0):  # a step that would cut a half to nothing
+            return super().steps(values, counts, per_step)
+        found: FloatArray = self.total(values, counts) * per_step
+        return found
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The quantile of the monotone curve; the middle of the stretch if it is flat there."""
-        first, last = crossings(monotone(self._curves(vectors)), self._points, self.level)
+        first, last = crossings(monotone(self._curves(vectors)), self._points, self.p)
         return np.asarray(0.5 * (first + last))[..., None]
 
     def interval(
@@ -114,8 +122,8 @@ class QuantileQuery(Query):
         estimate = float(self.estimate(average)[0])
         variance = self._variance_at(estimate, curve, average, covariance)
         reach = quantile * math.sqrt(max(variance, 0.0))
-        low = crossings(fitted, self._points, self.level - reach)[0]
-        high = crossings(fitted, self._points, self.level + reach)[1]
+        low = crossings(fitted, self._points, self.p - reach)[0]
+        high = crossings(fitted, self._points, self.p + reach)[1]
         return np.array([[min(float(low), estimate), max(float(high), estimate)]])
 
     def cautions(self, average: FloatArray, widths: FloatArray) -> tuple[str, ...]:
@@ -132,7 +140,7 @@ class QuantileQuery(Query):
         )
 
     def _curves(self, vectors: FloatArray) -> FloatArray:
-        if not self.poisson:
+        if not self.public.poisson:
             return np.asarray(vectors, dtype=np.float64)
         curves: FloatArray = 0.5 + vectors[..., :-1] / np.maximum(vectors[..., -1:], LEAST_SHARE)
         return curves
@@ -142,7 +150,7 @@ class QuantileQuery(Query):
     ) -> float:
         """Variance of the curve at ``place``: F there is a linear function of the release."""
         weights = self._weights(place, curve, covariance)
-        if self.poisson:
+        if self.public.poisson:
             # F = 1/2 + sum/size, so dF = (d sum - (F - 1/2) d size) / size.
             size = max(float(average[-1]), LEAST_SHARE)
             weights = np.append(weights, -(weights @ curve - 0.5)) / size
@@ -158,7 +166,7 @@ class QuantileQuery(Query):
         count = len(self._grid)
         steps = np.sqrt(np.maximum(np.diagonal(covariance)[:count], 1e-18))
         moved = [
-            crossings(monotone(curve + sign * np.diag(steps)), self._points, self.level)
+            crossings(monotone(curve + sign * np.diag(steps)), self._points, self.p)
             for sign in (1.0, -1.0)
         ]
         up, down = (0.5 * (first + last) for first, last in moved)
@@ -178,7 +186,7 @@ class Quantile(OfColumns):
 
     ``grid`` is the number K of evenly spaced points inside the range, or the points themselves.
 
-    >>> Quantile(0.9, grid=4).query([0.0], [10.0], 20).blocks
+    >>> Quantile(0.9, grid=4).query(Public([0.0], [10.0], 20)).blocks
     (Block(label='distribution', width=4, reach=0.05),)
     """
 
@@ -201,19 +209,9 @@ class Quantile(OfColumns):
             object.__setattr__(self, "grid", tuple(points.tolist()))
         super().__post_init__()
 
-    def query(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        size: float,
-        *,
-        poisson: bool = False,
-    ) -> Query:
-        """The query on one column; see ``Statistic.query``."""
-        (column,) = column_ranges(self, lower, upper)
-        entries = expected_size(size) if poisson else whole_size(size)
-        grid = self._points(column)
-        return QuantileQuery(column, self.p, grid, entries, poisson, (self._label(),))
+    def _on(self, public: Public) -> Query:
+        grid = self._points(public.ranges[0])
+        return QuantileQuery(public, self.p, grid, (self._label(),))
 
     def _points(self, column: Range) -> tuple[float, ...]:
         if isinstance(self.grid, tuple):

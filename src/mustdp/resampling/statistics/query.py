@@ -1,47 +1,77 @@
 """What a statistic asks of one subset, and how far one copy of a record can move the answer.
 
-A *query* turns a weighted multiset of records into a vector. That vector is what is released, with
-noise; everything after it (``estimate``) only reads the noisy vector and costs no privacy. The
-vector is cut into *blocks*, each with a bound on what one copy contributes:
+A *query* turns a weighted multiset of records into a *total*, to which noise is added, and a total
+into the vector that is released:
+
+    vector = total / divisor + shift,      divisor and shift public.
+
+Where it can be, the total is a sum of *contributions*, one row of numbers for each copy of a
+record, measured from the middle of what they can be (:class:`LinearQuery`). Division and shift come
+after the noise, so that nothing public is rounded together with what is secret. Everything after
+that (``estimate``) only reads the noisy vector and costs no privacy.
+
+The vector is cut into *blocks*, each with a bound on what one copy contributes:
 
 - on multisets of a fixed size, swapping one copy moves a block by at most ``2 * reach`` (L2 norm);
 - on Poisson subsets, one copy more or less moves a block by at most ``reach``, and swapping one by
   at most ``2 * reach``.
 
 So a block with noise of standard deviation ``z * reach`` has noise multiplier z in the sense of the
-accountant, whatever the scheme. The bounds are proved in the docstring of every statistic.
+accountant, whatever the scheme. On the total, both are ``divisor`` times as large. The bounds are
+proved in the docstring of every statistic.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
 
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.resampling.statistics.public import Public
+
+#: Numbers of contributions that are held at a time: as many as are fast to get at.
+_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring coordinates of a query that share one noise scale."""
+    """Neighbouring coordinates that share one noise scale, and how they are read off the total."""
 
     label: str
     width: int
     reach: float
+    divisor: float = field(default=1.0, repr=False)
+    shift: float = field(default=0.0, repr=False)
+
+    @property
+    def reach_of_total(self) -> float:
+        """The reach in units of the total, rounded up: no rounding on the way makes it too small.
+
+        A reach is made of a few roots, products and quotients, each right to 2^-53 of itself.
+        """
+        return self.reach * self.divisor * (1.0 + 2.0**-48)
 
 
 class Query(ABC):
-    """A statistic bound to its columns' ranges and to the size of the subsets; picklable."""
+    """A statistic bound to what is public about the subsets; picklable."""
 
     #: The blocks in the order of the coordinates.
     blocks: tuple[Block, ...]
     #: Names of the estimates, in the order of ``estimate``.
     labels: tuple[str, ...]
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Number of coordinates released for one subset."""
         return sum(block.width for block in self.blocks)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the total is a sum over copies of records, so that it can be added up exactly."""
+        return False
 
     @property
     def paired(self) -> tuple[bool, ...]:
@@ -53,9 +83,28 @@ class Query(ABC):
         """
         return (False,) * self.width
 
+    @cached_property
+    def divisors(self) -> FloatArray:
+        """What every coordinate of the total is divided by, after the noise."""
+        return np.concatenate([np.full(block.width, block.divisor) for block in self.blocks])
+
+    @cached_property
+    def shifts(self) -> FloatArray:
+        """What is added to every coordinate then."""
+        return np.concatenate([np.full(block.width, block.shift) for block in self.blocks])
+
     @abstractmethod
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """What noise is added to: ``values`` (distinct, columns), already clipped, and counts."""
+
+    def restored(self, totals: FloatArray) -> FloatArray:
+        """The released vectors ``(..., width)`` behind totals, noisy or not."""
+        vectors: FloatArray = totals / self.divisors + self.shifts
+        return vectors
+
     def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        """The vector of one subset: ``values`` (distinct, columns), already clipped, and counts."""
+        """The vector of one subset without noise."""
+        return self.restored(self.total(values, counts))
 
     @abstractmethod
     def estimate(self, vectors: FloatArray) -> FloatArray:
@@ -75,6 +124,60 @@ class Query(ABC):
         return ()
 
 
+class LinearQuery(Query):
+    """A query whose total is the sum of what every copy of a record contributes."""
+
+    public: Public
+
+    @property
+    def linear(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def within_reach(self) -> bool:
+        """Whether the reaches bound every contribution itself, not only the distance of two.
+
+        If so, with c_b the part of a contribution that belongs to block b, ``sum_b (|c_b| /
+        reach_of_total_b)^2 <= 1``, and contributions may be shortened towards zero, in every
+        coordinate as one likes, without a second thought. If not, rounding them to multiples of g
+        can move two of them farther apart, by g in every coordinate, and a reach on the total has
+        to grow by ``g * sqrt(width) / 2``.
+        """
+        return True
+
+    @abstractmethod
+    def contributions(self, values: FloatArray) -> FloatArray:
+        """What one copy of each row of ``values`` adds to the total: ``(rows, width)``, centred.
+
+        A row of the result depends on its record and on what is public, on nothing else.
+        """
+
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        """The sum over all copies; a multiset of another size than the public one is refused."""
+        self.public.check_size(counts)
+        at_once = max(1, _AT_ONCE // self.width)
+        found: FloatArray = counts[:at_once] @ self.contributions(values[:at_once])
+        for start in range(at_once, len(values), at_once):
+            rows = slice(start, start + at_once)
+            found += counts[rows] @ self.contributions(values[rows])
+        return found
+
+    def steps(self, values: FloatArray, counts: IntArray, per_step: FloatArray) -> FloatArray:
+        """The sum of the contributions, each cut towards zero to whole steps; an exact integer.
+
+        ``per_step`` are powers of two, one for each coordinate: multiplying by them rounds nothing.
+        """
+        self.public.check_size(counts)
+        at_once = max(1, _AT_ONCE // self.width)
+        found = np.zeros(self.width)
+        for start in range(0, len(values), at_once):
+            rows = slice(start, start + at_once)
+            whole = self.contributions(values[rows]) * per_step
+            found += counts[rows] @ np.trunc(whole, out=whole)
+        return found
+
+
 class Statistic(ABC):
     """What is asked for, before the ranges of the columns and the subsets' size are known."""
 
@@ -87,17 +190,11 @@ class Statistic(ABC):
     def check_columns(self, count: int) -> None:
         """Refuse a number of columns that the statistic cannot take."""
 
-    @abstractmethod
-    def query(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        size: float,
-        *,
-        poisson: bool = False,
-    ) -> Query:
-        """The query on columns within ``[lower, upper]`` for multisets of ``size`` entries.
+    def query(self, public: Public) -> Query:
+        """The query on subsets about which ``public`` is known."""
+        self.check_columns(len(public.ranges))
+        return self._on(public)
 
-        With ``poisson``, ``size`` is the expected size and sums are divided by it, since the size
-        itself is random and not public.
-        """
+    @abstractmethod
+    def _on(self, public: Public) -> Query:
+        """The query, on a number of columns that has been accepted."""

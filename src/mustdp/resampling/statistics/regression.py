@@ -20,7 +20,6 @@ Coefficients are not linear in the release: read them off the average of the rel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +28,8 @@ from numpy.typing import NDArray
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.moments import MomentQuery
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Query
-from mustdp.resampling.statistics.ranges import column_ranges, expected_size, whole_size
 
 #: Smallest eigenvalue of the scaled, centred moment matrix that is divided by.
 LEAST_EIGENVALUE = 1e-4
@@ -48,8 +47,8 @@ class LinearRegressionQuery(MomentQuery):
         along = np.swapaxes(directions, -1, -2) @ spread[..., :-1, -1:]
         along /= np.maximum(values, LEAST_EIGENVALUE)[..., None]
         scaled = (directions @ along)[..., 0]
-        mids = np.array([one.mid for one in self.ranges])
-        halves = np.array([one.half for one in self.ranges])
+        mids = np.array([one.mid for one in self.public.ranges])
+        halves = np.array([one.half for one in self.public.ranges])
         slopes = scaled * (halves[-1] / halves[:-1])
         centres = mids + halves * means
         intercept = centres[..., -1] - (slopes * centres[..., :-1]).sum(axis=-1)
@@ -74,7 +73,7 @@ class LinearRegressionQuery(MomentQuery):
 class LinearRegression(OfColumns):
     """Intercept and slopes of the last column on the others; reach in ``moments.py``.
 
-    >>> query = LinearRegression().query([0.0, 0.0], [10.0, 2.0], 20)
+    >>> query = LinearRegression().query(Public([0.0, 0.0], [10.0, 2.0], 20))
     >>> query.labels, [block.label for block in query.blocks]
     (('intercept', 'slope 1'), ['means', 'squares', 'products'])
     """
@@ -84,17 +83,7 @@ class LinearRegression(OfColumns):
     fewest = 2
     most = None
 
-    def query(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        size: float,
-        *,
-        poisson: bool = False,
-    ) -> Query:
-        """The query on the regressors and the response, last; see ``Statistic.query``."""
-        ranges = column_ranges(self, lower, upper)
-        entries = expected_size(size) if poisson else whole_size(size)
-        regressors = range(len(ranges) - 1)
+    def _on(self, public: Public) -> Query:
+        regressors = range(len(public.ranges) - 1)
         labels = ("intercept", *(f"slope {i + 1}" for i in regressors))
-        return LinearRegressionQuery(ranges, tuple(regressors), entries, poisson, labels)
+        return LinearRegressionQuery(public, tuple(regressors), labels)

@@ -28,16 +28,16 @@ from mustdp.numerics import checks
 from mustdp.resampling.statistics.query import Block
 
 
-def block(label: str, width: int, reach: float) -> Block:
+def block(label: str, width: int, reach: float, divisor: float = 1.0, shift: float = 0.0) -> Block:
     """A block whose reach is a positive number; what over- or underflowed is refused."""
     if not 0.0 < reach < math.inf:
         raise NumericalFailure(f"the reach of {label} came out as {reach!r}")
-    return Block(label, width, reach)
+    return Block(label, width, reach, divisor, shift)
 
 
 def enlarged(one: Block, share: float) -> Block:
     """The block with its reach divided by ``share`` (w_b above), a number in (0, 1]."""
-    return block(one.label, one.width, one.reach / share)
+    return block(one.label, one.width, one.reach / share, one.divisor, one.shift)
 
 
 def shares(name: str, weights: Sequence[float] | None, count: int) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,21 +11,21 @@ import numpy as np
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.average import check_size
 from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query
-from mustdp.resampling.statistics.ranges import column_ranges, whole_size
 from mustdp.resampling.statistics.sharing import block
+from mustdp.resampling.unquoted import unquoted
 
 Function = Callable[[FloatArray, IntArray], Any]
 
 
 @dataclass(frozen=True)
 class UserQuery(Query):
-    """The user's function on multisets of ``size`` entries; reach is half the sensitivity."""
+    """The user's function on multisets of a fixed size; reach is half the sensitivity."""
 
+    public: Public
     function: Function
-    size: int
     sensitivity: float
     labels: tuple[str, ...]
     blocks: tuple[Block, ...] = field(init=False)
@@ -34,14 +34,16 @@ class UserQuery(Query):
         one = block("function", len(self.labels), 0.5 * self.sensitivity)
         object.__setattr__(self, "blocks", (one,))
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """What the function returns, if it is finite and has one number for each label."""
-        check_size(counts, self.size)
-        returned = self.function(values, counts)
-        try:
-            vector = np.atleast_1d(np.asarray(returned, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise InvalidParameter("function must return a number or a vector of numbers") from None
+        self.public.check_size(counts)
+        returned = unquoted(
+            lambda: self.function(values, counts), "function must not fail on any multiset"
+        )
+        vector = unquoted(
+            lambda: np.atleast_1d(np.asarray(returned, dtype=np.float64)),
+            "function must return a number or a vector of numbers",
+        )
         if vector.shape != (len(self.labels),):
             raise InvalidParameter(
                 f"function must return {len(self.labels)} numbers, one for each label, "
@@ -77,7 +79,7 @@ class UserStatistic(OfColumns):
     are refused: their size is random, and a sensitivity for one size says nothing.
 
     >>> top = UserStatistic(lambda values, counts: values.max(), sensitivity=10.0)
-    >>> top.query([0.0], [10.0], 20).blocks
+    >>> top.query(Public([0.0], [10.0], 20)).blocks
     (Block(label='function', width=1, reach=5.0),)
     """
 
@@ -107,22 +109,14 @@ class UserStatistic(OfColumns):
             object.__setattr__(self, "labels", labels)
         super().__post_init__()
 
-    def query(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        size: float,
-        *,
-        poisson: bool = False,
-    ) -> Query:
-        """The query on all columns given; see ``Statistic.query``."""
-        column_ranges(self, lower, upper)
-        if poisson:
+    def _on(self, public: Public) -> Query:
+        if public.poisson:
             raise NotCovered(
                 "function must be used with subsets of a fixed size: on Poisson subsets the "
                 "size is random, and its stated sensitivity does not cover that"
             )
-        entries = whole_size(size)
-        stated = self.sensitivity(entries) if callable(self.sensitivity) else self.sensitivity
-        found = checks.real("sensitivity", stated, above=0.0)
-        return UserQuery(self.function, entries, found, self.labels or (self.name,))
+        stated = self.sensitivity
+        found = checks.real(
+            "sensitivity", stated(int(public.size)) if callable(stated) else stated, above=0.0
+        )
+        return UserQuery(public, self.function, found, self.labels or (self.name,))

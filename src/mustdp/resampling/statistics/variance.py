@@ -20,58 +20,45 @@ in the release: read it off the average of the releases, not off each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.average import check_size
-from mustdp.resampling.statistics.columns import OfColumns
+from mustdp.resampling.statistics.forms import InTwoForms
 from mustdp.resampling.statistics.moments import MomentQuery
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query
-from mustdp.resampling.statistics.ranges import (
-    Range,
-    column_ranges,
-    expected_size,
-    whole_size,
-)
 from mustdp.resampling.statistics.sharing import block
-
-#: How a variance, a covariance or a correlation is released.
-FORMS = ("pairs", "moments")
 
 
 @dataclass(frozen=True)
 class VarianceQuery(Query):
-    """The sample variance of multisets of ``size`` entries; ``root`` estimates its square root."""
+    """The sample variance, which is no sum over records; ``root`` estimates its square root."""
 
-    column: Range
-    size: int
+    public: Public
     root: bool
     blocks: tuple[Block, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
-    _mid: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        reach = 0.5 * self.column.width**2 / self.size
+        reach = 0.5 * self.public.ranges[0].width ** 2 / self.public.size
         object.__setattr__(self, "blocks", (block("variance", 1, reach),))
         object.__setattr__(self, "labels", (_label(self.root),))
-        object.__setattr__(self, "_mid", self.column.mid)
 
     @property
     def paired(self) -> tuple[bool, ...]:
         """An average over pairs of different positions."""
         return (True,)
 
-    def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """The sample variance with divisor size - 1, in two passes."""
-        check_size(counts, self.size)
-        centred = values[:, 0] - self._mid
-        centred -= (counts @ centred) / self.size
+        self.public.check_size(counts)
+        size = self.public.size
+        centred = values[:, 0] - self.public.ranges[0].mid
+        centred -= (counts @ centred) / size
         centred *= centred
-        return np.array([(counts @ centred) / (self.size - 1)])
+        return np.array([(counts @ centred) / (size - 1)])
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The released variance, or the root of it (0 where noise made it negative)."""
@@ -86,47 +73,30 @@ class MomentVarianceQuery(MomentQuery):
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """Mean of squares minus square of the mean (for the root: 0 where that is negative)."""
-        found = self.covariances(vectors)[..., 0] * self.ranges[0].half ** 2
+        found = self.covariances(vectors)[..., 0] * self.public.ranges[0].half ** 2
         return np.sqrt(np.maximum(found, 0.0)) if self.root else found
 
 
 @dataclass(frozen=True)
-class Variance(OfColumns):
+class Variance(InTwoForms):
     """The variance of one column; the reach is proved at the top of this module.
 
     ``form="moments"`` releases the first two moments, which takes less noise and knows no bias from
     records that are drawn twice. ``form="pairs"`` releases the sample variance of every subset, as
     the MUST paper does: reach (U - L)^2 / (2m). Poisson subsets always take moments.
 
-    >>> Variance(form="pairs").query([0.0], [10.0], 20).blocks
+    >>> Variance(form="pairs").query(Public([0.0], [10.0], 20)).blocks
     (Block(label='variance', width=1, reach=2.5),)
     """
 
-    form: str = "moments"
-    columns: tuple[str | int, ...] | None = None
     name = "variance"
     _root = False
 
-    def __post_init__(self) -> None:
-        checks.choice("form", self.form, FORMS)
-        super().__post_init__()
+    def _by_moments(self, public: Public) -> Query:
+        return MomentVarianceQuery(public, (0,), (_label(self._root),), self._root)
 
-    def query(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        size: float,
-        *,
-        poisson: bool = False,
-    ) -> Query:
-        """The query on one column; see ``Statistic.query``. ``pairs`` needs two entries."""
-        (column,) = column_ranges(self, lower, upper)
-        if not poisson and self.form == "pairs":
-            return VarianceQuery(column, whole_size(size, least=2), self._root)
-        entries = expected_size(size) if poisson else whole_size(size)
-        return MomentVarianceQuery(
-            (column,), (0,), entries, poisson, (_label(self._root),), self._root
-        )
+    def _by_pairs(self, public: Public) -> Query:
+        return VarianceQuery(public, self._root)
 
 
 @dataclass(frozen=True)

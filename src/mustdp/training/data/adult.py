@@ -16,7 +16,7 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.training.data.dataset import DataSet, split_in_order
-from mustdp.training.data.files import find_folder, read_file
+from mustdp.training.data.files import find_folder, read_published
 
 #: Of the files whose published MD5 sums are 35238206... and 5d7c39d7...
 SHA256 = {
@@ -47,7 +47,7 @@ def load_adult(data: str | os.PathLike[str], *, verify: bool = True) -> DataSet:
     folder = find_folder(data, "adult", "adult.data")
     rows = []
     for name in ("adult.test", "adult.data"):
-        content = read_file(folder, name, SHA256[name] if verify else None)
+        content = read_published(folder, name, SHA256[name] if verify else None)
         rows += parse(content, name)
     return code(rows)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from mustdp.errors import InvalidParameter
 
 
-def read_file(folder: Path, name: str, sha256: str | None) -> bytes:
+def read_published(folder: Path, name: str, sha256: str | None) -> bytes:
     """The content of ``name`` or ``name``.gz in ``folder``, unpacked, with its checksum checked."""
     plain, packed = folder / name, folder / f"{name}.gz"
     path = plain if plain.is_file() else packed
@@ -20,8 +20,8 @@ def read_file(folder: Path, name: str, sha256: str | None) -> bytes:
         if path is packed:
             content = gzip.decompress(content)
     except FileNotFoundError:
-        raise InvalidParameter(
-            f"data must be a folder with {name} or {name}.gz in it, got {str(folder)!r}"
+        raise InvalidParameter.refusing(
+            "data", f"must be a folder with {name} or {name}.gz in it", repr(str(folder))
         ) from None
     except (OSError, EOFError, zlib.error) as problem:
         raise InvalidParameter(f"{path} must be readable and undamaged: {problem}") from None
@@ -36,11 +36,9 @@ def find_folder(data: str | os.PathLike[str], subfolder: str, wanted: str) -> Pa
     """``data`` or ``data``/``subfolder``, whichever holds ``wanted`` (plain or .gz)."""
     top = Path(data)
     if not top.is_dir():
-        raise InvalidParameter(f"data must be an existing folder, got {str(data)!r}")
+        raise InvalidParameter.refusing("data", "must be an existing folder", repr(str(data)))
     for folder in (top, top / subfolder):
         if (folder / wanted).is_file() or (folder / f"{wanted}.gz").is_file():
             return folder
-    raise InvalidParameter(
-        f"data must be a folder with {wanted} in it or in its subfolder {subfolder}, "
-        f"got {str(data)!r}"
-    )
+    allowed = f"must be a folder with {wanted} in it or in its subfolder {subfolder}"
+    raise InvalidParameter.refusing("data", allowed, repr(str(data)))

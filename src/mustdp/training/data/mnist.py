@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.training.data.dataset import DataSet
-from mustdp.training.data.files import find_folder, read_file
+from mustdp.training.data.files import find_folder, read_published
 from mustdp.training.data.idx import read_idx
 
 SHA256 = {
@@ -54,7 +54,7 @@ def load_mnist(
 
 def _part(folder: Path, name: str, verify: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     images, labels = (
-        read_idx(read_file(folder, file, SHA256[file] if verify else None), file)
+        read_idx(read_published(folder, file, SHA256[file] if verify else None), file)
         for file in (f"{name}-images-idx3-ubyte", f"{name}-labels-idx1-ubyte")
     )
     if images.ndim != 3 or images.shape[1:] != (28, 28) or labels.shape != images.shape[:1]:

@@ -22,8 +22,8 @@ def load_data(
     checks.choice("dataset", name, NAMES)
     if name == "digits":
         if data is not None:
-            raise InvalidParameter(
-                f"data must not be given for digits, which need no files, got {str(data)!r}"
+            raise InvalidParameter.refusing(
+                "data", "must not be given for digits, which need no files", repr(str(data))
             )
         return load_digits()
     if name == "mnist":

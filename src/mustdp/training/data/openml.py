@@ -92,7 +92,9 @@ def _fetched(fetch: Fetch, name: str, version: int) -> Any:
     try:
         return fetch(name, version=version, as_frame=False, parser="liac-arff")
     except Exception as problem:
-        raise InvalidParameter(
-            f"data must be the folder that holds the files: {name} could not be downloaded from "
-            f"OpenML ({type(problem).__name__}: {problem})"
+        raise InvalidParameter.refusing(
+            "data",
+            f"must be the folder that holds the files: {name} could not be downloaded from "
+            f"OpenML ({type(problem).__name__}: {problem})",
+            "none",
         ) from None

@@ -1,8 +1,8 @@
 """Many independent runs side by side, for simulations: the same results as one after another.
 
-Chain number r is decided by seed number r alone. It draws the batches and the noise that a single
-run with that seed would draw, so the chains equal single runs up to the order of additions; the
-arithmetic of all chains is done at once.
+Chain number r is decided by seed number r alone. It draws the batches that a single run with that
+seed would draw, and noise in floating point, which is no release but
+quickly made; the arithmetic of all chains is done at once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
+from mustdp.randomness.keys import noise_generator
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.seeding import noise_generator
 from mustdp.training.linear.clipping import clip_gradient, row_norms
 from mustdp.training.linear.descent import OnStep, Recipe, check_converged
 from mustdp.training.linear.losses import Loss
@@ -88,9 +88,9 @@ class StackedRecords:
             scores += weights[:, :, features, None]
         targets = self.targets[indices + self._target_offset[part, None]]
         gradient, values = self.loss.evaluate(scores, targets)
-        clip_gradient(gradient, self.norms[places], counts, clip, rows.dtype)
+        clip_gradient(gradient, self.norms[places], counts, clip, features)
         totals = np.empty_like(weights)
-        totals[:, :, :features] = gradient.astype(rows.dtype, copy=False) @ rows
+        totals[:, :, :features] = gradient @ rows.astype(np.float64, copy=False)
         if self.fit_intercept:
             totals[:, :, features] = gradient.sum(axis=-1)
         return totals, np.einsum("rk,rk->r", values, counts) / counts.sum(axis=1)
@@ -104,7 +104,7 @@ def descend_chains(
     keep_path: bool = False,
     on_step: OnStep | None = None,
 ) -> Descents:
-    """Run one chain per seed; chain r is what ``descend`` gives with seed r."""
+    """Run one chain per seed; chain r is what ``descend`` gives for it with simulated noise."""
     steps, scheme = recipe.budget.steps, recipe.budget.scheme
     weights = np.full((len(seeds), records.loss.outputs, records.width), recipe.start)
     streams = [scheme.batches(seed, count=steps) for seed in seeds]

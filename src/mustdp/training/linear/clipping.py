@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.batch import Batch
 from mustdp.training.linear.losses import Loss
 
@@ -22,12 +22,6 @@ from mustdp.training.linear.losses import Loss
 _BLOCK = 3 << 19
 _SLICE = 1 << 19
 _FEWEST_ROWS = 32
-#: Relative rounding of single and double precision.
-_ROUNDING = {kind().itemsize: float(np.finfo(kind).eps) for kind in (np.float32, np.float64)}
-#: Outside of these, single precision loses digits or overflows.
-_SMALLEST_SINGLE, _LARGEST_SINGLE = (
-    float(limit) for limit in (np.finfo(np.float32).tiny, np.finfo(np.float32).max)
-)
 #: Norms of rows are taken as at least, and at most, this, so that no square leaves floating point.
 _SHORTEST, _LONGEST = 1e-100, 1e100
 #: Bounds on a record's gradient for which rounding, and those limits, are safe.
@@ -42,8 +36,8 @@ def check_clip(clip: object) -> float:
 class Records:
     """Records of a linear model: rows, targets, and the norms that clipping needs.
 
-    ``rows`` (n, d) may be double or single precision; products are made in that precision and
-    everything else in double. Rows are finite; that is checked where data come in.
+    ``rows`` (n, d) may be double or single precision; scores are computed in that precision, and
+    everything from there on in double. Rows are finite; that is checked where data come in.
     """
 
     def __init__(
@@ -64,8 +58,13 @@ class Records:
         """Parameters per score: the features, and the intercept where there is one."""
         return int(self.rows.shape[1]) + self.fit_intercept
 
+    def additions(self, records: int) -> int:
+        """The most that are made, one after another, for a sum over so many distinct records."""
+        blocks = -(-records // self._block)
+        return int(self._block + blocks * (2 + -(-self._block // self._slice)))
+
     def clipped_sum(
-        self, weights: FloatArray, batch: Batch, clip: float
+        self, weights: FloatArray, batch: Batch, bound: float
     ) -> tuple[FloatArray, float]:
         """Sum of count * clipped gradient, of the shape (K, width) of ``weights``, and mean loss.
 
@@ -83,7 +82,7 @@ class Records:
             if self.fit_intercept:
                 scores += weights[:, features, None]
             gradient, values = self.loss.evaluate(scores, self.targets[indices])
-            clip_gradient(gradient, self.norms[indices], counts, clip, self.rows.dtype)
+            clip_gradient(gradient, self.norms[indices], counts, bound, features)
             self._add_products(total[:, :features], gradient, rows)
             if self.fit_intercept:
                 total[:, features] += gradient.sum(axis=-1)
@@ -98,33 +97,31 @@ class Records:
         return scores.T.astype(np.float64, order="C")
 
     def _add_products(self, total: FloatArray, gradient: FloatArray, rows: NDArray[Any]) -> None:
-        weighted = gradient.astype(rows.dtype, copy=False)
         for begin in range(0, len(rows), self._slice):
             part = slice(begin, begin + self._slice)
-            total += weighted[:, part] @ rows[part]
+            total += gradient[:, part] @ rows[part].astype(np.float64, copy=False)
 
 
 def clip_gradient(
     gradient: FloatArray,
     norms: FloatArray,
     counts: NDArray[Any],
-    clip: float,
-    precision: np.dtype[Any],
+    bound: float,
+    features: int,
 ) -> None:
-    """Scale each column r of ``gradient``, in place, by count * min(1, clip / (|r| * norm)).
+    """Scale each column r of ``gradient``, in place, by count * min(1, bound / (|r| * norm)).
 
-    The bound is shaved by the rounding of ``precision``, so that no contribution exceeds ``clip``
-    because of it. Entries that this precision cannot hold become zero, and a column that is not
-    finite contributes nothing. So whatever a record holds, it moves the sum by at most ``clip`` per
-    copy.
+    The K squares of r and the ``features`` + 1 of a row are added up with a relative error of at
+    most K u and (features + 1) u, roots halve it, and six operations follow; with twice as much
+    taken off the bound, no contribution exceeds it because of rounding. Where squares underflow,
+    |r| is below 2^-510, and times a norm of at most 1e100 far below any clip. A column that is not
+    finite contributes nothing. So whatever a record holds, it moves the sum by at most ``bound``
+    per copy.
     """
-    bound = clip * (1.0 - 8.0 * _ROUNDING[precision.itemsize])
+    bound = bound * (1.0 - (gradient.shape[-2] + features + 32) * ROUNDOFF)
     lengths = np.sqrt(np.square(gradient).sum(axis=-2))
     lengths *= norms
     gradient *= (counts * (bound / np.maximum(lengths, bound)))[..., None, :]
-    if precision != np.float64:
-        sizes = np.abs(gradient)
-        gradient[(sizes < _SMALLEST_SINGLE) | (sizes > _LARGEST_SINGLE)] = 0.0
     finite = np.isfinite(gradient)
     if not finite.all():
         np.copyto(gradient, 0.0, where=~finite.all(axis=-2, keepdims=True))

@@ -1,9 +1,10 @@
 """Noisy gradient descent on batches of a scheme: Algorithm S1 of the MUST paper, for linear models.
 
 Every step draws a batch, sums the clipped gradients of its distinct records weighted by their
-counts, adds Gaussian noise of standard deviation z * clip to that sum, and divides by the batch
-size of the scheme: the fixed m, or the expected n * rate for Poisson. It never divides by the
-realised size, which would be one more thing to protect. An empty batch is a step of noise alone.
+counts, releases that sum with Gaussian noise of standard deviation z * clip (``perturbing.py``),
+and divides by the batch size of the scheme: the fixed m, or the expected n * rate for Poisson. It
+never divides by the realised size, which would be one more thing to protect. An empty batch is a
+step of noise alone.
 
 [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, supplement, Algorithm S1. Their sigma is on the mean, so
 that sigma = z * clip / m here.
@@ -17,13 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.mechanisms.relation import drawn_from, most_copies
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
+from mustdp.randomness.keys import BatchKey, batch_key
+from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import noise_generator
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
+from mustdp.training.linear.perturbing import ExactNoise, Perturbation
 
+#: Called with the number of each finished step: an event of the run, whose length the caller has
+#: stated, and so no ``Progress``.
 OnStep = Callable[[int], object]
 
 
@@ -65,21 +71,45 @@ class Descent:
     losses: FloatArray
 
 
-def descend(records: Records, recipe: Recipe, seed: int, on_step: OnStep | None = None) -> Descent:
-    """Run all steps of ``recipe`` on ``records``; ``on_step`` hears the number of each."""
+def descend(
+    records: Records,
+    recipe: Recipe,
+    key: BatchKey | int | None,
+    on_step: OnStep | None = None,
+    noise: Perturbation | None = None,
+) -> Descent:
+    """Run all steps of ``recipe`` on ``records``; ``on_step`` hears the number of each.
+
+    ``key`` decides the batches. The noise is exact, secret unless the key is a seed; ``noise``
+    puts another in its place, for simulations.
+    """
+    budget, key = recipe.budget, batch_key(key)
+    scheme = drawn_from(budget.scheme, budget.relation, len(records.rows))
     weights = np.full((records.loss.outputs, records.width), recipe.start)
-    noise, sizes = noise_generator(seed), recipe.step_sizes
-    losses = np.empty(recipe.budget.steps)
-    batches = recipe.budget.scheme.batches(seed, count=recipe.budget.steps)
+    if noise is None:
+        noise = exact_noise(records, recipe, NoiseSource(key.seed))
+    sizes, losses = recipe.step_sizes, np.empty(budget.steps)
     with np.errstate(over="ignore", invalid="ignore"):
-        for step, batch in enumerate(batches):
-            total, losses[step] = records.clipped_sum(weights, batch, recipe.clip)
-            total += recipe.deviation * noise.standard_normal(weights.shape)
-            weights -= sizes[step] * total
+        for step, batch in enumerate(scheme.batches(key, count=budget.steps)):
+            total, losses[step] = records.clipped_sum(weights, batch, noise.bound)
+            weights -= sizes[step] * noise.released(total)
             if on_step is not None:
                 on_step(step + 1)
     check_converged(weights, recipe.rates)
     return Descent(frozen(weights), frozen(losses))
+
+
+def exact_noise(records: Records, recipe: Recipe, source: NoiseSource) -> ExactNoise:
+    """The noise of a run whose steps are released."""
+    copies = most_copies(recipe.budget.scheme, recipe.budget.relation)
+    return ExactNoise(
+        source,
+        recipe.deviation,
+        recipe.clip,
+        entries=records.loss.outputs * records.width,
+        copies=copies,
+        additions=records.additions(copies),
+    )
 
 
 def check_converged(weights: FloatArray, rates: FloatArray) -> None:

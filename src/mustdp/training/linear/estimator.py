@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.calibration.settle import PaperNoise, Spent
+from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.keys import release_key
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import release_seed
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.descent import OnStep, descend
 from mustdp.training.linear.losses import Loss
@@ -54,6 +56,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         start: float = 0.0,
         random_state: RandomState = None,
         on_step: OnStep | None = None,
+        keep_losses: bool = False,
     ) -> None:
         self.scheme = scheme
         self.b = b
@@ -72,23 +75,32 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.start = start
         self.random_state = random_state
         self.on_step = on_step
+        self.keep_losses = keep_losses
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train on X (n, d) and y (n,); everything is checked and certified before step one."""
-        X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], order="C", **self._checks_of_y()
-        )
+        try:
+            X, y = validate_data(
+                self, X, y, dtype=[np.float64, np.float32], order="C", **self._checks_of_y()
+            )
+        except ValueError as problem:
+            if "could not convert" in str(problem):  # would quote a value of the data
+                raise InvalidParameter("X and y must be arrays of numbers, got others") from None
+            raise
         loss, targets, learned = self._read_targets(y)
-        seed = release_seed(self.random_state)
+        key = release_key(self.random_state)
         recipe = settle_recipe(self, len(X))
-        privacy = recipe.budget.spent()
+        privacy = replace(recipe.budget.spent(), seeded=key.seeded)
         records = Records(X, targets, loss, bool(self.fit_intercept))
-        done = descend(records, recipe, seed, self.on_step)
+        done = descend(records, recipe, key, self.on_step)
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():
             setattr(self, name, value)
         self.privacy_ = privacy
-        self.loss_curve_ = done.losses
+        if self.keep_losses:
+            self.loss_curve_ = done.losses
+        elif hasattr(self, "loss_curve_"):
+            del self.loss_curve_
         self.n_iter_ = recipe.budget.steps
         self._keep_weights(*split_weights(done.weights, records.fit_intercept))
         return self

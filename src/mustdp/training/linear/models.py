@@ -6,6 +6,7 @@ the targets, the predictions and the documentation people read.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,10 @@ from mustdp.training.linear.scikit import (
     RegressorMixin,
     check_classification_targets,
 )
+
+
+class TakenAsPublic(UserWarning):
+    """Something that the data decided is used and shown without noise."""
 
 
 @documented
@@ -69,7 +74,8 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
     Two classes share one score and the gradient (p - y) (x, 1); K > 2 classes have K scores. With
     ``classes`` (a list, default None) the labels are public and settled beforehand: labels
     outside it are refused, and a class need not occur. Without it the classes are the labels that
-    occur in y, and *which* labels occur is then taken as public. ``classes_`` holds them, sorted.
+    occur in y, and *which* labels occur is then taken as public, which no noise protects: that is
+    said by a warning (:class:`TakenAsPublic`). ``classes_`` holds them, sorted.
     """
 
     classes_: NDArray[Any]
@@ -95,6 +101,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         start: float = 0.0,
         random_state: RandomState = None,
         on_step: OnStep | None = None,
+        keep_losses: bool = False,
     ) -> None:
         super().__init__(
             scheme=scheme,
@@ -114,6 +121,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
             start=start,
             random_state=random_state,
             on_step=on_step,
+            keep_losses=keep_losses,
         )
         self.classes = classes
 
@@ -160,9 +168,13 @@ def read_classes(y: NDArray[Any], given: Any) -> tuple[NDArray[Any], NDArray[np.
     if given is None:
         classes, numbers = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise InvalidParameter(
-                f"y must hold at least two classes, got one class only: {classes[:1].tolist()!r}"
-            )
+            raise InvalidParameter("y must hold at least two classes, got one class only")
+        warnings.warn(
+            "classes was not given: which labels occur in y is taken as public, and no guarantee "
+            "covers it; classes=[...] states them beforehand",
+            TakenAsPublic,
+            stacklevel=4,
+        )
         return classes, numbers.reshape(-1).astype(np.int64)
     classes = np.unique(np.asarray(given))
     if classes.ndim != 1 or len(classes) < 2 or len(classes) != np.size(given):
@@ -170,6 +182,6 @@ def read_classes(y: NDArray[Any], given: Any) -> tuple[NDArray[Any], NDArray[np.
     known = np.isin(y, classes)
     if not known.all():
         raise InvalidParameter(
-            f"y must hold labels of classes = {classes.tolist()!r} only, got {y[~known][0]!r}"
+            f"y must hold labels of classes = {classes.tolist()!r} only, got others"
         )
     return classes, np.searchsorted(classes, y).astype(np.int64)

@@ -10,8 +10,10 @@ SHARED = """
     Parameters
     ----------
     scheme : str or Scheme, default="wor"
-        How batches are drawn: "poisson", "wor", "wr", "must-ow", "must-ww", "must-wo" or
-        "must-oo" (n comes from the data), or a scheme object made for exactly these n records.
+        How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
+        from the data), or a scheme object made for exactly these n records. "poisson" needs
+        relation="replace_one"; under add_remove the number of records is private, and
+        ``poisson(n, rate)`` with a public estimate n is given instead.
     b, m : int, default=None
         Size of the first of two stages, and of the batch (its expectation for "poisson"). None
         means a tenth of the records for m, and 2 m (at most n) for b.
@@ -44,6 +46,9 @@ SHARED = """
     on_step : callable, default=None
         Called with the number of each finished step, for progress bars.
 
+    keep_losses : bool, default=False
+        Whether to keep ``loss_curve_``, which is not private.
+
     Attributes
     ----------
     coef_, intercept_ :
@@ -51,16 +56,17 @@ SHARED = """
     privacy_ : Spent
         Certified bounds of epsilon at delta, relation, scheme, noise and steps.
     loss_curve_ : ndarray of shape (steps,)
-        Mean loss of every batch (NaN for an empty one). **NOT PRIVATE**: computed from the records
-        without noise and covered by no guarantee. Look at it, never release it. It is left out
-        when the model is pickled or copied.
+        Only with ``keep_losses``: mean loss of every batch (NaN for an empty one). **NOT
+        PRIVATE**: computed from the records without noise and covered by no guarantee. Look at it,
+        never release it. It is left out when the model is pickled or copied.
     n_iter_, n_features_in_ : int
         Steps that were made; number of features.
 
     Notes
     -----
-    Taken as public: the number of records n, the number of features, and whatever was done to the
-    data before ``fit`` (scaling by the maximum of a column, for instance, looks at the records).
+    Taken as public: the number of records n (but for Poisson sampling under add_remove), the
+    number of features, and whatever was done to the data before ``fit`` (scaling by the maximum of
+    a column, for instance, looks at the records).
 """
 
 

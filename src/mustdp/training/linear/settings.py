@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation, drawn_from, resolve_relation
 from mustdp.numerics import checks
 from mustdp.sampling.catalogue import NAMES
 from mustdp.sampling.naming import scheme_by_name
@@ -19,10 +20,13 @@ DEFAULT_EPSILON = 1.0
 _MOST_STEPS = 10_000_000
 
 
-def resolve_scheme(scheme: Any, n: int, b: int | None, m: int | None) -> Scheme:
+def resolve_scheme(
+    scheme: Any, n: int, b: int | None, m: int | None, relation: str | None = None
+) -> Scheme:
     """The scheme of n records: by name with sizes, or an object made for these n records.
 
-    By name, m defaults to a tenth of the records and b to twice m (at most n).
+    By name, m defaults to a tenth of the records and b to twice m (at most n). Poisson sampling
+    under add_remove, where the number of records is private, takes a scheme object.
 
     >>> resolve_scheme("must-ow", 1000, None, None).describe()["stages"]
     [['wor', 200], ['wr', 100]]
@@ -32,14 +36,16 @@ def resolve_scheme(scheme: Any, n: int, b: int | None, m: int | None) -> Scheme:
             raise InvalidParameter(
                 f"b and m must not be given beside a scheme object, got b={b!r}, m={m!r}"
             )
-        if scheme.n != n:
-            raise InvalidParameter(
-                f"n of the scheme must be the number of records, {n}, got {scheme.n}"
-            )
+        drawn_from(scheme, resolve_relation(scheme, relation), n)
         return scheme
     if not isinstance(scheme, str):
         raise InvalidParameter(
             f"scheme must be one of {', '.join(NAMES)} or a scheme object, got {scheme!r}"
+        )
+    if scheme == "poisson" and relation != Relation.REPLACE_ONE:
+        raise InvalidParameter(
+            "scheme must be an object such as md.poisson(n, rate), with a public estimate n, where "
+            "the number of records is private (add_remove); got 'poisson', whose rate would tell it"
         )
     size = max(1, n // 10) if m is None else m
     if b is None and scheme.startswith("must-"):
@@ -53,10 +59,11 @@ def settle_recipe(estimator: Any, n: int) -> Recipe:
     clip = check_clip(estimator.clip)
     start = checks.real("start", estimator.start, at_least=-1e9, at_most=1e9)
     checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
+    checks.choice("keep_losses", estimator.keep_losses, (True, False))
     if estimator.on_step is not None and not callable(estimator.on_step):
         raise InvalidParameter(f"on_step must be a function or None, got {estimator.on_step!r}")
     rates = learning_rates(estimator.learning_rate, estimator.schedule, steps)
-    scheme = resolve_scheme(estimator.scheme, n, estimator.b, estimator.m)
+    scheme = resolve_scheme(estimator.scheme, n, estimator.b, estimator.m, estimator.relation)
     check_draws(scheme)
     return Recipe(_budget(estimator, scheme, steps), clip, rates, start)
 

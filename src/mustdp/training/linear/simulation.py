@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.sampling.seeding import read_seed
+from mustdp.randomness.seeds import read_seed
 from mustdp.training.linear.chains import StackedRecords, descend_chains
 from mustdp.training.linear.estimator import PrivateLinearModel, split_weights
 from mustdp.training.linear.settings import settle_recipe
@@ -61,7 +61,7 @@ def fit_chains(
     records = StackedRecords(
         rows, targets.reshape(flat.shape), loss, bool(model.fit_intercept), len(listed)
     )
-    privacy = recipe.budget.spent()
+    privacy = replace(recipe.budget.spent(), seeded=True)
     done = descend_chains(records, recipe, listed, keep_path=keep_path, on_step=model.on_step)
     last = split_weights(done.weights, records.fit_intercept)
     path = (None, None) if done.path is None else split_weights(done.path, records.fit_intercept)

@@ -18,22 +18,30 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.utils import parametrize
 
+from mustdp.errors import NotCovered
+from mustdp.training.networks.alone import Behind, Loss, behind, losses_alone
 from mustdp.training.networks.contributions import Contributions, Part
+from mustdp.training.networks.known import keeps_apart
 from mustdp.training.networks.layers import Rule, rule_for
-from mustdp.training.networks.record_by_record import (
-    Loss,
-    module_share,
-    rows_that_fit,
-    trainable,
-)
+from mustdp.training.networks.record_by_record import module_share, rows_that_fit, trainable
 from mustdp.training.networks.records import Rows
-from mustdp.training.networks.separate import Unsuitable, check_finite, check_separate, per_record
+from mustdp.training.networks.separate import (
+    MIXED,
+    REORDERED,
+    Unsuitable,
+    check_finite,
+    check_scaling,
+    check_separate,
+    per_record,
+)
 from mustdp.training.networks.shares import Share, full_precision, shortened
 
 Masks = Callable[[], AbstractContextManager[None]]
 #: How far, on average over its entries, the two ways to a gradient of the trial may differ,
 #: relative to the largest entry of all.
 _TRIAL_TOLERANCE = 1e-5
+#: How far a record's values may differ, relative to the largest, when others beside it change.
+_SAME = 1e-4
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class Note:
     given: tuple[Tensor, ...]
     versions: tuple[int, ...]
     edge: GradientEdge
+    layout: Behind | None
 
 
 def layers_of(model: nn.Module) -> list[Layer]:
@@ -82,32 +91,55 @@ class Bookkeeping:
         self.name, self.reason, self.most_rows = "book-keeping", "", 1 << 62
         self._model, self._loss, self._mixed = model, loss, mixed
         self._layers = layers_of(model)
+        #: Whether every record is passed through alone, as nobody knows what else would happen.
+        self.alone = not keeps_apart(model, loss)
         if any(layer.module is model and layer.rule is None for layer in self._layers):
             raise Unsuitable("the model itself owns parameters")
 
-    def contributions(self, rows: Rows) -> Contributions:
-        """Losses and gradients of these records."""
-        losses, notes = self._forward(rows, self._mixed)
-        return self._backward(rows, losses, notes)
+    def contributions(self, rows: Rows, scales: Tensor | None = None) -> Contributions:
+        """Losses and gradients of these records; with ``scales``, also check them for separation.
 
-    def try_out(self, rows: Rows, masks: Masks) -> None:
+        Scales are powers of two, one for each record. The errors that a layer has for a record
+        must then scale with that record's loss, which holds to the last bit if no other has a
+        part in them.
+        """
+        losses, notes = self._forward(rows, self._mixed, self.alone)
+        if scales is not None and losses.requires_grad and not self.alone:
+            check_scaling(losses, [note.edge for note in notes], scales)
+        return self._backward(losses, notes)
+
+    def try_out(self, rows: Rows, other: Rows, masks: Masks) -> int:
         """Check on a few records that the notes explain the whole gradient, record by record.
 
         Raises :class:`Unsuitable` where they do not, as for a parameter that is used outside its
-        own layer, and refuses a model that mixes records.
+        own layer, and refuses a model that mixes records. Returns the number of terms in a sum
+        over these records.
         """
-        parameters = list(trainable(self._model).values())
+        self.compare(rows, other, masks)
         with full_precision(rows.target.device):
             with masks():
                 losses, notes = self._forward(rows, None)
             check_finite(losses)
             if losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
-            sums: dict[int, Tensor] = {}
-            self._backward(rows, losses, notes).add_weighted(torch.ones_like(losses), sums)
-            with masks():
-                total = self._loss(self._model(*rows.inputs), rows.target).sum()
-            usual = torch.autograd.grad(total, parameters, allow_unused=True)
+            if self.alone:
+                with masks():
+                    losses, notes = self._forward(rows, None, alone=True)
+            self._check_whole(losses, notes)
+            found = self._backward(losses, notes)
+        self.most_rows = rows_that_fit(_numbers_kept(notes))
+        return found.terms
+
+    def _check_whole(self, losses: Tensor, notes: list[Note]) -> None:
+        """The contributions of all notes must add up to the gradient that torch computes."""
+        parameters = list(trainable(self._model).values())
+        usual: tuple[Tensor | None, ...] = (None,) * len(parameters)
+        if losses.requires_grad:
+            total = losses.sum()
+            usual = torch.autograd.grad(total, parameters, allow_unused=True, retain_graph=True)
+        sums: dict[int, Tensor] = {}
+        ones = torch.ones_like(losses, dtype=torch.float64)
+        self._backward(losses, notes, again=True).add_weighted(ones, sums)
         size = max((float(g.abs().max()) for g in usual if g is not None and g.numel()), default=0)
         for parameter, gradient in zip(parameters, usual, strict=True):
             expected = torch.zeros_like(parameter) if gradient is None else gradient
@@ -115,34 +147,57 @@ class Bookkeeping:
             gap = float((found - expected).abs().sum())
             if not gap <= _TRIAL_TOLERANCE * size * max(1, parameter.numel()):
                 raise Unsuitable("a parameter is used outside the layer that owns it")
-        self.most_rows = rows_that_fit(_numbers_kept(notes))
 
-    def _forward(self, rows: Rows, mixed: torch.dtype | None) -> tuple[Tensor, list[Note]]:
+    def compare(self, rows: Rows, other: Rows, masks: Masks) -> None:
+        """Run the same records among different ones, which may not change what comes out.
+
+        ``other`` has the records of ``rows`` in every second place. Where their losses differ
+        the model mixes records; where only what a layer was given differs it reorders them.
+        """
+        found = []
+        with full_precision(rows.target.device):
+            for tried in (rows, other):
+                with masks():
+                    losses, notes = self._forward(tried, None)
+                found.append((losses.detach(), [x for note in notes for x in note.given]))
+        (losses, given), (others, given_others) = found
+        if not _same(losses[::2], others[::2]):
+            raise NotCovered(MIXED)
+        both = zip(given, given_others, strict=False)
+        if len(given) != len(given_others) or not all(_same(x[::2], y[::2]) for x, y in both):
+            raise Unsuitable(REORDERED)
+
+    def _forward(
+        self, rows: Rows, mixed: torch.dtype | None, alone: bool = False
+    ) -> tuple[Tensor, list[Note]]:
         size = len(rows.target)
-        with self._noting(size) as notes, shortened(rows.target.device, mixed):
-            losses = self._loss(self._model(*rows.inputs), rows.target)
+        with self._noting(size, alone) as notes, shortened(rows.target.device, mixed):
+            if alone:
+                losses = losses_alone(self._model, self._loss, rows)
+            else:
+                losses = self._loss(self._model(*rows.inputs), rows.target)
         return per_record(losses, size), notes
 
-    def _backward(self, rows: Rows, losses: Tensor, notes: list[Note]) -> Contributions:
+    def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
         found: tuple[Tensor | None, ...] = ()
         if losses.requires_grad:
             edges = [note.edge for note in notes]
-            found = torch.autograd.grad(losses.sum(), edges, allow_unused=True)
+            found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=again)
         with full_precision(losses.device):
             parts = [
-                Part(_share(note, errors, rows), note.layer.parameters)
+                Part(_share(note, errors), note.layer.parameters)
                 for note, errors in zip(notes, found, strict=False)
                 if errors is not None
             ]
             return Contributions(losses.detach(), parts)
 
     @contextmanager
-    def _noting(self, rows: int) -> Iterator[list[Note]]:
+    def _noting(self, rows: int, alone: bool) -> Iterator[list[Note]]:
         notes: list[Note] = []
         with ExitStack() as hooks:
             for layer in self._layers:
                 handle = layer.module.register_forward_hook(
-                    _note_taker(layer, rows, notes), with_kwargs=True
+                    _note_taker(layer, rows, notes, alone), with_kwargs=True
                 )
                 hooks.callback(handle.remove)
             yield notes
@@ -160,28 +215,49 @@ def _numbers_kept(notes: list[Note]) -> int:
     return sum(kept.values())
 
 
-def _note_taker(layer: Layer, rows: int, notes: list[Note]) -> Any:
+def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
     def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> None:
         if not torch.is_grad_enabled():
             raise Unsuitable(f"layer {layer.name} runs without gradients")
         tensors = [*given, *named.values(), output]
-        if not all(isinstance(x, Tensor) and x.ndim and len(x) == rows for x in tensors):
-            raise Unsuitable(f"layer {layer.name} takes or returns more than one row per record")
+        if not all(isinstance(x, Tensor) and x.ndim for x in tensors):
+            raise Unsuitable(f"layer {layer.name} takes or returns something else than tensors")
         if named or (layer.rule is not None and len(given) != 1):
             raise Unsuitable(f"layer {layer.name} is called with named arguments")
-        kept = tuple(x.detach() for x in given)
+        several = f"layer {layer.name} takes or returns more than one row per record"
+        layout: Behind | None = None
+        if alone:
+            found = [behind(x) for x in tensors]
+            if any(x is None for x in found):
+                raise Unsuitable(several)
+            *kept, layout = (x for x in found if x is not None)
+            given = tuple(x.records_first(x.values) for x in kept)
+            output = layout.values
+        elif not all(len(x) == rows for x in tensors):
+            raise Unsuitable(several)
         versions = tuple(x._version for x in given)
-        notes.append(Note(layer, kept, versions, get_gradient_edge(output)))
+        edge = get_gradient_edge(output)
+        notes.append(Note(layer, tuple(x.detach() for x in given), versions, edge, layout))
 
     return take
 
 
-def _share(note: Note, errors: Tensor, rows: Rows) -> Share:
+def _share(note: Note, errors: Tensor) -> Share:
+    if note.layout is not None:
+        errors = note.layout.records_first(errors)
     if tuple(x._version for x in note.given) != note.versions:
         raise Unsuitable(
             f"what layer {note.layer.name} was given has been overwritten in place since"
         )
     if note.layer.rule is None:
         return module_share(note.layer.module, note.given, errors)
-    given = note.given[0]
-    return note.layer.rule(note.layer.module, given, errors, rows.squares_of(given))
+    return note.layer.rule(note.layer.module, note.given[0], errors)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape or not one.is_floating_point():
+        return torch.equal(one, other)
+    if not one.numel():
+        return True
+    size = max(float(one.abs().max()), float(other.abs().max()))
+    return not float((one - other).abs().max()) > _SAME * size

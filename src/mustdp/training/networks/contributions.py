@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mustdp.training.networks.shares import Kept, Share
+from mustdp.training.networks.shares import Kept, Share, Sizes, total_of
 
 Parameters = Sequence[torch.nn.Parameter]
 
@@ -35,12 +35,17 @@ class Contributions:
         self.losses = losses
         self._parts = _with_single_uses(parts)
 
-    def norms(self) -> Tensor:
-        """Norm of every record's gradient, over all parameters."""
-        total = torch.zeros_like(self.losses, dtype=torch.float32)
-        for part in self._parts:
-            total = total + part.share.squared_norms()
-        return total.sqrt()
+    @property
+    def terms(self) -> int:
+        """How many products are added up in one entry of the weighted sum, at most."""
+        return max((part.share.terms for part in self._parts), default=0)
+
+    def sizes(self) -> Sizes:
+        """How large every record's gradient is, over all parameters, bounded from above."""
+        if not self._parts:
+            zero = torch.zeros_like(self.losses, dtype=torch.float64)
+            return Sizes(zero, zero)
+        return total_of([part.share.sizes() for part in self._parts])
 
     def add_weighted(self, weights: Tensor, sums: dict[int, Tensor]) -> None:
         """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mustdp.training.networks.rounding import single, weighted_rows
 from mustdp.training.networks.separate import Unsuitable
-from mustdp.training.networks.shares import Kept, Products, Share, is_kept, trains, wide
+from mustdp.training.networks.shares import Kept, Products, Share, Sizes, is_kept, trains
 
 #: Numbers written out at a time: the patches, and what is computed from them.
 _ON_CPU, _ON_GPU = 1 << 21, 1 << 28
 
 
-def convolution(layer: nn.Conv2d, given: Tensor, errors: Tensor, _: object) -> Share:
+def convolution(layer: nn.Conv2d, given: Tensor, errors: Tensor) -> Share:
     """The share of a Conv2d layer."""
     share = Patches(layer, given, errors)
     q = layer.out_channels // layer.groups
@@ -27,41 +28,56 @@ def convolution(layer: nn.Conv2d, given: Tensor, errors: Tensor, _: object) -> S
 
 
 class Patches(Share):
-    """A convolution with many weights and few places: norms first, then the usual gradient."""
+    """A convolution with many weights and few places: norms first, then one matrix product."""
 
     def __init__(self, layer: nn.Conv2d, given: Tensor, errors: Tensor) -> None:
         if given.ndim != 4:
             raise Unsuitable(
                 f"a Conv2d layer takes images without a record dimension: {given.shape}"
             )
-        self._layer, self._errors = layer, wide(errors)
+        self._layer, self._errors = layer, single(errors)
+        self._biases = self._errors.flatten(2).sum(2)
         around, mode = layer._reversed_padding_repeated_twice, layer.padding_mode
-        self._given = functional.pad(wide(given), around, "constant" if mode == "zeros" else mode)
+        self._given = functional.pad(single(given), around, "constant" if mode == "zeros" else mode)
 
-    def squared_norms(self) -> Tensor:
+    @property
+    def terms(self) -> int:
+        """One for each record and place."""
+        return len(self._errors) * self._errors[0, 0].numel()
+
+    def sizes(self) -> Sizes:
         """A few records at a time."""
-        return torch.cat([part.squared_norms() for part in self._parts()])
+        found = [part.sizes() for _, part in self._parts()]
+        return Sizes(*(torch.cat([getattr(s, n) for s in found]) for n in ("squares", "absolute")))
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
-        """The gradient that torch computes anyway, of scaled errors."""
+        """Products of patches and scaled errors, a few records at a time.
+
+        torch's own gradient of a convolution may be computed by transforms, whose rounding is not
+        bounded term by term.
+        """
+        found: dict[str, Tensor] = {}
         layer = self._layer
-        scaled = self._errors * weights.to(self._errors.dtype)[:, None, None, None]
-        wanted = [False, trains(layer, "weight"), trains(layer, "bias")]
-        _, weight, bias = torch.ops.aten.convolution_backward(
-            scaled, self._given, layer.weight.detach().to(scaled.dtype), [layer.out_channels],
-            layer.stride, [0, 0], layer.dilation, False, [0, 0], layer.groups, wanted,
-        )  # fmt: skip
-        found = {"weight": weight, "bias": bias}
-        return {name: found[name] for name in found if trains(layer, name)}
+        if trains(layer, "weight"):
+            p, q = layer.weight[0].numel(), layer.out_channels // layer.groups
+            total = weights.new_zeros(layer.groups, q, p)
+            for rows, part in self._parts():
+                scaled = part.errors * weights[rows, None, None, None]
+                left = scaled.permute(1, 3, 0, 2).flatten(2)
+                total.baddbmm_(left, part.inputs.permute(1, 0, 2, 3).flatten(1, 2).double())
+            found["weight"] = total
+        if trains(layer, "bias"):
+            found["bias"] = weighted_rows(weights, self._biases)
+        return found
 
     def each(self) -> dict[str, Tensor]:
         """Every record's gradient, written out."""
-        found = [part.each() for part in self._parts()]
+        found = [part.each() for _, part in self._parts()]
         if len(found) == 1:
             return found[0]
         return {name: torch.cat([part[name] for part in found]) for name in found[0]}
 
-    def _parts(self) -> Iterator[Products]:
+    def _parts(self) -> Iterator[tuple[slice, Products]]:
         weight, groups = self._layer.weight, self._layer.groups
         one = weight[0].numel() * groups * self._errors[0, 0].numel() + weight.numel()
         most = max(1, (_ON_GPU if self._errors.is_cuda else _ON_CPU) // one)
@@ -69,7 +85,7 @@ class Patches(Share):
             rows = slice(start, start + most)
             errors = self._errors[rows]
             errors = errors.reshape(len(errors), groups, -1, errors[0, 0].numel())
-            yield Products(self._layer, self._patches(rows).mT, errors.mT)
+            yield rows, Products(self._layer, self._patches(rows).mT, errors.mT, self._biases[rows])
 
     def _patches(self, rows: slice) -> Tensor:
         """(records, groups, p, places): every patch as a view, then written out in one go.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mustdp.accounting.ledger import Ledger
 from mustdp.calibration.settle import Spent
+from mustdp.ledger.ledger import Ledger
 from mustdp.training.budget import Budget
 
 
@@ -15,20 +15,21 @@ from mustdp.training.budget import Budget
 class Released:
     """Steps that were charged and may now be seen: the model stands after ``steps`` steps.
 
-    ``losses`` are those of the steps since the last release, each the mean over its batch. They are
-    computed from the data without noise and are **not private**: for the person who may see the
-    data, not for publication.
+    ``losses_not_private``, where they were asked for, are those of the steps since the last
+    release, each the mean over its batch. They are computed from the data without noise: for the
+    person who may see the data, not for publication. They are not printed.
     """
 
     model: Any
     steps: int
-    losses: tuple[float, ...]
+    losses_not_private: tuple[float, ...] = field(repr=False)
     budget: Budget
+    seeded: bool = False
     stopped: bool = field(default=False, init=False)
 
     def spent(self) -> Spent:
         """What the steps so far cost, certified."""
-        return self.budget.spent(self.steps)
+        return replace(self.budget.spent(self.steps), seeded=self.seeded)
 
     def stop(self) -> None:
         """End the run here. Deciding that by looking at data is a release of its own."""
@@ -42,16 +43,18 @@ Callback = Callable[[Released], None]
 class Trained:
     """A trained model, what it cost, and the ledger that says so.
 
-    ``losses`` has the mean loss of every step this process made; it is **not private**.
+    ``losses_not_private``, where they were asked for, has the mean loss of every step this process
+    made, computed from the data without noise. It is not printed.
     """
 
     model: Any
     steps: int
     budget: Budget
     ledger: Ledger
-    losses: tuple[float, ...]
+    losses_not_private: tuple[float, ...] = field(default=(), repr=False)
+    seeded: bool = False
 
     @property
     def privacy(self) -> Spent:
-        """What the run cost, certified."""
-        return self.budget.spent(self.steps)
+        """What the run cost, certified; nothing is where it was seeded, which is an experiment."""
+        return replace(self.budget.spent(self.steps), seeded=self.seeded)

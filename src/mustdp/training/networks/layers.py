@@ -15,16 +15,23 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mustdp.training.networks.convolution import convolution
+from mustdp.training.networks.rounding import (
+    row_squares,
+    single,
+    upward,
+    weighted_product,
+    weighted_rows,
+)
 from mustdp.training.networks.separate import Unsuitable
-from mustdp.training.networks.shares import Kept, Products, Share, is_kept, trains, wide
+from mustdp.training.networks.shares import Kept, Products, Share, Sizes, is_kept, trains
 
-#: Layer, what it was given, errors of what it returned, squared norms of the former if known.
-Rule = Callable[[Any, Tensor, Tensor, Tensor | None], Share]
+#: Layer, what it was given, errors of what it returned.
+Rule = Callable[[Any, Tensor, Tensor], Share]
 
 
-def linear(layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | None) -> Share:
+def linear(layer: nn.Linear, given: Tensor, errors: Tensor) -> Share:
     """Dimensions between the first and the last are places at which the weight is used."""
-    share = Dense(layer, given, errors, squares)
+    share = Dense(layer, given, errors)
     out = is_kept(given[0].numel() // layer.in_features, layer.in_features, layer.out_features)
     return Kept(share.each()) if out else share
 
@@ -32,31 +39,36 @@ def linear(layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | No
 class Dense(Share):
     """A Linear layer: norms from inputs and errors, then one matrix product."""
 
-    def __init__(
-        self, layer: nn.Linear, given: Tensor, errors: Tensor, squares: Tensor | None
-    ) -> None:
+    def __init__(self, layer: nn.Linear, given: Tensor, errors: Tensor) -> None:
         if given.ndim < 2:
             raise Unsuitable(
                 f"a Linear layer takes vectors without a record dimension: {given.shape}"
             )
-        self._layer, self._rows, self._squares = layer, len(given), squares
-        self._given = wide(given).reshape(self._rows, -1, layer.in_features)
-        self._errors = wide(errors).reshape(self._rows, -1, layer.out_features)
+        self._layer, self._rows = layer, len(given)
+        self._given = single(given).reshape(self._rows, -1, layer.in_features)
+        self._errors = single(errors).reshape(self._rows, -1, layer.out_features)
+        one = self._errors.shape[1] == 1
+        self._biases = self._errors[:, 0] if one else self._errors.sum(1)
 
-    def squared_norms(self) -> Tensor:
+    @property
+    def terms(self) -> int:
+        """One for each record and place."""
+        return self._rows * self._errors.shape[1]
+
+    def sizes(self) -> Sizes:
         """From the inputs and errors alone."""
-        return self._products().squared_norms(self._squares)
+        return self._products().sizes()
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One matrix product for all records and places."""
-        weights = weights.to(self._errors.dtype)
         found: dict[str, Tensor] = {}
         if trains(self._layer, "weight"):
-            scaled = (self._errors * weights[:, None, None]).flatten(0, 1)
-            found["weight"] = scaled.T @ self._given.flatten(0, 1)
+            places = self._errors.shape[1]
+            spread = weights if places == 1 else weights.repeat_interleave(places)
+            left, right = self._errors.flatten(0, 1), self._given.flatten(0, 1)
+            found["weight"] = weighted_product(spread, left, right)
         if trains(self._layer, "bias"):
-            one = self._errors.shape[1] == 1
-            found["bias"] = weights @ (self._errors[:, 0] if one else self._errors.sum(1))
+            found["bias"] = weighted_rows(weights, self._biases)
         return found
 
     def each(self) -> dict[str, Tensor]:
@@ -64,65 +76,65 @@ class Dense(Share):
         return self._products().each()
 
     def _products(self) -> Products:
-        return Products(self._layer, self._given[:, None], self._errors[:, None])
+        return Products(self._layer, self._given[:, None], self._errors[:, None], self._biases)
 
 
 class Table(Share):
-    """An embedding: errors that belong to the same row of the table add up before the norm."""
+    """An embedding: errors that belong to the same row of the table are a record's contribution.
 
-    def __init__(self, layer: nn.Embedding, given: Tensor, errors: Tensor, _: object) -> None:
-        self._layer, self._given = layer, given
-        self._errors = wide(errors)
+    They are added up in float32, record by record, before anything else is done with them.
+    """
 
-    def squared_norms(self) -> Tensor:
-        """Sum the errors of equal entries of a record, then take the squares."""
-        table, width = self._layer.num_embeddings, self._layer.embedding_dim
-        rows = len(self._given)
-        entries = self._given.reshape(rows, -1)
-        record = torch.arange(rows, device=entries.device)[:, None].expand_as(entries)
-        errors = self._errors.reshape(-1, width)
-        if self._layer.padding_idx is not None:
-            errors = errors * (entries.reshape(-1, 1) != self._layer.padding_idx)
+    def __init__(self, layer: nn.Embedding, given: Tensor, errors: Tensor) -> None:
+        self._layer, self._rows = layer, len(given)
+        table, width = layer.num_embeddings, layer.embedding_dim
+        entries = given.reshape(self._rows, -1)
+        self._places = entries.shape[1]
+        record = torch.arange(self._rows, device=entries.device)[:, None].expand_as(entries)
+        flat = single(errors).reshape(-1, width)
+        if layer.padding_idx is not None:
+            flat = flat * (entries.reshape(-1, 1) != layer.padding_idx)
         keys, place = torch.unique(record * table + entries, return_inverse=True)
-        summed = errors.new_zeros(len(keys), width).index_add_(0, place.flatten(), errors)
-        squares = torch.linalg.vector_norm(summed, dim=1).square()
-        return errors.new_zeros(rows).index_add_(0, keys // table, squares)
+        self._summed = flat.new_zeros(len(keys), width).index_add_(0, place.flatten(), flat)
+        self._records, self._entries = keys // table, keys % table
+
+    @property
+    def terms(self) -> int:
+        """One for each record."""
+        return self._rows
+
+    def sizes(self) -> Sizes:
+        """Sums of squares; every entry that occurs in a record counts once."""
+        squares = row_squares(self._summed)
+        found = squares.new_zeros(self._rows).index_add_(0, self._records, squares)
+        found *= upward(self._places)
+        return Sizes(found, found)
 
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One pass over the entries that occurred."""
-        shape = (-1,) + (1,) * (self._errors.ndim - 1)
-        return {"weight": self._table(self._errors * weights.to(self._errors.dtype).view(shape))}
+        scaled = self._summed * weights[self._records][:, None]
+        table = scaled.new_zeros(self._layer.num_embeddings, self._layer.embedding_dim)
+        return {"weight": table.index_add_(0, self._entries, scaled)}
 
     def each(self) -> dict[str, Tensor]:
         """A whole table for every record."""
-        return {"weight": torch.func.vmap(self._scattered)(self._given, self._errors)}
-
-    def _table(self, errors: Tensor) -> Tensor:
-        padding = -1 if self._layer.padding_idx is None else self._layer.padding_idx
-        size = self._layer.num_embeddings
-        scatter = torch.ops.aten.embedding_dense_backward
-        table: Tensor = scatter(errors, self._given, size, padding, False)
-        return table
-
-    def _scattered(self, given: Tensor, errors: Tensor) -> Tensor:
-        table, width = self._layer.num_embeddings, self._layer.embedding_dim
-        if self._layer.padding_idx is not None:
-            errors = errors * (given != self._layer.padding_idx)[..., None]
-        zeros = errors.new_zeros(table, width)
-        return zeros.index_add(0, given.reshape(-1), errors.reshape(-1, width))
+        size = self._rows, self._layer.num_embeddings, self._layer.embedding_dim
+        tables = self._summed.new_zeros(size)
+        tables[self._records, self._entries] = self._summed
+        return {"weight": tables}
 
 
-def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor, _: object) -> Share:
+def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor) -> Share:
     """Scale and offset act entry by entry: sums over the dimensions before them."""
-    standard = functional.layer_norm(wide(given), layer.normalized_shape, eps=layer.eps)
+    standard = functional.layer_norm(single(given), layer.normalized_shape, eps=layer.eps)
     keep = len(layer.normalized_shape)
-    return _entrywise(layer, standard, wide(errors), tuple(range(1, given.ndim - keep)))
+    return _entrywise(layer, standard, single(errors), tuple(range(1, given.ndim - keep)))
 
 
-def group_norm(layer: nn.GroupNorm, given: Tensor, errors: Tensor, _: object) -> Share:
+def group_norm(layer: nn.GroupNorm, given: Tensor, errors: Tensor) -> Share:
     """Scale and offset act channel by channel: sums over the dimensions after them."""
-    standard = functional.group_norm(wide(given), layer.num_groups, eps=layer.eps)
-    return _entrywise(layer, standard, wide(errors), tuple(range(2, given.ndim)))
+    standard = functional.group_norm(single(given), layer.num_groups, eps=layer.eps)
+    return _entrywise(layer, standard, single(errors), tuple(range(2, given.ndim)))
 
 
 def _entrywise(layer: nn.Module, standard: Tensor, errors: Tensor, over: tuple[int, ...]) -> Share:

@@ -8,6 +8,9 @@
 the first step. A record that was drawn twice is in the batch twice, as Opacus knows no counts.
 Opacus divides by ``int(n / len(loader))``, a constant near the batch size; where n is no multiple
 of the batch size, ``optimizer.expected_batch_size`` sets it right.
+
+What is charged is the mechanism in real numbers. Clipping, sums and noise are Opacus's own, in
+floating point: nothing here speaks for their last bits (docs/security.md).
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
+from mustdp.randomness.keys import release_key
 from mustdp.sampling.scheme import Scheme
-from mustdp.sampling.seeding import release_seed
 
 
 class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
@@ -41,7 +44,7 @@ class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
     def __init__(self, scheme: Scheme, *, seed: int | None = None) -> None:
         checks.real("expected size of the scheme", scheme.expected_size, above=0)
         self.scheme = scheme
-        self._batches = scheme.batches(release_seed(seed, name="seed"))
+        self._batches = scheme.batches(release_key(seed, name="seed"))
 
     @property
     def drawn(self) -> int:
@@ -96,7 +99,8 @@ def _without_rows(values: Any) -> Any:
 class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
     """Charges every step as one draw of a scheme with Gaussian noise on a sum.
 
-    Made by :func:`charged_to`. ``get_epsilon`` is the certified upper bound, under ``relation``.
+    Made by :func:`charged_to`. ``get_epsilon`` is the upper bound under ``relation`` for noise in
+    real numbers; that of Opacus is in floating point, which no certificate covers.
     """
 
     scheme: Scheme
@@ -132,7 +136,7 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
         return account(sequence(*parts), relation=self.relation).epsilon(delta)
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
-        """The certified epsilon at ``delta``; Opacus's own options have no meaning here."""
+        """The upper bound of epsilon at ``delta``; Opacus's own options have no meaning here."""
         return self.bounds(delta).upper
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A line on the terminal: steps, loss (not private) and what has been spent so far.
+"""A line on the terminal: steps, what has been spent so far, and losses if asked for.
 
 The epsilon shown is that of a step a little ahead, so that it is never too small and need not be
 computed anew at every step.
@@ -11,6 +11,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
+from mustdp.numerics.decimals import readable
 from mustdp.training.budget import Budget
 
 #: The epsilon shown is computed so many times in a run, at most.
@@ -53,13 +54,17 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def step(self, done: int, loss: float) -> None:
-        """Show that so many steps are done."""
+    def step(self, done: int, loss: float | None) -> None:
+        """Show that so many steps are done; a loss is not private."""
         if self._bar is None:
             return
         if done > self._milestone:
             stride = math.ceil(self._budget.steps / _MILESTONES)
             self._milestone = min(self._budget.steps, math.ceil(done / stride) * stride)
             self._epsilon = self._budget.spent(self._milestone).epsilon.upper
-        text = f"loss {loss:.4f} (not private), epsilon <= {self._epsilon:.3f}"
+        text = "no finite epsilon"
+        if math.isfinite(self._epsilon):
+            text = f"epsilon <= {readable(self._epsilon, 'up', 4)}"
+        if loss is not None:
+            text = f"loss {loss:.4f} (not private), {text}"
         self._bar.update(self._task, completed=done, description=text)

@@ -37,7 +37,7 @@ class Ranks:
         return drawn(batch.indices[mine].copy(), batch.counts[mine].copy())
 
     def add_up(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """The sums over all processes."""
+        """The sums over all processes, of tensors of one kind; exact for integers."""
         if self.size == 1:
             return list(values)
         flat = torch.cat([value.flatten() for value in values])

@@ -7,8 +7,7 @@ is differentiated as a whole. Each record is passed through alone, so records ca
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from mustdp.errors import MustdpError, NotCovered
+from mustdp.training.networks.alone import Loss, line_of, quiet
 from mustdp.training.networks.contributions import Contributions, Part
 from mustdp.training.networks.records import Rows
 from mustdp.training.networks.separate import Unsuitable, per_record
-from mustdp.training.networks.shares import Kept, Share, shortened, wide
+from mustdp.training.networks.shares import Kept, Share, shortened
 
-Loss = Callable[[Any, Tensor], Tensor]
 #: Numbers that the gradients of one piece may take: half a gigabyte of float32.
 LARGEST_KEPT = 1 << 27
 
@@ -38,7 +37,7 @@ def rows_that_fit(numbers: int) -> int:
 
 def module_share(module: nn.Module, given: tuple[Tensor, ...], errors: Tensor) -> Share:
     """Every record's gradient of one module, by its vector-Jacobian product."""
-    values = {name: wide(p.detach()) for name, p in trainable(module).items()}
+    values = {name: _lengthened(p.detach()) for name, p in trainable(module).items()}
 
     def one(parameters: dict[str, Tensor], error: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
         alone = tuple(x[None] for x in inputs)
@@ -50,16 +49,16 @@ def module_share(module: nn.Module, given: tuple[Tensor, ...], errors: Tensor) -
         gradients: dict[str, Tensor] = pull(error[None])[0]
         return gradients
 
-    floating = tuple(wide(x) if x.is_floating_point() else x for x in given)
+    floating = tuple(_lengthened(x) for x in given)
     in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in floating))
     mapped = torch.func.vmap(one, in_dims=in_dims, randomness="different")
     try:
-        with _quiet():
-            return Kept(mapped(values, wide(errors), *floating))
+        with quiet():
+            return Kept(mapped(values, _lengthened(errors), *floating))
     except Exception as problem:
         name = type(module).__name__
         raise Unsuitable(
-            f"torch.func cannot run a {name} on its own: {_line(problem)}"
+            f"torch.func cannot run a {name} on its own: {line_of(problem)}"
         ) from problem
 
 
@@ -73,7 +72,7 @@ class RecordByRecord:
         self._model, self._loss, self._mixed = model, loss, mixed
         self.most_rows = rows_that_fit(sum(p.numel() for p in trainable(model).values()))
 
-    def contributions(self, rows: Rows) -> Contributions:
+    def contributions(self, rows: Rows, _: Tensor | None = None) -> Contributions:
         """Losses and gradients of these records."""
         inputs, target = rows.inputs, rows.target
         parameters = trainable(self._model)
@@ -89,18 +88,17 @@ class RecordByRecord:
             torch.func.grad_and_value(one), in_dims=in_dims, randomness="different"
         )
         try:
-            with _quiet(), self._without_cudnn(), shortened(target.device, self._mixed):
+            with quiet(), self._without_cudnn(), shortened(target.device, self._mixed):
                 gradients, losses = mapped(values, target, *inputs)
         except MustdpError:
             raise
         except Exception as problem:
             raise NotCovered(
                 "torch.func cannot run this model one record at a time "
-                f"({_line(problem)})"
+                f"({line_of(problem)})"
                 + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
             ) from problem
-        kept = Kept({name: wide(gradient) for name, gradient in gradients.items()})
-        return Contributions(losses.detach(), [Part(kept, parameters)])
+        return Contributions(losses.detach(), [Part(Kept(gradients), parameters)])
 
     @contextmanager
     def _without_cudnn(self) -> Iterator[None]:
@@ -116,13 +114,5 @@ class RecordByRecord:
             torch.backends.cudnn.enabled = before
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without torch's remarks on operations that it runs record by record itself."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "There is a performance drop")
-        yield
-
-
-def _line(problem: Exception) -> str:
-    return " ".join(str(problem).split())[:300]
+def _lengthened(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values

@@ -14,28 +14,16 @@ from torch.utils.data import TensorDataset, default_collate
 
 from mustdp.errors import InvalidParameter
 
-_MULTIPLE = 128
+#: On a GPU the number of rows is filled up to a multiple of this.
+FILLED = 128
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Some records on the device.
-
-    ``squares`` has the squared norms of the rows of an input that is a matrix, one for each input:
-    they never change, so that they are computed once and for all.
-    """
+    """Some records on the device."""
 
     inputs: tuple[Tensor, ...]
     target: Tensor
-    squares: tuple[Tensor | None, ...] = ()
-
-    def squares_of(self, given: Tensor) -> Tensor | None:
-        """The squared norms of the rows of ``given``, if it is one of the inputs as it came."""
-        for values, squares in zip(self.inputs, self.squares, strict=False):
-            same = given.data_ptr() == values.data_ptr() and given.numel() == values.numel()
-            if same and not given._version:
-                return squares
-        return None
 
 
 class Records:
@@ -54,7 +42,6 @@ class Records:
             )
         if self._tensors is not None:
             _check_tensors(self._tensors)
-        self._squares = [_squares(t) for t in (self._tensors or ())[:-1]]
         self.n = len(data) if self._tensors is None else len(self._tensors[0])
 
     @property
@@ -69,8 +56,7 @@ class Records:
             return Rows(tuple(inputs), target)
         rows = torch.tensor(indices)
         *inputs, target = (self._selected(t, rows) for t in self._tensors)
-        squares = (None if s is None else self._selected(s, rows) for s in self._squares)
-        return Rows(tuple(inputs), target, tuple(squares))
+        return Rows(tuple(inputs), target)
 
     def _selected(self, values: Tensor, rows: Tensor) -> Tensor:
         return values.index_select(0, rows.to(values.device)).to(self._device)
@@ -84,8 +70,8 @@ def rounded_up(
     A GPU prepares its kernels anew for every number of rows it has not seen, and the number of
     distinct records is another one in every batch.
     """
-    missing = -len(indices) % _MULTIPLE
-    if len(indices) < _MULTIPLE or len(indices) + missing > most:
+    missing = -len(indices) % FILLED
+    if len(indices) < FILLED or len(indices) + missing > most:
         return indices, counts
     return (
         np.concatenate([indices, np.full(missing, indices[0])]),
@@ -99,13 +85,6 @@ def _tensors(data: Any) -> tuple[Tensor, ...] | None:
     if isinstance(data, tuple | list) and all(isinstance(x, Tensor | np.ndarray) for x in data):
         return tuple(torch.as_tensor(x) for x in data)
     return None
-
-
-def _squares(values: Tensor) -> Tensor | None:
-    if values.ndim != 2 or values.dtype not in (torch.float32, torch.float64):
-        return None
-    norms: Tensor = torch.linalg.vector_norm(values, dim=1)
-    return norms.square_()
 
 
 def _check_tensors(tensors: Sequence[Tensor]) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from mustdp.accounting.ledger import Ledger
 from mustdp.accounting.plan import describe
 from mustdp.errors import InvalidParameter
+from mustdp.ledger.ledger import Ledger
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
 

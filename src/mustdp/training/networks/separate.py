@@ -2,7 +2,8 @@
 
 A layer that mixes records lets one record change the gradients of all others in the batch, and a
 buffer that the forward pass changes carries data out of the run without any noise. Known layers of
-that kind are refused by name; for the rest the model is tried on a few records.
+that kind are refused by name; for the rest the model is tried on a few records, and again on the
+records of a batch now and then.
 """
 
 from __future__ import annotations
@@ -112,24 +113,56 @@ def check_finite(losses: Tensor) -> None:
 
 
 def check_separate(losses: Tensor, edges: list[torch.autograd.graph.GradientEdge]) -> None:
-    """Refuse if the loss of a record depends on what a layer computed for another."""
+    """Refuse if the loss of a record depends on what a layer computed for another.
+
+    A layer that has one row for each record, but in an order of its own, is only unsuitable.
+    """
     for record in range(len(losses)):
         found = torch.autograd.grad(losses[record], edges, allow_unused=True, retain_graph=True)
         for errors in found:
             if errors is None:
                 continue
-            if int(errors.count_nonzero()) != int(errors[record].count_nonzero()):
-                raise NotCovered(
-                    "the loss of one record depends on other records of the batch; the first "
-                    "dimension of every layer's output must be the record, and no operation may "
-                    "mix records"
-                )
+            rows = errors.flatten(1).count_nonzero(1).nonzero().flatten().tolist()
+            if len(rows) > 1:
+                raise NotCovered(MIXED)
+            if rows not in ([], [record]):
+                raise Unsuitable(REORDERED)
+
+
+def check_scaling(
+    losses: Tensor, edges: list[torch.autograd.graph.GradientEdge], scales: Tensor
+) -> None:
+    """Refuse if the errors of a layer's rows do not scale with the losses of their records."""
+    scales = scales.to(losses.dtype)
+    plain = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=True)
+    total = (losses * scales).sum()
+    scaled = torch.autograd.grad(total, edges, allow_unused=True, retain_graph=True)
+    for one, other in zip(plain, scaled, strict=True):
+        if one is None or other is None:
+            continue
+        expected = one.flatten(1) * scales.to(one.dtype)[:, None]
+        gap = (other.flatten(1) - expected).abs().amax(1)
+        if bool((gap > _SCALING * expected.abs().amax(1)).any()):
+            raise NotCovered(MIXED)
+
+
+#: By how much a row of errors may miss its scale, relative to its largest entry.
+_SCALING = 2.0**-10
+MIXED = (
+    "the loss of one record depends on other records of the batch; the first dimension of every "
+    "layer's output must be the record, and no operation may mix records"
+)
+REORDERED = "a layer sees the records of a batch in another order than they came"
 
 
 def per_record(losses: Tensor, rows: int) -> Tensor:
     """Check that the loss has one value for every record."""
     if not isinstance(losses, Tensor) or losses.shape != (rows,):
-        got = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else repr(losses)
+        got = (
+            f"shape {tuple(losses.shape)}"
+            if isinstance(losses, Tensor)
+            else f"a {type(losses).__name__}"
+        )
         raise InvalidParameter(
             f"loss must return one value per record (reduction='none', then a sum or mean over "
             f"each record's own dimensions): shape ({rows},), got {got}"

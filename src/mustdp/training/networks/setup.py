@@ -85,5 +85,5 @@ def check_targets(
     if counted.numel() and not (int(counted.min()) >= 0 and int(counted.max()) < classes):
         raise InvalidParameter(
             f"targets must be from 0 to {classes - 1}, as the model has {classes} outputs, got "
-            f"{int(counted.min())} to {int(counted.max())}"
+            "others"
         )

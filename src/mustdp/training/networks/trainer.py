@@ -23,31 +23,33 @@ then anyway.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
+from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
+from mustdp.randomness.keys import BatchKey, release_key
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.seeding import release_seed
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
+from mustdp.training.networks.alone import Loss
 from mustdp.training.networks.checkpoint import CheckpointFile
-from mustdp.training.networks.clipping import Clipper, Piece
+from mustdp.training.networks.clipping import ClippedSum, Clipper
 from mustdp.training.networks.events import Callback, Released, Trained
+from mustdp.training.networks.masks import Masks
+from mustdp.training.networks.pieces import Pieces
 from mustdp.training.networks.progress import Progress
-from mustdp.training.networks.randomness import Masks, Noise
 from mustdp.training.networks.ranks import Ranks
-from mustdp.training.networks.record_by_record import Loss
-from mustdp.training.networks.records import Records, rounded_up
+from mustdp.training.networks.records import Records
+from mustdp.training.networks.release import off_lattice, on_lattice
 from mustdp.training.networks.run_state import (
     charged,
     check_state,
@@ -55,6 +57,7 @@ from mustdp.training.networks.run_state import (
     restore,
     state_of,
 )
+from mustdp.training.networks.sensitivity import bound_for, check_clip
 from mustdp.training.networks.separate import as_before, refuse_mixing
 from mustdp.training.networks.setup import (
     bare,
@@ -63,9 +66,8 @@ from mustdp.training.networks.setup import (
     read_device,
     read_mixed,
 )
-
-#: Records on which a model is tried before the first step.
-_TRIAL = 4
+from mustdp.training.networks.step_noise import StepNoise
+from mustdp.training.networks.trials import Trials
 
 
 class PrivateTrainer:
@@ -75,7 +77,8 @@ class PrivateTrainer:
     ``(inputs, ..., target)`` or a dataset with a length and ``data[i]``. ``clip`` is the bound C
     on the norm of one record's gradient. ``max_rows`` works on large batches in pieces, with the
     same result. ``checkpoint`` names a file; if it exists the run goes on from it (or is refused,
-    with ``resume=False``), and steps are released every ``checkpoint_every`` steps.
+    with ``resume=False``), and steps are released every ``checkpoint_every`` steps. ``losses=True``
+    hands out the mean loss of every batch, which is not private.
 
     Under ``torch.distributed`` all processes make one run together.
     """
@@ -99,17 +102,20 @@ class PrivateTrainer:
         resume: bool = True,
         callbacks: Iterable[Callback] = (),
         progress: bool | None = None,
+        losses: bool = False,
     ) -> None:
         if not isinstance(budget, Budget):
             raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
         self.model, self.budget = model, budget
         self._module = bare(model)
         self._one = budget.plan(1)
-        self._clip = checks.real("clip", clip, above=0)
+        self._clip = check_clip(clip)
+        self._deviation = budget.noise_multiplier * self._clip
+        self._losses = losses
         self._size = checks.real(
             "expected size of the scheme", budget.scheme.expected_size, above=0
         )
-        self._max_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
+        most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
         self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
         self._callbacks, self._show = tuple(callbacks), progress
         check_optimizer(optimizer, self._module)
@@ -118,19 +124,20 @@ class PrivateTrainer:
         self._device = read_device(device, self._module)
         self._module.to(self._device)
         self._records = Records(data, self._device)
-        if self._records.n != budget.scheme.n:
-            raise InvalidParameter(
-                f"data must have the n = {budget.scheme.n} records the scheme draws from, got "
-                f"{self._records.n}"
-            )
+        # Of a private number of records the budget's scheme has an estimate; this one draws.
+        self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         self._ranks = Ranks()
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         self._seeded = seed is not None
-        key = self._ranks.agree(release_seed(seed, name="seed"))
-        self._noise = Noise(key if self._seeded else secrets.randbits(128))
-        self._batches = BatchStream(budget.scheme, key, stop=budget.steps)
+        key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
+        self._batches = BatchStream(self._scheme, key, stop=budget.steps)
         self._masks = Masks(key, self._device, self._ranks.rank)
+        self._trials = Trials(self._records, key, self._ranks.rank)
         self._clipper = self._try_out(loss, read_mixed(mixed_precision))
+        self._pieces = Pieces(self._records, self._device, self._clipper, most_rows)
+        workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
+        self._bound = bound_for(self._clip, self._deviation, workload)
+        self._noise = StepNoise(key, self._deviation / self._bound.step)
         self.ledger = charged(budget, 0)
         self._file = None if checkpoint is None else CheckpointFile(checkpoint)
         self._go_on(resume)
@@ -143,7 +150,7 @@ class PrivateTrainer:
     @property
     def privacy(self) -> Spent:
         """What has been spent so far, certified."""
-        return self.budget.spent(self.steps)
+        return replace(self.budget.spent(self.steps), seeded=self._seeded)
 
     @property
     def method(self) -> str:
@@ -163,49 +170,54 @@ class PrivateTrainer:
             try:
                 self._save(only_if_new=True)
                 with Progress(self.budget, self.steps, self._show and self._ranks.first) as bar:
-                    pending = 0
+                    shown = 0
                     while self.steps < last:
-                        losses.append(self._step())
-                        pending += 1
-                        bar.step(self.steps, losses[-1])
+                        loss = self._step()
+                        losses += [] if loss is None else [loss]
+                        bar.step(self.steps, loss)
                         if self._file and self.steps % self._every and self.steps < last:
                             continue
-                        if self._release(tuple(losses[-pending:])):
+                        if self._release(tuple(losses[shown:])):
                             break
-                        pending = 0
+                        shown = len(losses)
             except BaseException:
                 self._rewind()
                 raise
-        ledger = charged(self.budget, self.steps)
-        return Trained(self.model, self.steps, self.budget, ledger, tuple(losses))
+        ledger = charged(self.budget, 0 if self._seeded else self.steps)
+        return Trained(
+            self.model, self.steps, self.budget, ledger, tuple(losses), seeded=self._seeded
+        )
 
-    def _step(self) -> float:
+    def _step(self) -> float | None:
         number = self.steps
         batch = self._batches.batch(number)
-        found = self._clipper.sum(self._pieces(self._ranks.part(batch)), self._masks(number))
+        self._bound.check_size(batch.size)
+        found = self._clipped(number, self._ranks.part(batch))
+        sums = on_lattice(found.gradients, self._bound.step)
         if self._ranks.first:
-            self._noise.add(number, found.gradients, self.budget.noise_multiplier * self._clip)
-        *sums, loss, bad = self._ranks.add_up([*found.gradients, found.loss, found.not_finite])
-        if not float(bad) == 0:
+            self._noise.add(number, sums)
+        sums, bad = self._ranks.add_up([sums, found.not_finite])
+        if not int(bad) == 0:
             raise NumericalFailure(
-                f"step {number + 1}: the gradients of {float(bad):g} records are not finite; the "
-                "data holds NaN or infinity, or the model has diverged (a smaller learning rate "
-                "helps). Nothing of this step was released"
+                f"step {number + 1}: the gradients of some records are not finite; the data holds "
+                "NaN or infinity, or the model has diverged (a smaller learning rate helps). "
+                "Nothing of this step was released"
             )
         self.ledger.step(self._one)
-        self._update(sums)
+        self._update(off_lattice(sums, self._bound.step, found.gradients))
+        if not self._losses:
+            return None
+        [loss] = self._ranks.add_up([found.loss])
         return float(loss) / max(1, batch.size)
 
-    def _pieces(self, batch: Batch) -> Iterator[Piece]:
-        most = self._clipper.way.most_rows
-        rows = most if self._max_rows is None else min(most, self._max_rows)
-        for start in range(0, batch.distinct, rows):
-            part = slice(start, start + rows)
-            indices, counts = batch.indices[part], batch.counts[part]
-            if self._device.type == "cuda":
-                indices, counts = rounded_up(indices, counts, rows)
-            weights = torch.tensor(counts, dtype=torch.float32)
-            yield self._records.take(indices), weights.to(self._device)
+    def _clipped(self, number: int, batch: Batch) -> ClippedSum:
+        """The clipped sum of this process's part; now and then records are tried for separation."""
+        scales = None
+        if self._trials.due(number) and batch.distinct:
+            trial = self._trials.of_batch(number, batch.indices)
+            self._clipper.try_again(trial, lambda: self._masks(number))
+            scales = self._trials.scales(number)
+        return self._clipper.sum(self._pieces.of(batch), self._masks(number), self._bound, scales)
 
     def _update(self, sums: list[Tensor]) -> None:
         torch._foreach_div_(sums, self._size)
@@ -219,7 +231,7 @@ class PrivateTrainer:
     def _release(self, losses: tuple[float, ...]) -> bool:
         """Charge on disk, then show; whether a callback asked for the end."""
         self._save()
-        event = Released(self.model, self.steps, losses, self.budget)
+        event = Released(self.model, self.steps, losses, self.budget, self._seeded)
         for callback in self._callbacks:
             callback(event)
         return bool(self._ranks.agree(event.stopped))
@@ -229,7 +241,7 @@ class PrivateTrainer:
             return
         if self._ranks.first and not (only_if_new and self._file.exists()):
             at = BatchStream(
-                self.budget.scheme, self._batches.seed, position=self.steps, stop=self.budget.steps
+                self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
             )
             self._file.write(
                 state_of(self._run, at, self.ledger, self._module, self._optimizer, self._scheduler)
@@ -256,12 +268,12 @@ class PrivateTrainer:
         if self._file is None:
             return
         batches, ledger = check_state(state, self._run, self.budget, self._file.path)
-        if self._seeded and batches.seed != self._batches.seed:
+        if self._seeded and batches.key != self._batches.key:
             raise InvalidParameter(f"checkpoint {self._file.path} was made with another seed")
         restore(state, self._module, self._optimizer, self._scheduler)
         self.ledger = ledger
-        self._batches = BatchStream(self.budget.scheme, batches.seed, stop=self.budget.steps)
-        self._masks = Masks(batches.seed, self._device, self._ranks.rank)
+        self._batches = BatchStream(self._scheme, batches.key, stop=self.budget.steps)
+        self._masks = Masks(batches.key, self._device, self._ranks.rank)
 
     def _rewind(self) -> None:
         """Back to what was released last: steps behind it have not been charged on disk."""
@@ -269,16 +281,17 @@ class PrivateTrainer:
             self._restore(self._file.read())
 
     def _try_out(self, loss: Loss, mixed: torch.dtype | None) -> Clipper:
-        trial = self._records.take(np.arange(min(_TRIAL, self._records.n)))
+        trials = self._trials.at_first()
         refuse_mixing(self._module.named_modules())
         try:
             with as_before(self._module):
                 with self._masks(0):
-                    check_targets(self._module, loss, trial.inputs, self._records.target)
-                return Clipper(self._module, loss, self._clip, trial, lambda: self._masks(0), mixed)
+                    check_targets(self._module, loss, trials[0].rows.inputs, self._records.target)
+                return Clipper(self._module, loss, trials, lambda: self._masks(0), mixed)
         except MustdpError:
             raise
         except (RuntimeError, IndexError, TypeError, ValueError) as problem:
             raise InvalidParameter(
-                f"model and loss fail on the first records of the data: {problem}"
+                "model and loss fail on the first records of the data that they are tried on, "
+                f"with a {type(problem).__name__}"
             ) from problem

@@ -1,0 +1,145 @@
+"""What one atom of a plan contributes: its dominating pair, and the concrete pairs it attains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mustdp.accounting.atom_profiles import (
+    GroupProfile,
+    OneSlopeProfile,
+    ReusedProfile,
+    SubsampledProfile,
+)
+from mustdp.accounting.composed_profiles import group_profiles
+from mustdp.accounting.copies import mechanisms, observe
+from mustdp.accounting.plan import Atom, Subsample
+from mustdp.amplification.stages import DEPTH, TAIL, staged_inside
+from mustdp.errors import NotCovered
+from mustdp.limits import LARGEST_EPSILON
+from mustdp.loss.dots import DominatingPair, Profile
+from mustdp.loss.pairs import MixturePair, family_pair
+from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
+from mustdp.mechanisms.relation import Relation, default_relation, moves
+from mustdp.numerics.checks import frozen
+from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling.scheme import Multistage, Poisson, Scheme
+
+_ONE = MultiplicityLaw(1, frozen(np.ones(1)), 0.0, 0.0)
+_LAW_TAIL = 1e-40
+
+
+@dataclass(frozen=True, eq=False)
+class AtomPairs:
+    """Both sides of one atom.
+
+    ``dominating`` is worse than every pair of neighbours at once. ``families`` are pairs of output
+    distributions that neighbours really have, by name.
+    """
+
+    shift: float | None
+    dominating: DominatingPair
+    families: Mapping[str, MixturePair]
+
+    @property
+    def directions(self) -> dict[str, Profile]:
+        """The upper profiles by direction: one if both orders of the neighbours share it."""
+        ahead, behind = self.dominating.forward, self.dominating.backward
+        return {"both": ahead} if self.dominating.self_dual else {"remove": ahead, "add": behind}
+
+
+def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
+    """The dominating pair and the attained pairs of one atom under a relation."""
+    if isinstance(atom, Mechanism):
+        return _plain(atom, relation)
+    if isinstance(atom.inner, Mechanism):
+        return _subsampled(atom.scheme, atom.inner, relation, method)
+    return _nested(atom, relation, method)
+
+
+def subsampled_pair(scheme: Scheme, mechanism: Mechanism, relation: Relation) -> DominatingPair:
+    """What dominates a mechanism on one draw: the certificate, or its two directions."""
+    if relation == Relation.REPLACE_ONE:
+        return DominatingPair.of(SubsampledProfile(scheme, mechanism, relation))
+    return DominatingPair(
+        SubsampledProfile(scheme, mechanism, relation, "remove"),
+        SubsampledProfile(scheme, mechanism, relation, "add"),
+    )
+
+
+def _plain(mechanism: Mechanism, relation: Relation) -> AtomPairs:
+    """A release on all records: one copy moves the sum by 2 C, or by C under add_remove."""
+    shift = mechanism.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
+    dominating = DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
+    return AtomPairs(shift, dominating, _families(mechanism, _ONE, shift, 1))
+
+
+def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method: str) -> AtomPairs:
+    shift = mechanism.shift_for(moves(scheme, relation))
+    law, poisson = scheme.law(1, _LAW_TAIL), isinstance(scheme, Poisson)
+    if method == "one-slope":
+        if poisson != (relation == Relation.ADD_REMOVE):
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{{default_relation(scheme).value}}} for {scheme.name} with {{method}} "
+                "one-slope, the paper's theorem",
+                f"{{{relation.value}}}",
+                mentions=(*Relation, "method"),
+            )
+        dominating = DominatingPair.of(OneSlopeProfile(law, mechanism.profiles(shift)))
+    else:
+        dominating = subsampled_pair(scheme, mechanism, relation)
+    families = _families(mechanism, law, shift, 1)
+    if relation == Relation.ADD_REMOVE:
+        families.pop("symmetric", None)
+    elif poisson and isinstance(mechanism, AdditiveNoise) and mechanism.in_a_ball:
+        families = {name: pair for name, pair in families.items() if name == "symmetric"}
+    return AtomPairs(shift, dominating, families)
+
+
+def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
+    """A subset that several releases share: compose inside, amplify outside."""
+    scheme = atom.scheme
+    if relation != Relation.REPLACE_ONE:
+        raise NotCovered.refusing(
+            "relation",
+            "must be {replace_one} for a subset that is reused: for {add_remove} no theorem here "
+            "bounds the composition inside",
+            "{add_remove}",
+            mentions=tuple(Relation),
+        )
+    if method != "certified":
+        raise NotCovered(f"method {method!r} does not cover a subset that is reused")
+    if isinstance(scheme, Poisson) and not all(
+        isinstance(mechanism, AdditiveNoise) for mechanism in mechanisms(atom.inner)
+    ):
+        raise NotCovered(
+            "a custom profile does not say what leaving a record out does, which Poisson sampling "
+            "under replace_one needs; use a fixed-size scheme"
+        )
+    inner = group_profiles(atom.inner, LARGEST_EPSILON + 2 * DEPTH)
+    if isinstance(scheme, Multistage):
+        law = stage_law(scheme.reduced[0], scheme.n, 1, TAIL)
+        inside = staged_inside(scheme, inner, LARGEST_EPSILON)
+    else:
+        law, inside = scheme.law(), inner
+    seen = observe(atom)
+    shift = seen.mechanism.shift_for(2.0)
+    families = _families(seen.mechanism, seen.law, shift, seen.releases)
+    if isinstance(scheme, Poisson):
+        families = {name: pair for name, pair in families.items() if name == "symmetric"}
+    return AtomPairs(shift, DominatingPair.of(ReusedProfile(law, inside)), families)
+
+
+def _families(
+    mechanism: Mechanism, law: MultiplicityLaw, shift: float | None, releases: int
+) -> dict[str, MixturePair]:
+    """The attained families; several Gaussian releases are looked at through their sum."""
+    if not isinstance(mechanism, AdditiveNoise) or shift is None or law.positive.size == 0:
+        return {}
+    scaled = shift / math.sqrt(releases)
+    names = ("aligned", "reversed", "symmetric")
+    return {name: family_pair(name, law, mechanism.noise, scaled) for name in names}

@@ -1,0 +1,74 @@
+"""Upper profiles of one atom, as frozen objects that are called with epsilons.
+
+Each turns what describes an atom into a certified profile at epsilon >= 0, rounded up. They are
+objects rather than functions inside functions so that they can be compared, sent and read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mustdp.amplification.mixed_slope import certificate
+from mustdp.amplification.one_slope import one_slope_bound
+from mustdp.amplification.one_step import Direction, upper_bound
+from mustdp.mechanisms.mechanism import Mechanism
+from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.arrays import FloatArray
+from mustdp.sampling.law import MultiplicityLaw
+from mustdp.sampling.scheme import Scheme
+
+
+@dataclass(frozen=True, eq=False)
+class GroupProfile:
+    """One member of a family of group profiles, its rounding error added."""
+
+    profiles: GroupProfiles
+    group: int = 1
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        value = self.profiles.delta(np.array([float(self.group)]), epsilon[:, None])[:, 0]
+        return np.minimum(value * (1.0 + self.profiles.relative_error), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SubsampledProfile:
+    """A mechanism on one draw of a scheme, in one direction or in the worse of both."""
+
+    scheme: Scheme
+    mechanism: Mechanism
+    relation: Relation
+    direction: Direction = "both"
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        return upper_bound(
+            self.scheme, self.mechanism, epsilon, relation=self.relation, direction=self.direction
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OneSlopeProfile:
+    """The same by the paper's theorem, in which one slope serves every multiplicity."""
+
+    law: MultiplicityLaw
+    profiles: GroupProfiles
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        return one_slope_bound(self.law, self.profiles, epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class ReusedProfile:
+    """A subset that several releases share: the certificate around what was composed inside."""
+
+    law: MultiplicityLaw
+    inside: GroupProfiles
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        return certificate(self.law, self.inside, epsilon)[0]

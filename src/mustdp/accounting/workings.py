@@ -1,0 +1,72 @@
+"""What is worked out between a plan and its bounds: each thing once, kept for the next question."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from mustdp.accounting.atom_pairs import AtomPairs, atom_pairs
+from mustdp.accounting.plan import Plan, atoms
+from mustdp.accounting.sides import UpperSide, lower_side
+from mustdp.limits import LARGEST_EPSILON
+from mustdp.loss.curve import LowerCurve
+from mustdp.loss.points import Grid, Survey, survey
+from mustdp.mechanisms.relation import Relation
+
+
+class Workings:
+    """A plan under one relation: its atoms, their pairs, and both sides on every grid so far.
+
+    An atom has one dominating pair. Several per atom, the worst chosen anew in every step, would be
+    more pairs in :class:`AtomPairs` and another :class:`UpperSide`; nothing else would change.
+    """
+
+    def __init__(self, plan: Plan, relation: Relation, method: str) -> None:
+        self.relation = relation
+        counted = atoms(plan)
+        self.counts: tuple[int, ...] = tuple(counted.values())
+        self.pairs: tuple[AtomPairs, ...] = tuple(
+            atom_pairs(atom, relation, method) for atom in counted
+        )
+        self._grids: dict[float, Grid] = {}
+        self._uppers: dict[Grid, UpperSide] = {}
+        self._lowers: dict[Grid, LowerCurve] = {}
+
+    @property
+    def steps(self) -> int:
+        """How many atoms are released, each counted as often as it occurs."""
+        return sum(self.counts)
+
+    @cached_property
+    def beyond(self) -> float:
+        """Chance that some loss is above the largest that is resolved."""
+        top = np.array([LARGEST_EPSILON])
+        spared = 0.0
+        for pair, count in zip(self.pairs, self.counts, strict=True):
+            worst = max(float(side[0]) for side in pair.dominating.values(top))
+            spared += count * math.log1p(-min(worst, 1.0 - 1e-16))
+        return -math.expm1(spared)
+
+    @cached_property
+    def _survey(self) -> Survey:
+        return survey((pair.dominating for pair in self.pairs), self.counts)
+
+    def grid(self, fraction: float) -> Grid:
+        """One grid for all atoms; ``fraction`` is its spacing over the deviation of one step."""
+        if fraction not in self._grids:
+            self._grids[fraction] = self._survey.grid(fraction)
+        return self._grids[fraction]
+
+    def upper(self, grid: Grid) -> UpperSide:
+        """The upper side on this grid."""
+        if grid not in self._uppers:
+            self._uppers[grid] = UpperSide(self.pairs, self.counts, grid)
+        return self._uppers[grid]
+
+    def lower(self, grid: Grid) -> LowerCurve:
+        """The lower side on this grid."""
+        if grid not in self._lowers:
+            self._lowers[grid] = lower_side(self.pairs, self.counts, grid, self.relation)
+        return self._lowers[grid]

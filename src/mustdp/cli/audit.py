@@ -1,0 +1,203 @@
+"""``mustdp audit``: what an attacker finds out about training runs, beside what is certified."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mustdp.cli import words
+from mustdp.cli.budgets import BudgetOptions
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import read_integer, read_natural, read_number
+from mustdp.cli.options import JsonOption, SchemeOptions
+from mustdp.cli.output import Answer
+from mustdp.cli.progress import progress
+from mustdp.cli.targets import RunOptions
+from mustdp.cli.typed import option
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.numerics.decimals import as_stated, readable
+
+if TYPE_CHECKING:
+    from mustdp.auditing.audit import Audit, Game
+    from mustdp.training.budget import Budget
+
+_game_option = partial(option, panel="Game", show_default=True)
+_EXPERIMENT = "a game with a seed, an experiment: its canaries, batches and noise can be repeated"
+
+ClipOption = Annotated[
+    float,
+    _game_option(
+        "--clip",
+        partial(read_number, above=0, at_most=1e9),
+        metavar="C",
+        help="Bound on the norm of one record's gradient; every canary pulls ten times harder.",
+    ),
+]
+RunsOption = Annotated[
+    int,
+    _game_option(
+        "--runs",
+        partial(read_integer, high=1000),
+        metavar="R",
+        help="Independent runs; their canaries count together.",
+    ),
+]
+LevelOption = Annotated[
+    float,
+    _game_option(
+        "--level",
+        partial(read_number, above=0.5, below=1),
+        metavar="L",
+        help="Confidence of what is found, above 0.5 and below 1.",
+    ),
+]
+SeedOption = Annotated[
+    int | None,
+    option(
+        "--seed",
+        read_natural,
+        metavar="INT",
+        help="Play reproducibly, for experiments: canaries, batches and noise are repeated.",
+        panel="Game",
+    ),
+]
+
+
+@with_bundles
+def audit(
+    scheme: SchemeOptions,
+    run: RunOptions,
+    budget: BudgetOptions,
+    clip: ClipOption = 1.0,
+    runs: RunsOption = 1,
+    level: LevelOption = 0.95,
+    seed: SeedOption = None,
+    json: JsonOption = False,
+) -> Answer:
+    """Attack training runs on canaries, and put what is found beside the certificate.
+
+    A model is trained by PrivateTrainer on records that are all canaries (-n of them, 20 to 5000);
+    an attacker who sees it after every step guesses what a fifth of them were. Guesses that go
+    well give a lower bound of epsilon; guesses that go too well contradict the certificate, which
+    ends with status 3. That none does proves nothing.
+
+    Example: mustdp audit --scheme wor -n 300 -m 300 --steps 1 --noise-multiplier 2.5 --delta 1e-5
+    """
+    scheme.check()
+    steps, noise = run.count(), budget.read(scheme.n)
+
+    from mustdp.extras import required
+
+    required("torch", "an audit")
+    from mustdp.auditing import audit as room
+    from mustdp.training.budget import settle
+
+    _check_size(scheme.n, room.FEWEST, room.MOST)
+    plan = scheme.build()
+    if not plan.expected_size > 0:
+        raise InvalidParameter.refusing(
+            "--rate", "must be above 0 to train on anything", scheme.rate
+        )
+    with progress("certifying"):
+        settled = settle(plan, steps=steps, relation=run.relation, **noise)
+        words.two_sided(settled.spent().epsilon, "here")
+    with progress("playing") as move:
+        player = _player(settled, clip, seed, lambda k: move("runs", k - 1, runs))
+        found = room.audit(player, settled, clip=clip, runs=runs, level=level, seed=seed)
+    if found.contradicted:
+        raise NumericalFailure(_contradicted(found))
+    return _answer(settled, found, {"clip": clip, "runs": runs}, json)
+
+
+def _check_size(n: int | None, fewest: int, most: int) -> None:
+    """Refuse a number of canaries before anything is calibrated for it."""
+    if n is None or not fewest <= n <= most:
+        raise InvalidParameter.refusing(
+            "-n", f"must be an integer from {fewest} to {most} for an audit", n
+        )
+
+
+def _player(
+    budget: Budget, clip: float, seed: int | None, begin: Callable[[int], object]
+) -> Callable[[Game], Any]:
+    """What makes the trainer of each run, on the CPU; runs of one seed have seeds of their own."""
+    import numpy as np
+
+    from mustdp.randomness.seeds import SeededRelease
+    from mustdp.training.networks.trainer import PrivateTrainer
+
+    begun = 0
+
+    def player(game: Game) -> PrivateTrainer:
+        nonlocal begun
+        own = None
+        if seed is not None:
+            own = int(np.random.SeedSequence([seed, begun]).generate_state(1, np.uint64)[0])
+        begun += 1
+        begin(begun)
+        with warnings.catch_warnings():
+            # The answer says in its first line that there was a seed.
+            warnings.simplefilter("ignore", SeededRelease)
+            return PrivateTrainer(
+                game.model, game.loss, game.data, budget,
+                optimizer=game.optimizer, clip=clip, device="cpu", seed=own, progress=False,
+            )  # fmt: skip
+
+    return player
+
+
+def _contradicted(found: Audit) -> str:
+    """The one line about a run that is not as private as was certified."""
+    return (
+        f"the certificate is contradicted: {found.right} of {found.guesses} guesses are right, "
+        f"which has a chance of at most {readable(found.chance, 'up')} if epsilon is "
+        f"{readable(found.certified.upper, 'up')} at delta {as_stated(found.delta)}; epsilon is at "
+        f"least {readable(found.epsilon, 'down')} with confidence {found.level:g}, and something "
+        "that runs is not what was proved"
+    )
+
+
+def _answer(budget: Budget, found: Audit, settings: dict[str, Any], as_json: bool) -> Answer:
+    scheme, certified = budget.scheme, found.certified
+    data = {
+        **words.described(scheme),
+        "noise_multiplier": budget.noise_multiplier,
+        "noise": budget.source,
+        "steps": budget.steps,
+        **settings,
+        **found.as_dict(),
+    }
+    heading = (
+        f"{words.describe(scheme)}; steps: {budget.steps}, runs: {settings['runs']}; "
+        f"attacker: {found.attacker}"
+    )
+    return Answer(
+        data,
+        as_json=as_json,
+        heading=f"{_EXPERIMENT}\n{heading}" if found.seeded else heading,
+        columns=(
+            "canaries", "guesses", "right", "delta", "epsilon, found", "epsilon, certified",
+        ),
+        rows=(
+            (
+                str(found.canaries),
+                str(found.guesses),
+                str(found.right),
+                as_stated(found.delta),
+                readable(found.epsilon, "down"),
+                readable(certified.upper, "up"),
+            ),
+        ),
+        note="\n".join(
+            (
+                f"found: with confidence {found.level:g}, these runs are not private at any "
+                "smaller epsilon.",
+                f"certified: no pair of neighbouring data sets ({found.relation.neighbours}) has a "
+                "larger epsilon.",
+                "the certificate is not contradicted, which proves nothing.",
+                words.settled_in_words(budget.noise_multiplier, budget.source, found.relation),
+            )
+        ),
+    )  # fmt: skip

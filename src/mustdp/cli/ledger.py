@@ -1,0 +1,298 @@
+"""``mustdp ledger``: make a budget's file, and show what was spent of it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import clipped, one_of
+from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
+from mustdp.cli.output import Answer
+from mustdp.cli.targets import RunOptions, read_delta, read_relation, read_repeats, read_target
+from mustdp.cli.typed import as_typed, option
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.decimals import as_stated, readable
+
+if TYPE_CHECKING:
+    from mustdp.accounting.plan import Plan
+    from mustdp.ledger.budget_file import LedgerFile
+    from mustdp.ledger.entry import Entry, Standing
+
+_BAR = 40
+#: The timeline shows this many days, the last ones.
+_MOST_DAYS = 30
+_PROGRAMS = {
+    "adaptive": "plans may be chosen along the way",
+    "fixed": "one plan, declared when the ledger was made",
+}
+
+ActionArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ACTION", help="create, show, entries, verify or export.", show_default=False
+    ),
+]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="The ledger's file.", show_default=False)
+]
+
+
+EpsilonOption = Annotated[
+    float | None,
+    option("--epsilon", read_target, metavar="E", help="create: the limit, above 0 to 500."),
+]
+DeltaOption = Annotated[
+    float | None,
+    option("--delta", read_delta, metavar="D", help="create: the delta of the limit."),
+]
+RelationOption = Annotated[
+    Relation | None,
+    option(
+        "--relation",
+        read_relation,
+        metavar="NAME",
+        help="create: which data sets are neighbours, replace-one (the default) or add-remove.",
+    ),
+]
+DataOption = Annotated[
+    str | None,
+    option("--data", metavar="NAME", help="create: name of the data set; the file's by default."),
+]
+StepsOption = Annotated[
+    int | None,
+    option(
+        "--steps",
+        read_repeats,
+        metavar="K",
+        help="create: declare a plan of K steps of the scheme and noise given. Only it can be "
+        "charged then, and its tight bound counts.",
+    ),
+]
+KeyOption = Annotated[
+    str | None,
+    option(
+        "--key-file",
+        metavar="FILE",
+        help="A file with the key of the entries' hashes, at least 16 bytes, kept elsewhere.",
+    ),
+]
+KnownOption = Annotated[
+    str | None,
+    option(
+        "--known", metavar="HASH", help="verify: an entry's hash that must still be in the ledger."
+    ),
+]
+OutOption = Annotated[
+    str | None,
+    option("--out", metavar="FILE", help="export: where to, a name that ends in .json or .csv."),
+]
+
+
+@with_bundles
+def ledger(
+    action: ActionArgument,
+    file: FileArgument,
+    scheme: SchemeOptions,
+    noise: NoiseOptions,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    relation: RelationOption = None,
+    data: DataOption = None,
+    steps: StepsOption = None,
+    key_file: KeyOption = None,
+    known: KnownOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> Answer:
+    """A budget that many processes charge and nobody can overspend: make its file, or look at it.
+
+    create makes it with a limit; show says what is spent and left, and when; entries lists every
+    charge; verify reads all of it and checks every hash; export writes JSON or CSV.
+
+    Example: mustdp ledger create office.ledger --epsilon 4 --delta 1e-6 --data census
+    """
+    import mustdp
+
+    actions: dict[str, Callable[[LedgerFile], Answer]] = {
+        "show": lambda opened: _show(opened, json),
+        "entries": lambda opened: _entries(opened, json),
+        "verify": lambda opened: _verify(opened, known, json),
+        "export": lambda opened: _export(opened, out, json),
+    }
+    chosen = one_of("ACTION", action, ("create", *actions))
+    _only("create", chosen, {"--epsilon": epsilon, "--delta": delta, "--relation": relation})
+    _only("create", chosen, {"--data": data, "--steps": steps})
+    _only("verify", chosen, {"--known": known})
+    _only("export", chosen, {"--out": out})
+    plan = _plan(chosen, scheme, noise, steps)
+    key = None if key_file is None else _key(key_file)
+    if chosen != "create":
+        with mustdp.Ledger.open(file, key=key) as opened:
+            return actions[chosen](opened)
+    for name, value in (("--epsilon", epsilon), ("--delta", delta)):
+        if value is None:
+            raise InvalidParameter(f"{name} is missing: a ledger is made with its limit")
+    if os.path.lexists(file):
+        raise InvalidParameter(f"FILE must not be there yet, got {clipped(file)}")
+    with mustdp.Ledger.open(
+        file,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        data=data,
+        program=plan,
+        key=key,
+    ) as opened:
+        return _show(opened, json)
+
+
+def _only(owner: str, chosen: str, options: dict[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None and chosen != owner:
+            typed = value.option if isinstance(value, Relation) else as_typed(value)
+            raise InvalidParameter(f"{name} {typed} belongs to {owner}, not to {chosen}")
+
+
+def _plan(
+    chosen: str, scheme: SchemeOptions, noise: NoiseOptions, steps: int | None
+) -> Plan | None:
+    """The plan that is declared, if one is."""
+    given = (scheme != SchemeOptions(), noise != NoiseOptions(), steps is not None)
+    if not any(given):
+        return None
+    if chosen != "create":
+        raise InvalidParameter(f"a scheme and its noise belong to create, not to {chosen}")
+    import mustdp
+
+    return mustdp.repeat(RunOptions(steps).count(), mustdp.subsample(scheme.build(), noise.build()))
+
+
+def _key(path: str) -> bytes:
+    from mustdp.files.reading import read_file
+
+    try:
+        return read_file(path, 4096)
+    except OSError as problem:
+        raise InvalidParameter(
+            f"--key-file must be a file that can be read, got {clipped(path)}: {problem.strerror}"
+        ) from None
+
+
+def _show(opened: LedgerFile, json: bool) -> Answer:
+    standing, entries = opened.standing(), opened.entries()
+    days = [(day, list(found)) for day, found in groupby(entries, lambda one: str(one.when.date()))]
+    named = ("day", "charges", "epsilon")
+    timeline = [(day, len(found), found[-1].epsilon) for day, found in days]
+    header = opened.header
+    rows = tuple(
+        (day, str(charges), readable(spent, "up"), bar(spent, opened))
+        for day, charges, spent in timeline[-_MOST_DAYS:]
+    )
+    heading = (
+        f"{header.data}: {readable(standing.spent, 'up')} spent and "
+        f"{readable(standing.left, 'down')} left of epsilon {as_stated(header.epsilon)} at delta "
+        f"{as_stated(header.delta)}\n{bar(standing.spent, opened)}"
+    )
+    return Answer(
+        {
+            "file": opened.path,
+            "data": header.data,
+            "limit": {"epsilon": header.epsilon, "delta": header.delta},
+            "relation": header.relation.option,
+            "program": header.program,
+            "spent": standing.spent,
+            "left": standing.left,
+            **({"adaptive": standing.adaptive} if math.isfinite(standing.adaptive) else {}),
+            "fixed": standing.fixed,
+            "entries": standing.entries,
+            "steps": standing.steps,
+            "timeline": [dict(zip(named, line, strict=True)) for line in timeline],
+        },
+        as_json=json,
+        heading=heading,
+        columns=("day (UTC)", "charges", "spent by then", "of the limit") if rows else (),
+        rows=rows,
+        note=_explained(opened, standing),
+    )
+
+
+def bar(spent: float, opened: LedgerFile) -> str:
+    """The share of the limit that is spent; anything spent shows."""
+    filled = min(_BAR, math.ceil(_BAR * spent / opened.header.epsilon))
+    return f"[{'#' * filled}{'.' * (_BAR - filled)}]"
+
+
+def _explained(opened: LedgerFile, standing: Standing) -> str:
+    relation = opened.header.relation
+    finite = math.isfinite(standing.adaptive)
+    adaptive = readable(standing.adaptive, "up") if finite else "no finite number"
+    named = {
+        "adaptive": f"adaptive: {adaptive}, whatever the plans and their ends depended on",
+        "fixed": f"fixed: {readable(standing.fixed, 'up')}, had all plans been fixed in advance",
+    }
+    lines = [
+        f"{name_and_number} ({'enforced' if name == opened.header.program else 'for comparison'})."
+        for name, name_and_number in named.items()
+    ]
+    lines.append(
+        f"{standing.entries} charges, {standing.steps} steps; {_PROGRAMS[opened.header.program]}; "
+        f"relation {relation.option} ({relation.neighbours})."
+    )
+    return "\n".join(lines)
+
+
+def _entries(opened: LedgerFile, json: bool) -> Answer:
+    entries = opened.entries()
+    header = opened.header
+    return Answer(
+        {
+            "limit": {"epsilon": header.epsilon, "delta": header.delta},
+            "spent": opened.spent(),
+            "left": opened.left(),
+            "entries": [entry.describe() for entry in entries] if json else [],
+        },
+        as_json=json,
+        heading=f"{header.data}: {len(entries)} charges",
+        columns=("number", "when (UTC)", "label", "who", "times", "spent by then"),
+        rows=() if json else tuple(map(_row, entries)),
+    )
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    when = entry.when.strftime("%Y-%m-%d %H:%M:%S")
+    spent = readable(entry.epsilon, "up")
+    return str(entry.number), when, entry.label, entry.who, str(entry.times), spent
+
+
+def _verify(opened: LedgerFile, known: str | None, json: bool) -> Answer:
+    found = opened.verify(known)
+    return Answer(
+        {"verified": True, "entries": found.entries, "hash": found.hash, "spent": found.epsilon},
+        as_json=json,
+        heading=f"{opened.header.data}: all {found.entries} entries are as they were written",
+        note=f"The last one has the hash {found.hash}; who keeps it can tell an older state later.",
+    )
+
+
+def _export(opened: LedgerFile, out: str | None, json: bool) -> Answer:
+    if out is None or not out.endswith((".json", ".csv")):
+        shown = "nothing" if out is None else clipped(out)
+        raise InvalidParameter(f"--out must be a name that ends in .json or .csv, got {shown}")
+    from mustdp.files.replacing import replace_file
+
+    kind = out.rpartition(".")[2]
+    text = opened.export_json() if kind == "json" else opened.export_csv()
+    replace_file(out, text.encode("utf-8"))
+    count = len(opened.entries())
+    return Answer(
+        {"written": out, "format": kind, "entries": count},
+        as_json=json,
+        heading=f"{count} entries were written to {out}",
+    )

@@ -1,0 +1,101 @@
+"""Options with a type: typer hands their text to a reader, so that commands get values.
+
+    Annotated[int | None, option("--steps", read_integer, metavar="K", help="...")]
+
+A reader takes the option's name and the text, and raises InvalidParameter for what it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from mustdp.cli.numbers import clipped, one_of
+from mustdp.errors import InvalidParameter
+
+Reader = Callable[[str, str], Any]
+
+
+class Refused(Exception):
+    """Takes a refusal past typer, which puts words of its own in place of a ValueError."""
+
+    def __init__(self, problem: InvalidParameter) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def option(
+    name: str,
+    read: Reader | None = None,
+    *,
+    metavar: str,
+    help: str,
+    panel: str | None = None,
+    show_default: bool = False,
+) -> Any:
+    """An option whose text goes through ``read``; without a reader it stays text."""
+    return typer.Option(
+        name,
+        parser=parser(name, read) if read else None,
+        metavar=metavar,
+        help=help,
+        rich_help_panel=panel,
+        show_default=show_default,
+    )
+
+
+def parser(name: str, read: Reader) -> Callable[[Any], Any]:
+    """What typer calls with the text that was given for ``name``, or with a default."""
+
+    def parse(given: Any) -> Any:
+        if type(given) is not str:
+            return given
+        try:
+            return read(name, given)
+        except InvalidParameter as problem:
+            raise Refused(problem) from None
+
+    return parse
+
+
+def word_of(choices: Sequence[str]) -> Reader:
+    """A reader of one of these words."""
+    return partial(one_of, allowed=tuple(choices))
+
+
+def word_from(module: str, choices: str) -> Reader:
+    """A reader of one of the words that a room lists, which is loaded when one is read."""
+
+    def read(name: str, text: str) -> str:
+        return one_of(name, text, tuple(getattr(import_module(module), choices)))
+
+    return read
+
+
+def as_typed(value: object) -> str:
+    """A value as it could be typed again, for messages.
+
+    >>> as_typed(0.4), as_typed(20), as_typed((("wor", 5), ("wr", 3)))
+    ('0.4', '20', 'wor:5,wr:3')
+    """
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, tuple):
+        return clipped(",".join(f"{kind}:{size}" for kind, size in value))
+    return clipped(str(value))
+
+
+def exactly_one(options: Mapping[str, object]) -> None:
+    """Refuse options that exclude each other, or none of them."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
+        raise InvalidParameter(f"{' or '.join(options)} is missing: give exactly one")
+    if len(given) > 1:
+        values = " and ".join(f"{name} {as_typed(value)}" for name, value in given.items())
+        raise InvalidParameter(
+            f"{' and '.join(given)} exclude each other: give exactly one, got {values}"
+        )

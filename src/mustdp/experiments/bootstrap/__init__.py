@@ -1,0 +1,1 @@
+"""Experiment 1: the subsampled bootstrap, Tables 2 and 3."""

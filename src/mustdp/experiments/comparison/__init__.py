@@ -1,0 +1,1 @@
+"""What experiments share: what the stated noise really gives, and the same guarantee for all."""

@@ -1,0 +1,1 @@
+"""What a draw costs: Table 6."""

@@ -1,0 +1,240 @@
+"""Header, head and entries: what a ledger's file holds, and as which text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from mustdp.accounting.plan import Plan, plan_from_description
+from mustdp.errors import InvalidParameter
+from mustdp.files.plain import canonical, digest, read_json
+from mustdp.ledger.filter import Cost, Filter
+from mustdp.limits import LARGEST_LEDGER
+from mustdp.mechanisms.relation import Relation
+
+FORMAT, VERSION = "mustdp-budget", 1
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Header:
+    """What was settled when the ledger was made."""
+
+    data: str
+    filter: Filter
+    relation: Relation
+    program: str
+    plan: Plan | None
+    #: The certified epsilon of the declared plan.
+    declared: float | None
+    created: str
+    package: str
+    keyed: bool
+    identity: str
+
+    @property
+    def epsilon(self) -> float:
+        """The limit."""
+        return self.filter.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta that all epsilons are at."""
+        return self.filter.delta
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the ledger stands: the last entry and the sums over all entries."""
+
+    number: int
+    hash: bytes
+    cost: Cost
+    steps: int
+    #: What the ledger enforces, after the last entry.
+    epsilon: float
+    #: The first charge took the whole budget: it is judged as a plan fixed in advance.
+    whole: bool
+
+    @property
+    def text(self) -> str:
+        """The sums, as they are stored."""
+        sums = {"sums": self.cost.sums, "outside": self.cost.outside, "steps": self.steps}
+        return canonical({**sums, "epsilon": self.epsilon, "whole": self.whole}, "the sums")
+
+    @property
+    def fields(self) -> tuple[object, ...]:
+        """What the seal covers."""
+        return self.number, self.hash.hex(), self.text
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a ledger stands, in both ways of counting; all epsilons at its delta.
+
+    ``adaptive`` holds whatever the plans depended on: it is the smallest limit under which a ledger
+    of this kind would have admitted all charges. ``fixed`` is the certified bound of the plans that
+    were charged, had they all been fixed in advance. ``spent`` is the one that is enforced.
+    """
+
+    program: str
+    limit: float
+    delta: float
+    spent: float
+    left: float
+    adaptive: float
+    fixed: float
+    entries: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge: ``times`` runs of a plan; ``epsilon`` is what all entries up to it cost.
+
+    ``epsilon`` is certified, at the ledger's delta, and of the kind that the ledger enforces.
+    """
+
+    number: int
+    when: datetime
+    label: str
+    who: str
+    plan_text: str
+    times: int
+    relation: Relation
+    epsilon: float
+    package: str
+    hash: str
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that was charged, once."""
+        return plan_from_description(read_json(self.plan_text, "a plan", LARGEST_LEDGER))
+
+    def describe(self) -> dict[str, Any]:
+        """The entry for JSON."""
+        return {
+            "number": self.number,
+            "when": self.when.isoformat(),
+            "label": self.label,
+            "who": self.who,
+            "times": self.times,
+            "epsilon": self.epsilon,
+            "relation": self.relation.value,
+            "plan": json.loads(self.plan_text),
+            "package": self.package,
+            "hash": self.hash,
+        }
+
+
+def cost_text(cost: Cost) -> str:
+    """A cost as it is stored with a plan."""
+    return canonical({"sums": cost.sums, "outside": cost.outside}, "a cost")
+
+
+def read_cost(body: Any) -> Cost:
+    """A cost from its parts; whatever is not one is refused."""
+    sums, outside = body["sums"], body["outside"]
+    good = isinstance(sums, list) and type(outside) is int and outside >= 0
+    if not good or not all(each is None or (type(each) is int and each >= 0) for each in sums):
+        raise InvalidParameter("the ledger is damaged: a sum must be a whole number")
+    return Cost(tuple(sums), outside)
+
+
+def read_head(number: object, last: object, sums: object) -> Head:
+    """The head as it is stored."""
+    body = read_json(str(sums), "the sums", LARGEST_LEDGER)
+    if type(number) is not int or not isinstance(last, bytes) or not isinstance(body, dict):
+        raise InvalidParameter("the ledger is damaged: its head cannot be read")
+    try:
+        steps, epsilon, whole = body["steps"], float(body["epsilon"]), body["whole"]
+        return Head(number, last, read_cost(body), int(steps), epsilon, bool(whole))
+    except (KeyError, TypeError, ValueError) as problem:
+        raise InvalidParameter("the ledger is damaged: its head cannot be read") from problem
+
+
+def fields_of(
+    number: int,
+    when: str,
+    label: str,
+    who: str,
+    plan: str,
+    times: int,
+    epsilon: float,
+    package: str,
+) -> tuple[object, ...]:
+    """What an entry's hash covers; ``plan`` is the digest of the plan and its cost."""
+    return (number, when, label, who, plan, times, epsilon, package)
+
+
+@lru_cache(maxsize=4096)
+def plan_digest(text: str, level: int, cost: str) -> str:
+    """What an entry's hash covers of its plan: the text, and what one run of it costs."""
+    return digest([text, level, cost], "a plan")
+
+
+def now() -> str:
+    """The time, as it is stored; nothing depends on it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def words(name: str, text: object, *, empty: bool = True) -> str:
+    """A short text in one line that every terminal and table can hold."""
+    allowed = f"must be one line of {'at most' if empty else '1 to'} {_LONGEST} characters"
+    if not isinstance(text, str):
+        raise InvalidParameter.refusing(name, allowed, f"a {type(text).__name__}")
+    if len(text) > _LONGEST or not text.isprintable() or not (text or empty):
+        raise InvalidParameter.refusing(name, allowed, ascii(text[:40]))
+    return text
+
+
+def header_text(header: Header, plan: object) -> str:
+    """The header as it is stored and hashed; ``plan`` is the declared one's description."""
+    body = {
+        "format": FORMAT,
+        "version": VERSION,
+        "data": header.data,
+        "epsilon": header.epsilon,
+        "delta": header.delta,
+        "orders": header.filter.orders,
+        "shares": header.filter.shares,
+        "relation": header.relation.value,
+        "program": header.program,
+        "plan": plan,
+        "declared": header.declared,
+        "created": header.created,
+        "package": header.package,
+        "keyed": header.keyed,
+        "identity": header.identity,
+    }
+    return canonical(body, "a ledger's header")
+
+
+def read_header(text: str, where: str) -> Header:
+    """The header of a file; only a whole one of this version is read."""
+    body = read_json(text, where, LARGEST_LEDGER)
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise InvalidParameter(f"{where} is no ledger: its format must be {FORMAT!r}")
+    if type(body.get("version")) is not int or body["version"] != VERSION:
+        got = repr(body.get("version"))
+        raise InvalidParameter(f"{where} must be a ledger of version {VERSION}, got version {got}")
+    try:
+        plan = None if body["plan"] is None else plan_from_description(body["plan"])
+        orders, shares = tuple(map(float, body["orders"])), tuple(map(float, body["shares"]))
+        return Header(
+            body["data"],
+            Filter(float(body["epsilon"]), float(body["delta"]), orders, shares),
+            Relation.read(body["relation"]),
+            body["program"],
+            plan,
+            body["declared"],
+            body["created"],
+            body["package"],
+            body["keyed"],
+            body["identity"],
+        )
+    except (KeyError, TypeError, ValueError) as problem:
+        raise InvalidParameter(f"{where} is damaged: its header cannot be read") from problem

@@ -1,0 +1,185 @@
+"""What plans that are chosen along the way may spend: Renyi filters.
+
+Feldman & Zrnic 2021 (arXiv 2008.11193) for one order fixed in advance; Whitehouse, Ramdas, Rogers &
+Wu 2023 (arXiv 2203.05481) for divergences outside rare events. Several orders, each with its own
+share of delta, and the proof of what is used here: docs/derivations/ledger.md.
+
+Orders and shares are fixed when the ledger is made. Divergences are added up exactly, as whole
+numbers of 2^-60, each rounded up: sums depend on no order of events and can be checked to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mustdp.accounting.plan import Atom
+from mustdp.errors import InvalidParameter
+from mustdp.ledger.divergences import divergences
+
+_BITS, _RARE_BITS = 60, 200
+#: Orders as multiples of the best for Gaussian noise (minus 1), with their shares of delta.
+_SHARES = (
+    (0.25, 1 / 32),
+    (0.5, 1 / 16),
+    (0.7, 1 / 8),
+    (1.0, 1 / 2),
+    (1.4, 1 / 8),
+    (2.0, 1 / 16),
+    (4.0, 1 / 32),
+    (16.0, 1 / 16),
+)
+#: Share of delta for the rare events that divergences leave out.
+_EVENTS = 1 / 8
+_ROUNDING = 1e-12
+#: Levels of rarity are so far apart; each that occurs has to be accounted for once.
+_COARSE, _DEEPEST = 4.0, 40
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a filter adds up: divergences by order (the last at infinity), and rare events.
+
+    None stands for a sum that is infinite.
+    """
+
+    sums: tuple[int | None, ...]
+    outside: int
+
+    def __add__(self, other: Cost) -> Cost:
+        sums = zip(self.sums, other.sums, strict=True)
+        added = tuple(None if a is None or b is None else a + b for a, b in sums)
+        return Cost(added, self.outside + other.outside)
+
+    def times(self, count: int) -> Cost:
+        """So many of it."""
+        sums = tuple(None if each is None else count * each for each in self.sums)
+        return Cost(sums, count * self.outside)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The filter of one limit; ``orders`` and ``shares`` belong together."""
+
+    epsilon: float
+    delta: float
+    orders: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        numbers = (self.epsilon, *self.orders, *self.shares)
+        good = len(self.orders) == len(self.shares) and all(map(math.isfinite, numbers))
+        good = good and self.epsilon > 0 and 0 < self.delta < 1 and all(a > 1 for a in self.orders)
+        if not (good and all(s > 0 for s in self.shares) and math.fsum(self.shares) <= 1):
+            raise InvalidParameter(
+                "a filter must have a positive epsilon, a delta in (0, 1), orders above 1 and "
+                f"positive shares that add up to at most 1, got {numbers!r} and {self.delta!r}"
+            )
+
+    @property
+    def nothing(self) -> Cost:
+        """The cost of nothing."""
+        return Cost((0,) * (len(self.orders) + 1), 0)
+
+    def level(self, number: int, steps: int) -> int:
+        """How rare the events are that charge ``number``, of so many steps, may leave out.
+
+        All of them together stay within their share of delta: the sum over all numbers k of
+        1/(4 k (1 + log2 k)^2) is at most (1 + log 2)/4, which leaves room for curves that are a
+        little too high. And each is known before the charge.
+        """
+        wanted = 4.0 * number * (1.0 + math.log2(number)) ** 2 * steps
+        return min(_DEEPEST, math.ceil(math.log2(wanted) / math.log2(_COARSE)))
+
+    def cost(self, counted: Mapping[Atom, int], relation: str, level: int) -> Cost:
+        """What atoms cost, so many of each."""
+        total = self.nothing
+        outside = self.delta * _EVENTS * _COARSE**-level
+        for atom, count in counted.items():
+            found = divergences(atom, relation, self.orders, outside)
+            one = Cost(
+                tuple(_whole(each, _BITS) for each in found.by_order),
+                _whole(found.outside, _RARE_BITS) or 0,
+            )
+            total += one.times(count)
+        return total
+
+    def fits(self, used: Cost) -> bool:
+        """Whether at least one order is within the budget it was given in advance."""
+        if used.outside > self._rare:
+            return False
+        sums = zip(used.sums, self._budgets(), strict=True)
+        return any(spent is not None and spent <= budget for spent, budget in sums)
+
+    def spent(self, used: Cost) -> float:
+        """The smallest limit that would have admitted all this; infinite if no finite one would."""
+        if all(each == 0 for each in used.sums):
+            return 0.0
+        if used.outside > self._rare:
+            return math.inf
+        each = zip(used.sums, (*self._conversions(), 0.0), strict=True)
+        found = [math.ldexp(float(s), -_BITS) * (1 + 1e-15) + c for s, c in each if s is not None]
+        return max(0.0, min(found, default=math.inf))
+
+    def most(self, used: Cost, one: Cost) -> int:
+        """How many more of ``one`` fit."""
+        best = 0
+        rare = (self._rare - used.outside) // one.outside if one.outside else None
+        for spent, cost, budget in zip(used.sums, one.sums, self._budgets(), strict=True):
+            if spent is not None and cost and spent <= budget:
+                count = (budget - spent) // cost
+                best = max(best, count if rare is None else min(count, rare))
+        return max(0, best)
+
+    def gaussian_shift(self, used: Cost) -> float:
+        """The shift of the largest single Gaussian release that fits; its order-a cost is a s^2/2.
+
+        One per mille is left for the rounding of its divergences.
+        """
+        best = 0.0
+        orders = zip(self.orders, used.sums[:-1], self._budgets()[:-1], strict=True)
+        for order, spent, budget in orders:
+            if spent is not None and spent < budget:
+                room = math.ldexp(float(budget - spent), -_BITS)
+                best = max(best, math.sqrt(2.0 * room / order))
+        return best * 0.999
+
+    def _conversions(self) -> tuple[float, ...]:
+        """What is added to a divergence to make it an epsilon, order by order."""
+        pairs = zip(self.orders, self.shares, strict=True)
+        return tuple(_conversion(a, share * self.delta * (1 - _EVENTS)) for a, share in pairs)
+
+    def _budgets(self) -> tuple[int, ...]:
+        """The largest sum of divergences, order by order, the last at infinity."""
+        rooms = [self.epsilon - conversion for conversion in self._conversions()]
+        return tuple(math.floor(math.ldexp(room, _BITS)) for room in (*rooms, self.epsilon))
+
+    @property
+    def _rare(self) -> int:
+        return math.floor(math.ldexp(self.delta * _EVENTS, _RARE_BITS))
+
+
+def filter_for(epsilon: float, delta: float) -> Filter:
+    """The filter of a new ledger: orders around the one that admits most Gaussian noise.
+
+    >>> filter_for(4.0, 1e-6).orders
+    (2.63, 4.27, 5.57, 7.53, 10.1, 14.1, 27.1, 106.0)
+    """
+    share = dict(_SHARES)[1.0] * delta * (1 - _EVENTS)
+    candidates = [1.0 + 10.0 ** (k / 200) for k in range(-400, 1000)]
+    best = max(candidates, key=lambda a: (epsilon - _conversion(a, share)) / a) - 1.0
+    orders = tuple(float(f"{1.0 + factor * best:.3g}") for factor, _ in _SHARES)
+    orders = tuple(max(order, 1.01 + 0.01 * k) for k, order in enumerate(orders))
+    return Filter(epsilon, delta, orders, tuple(share for _, share in _SHARES))
+
+
+def _conversion(order: float, delta: float) -> float:
+    """Canonne, Kamath & Steinke 2020 (arXiv 2004.00010v3), Proposition 12, rounded up."""
+    exact = math.log1p(-1.0 / order) - (math.log(delta) + math.log(order)) / (order - 1.0)
+    return exact + _ROUNDING * (1.0 + abs(exact))
+
+
+def _whole(value: float, bits: int) -> int | None:
+    """A number as a multiple of 2^-bits, rounded up; None if it is infinite."""
+    return math.ceil(math.ldexp(value, bits)) if math.isfinite(value) else None

@@ -1,0 +1,168 @@
+"""Whether a charge fits, by the bound that is valid for how the ledger was opened.
+
+``adaptive``: plans may be chosen, and may end, as earlier releases suggest. The limit is that of a
+Renyi filter. The first charge is chosen before anything was released, so it may instead be judged
+as a plan fixed in advance: then it takes the whole budget, and nothing is admitted after it.
+
+``fixed``: one plan was declared when the ledger was made, and charges go through it in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mustdp.accounting.account import account
+from mustdp.accounting.plan import Atom, Plan, Repeat, atoms
+from mustdp.errors import BudgetExceeded, InvalidParameter
+from mustdp.ledger.declared import Declared, certified, declared, rounded_up
+from mustdp.ledger.entry import Head, Header
+from mustdp.ledger.filter import Cost
+from mustdp.limits import MOST_STEPS, SMALLEST_NOISE
+from mustdp.mechanisms.mechanism import gaussian
+from mustdp.numerics.decimals import as_stated, readable
+
+ADAPTIVE, FIXED = "adaptive", "fixed"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A charge that was asked for: ``counted`` are the atoms of all runs."""
+
+    plan: Plan
+    times: int
+    text: str
+    counted: Mapping[Atom, int]
+
+    @property
+    def steps(self) -> int:
+        """How many atoms."""
+        return sum(self.counted.values())
+
+    @property
+    def whole(self) -> Plan:
+        """All runs as one plan."""
+        return self.plan if self.times == 1 else Repeat(self.times, self.plan)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the ledger has used and spent after a charge that fits; ``cost`` is that of one run."""
+
+    level: int
+    cost: Cost
+    used: Cost
+    steps: int
+    epsilon: float
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A charge that does not fit: how many of the steps wanted would, where that is known."""
+
+    asked: float
+    wanted: int
+    most: int
+
+
+def judge(header: Header, head: Head, asked: Asked) -> Outcome | Refused:
+    """What a charge leads to, from where the ledger stands."""
+    if head.steps + asked.steps > MOST_STEPS:
+        raise InvalidParameter(
+            f"a ledger must have at most {MOST_STEPS} steps, got {head.steps + asked.steps}"
+        )
+    level = header.filter.level(head.number + 1, asked.steps)
+    cost = header.filter.cost(atoms(asked.plan), header.relation, level)
+    used = head.cost + cost.times(asked.times)
+    if header.plan is not None:
+        return _fixed(header, head, asked, Outcome(level, cost, used, 0, 0.0))
+    steps = head.steps + asked.steps
+    if not head.whole and header.filter.fits(used):
+        spent = min(header.filter.spent(used), header.epsilon)
+        return Outcome(level, cost, used, steps, spent)
+    if head.number == 0:
+        alone = certified(asked.whole, header.relation, header.delta)
+        if alone <= header.epsilon:
+            return Outcome(level, cost, used, steps, alone, whole=True)
+    alone = header.filter.spent(header.filter.nothing + cost.times(asked.times))
+    wanted, one = asked.times, cost
+    if asked.times == 1 and isinstance(asked.plan, Repeat):
+        wanted = asked.plan.count
+        one = header.filter.cost(atoms(asked.plan.inner), header.relation, level)
+    most = 0 if head.whole else min(header.filter.most(head.cost, one), wanted)
+    return Refused(alone, wanted, most)
+
+
+def _fixed(header: Header, head: Head, asked: Asked, found: Outcome) -> Outcome | Refused:
+    plan, charge = _declared(header.plan), declared(asked.whole)
+    at, whole = head.steps, plan.steps
+    going = plan.goes_on(at, charge)
+    if going is False:
+        raise InvalidParameter(
+            f"plan must go on in the plan that was declared when the ledger was made, after its "
+            f"first {at} of {whole} steps, got another one; charge what is chosen later to an "
+            "adaptive ledger"
+        )
+    if going is None:
+        alone = certified(asked.whole, header.relation, header.delta)
+        return Refused(alone, charge.steps, whole - at)
+    steps = at + charge.steps
+    length = rounded_up(steps, whole)
+    if length == whole:
+        epsilon = float(header.declared or 0.0)
+    elif head.number and length == rounded_up(at, whole):
+        epsilon = head.epsilon
+    else:
+        epsilon = certified(plan.beginning(length), header.relation, header.delta)
+    epsilon = max(head.epsilon, epsilon)
+    return Outcome(found.level, found.cost, found.used, steps, epsilon)
+
+
+def refusal(header: Header, head: Head, asked: Asked, refused: Refused) -> BudgetExceeded:
+    """The refusal, with what would still fit."""
+    left = 0.0 if head.whole else max(0.0, header.epsilon - head.epsilon)
+    largest = 0.0 if header.plan is not None else _largest(header, head)
+    if header.plan is not None:
+        fits = f"{refused.most} steps of the declared plan are left"
+    else:
+        fits = (
+            f"of the {refused.wanted} steps at most {refused.most} fit, or one release with "
+            f"Gaussian noise of epsilon up to {readable(largest, 'down')}"
+        )
+    cost = readable(refused.asked, "up") if math.isfinite(refused.asked) else "more than any limit"
+    return BudgetExceeded(
+        f"the budget of {header.data} would be exceeded: the charge costs {cost}, "
+        f"{readable(head.epsilon, 'up')} is spent and {readable(left, 'down')} left of epsilon "
+        f"{as_stated(header.epsilon)} at delta {as_stated(header.delta)} "
+        f"({header.program}); {fits}",
+        asked=refused.asked,
+        spent=head.epsilon,
+        left=left,
+        wanted=refused.wanted,
+        most=refused.most,
+        largest=largest,
+    )
+
+
+def _largest(header: Header, head: Head) -> float:
+    """The largest epsilon of one release with Gaussian noise that still fits."""
+    if head.number == 0:
+        return header.epsilon
+    shift = 0.0 if head.whole else header.filter.gaussian_shift(head.cost)
+    if shift < SMALLEST_NOISE:
+        return 0.0
+    return account(gaussian(shift=shift)).epsilon(header.delta).lower
+
+
+@lru_cache(maxsize=4096)
+def check_covered(plan: Plan, relation: str) -> None:
+    """Refuse a plan that is not covered under this relation, with the accountant's reason."""
+    account(plan, relation=relation)
+
+
+@lru_cache(maxsize=64)
+def _declared(plan: Plan) -> Declared:
+    return declared(plan)

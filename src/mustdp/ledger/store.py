@@ -1,0 +1,257 @@
+"""The file of a ledger: SQLite, one transaction at a time, and what goes wrong in words.
+
+A rollback journal that is truncated at each commit (``journal_mode=TRUNCATE``), ``synchronous=
+FULL``: when a commit returns, database and journal have reached the disk. A write-ahead log would
+be several times as fast (benchmarks/README.md), but what was committed would stand in a second
+file for a while, and whoever moves or copies the first one alone would forget charges.
+
+POSIX locks belong to a process and end when it closes *any* descriptor of the file, so nothing here
+opens the file but SQLite itself. A connection does not go through a fork: the child makes its own,
+and leaves its parent's alone, since closing it could roll back what the parent is writing. SQLite
+remembers locks of the whole process, and a child would take its parent's for its own; so a fork
+waits until no thread is in a transaction.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mustdp.errors import InvalidParameter
+from mustdp.files.replacing import refuse_other_than_files
+
+#: "mudp": what the file says it is, where SQLite keeps that.
+_APPLICATION = 0x6D756470
+#: Seconds to wait for others' charges.
+_PATIENCE = 60.0
+#: Milliseconds between two looks whether they are done.
+_GLANCE = 5
+_TABLES = (
+    "CREATE TABLE header (one INTEGER PRIMARY KEY CHECK (one = 1), text TEXT NOT NULL, "
+    "hash BLOB NOT NULL)",
+    "CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL, "
+    "hash BLOB NOT NULL, sums TEXT NOT NULL, seal BLOB NOT NULL)",
+    "CREATE TABLE plans (id INTEGER PRIMARY KEY, text TEXT NOT NULL, level INTEGER NOT NULL, "
+    "cost TEXT NOT NULL, UNIQUE (text, level, cost))",
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY, at TEXT NOT NULL, label TEXT NOT NULL, "
+    "who TEXT NOT NULL, plan INTEGER NOT NULL, times INTEGER NOT NULL, epsilon REAL NOT NULL, "
+    "package TEXT NOT NULL, hash BLOB NOT NULL)",
+    "CREATE TABLE atoms (text TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TRIGGER entries_stay BEFORE DELETE ON entries BEGIN "
+    "SELECT RAISE(ABORT, 'entries stay'); END",
+    "CREATE TRIGGER entries_stay_as_they_are BEFORE UPDATE ON entries BEGIN "
+    "SELECT RAISE(ABORT, 'entries stay as they are'); END",
+)
+#: Connections of a parent process, never to be closed here.
+_LEFT_ALONE: list[sqlite3.Connection] = []
+_STORES: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+class Store:
+    """One file, for any number of threads."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(os.path.abspath(path))
+        self._connection: sqlite3.Connection | None = None
+        self._found: os.stat_result | None = None
+        self._lock = threading.RLock()
+        self._within = self._torn = False
+        _STORES.add(self)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """All that is read in the body belongs together."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Nobody else writes during the body; what it wrote is on the disk afterwards, or not."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._lock, in_words(self.path):
+            if self._torn:
+                raise InvalidParameter(
+                    f"{self.path} must not be used by a process that was forked during a charge"
+                )
+            connection = self._open()
+            _begin(connection, begin)
+            self._within = True
+            try:
+                self._check_whole(connection)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._within = False
+
+    def before_fork(self) -> None:
+        """Wait until no other thread is in a transaction."""
+        self._lock.acquire()
+
+    def after_fork(self, child: bool) -> None:
+        """Go on, in a child without its parent's connection."""
+        if not child:
+            self._lock.release()
+            return
+        if self._connection is not None:
+            _LEFT_ALONE.append(self._connection)
+        self._connection, self._lock = None, threading.RLock()
+        self._torn = self._torn or self._within
+
+    def _open(self) -> sqlite3.Connection:
+        refuse_other_than_files(self.path)
+        found = os.lstat(self.path)
+        if self._connection is None:
+            connection = connect(self.path)
+            try:
+                _check_tables(connection, self.path)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection, self._found = connection, found
+        if self._found is None or not os.path.samestat(found, self._found):
+            raise InvalidParameter(
+                f"{self.path} must stay in place while it is in use, but was replaced by another "
+                "file; charges to either would be missing in the other"
+            )
+        return self._connection
+
+    def _check_whole(self, connection: sqlite3.Connection) -> None:
+        """SQLite takes a page that was cut off for one that ends in zeros."""
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+        if os.lstat(self.path).st_size != pages * size:
+            raise damaged(self.path, "its length must be that of its pages")
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection to a file that is there."""
+    uri = f"{path.as_uri()}?mode=rw"
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+    )
+    try:
+        for pragma in ("journal_mode=TRUNCATE", "synchronous=FULL", "trusted_schema=OFF"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.execute("PRAGMA cell_size_check=ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _begin(connection: sqlite3.Connection, statement: str) -> None:
+    """Begin as soon as nobody else is writing.
+
+    SQLite alone would look again only every tenth of a second, and leave the disk idle in between.
+    """
+    until = time.monotonic() + _PATIENCE
+    connection.execute(f"PRAGMA busy_timeout={_GLANCE}")
+    while True:
+        try:
+            connection.execute(statement)
+            break
+        except sqlite3.OperationalError as problem:
+            busy = problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() >= until:
+                raise
+    connection.execute(f"PRAGMA busy_timeout={1000 * _PATIENCE:.0f}")
+
+
+def make_tables(path: Path, header: str, header_hash: bytes, head: tuple[object, ...]) -> None:
+    """Fill an empty file that nobody else knows yet; it needs no journal."""
+    with in_words(path):
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode=OFF")
+            connection.execute(f"PRAGMA application_id={_APPLICATION}")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _TABLES:
+                connection.execute(statement)
+            connection.execute("INSERT INTO header VALUES (1, ?, ?)", (header, header_hash))
+            connection.execute("INSERT INTO head VALUES (1, ?, ?, ?, ?)", head)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+
+def damaged(path: Path, why: str) -> InvalidParameter:
+    """The refusal of a file that is not as it was written."""
+    return InvalidParameter(f"{path} is damaged: {why}. It is left as it is")
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    said = connection.execute("PRAGMA application_id").fetchone()[0]
+    found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    if said != _APPLICATION or sorted(row[0] for row in found) != sorted(_TABLES):
+        raise InvalidParameter(f"{path} is no ledger: it is a database of something else")
+
+
+@contextmanager
+def in_words(path: Path) -> Iterator[None]:
+    """SQLite's errors as this package's, or the system's."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise TimeoutError(
+                errno.ETIMEDOUT, f"others were charging for {_PATIENCE:.0f} seconds", str(path)
+            ) from problem
+        if code == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, "nothing was charged: the disk is full", str(path)) from (
+                problem
+            )
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
+            raise PermissionError(
+                errno.EACCES, f"nothing was charged: {problem}", str(path)
+            ) from problem
+        if code == sqlite3.SQLITE_IOERR:
+            raise OSError(errno.EIO, f"the charge may be lost: {problem}", str(path)) from problem
+        if code == sqlite3.SQLITE_NOTADB:
+            raise InvalidParameter(f"{path} is no ledger: it is no database") from problem
+        raise damaged(path, str(problem)) from problem
+
+
+#: The stores whose locks a fork in progress holds.
+_HELD: list[Store] = []
+
+
+def _before_fork() -> None:
+    for store in list(_STORES):
+        store.before_fork()
+        _HELD.append(store)
+
+
+def _after_fork(child: bool) -> None:
+    while _HELD:
+        _HELD.pop().after_fork(child)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=lambda: _after_fork(False),
+        after_in_child=lambda: _after_fork(True),
+    )

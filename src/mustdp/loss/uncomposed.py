@@ -1,0 +1,57 @@
+"""One loss alone, nothing composed: delta and epsilon straight off a profile or a concrete pair."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mustdp.limits import LARGEST_EPSILON
+from mustdp.loss.dots import Profile
+from mustdp.loss.pairs import MixturePair
+
+
+def first_below(profile: Profile, delta: float) -> float:
+    """An epsilon at which the profile is at most ``delta``, as small as bisection can tell."""
+    low, high = 0.0, LARGEST_EPSILON
+    if float(profile(np.array([high]))[0]) > delta:
+        return math.inf
+    for _ in range(9):  # each round narrows the bracket 40 times
+        grid = np.concatenate([[low], np.linspace(low, high, 41)[1:]])
+        if low == 0.0:
+            grid = np.concatenate([[0.0], np.geomspace(max(high * 1e-4, 1e-12), high, 40)])
+        met = np.flatnonzero(profile(grid) <= delta)
+        if not met.size:  # steered by another grid, the profile may differ in its last digits
+            break
+        first = int(met[0])
+        high = float(grid[first])
+        low = float(grid[first - 1]) if first else high
+        if high - low <= 1e-12 * high:
+            break
+    return high
+
+
+def attained(pair: MixturePair, epsilon: float) -> float:
+    """P(S) - e^epsilon Q(S) for a half-line S near the best one, rounded down."""
+    low, high = -pair.span - 40.0, pair.span + 40.0
+    for _ in range(6):
+        grid = np.linspace(low, high, 101)
+        above = np.flatnonzero(pair.loss(grid) >= epsilon)
+        if not above.size:
+            return 0.0
+        place = int(above[0])
+        high, low = float(grid[place]), float(grid[max(place - 1, 0)])
+    up, down = pair.cells(np.array([high]))
+    value = up[1] * (1.0 - 1e-13) - math.exp(min(epsilon, 700.0)) * (down[1] + pair.lost)
+    return max(0.0, float(value))
+
+
+def last_above(pair: MixturePair, delta: float) -> float:
+    """An epsilon at which the pair still attains more than ``delta``, or zero."""
+    if attained(pair, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, LARGEST_EPSILON
+    while high - low > 1e-11 * (1e-3 + high):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if attained(pair, middle) > delta else (low, middle)
+    return low

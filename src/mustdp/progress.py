@@ -1,0 +1,16 @@
+"""How long work says how far it is: one shape for every callback; loading this loads nothing."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Called whenever the work has got further.
+
+    ``what`` names the part at hand, ``done`` counts the parts that are finished and ``total`` all
+    of them; it is None where that is not known. What the call returns is not looked at.
+    """
+
+    def __call__(self, what: str, done: int = 0, total: int | None = None, /) -> object:
+        """Take note."""

@@ -1,0 +1,102 @@
+"""What rounding in double precision can do to sums and products, as numbers that bound it.
+
+Every tensor that enters a norm or a sum holds float32 values (or half precision ones), whose
+products are exact in double precision and lie between 2^-298 and 2^256 or are zero: nothing here
+underflows, and what overflows is refused as not finite. So each operation has a relative error of
+at most u = 2^-53, and k of them in any order one of at most gamma_k = k u / (1 - k u) (Higham 2002,
+"Accuracy and Stability of Numerical Algorithms", 2nd edition, lemma 3.1 and section 4.2). The
+bounds built from these are derived in docs/derivations/clipping.md.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mustdp.errors import NotCovered
+
+UNIT = 2.0**-53
+#: Operations behind one number, at most: up to here gamma_k <= k u (1 + 2^-12).
+_MOST = 1 << 40
+#: Operations that the bounds themselves take; covered by every factor below.
+_OWN = 16
+#: Numbers that are converted at a time: they stay in the cache of a CPU.
+_ON_CPU, _ON_GPU = 1 << 17, 1 << 26
+#: Numbers that are squared and added up in float32, at the cost of 2^-14 of their norm.
+_SEGMENT = 1024
+
+
+def gamma(operations: int) -> float:
+    """Relative error of so many operations in any order, at most."""
+    return (_counted(operations) + _OWN) * UNIT * (1.0 + 2.0**-11)
+
+
+def upward(operations: int) -> float:
+    """A factor that makes a computed sum of non-negative numbers at least the true one.
+
+    With k operations behind it the true value is at most the computed one over 1 - gamma_k, and
+    (1 + 2 (k + 16) u) (1 - gamma_k) (1 - u)^8 > 1.
+    """
+    return 1.0 + 2.0 * (_counted(operations) + _OWN) * UNIT
+
+
+def single(values: Tensor) -> Tensor:
+    """As float32, the longest format whose products are exact in double precision."""
+    return values if values.dtype == torch.float32 else values.float()
+
+
+def row_squares(rows: Tensor) -> Tensor:
+    """Sums of the squares along the last dimension of float32 values, rounded up.
+
+    Segments of a row are added up in float32, with the bound for that: a relative error of 2^-24
+    for each operation, and for each an absolute one of 2^-126 where numbers are too small for it.
+    """
+    size = rows.shape[-1]
+    whole = size // _SEGMENT * _SEGMENT
+    found = _norms(rows[..., whole:]).square_()
+    if whole:
+        segments = torch.unflatten(rows[..., :whole], -1, (-1, _SEGMENT))
+        found += _norms(segments).square_().sum(-1)
+    up = 1.0 + 2.0 * (min(size, _SEGMENT) + _OWN) * 2.0**-24
+    return found.mul_(up).add_(2.0**-124 * size)
+
+
+def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """``left' diag(weights) right`` of float32 values in double precision, a few rows at a time."""
+    total = weights.new_zeros(left.shape[1], right.shape[1])
+    room: list[Tensor] = []
+    for part in _parts(right, left.shape[1], least=64):
+        a, b = left[part], right[part]
+        if not room:
+            room = [weights.new_empty(a.shape), weights.new_empty(b.shape)]
+        scaled = room[0][: len(a)].copy_(a).mul_(weights[part, None])
+        total.addmm_(scaled.T, room[1][: len(b)].copy_(b))
+    return total
+
+
+def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
+    """``weights' values`` for a vector of weights, likewise."""
+    total = weights.new_zeros(values.shape[1])
+    for part in _parts(values):
+        total.addmv_(values[part].double().T, weights[part])
+    return total
+
+
+def _counted(operations: int) -> int:
+    if not 0 <= operations <= _MOST:
+        raise NotCovered(
+            f"sums of more than {_MOST} terms are not covered, {operations} are needed; max_rows "
+            "makes the pieces smaller that a batch is worked on in"
+        )
+    return operations
+
+
+def _parts(values: Tensor, beside: int = 0, least: int = 1) -> list[slice]:
+    one = max(1, values.shape[1] + beside)
+    most = max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // one)
+    return [slice(k, k + most) for k in range(0, len(values), most)]
+
+
+def _norms(rows: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return norms.double()

@@ -1,0 +1,83 @@
+"""Training on Poisson batches under add_remove: the number of records is private there too."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import mustdp as md  # noqa: E402
+from mustdp.errors import InvalidParameter  # noqa: E402
+from mustdp.training.budget import settle  # noqa: E402
+from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
+from tests.training.networks import runs  # noqa: E402
+
+STATED = 60
+BUDGET = settle(md.poisson(STATED, 0.5), steps=3, noise_multiplier=1.5, delta=1e-3)
+
+
+def trainer(records: int, **options: Any) -> PrivateTrainer:
+    return runs.trainer(data=runs.data(records), budget=BUDGET, **options)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_runs_do_not_depend_on_the_number_of_records(seed: int | None, tmp_path: Path) -> None:
+    """Neither what is said and certified, nor the lattice, nor how far a record is clipped."""
+    seen = []
+    for records in (67, 66, 41):
+        made = trainer(records, seed=seed, checkpoint=tmp_path / f"{seed}-{records}")
+        done = made.train()
+        said = re.sub(r" at 0x[0-9a-f]+", "", f"{done} {done!r}")
+        seen.append((said, done.privacy, made.method, made._bound))
+    assert seen[0] == seen[1] == seen[2]
+    assert "67" not in seen[0][0]
+
+
+def test_all_records_are_drawn_from_and_no_others() -> None:
+    """The scheme that is charged has the stated number; the one that draws has the true one."""
+    for records in (2 * STATED, 31):
+        made = trainer(records)
+        drawn = np.concatenate([made._batches.batch(k).indices for k in range(3)])
+        assert drawn.max() < records
+        assert drawn.max() > 0.8 * records
+        assert made.budget.scheme.n == STATED
+
+
+def test_a_number_that_is_far_off_is_refused_and_not_told() -> None:
+    with pytest.raises(InvalidParameter, match="at least half") as caught:
+        trainer(2 * STATED + 1)
+    assert "121" not in str(caught.value)
+
+
+def test_a_run_goes_on_with_the_same_batches(tmp_path: Path) -> None:
+    """The file has the stated number; batches that were drawn from it would be others."""
+    whole, parts = (runs.model() for _ in range(2))
+    trainer(67, network=whole, seed=5).train()
+    trainer(67, network=parts, seed=5, checkpoint=tmp_path / "run").train(1)
+    again = runs.model()
+    trainer(67, network=again, seed=5, checkpoint=tmp_path / "run").train()
+    assert torch.equal(runs.weights(whole), runs.weights(again))
+
+
+@pytest.mark.parametrize(
+    "model", [md.DPLinearRegression, partial(md.DPLogisticRegression, classes=[0, 1])]
+)
+def test_linear_models_do_not_tell_it(model: Any) -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(2 * STATED + 1, 3)), np.tile([0, 1], STATED + 1)[: 2 * STATED + 1]
+    said = []
+    for records in (67, 66, 41):
+        made = model(scheme=md.poisson(STATED, 0.5), steps=3, noise_multiplier=1.5, delta=1e-3)
+        made.fit(X[:records], y[:records])
+        said.append((repr(made), made.privacy_, made.n_iter_))
+    assert said[0][1:] == said[1][1:] == said[2][1:]
+    assert said[0][0] == said[1][0] == said[2][0]
+    with pytest.raises(InvalidParameter, match="at least half") as caught:
+        made.fit(X, y)
+    assert "121" not in str(caught.value)

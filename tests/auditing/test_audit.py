@@ -1,0 +1,110 @@
+"""The audit passes what is right and finds what was broken on purpose."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import mustdp as md
+from mustdp.auditing.audit import Game, audit
+from mustdp.errors import InvalidParameter
+from mustdp.training.budget import Budget, settle
+
+#: All records in every step: the certificate is that of a Gaussian shift, and as tight as can be.
+EVERYBODY = settle(md.wor(300, 300), steps=1, noise_multiplier=2.5, delta=1e-5)
+#: A fifth of them, several times: steps can be compared with each other.
+FIFTH = settle(md.wor(300, 60), steps=8, noise_multiplier=10.0, delta=1e-5)
+
+
+def trainer(budget: Budget, clip: float = 1.0) -> Callable[[Game], Any]:
+    return lambda game: md.PrivateTrainer(
+        game.model, game.loss, game.data, budget,
+        optimizer=game.optimizer, clip=clip, progress=False,
+    )  # fmt: skip
+
+
+def found(made: Callable[[Game], Any], budget: Budget = EVERYBODY) -> md.Audit:
+    return audit(made, budget, clip=1.0, runs=10, seed=5)
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        EVERYBODY,
+        FIFTH,
+        settle(md.poisson(300, 0.5), steps=2, noise_multiplier=2.0, delta=1e-5),
+        settle(md.must_ow(300, 200, 150), steps=2, noise_multiplier=6.0, delta=1e-5),
+    ],
+    ids=["everybody", "fifth", "poisson", "must-ow"],
+)
+def test_what_runs_as_proved_is_not_contradicted(budget: Budget) -> None:
+    result = found(trainer(budget), budget)
+    assert not result.contradicted
+    assert result.epsilon < result.certified.upper
+    assert (result.canaries, result.guesses) == (3000, 600)
+    data = json.loads(json.dumps(result.as_dict()))
+    assert data["contradicted"] is False
+    assert "proves nothing" in str(result)
+
+
+def test_half_the_noise_is_found() -> None:
+    weak = dataclasses.replace(EVERYBODY, noise_multiplier=EVERYBODY.noise_multiplier / 2)
+    result = found(trainer(weak))
+    assert result.contradicted
+    assert "contradicted" in str(result)
+
+
+def test_clipping_left_out_is_found() -> None:
+    """A clip ten times as large with the noise of the stated one: the same as no clipping."""
+    loose = dataclasses.replace(EVERYBODY, noise_multiplier=EVERYBODY.noise_multiplier / 10)
+    assert found(trainer(loose, clip=10.0)).contradicted
+
+
+def test_a_record_counted_twice_is_found() -> None:
+    def doubled(game: Game) -> Any:
+        made: Any = trainer(EVERYBODY)(game)
+        once = made._pieces.of
+        made._pieces.of = lambda batch: ((rows, 2 * weights) for rows, weights in once(batch))
+        return made
+
+    assert found(doubled).contradicted
+
+
+def test_noise_that_is_used_twice_is_found() -> None:
+    """Steps that share their noise differ by what they drew; the sum over the steps hides it."""
+
+    def repeated(game: Game) -> Any:
+        made: Any = trainer(FIFTH)(game)
+        kept: list[Any] = []
+
+        def add(step: int, sums: Any) -> None:
+            if not kept:
+                before = sums.clone()
+                once(step, sums)
+                kept.append(sums - before)
+            else:
+                sums += kept[0]
+
+        once = made._noise.add
+        made._noise.add = add
+        return made
+
+    result = found(repeated, FIFTH)
+    assert result.attacker == "pattern"
+    assert result.contradicted
+
+
+def test_sizes_and_arguments() -> None:
+    small = settle(md.wor(10, 5), steps=1, noise_multiplier=2.5, delta=1e-3)
+    with pytest.raises(InvalidParameter, match="n must be an integer from 20"):
+        audit(trainer(small), small, clip=1.0)
+    for wrong in ({"clip": 0.0}, {"clip": np.nan}, {"level": 1.0}, {"runs": 0}):
+        with pytest.raises(InvalidParameter, match=f"{next(iter(wrong))} must"):
+            audit(trainer(EVERYBODY), EVERYBODY, **{"clip": 1.0, **wrong})  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""A plan declared in advance: charged in order, and no further than it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mustdp as md
+from mustdp.ledger.declared import declared
+
+STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
+OTHER = md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=3.0))
+PLAN = md.sequence(md.repeat(100, STEP), md.repeat(2, md.sequence(OTHER, STEP)), OTHER)
+
+
+def test_runs_of_equal_steps() -> None:
+    found = declared(PLAN)
+    counts = [count for _, count in found.runs]
+    assert counts == [100, 1, 1, 1, 1, 1]
+    assert found.steps == 105
+    assert declared(md.repeat(10**9, md.sequence(STEP, STEP))).runs == ((STEP, 2 * 10**9),)
+    assert found.beginning(101) == md.sequence(md.repeat(100, STEP), md.repeat(1, OTHER))
+    with pytest.raises(md.InvalidParameter, match="runs of equal steps"):
+        declared(md.repeat(10_000, md.sequence(STEP, OTHER)))
+
+
+def test_charges_go_through_the_plan_in_order(tmp_path: Path) -> None:
+    with md.Ledger.open(tmp_path / "a", epsilon=2, delta=1e-6, program=PLAN) as ledger:
+        tight = md.account(PLAN, relation="replace_one").certified_epsilon(1e-6)
+        assert ledger.header.program == "fixed"
+        with pytest.raises(md.InvalidParameter, match="first 0 of 105 steps"):
+            ledger.charge(OTHER)
+        seen = [ledger.charge(STEP).epsilon, ledger.charge(STEP, times=90).epsilon]
+        with pytest.raises(md.InvalidParameter, match="first 91 of 105 steps"):
+            ledger.check(md.sequence(OTHER, STEP))
+        seen.append(ledger.charge(md.sequence(md.repeat(9, STEP), OTHER)).epsilon)
+        with pytest.raises(md.InvalidParameter, match="adaptive ledger"):
+            ledger.charge(OTHER)
+        seen.append(ledger.charge(md.sequence(STEP, OTHER, STEP, OTHER)).epsilon)
+        assert seen == sorted(seen)
+        assert seen[-1] == ledger.spent() == pytest.approx(tight, rel=1e-3)
+        with pytest.raises(md.BudgetExceeded, match="0 steps of the declared plan") as caught:
+            ledger.charge(OTHER)
+        assert caught.value.most == 0
+        found = ledger.standing()
+        assert found.fixed == pytest.approx(tight, rel=1e-3)
+        assert found.adaptive > found.spent
+        assert ledger.verify().entries == 4
+    with md.Ledger.open(tmp_path / "a", program=PLAN):
+        pass
+    with pytest.raises(md.InvalidParameter, match="program"):
+        md.Ledger.open(tmp_path / "a", program="adaptive")
+    with pytest.raises(md.InvalidParameter, match="plan"):
+        md.Ledger.open(tmp_path / "a", program=STEP)
+
+
+def test_two_go_through_one_plan_together(tmp_path: Path) -> None:
+    """What one of them saw last is not where the plan stands."""
+    given = {"epsilon": 2.0, "delta": 1e-6}
+    with (
+        md.Ledger.open(tmp_path / "a", program=PLAN, **given) as one,  # type: ignore[arg-type]
+        md.Ledger.open(tmp_path / "a") as other,
+    ):
+        one.charge(md.repeat(100, STEP))
+        assert other.charge(md.sequence(OTHER, STEP)).number == 2
+        assert one.charge(OTHER).number == 3
+        with pytest.raises(md.InvalidParameter, match="first 103 of 105"):
+            other.charge(OTHER)
+
+
+def test_the_cost_of_a_beginning_is_never_too_small(tmp_path: Path) -> None:
+    plan = md.repeat(400, STEP)
+    with md.Ledger.open(tmp_path / "a", epsilon=4, delta=1e-6, program=plan) as ledger:
+        for times in (5, 16, 100, 200):
+            entry = ledger.charge(STEP, times=times)
+            exact = md.account(md.repeat(ledger.steps, STEP)).certified_epsilon(1e-6)
+            assert (1 - 1e-3) * exact <= entry.epsilon <= 1.1 * exact
+
+
+def test_a_plan_beyond_the_limit_is_refused_when_it_is_declared(tmp_path: Path) -> None:
+    with pytest.raises(md.BudgetExceeded, match="the declared plan costs") as caught:
+        md.Ledger.open(tmp_path / "a", epsilon=0.5, delta=1e-6, program=md.repeat(10_000, STEP))
+    assert caught.value.asked > 0.5
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_fixed_plan_may_take_the_very_limit(tmp_path: Path) -> None:
+    plan = md.repeat(300, STEP)
+    cost = md.account(plan).certified_epsilon(1e-6)
+    with md.Ledger.open(tmp_path / "a", epsilon=1.0001 * cost, delta=1e-6, program=plan) as ledger:
+        assert ledger.charge(plan).epsilon <= 1.0001 * cost
+    adaptive = md.Ledger.open(tmp_path / "b", epsilon=1.0001 * cost, delta=1e-6)
+    adaptive.charge(STEP)
+    with pytest.raises(md.BudgetExceeded):
+        adaptive.charge(md.repeat(299, STEP))
+    adaptive.close()
