@@ -39,7 +39,7 @@ def certify(
         # Read off.
         upper, direction = above.worst(question)
         lower, name = (0.0, "") if below is None else below.best(question)
-        lower = _consistent(lower, upper)
+        lower = consistent(lower, upper)
         room = question.room(upper, accuracy)
         if math.isinf(upper) or upper - lower <= room:
             met = Bounds(lower, upper, name, direction, upper - lower, relation)
@@ -68,10 +68,10 @@ def _uncomposed(pairs: AtomPairs, question: Question, relation: Relation) -> Bou
     attained = [(question.of_pair(each), name) for name, each in pairs.families.items()]
     upper, direction = max(certified, key=lambda answer: answer[0])
     lower, name = max([(0.0, "none"), *attained], key=lambda answer: answer[0])
-    return Bounds(_consistent(lower, upper), upper, name, direction, 0.0, relation)
+    return Bounds(consistent(lower, upper), upper, name, direction, 0.0, relation)
 
 
-def _consistent(lower: float, upper: float) -> float:
+def consistent(lower: float, upper: float) -> float:
     """The lower bound, or a refusal to answer if the two contradict each other."""
     if not lower <= upper * (1.0 + 1e-9) + 1e-300:
         raise NumericalFailure(

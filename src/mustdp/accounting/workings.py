@@ -19,8 +19,8 @@ from mustdp.mechanisms.relation import Relation
 class Workings:
     """A plan under one relation: its atoms, their pairs, and both sides on every grid so far.
 
-    An atom has one dominating pair. Several per atom, the worst chosen anew in every step, would be
-    more pairs in :class:`AtomPairs` and another :class:`UpperSide`; nothing else would change.
+    An atom has one dominating pair. A family of pairs, the worst chosen anew in every step, stands
+    beside this (``family.py``) and is asked only where an account was told to (``tighter.py``).
     """
 
     def __init__(self, plan: Plan, relation: Relation, method: str) -> None:

@@ -1,0 +1,127 @@
+"""The choice of composition: one pair unless asked, the tighter of both bounds if asked."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+import mustdp as md
+from mustdp.accounting import tighter
+from mustdp.accounting.family import FamilyBounds, family_bounds
+
+NOISE = md.gaussian(noise_multiplier=2.0)
+STEP = md.subsample(md.wor(500, 25), NOISE)
+PLAN = md.repeat(30, STEP)
+
+
+@pytest.fixture(autouse=True)
+def _little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tighter, "family_bounds", partial(family_bounds, work=3e7))
+
+
+def found(lower: float, upper: float, composition: str) -> FamilyBounds:
+    return FamilyBounds(lower, upper, "adaptive", composition, 30, 16)
+
+
+def say(monkeypatch: pytest.MonkeyPatch, answer: FamilyBounds) -> md.Account:
+    """An account whose family says ``answer`` to everything."""
+    monkeypatch.setattr(tighter, "family_bounds", lambda *_: answer)
+    return md.account(PLAN, composition="family")
+
+
+def test_the_family_is_not_asked_unless_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        pytest.fail("the default asked the family")
+
+    monkeypatch.setattr(tighter, "family_bounds", never)
+    default, pair = md.account(PLAN), md.account(PLAN, composition="pair")
+    assert default.epsilon(1e-5) == pair.epsilon(1e-5)
+    assert default.delta(0.5) == pair.delta(0.5)
+    assert default.composition == pair.composition == "one pair"
+
+
+@pytest.mark.parametrize("scheme", [md.wor(500, 25), md.wr(500, 25), md.must_ow(500, 100, 25)])
+def test_the_family_lies_between_what_is_attained_and_one_pair(scheme: md.Scheme) -> None:
+    plan = md.repeat(30, md.subsample(scheme, NOISE))
+    pair, family = md.account(plan), md.account(plan, composition="family")
+    assert family.composition == "one pair"
+    for before, after in (
+        (pair.epsilon(1e-5), family.epsilon(1e-5)),
+        (pair.delta(0.5), family.delta(0.5)),
+    ):
+        assert before.lower <= after.lower <= after.upper < before.upper
+        assert after.relation == before.relation
+        assert after.numerical_gap <= after.upper - after.lower
+        assert family.composition == "exact-family"
+
+
+def test_each_end_is_the_tighter_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = md.account(PLAN).epsilon(1e-5)
+    between = 0.5 * (old.lower + old.upper)
+    for answer, lower, upper, attained_by, composition in (
+        (found(0.0, between, "family"), old.lower, between, old.attained_by, "exact-family"),
+        (found(0.0, between, "family in blocks"), old.lower, between, old.attained_by, "blocks"),
+        (found(between, 9.0, "family"), between, old.upper, "adaptive", "one pair"),
+        (found(0.0, 9.0, "single pair"), old.lower, old.upper, old.attained_by, "one pair"),
+    ):
+        account = say(monkeypatch, answer)
+        bounds = account.epsilon(1e-5)
+        assert (bounds.lower, bounds.upper) == (lower, upper)
+        assert bounds.attained_by == attained_by
+        assert account.composition == composition
+
+
+@pytest.mark.parametrize("apart", [(0.0, 0.9), (1.1, 9.0)])
+def test_bounds_that_cross_are_no_answer(
+    monkeypatch: pytest.MonkeyPatch, apart: tuple[float, float]
+) -> None:
+    old = md.account(PLAN).epsilon(1e-5)
+    account = say(monkeypatch, found(apart[0] * old.upper, apart[1] * old.lower, "family"))
+    with pytest.raises(md.NumericalFailure, match="contradict"):
+        account.epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("plan", "relation"),
+    [
+        (STEP, "replace_one"),
+        (md.repeat(5, NOISE), "replace_one"),
+        (md.repeat(5, md.subsample(md.poisson(500, 0.05), NOISE)), "add_remove"),
+        (md.repeat(5, md.subsample(md.poisson(500, 0.05), NOISE)), "replace_one"),
+        (PLAN, "add_remove"),
+        (md.repeat(5, md.subsample(md.must_ww(500, 100, 25), NOISE)), "replace_one"),
+        (md.repeat(5, md.subsample(md.wor(500, 25), md.repeat(3, NOISE))), "replace_one"),
+        (md.sequence(PLAN, md.subsample(md.wor(500, 50), NOISE)), "replace_one"),
+    ],
+)
+def test_plans_without_a_family_are_composed_with_one_pair(plan: md.Plan, relation: str) -> None:
+    account = md.account(plan, relation=relation, composition="family")
+    assert account.epsilon(1e-5) == md.account(plan, relation=relation).epsilon(1e-5)
+    assert account.composition == "one pair"
+
+
+def test_the_choice_travels_and_threads_wait() -> None:
+    account = md.account(PLAN, composition="family")
+    answer = account.epsilon(1e-5)
+    again = pickle.loads(pickle.dumps(account))
+    assert again.epsilon(1e-5) == answer
+    assert again.composition == "exact-family"
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(again.epsilon, [1e-5] * 4)) == [answer] * 4
+
+
+def test_other_views_stay_as_they_are() -> None:
+    family, pair = md.account(PLAN, composition="family"), md.account(PLAN)
+    assert family.curve([0.5]).upper == pair.curve([0.5]).upper
+    assert family.certified_epsilon(1e-5) == pair.certified_epsilon(1e-5)
+
+
+def test_unknown_compositions_and_other_methods_are_refused() -> None:
+    with pytest.raises(md.InvalidParameter, match="composition must be one of 'pair', 'family'"):
+        md.account(PLAN, composition="blocks")
+    for method in ("one-slope", "paper"):
+        with pytest.raises(md.NotCovered, match="composition must be 'pair' with method"):
+            md.account(PLAN, method=method, composition="family")
