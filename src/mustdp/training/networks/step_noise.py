@@ -1,9 +1,10 @@
 """The noise of a training step: exactly rounded Gaussian integers, made where the sums are.
 
-On a CPU they come from ``mustdp.noise``. On a GPU the same rounding is done there, on words of
-ChaCha20 under a fresh key for every step: the first 64 bits of each value are pushed through the
-inverse tail in double precision, with the margin of ``mustdp.noise.laws``. The few values that the
-margin does not decide go to the CPU, where they are settled with as many further bits as they need.
+On a CPU they are those of ``mustdp.noise`` (``central_noise.py``). On a GPU the same rounding is
+done there, on words of ChaCha20 under a fresh key for every step: the first 64 bits of each value
+are pushed through the inverse tail in double precision, with the margin of ``mustdp.noise.laws``.
+The few values that the margin does not decide go to the CPU, where they are settled with as many
+further bits as they need.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import torch
 from torch import Tensor
 
 from mustdp.errors import NumericalFailure
-from mustdp.noise.exact import check_ratio, exact_noise, rounded, settle
+from mustdp.noise.exact import check_ratio, rounded, settle
 from mustdp.noise.laws import ARITHMETIC, GAUSSIAN
 from mustdp.noise.trust import check_arithmetic
 from mustdp.randomness.keys import BatchKey
 from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.training.networks.central_noise import central_noise
 from mustdp.training.networks.chacha import NONCE_BYTES, random_words
 
 #: Values that a GPU works on at once.
@@ -46,7 +48,7 @@ class StepNoise:
         source = self._source or NoiseSource(self._seed, path=(step,))
         flat = sums.view(-1)
         if sums.device.type == "cpu":
-            flat += torch.from_numpy(exact_noise(GAUSSIAN, self._ratio, len(flat), source))
+            flat += central_noise(self._ratio, len(flat), source)
             return
         for part in torch.split(flat, _TOGETHER):
             part += device_noise(self._ratio, len(part), sums.device, source)
