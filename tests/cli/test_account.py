@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import pytest
@@ -183,3 +184,16 @@ def test_an_infinite_epsilon_is_no_answer(run: Run, json: list[str]) -> None:
 )
 def test_what_no_theorem_covers_is_refused(run: Run, line: str, named: tuple[str, ...]) -> None:
     check_refused(run(*shlex.split(f"{line} --epsilon 1")), *named)
+
+
+def test_a_family_of_pairs_on_request(run: Run) -> None:
+    line = "account --scheme wor -n 60000 -m 2000 --noise-multiplier 3.117 --steps 300 --delta 1e-5"
+    pair, family = (
+        json.loads(run(*f"{line} --composition {name} --json".split()).out)
+        for name in ("pair", "family")
+    )
+    assert (pair["composition"], family["composition"]) == ("one pair", "exact-family")
+    assert pair["epsilon"]["lower"] <= family["epsilon"]["lower"]
+    assert family["epsilon"]["upper"] < 1.76 < 1.99 < pair["epsilon"]["upper"]
+    paper = run(*f"{line} --composition family --method paper".split())
+    check_refused(paper, "--composition family")

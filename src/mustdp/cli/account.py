@@ -12,7 +12,7 @@ from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, read_epsilon, read_repeats
-from mustdp.cli.typed import exactly_one, option
+from mustdp.cli.typed import exactly_one, option, word_from
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import readable
@@ -58,6 +58,18 @@ MethodOption = Annotated[
         show_default=True,
     ),
 ]
+CompositionOption = Annotated[
+    str,
+    option(
+        "--composition",
+        word_from("mustdp.accounting.tighter", "COMPOSITIONS"),
+        metavar="NAME",
+        help="pair: one dominating pair for every step; family: the worst pair chosen anew in "
+        "every step, which takes longer and brings the bounds of fixed-size batches closer.",
+        panel=ACCOUNTING,
+        show_default=True,
+    ),
+]
 ReuseOption = Annotated[
     int | None,
     option(
@@ -80,6 +92,7 @@ class _Asked:
     steps: int
     reuse: int | None
     method: str
+    composition: str
     relation: Relation | None
     #: "delta" or "epsilon", and the value of the other one.
     question: str
@@ -131,6 +144,7 @@ def account(
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     method: MethodOption = "certified",
+    composition: CompositionOption = "pair",
     reuse: ReuseOption = None,
     json: JsonOption = False,
 ) -> Answer:
@@ -149,11 +163,14 @@ def account(
         steps=run.count(),
         reuse=reuse,
         method=method,
+        composition=composition,
         relation=run.relation,
         question="epsilon" if epsilon is None else "delta",
         at=next(value for value in (epsilon, delta) if value is not None),
     )
     plan = asked.plan()
+    if method == "paper" and composition != "pair":
+        raise InvalidParameter("--composition family does not fit --method paper")
     if reuse is not None and method != "certified":
         raise InvalidParameter(f"--reuse {reuse} is not covered by --method {method}")
     try:
@@ -168,8 +185,11 @@ def account(
 def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     import mustdp
 
-    result = mustdp.account(
-        plan, relation=asked.relation, method=_SAME.get(asked.method, asked.method)
+    result: Any = mustdp.account(
+        plan,
+        relation=asked.relation,
+        method=_SAME.get(asked.method, asked.method),
+        composition=asked.composition,
     )
     found: Bounds = getattr(result, asked.question)(asked.at)
     relation = result.relation
@@ -179,6 +199,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         asked.given: asked.at,
         asked.question: words.two_sided(found, f"at --delta {asked.at:g}"),
         **words.origin(found),
+        "composition": result.composition,
     }
     if as_json:
         return Answer(data, as_json=True)

@@ -97,6 +97,11 @@ def upper_in_words(what: str, relation: Relation, direction: str = "") -> str:
 
 def lower_in_words(bounds: Bounds, relation: Relation, scheme: Scheme) -> str:
     """What an attained lower bound says, and which data sets attain it."""
+    if bounds.attained_by.startswith("adaptive"):
+        return (
+            "lower: attained by a data holder who chooses, as releases come in, between the "
+            "aligned and the reversed pair of data sets."
+        )
     if not bounds.lower > 0:
         return "lower: no pair of data sets that attains more than 0 is known."
     return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme)}."
