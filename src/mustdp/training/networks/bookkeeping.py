@@ -23,6 +23,7 @@ from mustdp.training.networks.alone import Behind, Loss, behind, losses_alone
 from mustdp.training.networks.contributions import Contributions, Part
 from mustdp.training.networks.known import keeps_apart
 from mustdp.training.networks.layers import Rule, rule_for
+from mustdp.training.networks.precision import full_precision, shortened
 from mustdp.training.networks.record_by_record import module_share, rows_that_fit, trainable
 from mustdp.training.networks.records import Rows
 from mustdp.training.networks.separate import (
@@ -34,7 +35,7 @@ from mustdp.training.networks.separate import (
     check_separate,
     per_record,
 )
-from mustdp.training.networks.shares import Share, full_precision, shortened
+from mustdp.training.networks.shares import Share
 
 Masks = Callable[[], AbstractContextManager[None]]
 #: How far, on average over its entries, the two ways to a gradient of the trial may differ,
@@ -183,13 +184,12 @@ class Bookkeeping:
         if losses.requires_grad:
             edges = [note.edge for note in notes]
             found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=again)
-        with full_precision(losses.device):
-            parts = [
-                Part(_share(note, errors), note.layer.parameters)
-                for note, errors in zip(notes, found, strict=False)
-                if errors is not None
-            ]
-            return Contributions(losses.detach(), parts)
+        parts = [
+            Part(_share(note, errors), note.layer.parameters)
+            for note, errors in zip(notes, found, strict=False)
+            if errors is not None
+        ]
+        return Contributions(losses.detach(), parts)
 
     @contextmanager
     def _noting(self, rows: int, alone: bool) -> Iterator[list[Note]]:

@@ -10,6 +10,10 @@ bounds built from these are derived in docs/derivations/clipping.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -76,10 +80,23 @@ def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
 def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
     """``weights' values`` for a vector of weights, likewise."""
+    if values.is_cuda:
+        return _compiled()(weights, values)
     total = weights.new_zeros(values.shape[1])
     for part in _parts(values):
         total.addmv_(values[part].double().T, weights[part])
     return total
+
+
+def _weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
+    return (weights[:, None] * values).sum(0)
+
+
+@cache
+def _compiled() -> Callable[[Tensor, Tensor], Tensor]:
+    """One pass over the values, which are lengthened on the way and not written out."""
+    compiled = torch.compile(_weighted_rows, dynamic=True)
+    return cast("Callable[[Tensor, Tensor], Tensor]", compiled)
 
 
 def _counted(operations: int) -> int:

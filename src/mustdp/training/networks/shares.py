@@ -12,10 +12,7 @@ and sums come with the numbers that bound their error (docs/derivations/clipping
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -177,35 +174,3 @@ def trains(module: nn.Module, name: str) -> bool:
     """Whether the module has a parameter of that name and it is to be trained."""
     parameter = getattr(module, name, None)
     return parameter is not None and bool(parameter.requires_grad)
-
-
-def shortened(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
-    """Forward passes in a shorter format; for None they stay as they are."""
-    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
-
-
-@contextmanager
-def full_precision(device: torch.device) -> Iterator[None]:
-    """Products in true float32 on a GPU, where the default may be a shortened format."""
-    if device.type != "cuda":
-        yield
-        return
-    matmul: Any = torch.backends.cuda.matmul
-    convolution: Any = torch.backends.cudnn
-    settings: list[tuple[Any, str, Any]] = [
-        (matmul, "allow_tf32", False),
-        (convolution, "allow_tf32", False),
-    ]
-    if hasattr(convolution, "conv"):
-        settings = [
-            (matmul, "fp32_precision", "ieee"),
-            (convolution.conv, "fp32_precision", "ieee"),
-        ]
-    before = [getattr(place, name) for place, name, _ in settings]
-    try:
-        for place, name, value in settings:
-            setattr(place, name, value)
-        yield
-    finally:
-        for (place, name, _), value in zip(settings, before, strict=True):
-            setattr(place, name, value)
