@@ -7,10 +7,10 @@ outputs, and nothing else; no gradient of a parameter is computed that would be 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -22,10 +22,11 @@ from mustdp.errors import NotCovered
 from mustdp.training.networks.alone import Behind, Loss, behind, losses_alone
 from mustdp.training.networks.contributions import Contributions, Part
 from mustdp.training.networks.known import keeps_apart
-from mustdp.training.networks.layers import Rule, rule_for
+from mustdp.training.networks.layers import Rule, linear, rule_for
 from mustdp.training.networks.precision import full_precision, shortened
 from mustdp.training.networks.record_by_record import module_share, rows_that_fit, trainable
 from mustdp.training.networks.records import Rows
+from mustdp.training.networks.recurrent import Affine, Inner, is_recurrent, unrolled
 from mustdp.training.networks.separate import (
     MIXED,
     REORDERED,
@@ -196,6 +197,10 @@ class Bookkeeping:
         notes: list[Note] = []
         with ExitStack() as hooks:
             for layer in self._layers:
+                if is_recurrent(layer.module):
+                    affine = _inside(layer, rows, notes, alone)
+                    hooks.enter_context(unrolled(layer.module, affine))
+                    continue
                 handle = layer.module.register_forward_hook(
                     _note_taker(layer, rows, notes, alone), with_kwargs=True
                 )
@@ -203,14 +208,38 @@ class Bookkeeping:
             yield notes
 
 
+def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:
+    """Applies the linear layers of a recurrent one and notes them."""
+
+    @cache
+    def part(weight: str, bias: str) -> Layer:
+        one = Inner(layer.module, weight, bias)
+        return Layer(f"{layer.name}.{weight}", one, linear, trainable(one))
+
+    def apply(weight: str, bias: str, given: Tensor) -> Tensor:
+        one = part(weight, bias)
+        output: Tensor = one.module(given)
+        if one.parameters:
+            _note_taker(one, rows, notes, alone)(one.module, (given,), {}, output)
+        return output
+
+    return apply
+
+
 def _numbers_kept(notes: list[Note]) -> int:
     """How many numbers are written out for each record: parameters without a shorter way."""
-    uses = Counter(id(p) for note in notes for p in note.layer.parameters.values())
+    ways: dict[int, set[tuple[int, ...]]] = {}
+    for note in notes:
+        parameters = note.layer.parameters.values()
+        joined = note.layer.rule is linear
+        way = tuple(id(p) for p in parameters) if joined else (id(note),)
+        for p in parameters:
+            ways.setdefault(id(p), set()).add(way)
     kept = {
         id(p): p.numel()
         for note in notes
         for p in note.layer.parameters.values()
-        if note.layer.rule is None or uses[id(p)] > 1
+        if note.layer.rule is None or len(ways[id(p)]) > 1
     }
     return sum(kept.values())
 

@@ -12,11 +12,13 @@ and sums come with the numbers that bound their error (docs/derivations/clipping
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from mustdp.training.networks.recurrent import Inner
 from mustdp.training.networks.rounding import (
     gamma,
     row_squares,
@@ -59,6 +61,10 @@ class Share(ABC):
     def each(self) -> dict[str, Tensor]:
         """Every record's contribution, by parameter name; records first, float32."""
 
+    def joined(self, others: Sequence[Share]) -> Share | None:
+        """One share for several calls of a layer, where that is shorter than :meth:`each`."""
+        return None
+
 
 class Kept(Share):
     """Contributions that are small, or that nothing shorter is known for: kept as they are."""
@@ -99,7 +105,7 @@ class Products:
     """
 
     def __init__(
-        self, layer: nn.Linear | nn.Conv2d, inputs: Tensor, errors: Tensor, biases: Tensor
+        self, layer: nn.Linear | nn.Conv2d | Inner, inputs: Tensor, errors: Tensor, biases: Tensor
     ) -> None:
         self.inputs, self.errors, self.biases = inputs, errors, biases
         self.weight, self.bias = trains(layer, "weight"), trains(layer, "bias")
@@ -170,7 +176,7 @@ def is_kept(places: int, p: int, q: int) -> bool:
     return places > 1 and p * q <= 2 * places * (p + q)
 
 
-def trains(module: nn.Module, name: str) -> bool:
+def trains(module: nn.Module | Inner, name: str) -> bool:
     """Whether the module has a parameter of that name and it is to be trained."""
     parameter = getattr(module, name, None)
     return parameter is not None and bool(parameter.requires_grad)
