@@ -208,7 +208,7 @@ class _Recurrent(nn.Module):  # type: ignore[misc, unused-ignore]
 
     def forward(self, x: Tensor) -> Tensor:
         first = self.cells.batch_first
-        state = torch.zeros(self.starts, len(x), 4) if self.starts else None
+        state = torch.zeros(self.starts, len(x), 4, device=x.device) if self.starts else None
         values = self.cells(x if first else x.transpose(0, 1), state)[0]
         found: Tensor = self.out(values if first else values.transpose(0, 1))
         return found

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset, default_collate
 
 from mustdp.errors import InvalidParameter
+from mustdp.training.networks.transfers import sent
 
 #: On a GPU the number of rows is filled up to a multiple of this.
 FILLED = 128
@@ -52,14 +53,16 @@ class Records:
     def take(self, indices: NDArray[np.int64]) -> Rows:
         """Some records, by number."""
         if self._tensors is None:
-            *inputs, target = (value.to(self._device) for value in _collated(self._data, indices))
+            *inputs, target = (
+                sent(value, self._device) for value in _collated(self._data, indices)
+            )
             return Rows(tuple(inputs), target)
         rows = torch.tensor(indices)
         *inputs, target = (self._selected(t, rows) for t in self._tensors)
         return Rows(tuple(inputs), target)
 
     def _selected(self, values: Tensor, rows: Tensor) -> Tensor:
-        return values.index_select(0, rows.to(values.device)).to(self._device)
+        return sent(values.index_select(0, sent(rows, values.device)), self._device)
 
 
 def rounded_up(

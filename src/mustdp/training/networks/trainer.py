@@ -192,6 +192,8 @@ class PrivateTrainer:
         number = self.steps
         batch = self._batches.batch(number)
         self._bound.check_size(batch.size)
+        if self._ranks.first:
+            self._noise.begin(number, self._bound.workload.parameters, self._device)
         found = self._clipped(number, self._ranks.part(batch))
         sums = on_lattice(found.gradients, self._bound.step)
         if self._ranks.first:
