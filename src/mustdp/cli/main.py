@@ -22,6 +22,7 @@ from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.reading_options import NAMES as READING_NAMES
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.train import train
@@ -55,7 +56,7 @@ for _command in COMMANDS:
 
 #: What the package calls by another name than a command's options do.
 _OTHER_NAMES = {
-    "bootstrap": {"columns": "--column", "data": "FILE"},
+    "bootstrap": READING_NAMES,
     "ledger": {"path": "FILE", "key": "--key-file"},
 }
 
