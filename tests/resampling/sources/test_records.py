@@ -230,3 +230,10 @@ def test_texts_that_are_not_utf8_are_refused_where_they_are_read(tmp_path: Path)
     assert gathered(tmp_path / "t.csv", "x")[0] == [[1.0], [2.0]]
     with pytest.raises(InvalidParameter, match=r"text in UTF-8, got one that is none in line 3"):
         gathered(tmp_path / "t.csv", Category("region", ("Süd",)))
+
+
+def test_dask_arrays_are_refused_with_the_way_on() -> None:
+    array = pytest.importorskip("dask.array").ones((4, 2), chunks=2)
+    with pytest.raises(InvalidParameter, match=r"to_dask_dataframe\(\)\), got Array of dask"):
+        open_records(array, [0])
+    assert gathered(array.to_dask_dataframe(columns=["x", "y"]), "y")[0] == [[1.0]] * 4

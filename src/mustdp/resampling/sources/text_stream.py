@@ -112,7 +112,7 @@ class Lines:
         return self
 
     def __next__(self) -> str:
-        if self.at_end_of_block:
+        if self._at >= len(self._block):
             self._block, self._at = next(self._blocks), 0
         end = self._block.index(b"\n", self._at) + 1
         line = self._block[self._at : end]
