@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from signal import SIG_IGN, SIGINT, signal
+from threading import current_thread, main_thread
 from typing import Annotated, Any
 
 import typer
@@ -89,6 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = command.main(args=given, prog_name="mustdp", standalone_mode=False)
         if isinstance(answer, Answer):
             show(answer)
+        if arguments is None and current_thread() is main_thread():
+            signal(SIGINT, SIG_IGN)  # the answer is there: what is left is to tidy up
     except (Exception, KeyboardInterrupt) as problem:
         outcome = failure(problem, _names(command, given))
         if outcome is None:
