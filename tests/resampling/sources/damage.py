@@ -1,9 +1,10 @@
 """Bits flipped in a Parquet file, and what reading makes of them.
 
-    python -m tests.resampling.sources.damage FOLDER SEED COUNT
+    python -m tests.resampling.sources.damage FOLDER SEED COUNT [plain]
 
 prints how often a damaged file was refused, read as it was before, or read as other numbers. A
-crash of the process is seen by whoever started it, a traceback is one here.
+crash of the process is seen by whoever started it, a traceback is one here. With "plain" the file
+is written without checksums: other numbers are to be expected then.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ WANTED = (
 )
 
 
-def write(path: Path) -> None:
-    """A file with many kinds of columns, several row groups, statistics and checksums."""
+def write(path: Path, checked: bool = True) -> None:
+    """A file with many kinds of columns, several row groups, statistics, and checksums or not."""
     pa, pq = (required(name, "Parquet files") for name in ("pyarrow", "pyarrow.parquet"))
     rng = np.random.default_rng(5)
     n = 600
@@ -45,7 +46,7 @@ def write(path: Path) -> None:
             "k": rng.integers(0, 2**40, n),
         }
     )
-    pq.write_table(table, path, row_group_size=250, write_page_checksum=True)
+    pq.write_table(table, path, row_group_size=250, write_page_checksum=checked)
 
 
 def read(path: Path) -> bytes:
@@ -61,10 +62,10 @@ def footer_start(content: bytes) -> int:
     return len(content) - 8 - int.from_bytes(content[-8:-4], "little")
 
 
-def flips(folder: Path, seed: int, count: int) -> dict[str, int]:
+def flips(folder: Path, seed: int, count: int, checked: bool = True) -> dict[str, int]:
     """Counts over ``count`` files with one bit flipped, half of them in the footer."""
     path = folder / "whole.parquet"
-    write(path)
+    write(path, checked)
     whole = path.read_bytes()
     start, expected = footer_start(whole), read(path)
     rng = np.random.default_rng(seed)
@@ -86,4 +87,5 @@ def flips(folder: Path, seed: int, count: int) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(flips(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))
+    folder, seed, count, *plain = sys.argv[1:]
+    print(json.dumps(flips(Path(folder), int(seed), int(count), not plain)))

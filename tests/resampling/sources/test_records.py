@@ -237,3 +237,18 @@ def test_dask_arrays_are_refused_with_the_way_on() -> None:
     with pytest.raises(InvalidParameter, match=r"to_dask_dataframe\(\)\), got Array of dask"):
         open_records(array, [0])
     assert gathered(array.to_dask_dataframe(columns=["x", "y"]), "y")[0] == [[1.0]] * 4
+
+
+def test_a_file_that_changes_between_two_passes(tmp_path: Path) -> None:
+    path = to_csv(tmp_path)
+    found = open_records(path, WANTED)
+    assert sum(map(len, found.blocks())) == 4
+    path.write_bytes(path.read_bytes() + b"1,a,0,2000-01-01\n")
+    with pytest.raises(InvalidParameter, match=r"t.csv must stay as it was when it was opened"):
+        list(found.blocks())
+
+
+def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InvalidParameter, match="standard input must be readable, got Attribute"):
+        open_records("-", WANTED)

@@ -67,14 +67,14 @@ class ParquetFiles:
         for path in paths:
             footer, where = _footer(path), str(path)
             frame = footer.frame(where)
-            unsuited = []
+            numbers = []
             for column, one in zip(chosen, wanted, strict=True):
                 there = column._replace(at=_only(footer.names, column, path))
                 frame.refuse_unsuited(there, one)
                 if Conversion(one, reading, "").refuses_missing and frame.is_numeric(there.at):
-                    unsuited.append(there)
-            unsigned = [frame.type_of(column.at).startswith("uint") for column in unsuited]
-            refuse_by_statistics(footer.content, unsuited, unsigned, where)
+                    numbers.append(there)
+            unsigned = [frame.type_of(column.at).startswith("uint") for column in numbers]
+            refuse_by_statistics(footer.content, numbers, unsigned, where)
             parts.append(Part(path, footer.rows, footer.checksum))
         return cls(tuple(parts), chosen)
 

@@ -131,6 +131,7 @@ class _TextRecords(Records):
     def __init__(self, reading: Reading, wanted: Sequence[Wanted]) -> None:
         self._reading = reading
         self._file = TextFile.of(reading)
+        self._state = self._file.state()
         self._open: DelimitedText | None = None
         if self._file.path is None:
             self._open = DelimitedText(self._file, self._file.opened().__enter__())
@@ -145,6 +146,8 @@ class _TextRecords(Records):
         if self._file.path is not None:
             with self._file.opened() as stream:
                 yield from self._through(DelimitedText(self._file, stream))
+            if self._file.state() != self._state:
+                raise InvalidParameter(f"{self._file.where} must stay as it was when it was opened")
             return
         text, self._open = self._open, None
         if text is None:
