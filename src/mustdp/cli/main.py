@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from signal import SIG_IGN, SIGINT, signal
+from threading import current_thread, main_thread
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +24,7 @@ from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.reading_options import NAMES as READING_NAMES
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.train import train
@@ -55,7 +58,7 @@ for _command in COMMANDS:
 
 #: What the package calls by another name than a command's options do.
 _OTHER_NAMES = {
-    "bootstrap": {"columns": "--column", "data": "FILE"},
+    "bootstrap": READING_NAMES,
     "ledger": {"path": "FILE", "key": "--key-file"},
 }
 
@@ -88,6 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = command.main(args=given, prog_name="mustdp", standalone_mode=False)
         if isinstance(answer, Answer):
             show(answer)
+        if arguments is None and current_thread() is main_thread():
+            signal(SIGINT, SIG_IGN)  # the answer is there: what is left is to tidy up
     except (Exception, KeyboardInterrupt) as problem:
         outcome = failure(problem, _names(command, given))
         if outcome is None:
