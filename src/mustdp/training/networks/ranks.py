@@ -3,17 +3,26 @@
 All processes draw the same batch and take every ``size``-th record of it. The first one adds the
 noise to its own sum; then the sums are added up, so that no process holds the sum without noise
 and all of them make the same update.
+
+What a process does by itself stands in ``with ranks.together():``. At its end they tell each other
+whether all went well, so that one that fails does not let the others wait, and they go no further.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
+from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.sampling.batch import Batch, drawn
+
+#: What is compared but never shown: it may be private.
+RECORDS = "number of records"
+_LONGEST = 160
 
 
 class Ranks:
@@ -23,10 +32,14 @@ class Ranks:
         joined = distributed.is_available() and distributed.is_initialized()
         self.rank = distributed.get_rank() if joined else 0
         self.size = distributed.get_world_size() if joined else 1
+        #: Whether all processes know why the run has ended.
+        self._told = False
+        #: Where flags have to be for the processes to exchange them.
+        self._device = "cuda" if joined and distributed.get_backend() == "nccl" else "cpu"
 
     @property
     def first(self) -> bool:
-        """Whether this process adds the noise and writes the checkpoints."""
+        """Whether this process adds the noise, charges the ledger and writes the checkpoints."""
         return self.rank == 0
 
     def part(self, batch: Batch) -> Batch:
@@ -35,6 +48,41 @@ class Ranks:
             return batch
         mine = slice(self.rank, None, self.size)
         return drawn(batch.indices[mine].copy(), batch.counts[mine].copy())
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What every process does by itself; if one of them fails, all raise, with its reason."""
+        if self.size == 1:
+            yield
+            return
+        problem: BaseException | None = None
+        try:
+            yield
+        except BaseException as found:
+            problem = found
+        [failed] = self.add_up([torch.tensor([int(problem is not None)], device=self._device)])
+        if int(failed):
+            self._fail(problem)
+
+    def leave(self) -> None:
+        """Cut the connection if the run ends here and the others cannot know: they fail then."""
+        if self.size > 1 and not self._told:
+            with suppress(Exception):
+                distributed.destroy_process_group()
+        self._told = False
+
+    def same(self, facts: Mapping[str, str]) -> None:
+        """Refuse, on all processes, to go on if they do not have the same facts, by name."""
+        for rank, theirs in enumerate(self._gathered(dict(facts))):
+            for name, here in facts.items():
+                if theirs.get(name) != here:
+                    there = _short(str(theirs.get(name)))
+                    shown = f"rank {self.rank} has {_short(here)}, rank {rank} {there}"
+                    raise InvalidParameter(
+                        f"all processes must have the same {name}, as one guarantee is stated for "
+                        "what they release together: "
+                        + (f"rank {rank} has another one" if name == RECORDS else shown)
+                    )
 
     def add_up(self, values: Sequence[Tensor]) -> list[Tensor]:
         """The sums over all processes, of tensors of one kind; exact for integers."""
@@ -59,7 +107,28 @@ class Ranks:
             for tensor in tensors:
                 distributed.broadcast(tensor, 0)
 
-    def wait(self) -> None:
-        """Until all have come here."""
-        if self.size > 1:
-            distributed.barrier()
+    def _gathered(self, value: Any) -> list[Any]:
+        if self.size == 1:
+            return [value]
+        held: list[Any] = [None] * self.size
+        distributed.all_gather_object(held, value)
+        return held
+
+    def _fail(self, problem: BaseException | None) -> None:
+        """Raise this process's own problem, or that of the first one that has any.
+
+        Of errors that are not this package's only the kind is passed on: they may quote data.
+        """
+        told = problem
+        if problem is not None and not isinstance(problem, MustdpError):
+            kind = type(problem).__name__
+            told = MustdpError(f"rank {self.rank} failed with a {kind}; no rank goes any further")
+        reasons = self._gathered(told)
+        self._told = True
+        if problem is not None:
+            raise problem
+        raise next(reason for reason in reasons if reason is not None)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
