@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md  # noqa: E402
+from mustdp.accounting.plan import atoms  # noqa: E402
 from mustdp.errors import BudgetExceeded, InvalidParameter  # noqa: E402
 from mustdp.ledger.runs import ChargedRun  # noqa: E402
 from mustdp.training.networks.checkpoint import CheckpointFile  # noqa: E402
@@ -54,7 +55,7 @@ def charged(file: str) -> list[int]:
     """How many steps every entry charges."""
     with md.Ledger.open(file) as ledger:
         ledger.verify()
-        return [md.account(e.plan).plan.count * e.times for e in ledger.entries()]
+        return [sum(atoms(e.plan).values()) * e.times for e in ledger.entries()]
 
 
 def test_the_whole_plan_is_charged_once_before_the_first_noise(
