@@ -91,8 +91,9 @@ def test_what_cannot_be_charged_is_refused(file: str) -> None:
     poisson = {**PLAIN, "scheme": md.poisson(N, 0.1), "m": None}
     with pytest.raises(InvalidParameter, match="relation must be that of the ledger"):
         md.DPLinearRegression(ledger=file, **poisson).fit(*line())
+    wrong: Any = 3
     with pytest.raises(InvalidParameter, match="ledger must be"):
-        md.DPLinearRegression(ledger=3, **PLAIN).fit(*line())
+        md.DPLinearRegression(ledger=wrong, **PLAIN).fit(*line())
     assert entries(file) == []
 
 

@@ -10,8 +10,11 @@ whether all went well, so that one that fails does not let the others wait, and 
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 import torch
@@ -32,8 +35,10 @@ class Ranks:
         joined = distributed.is_available() and distributed.is_initialized()
         self.rank = distributed.get_rank() if joined else 0
         self.size = distributed.get_world_size() if joined else 1
-        #: Whether all processes know why the run has ended.
+        #: Whether the others know why the run has ended, or cannot be reached.
         self._told = False
+        #: Whether somebody has pressed Ctrl-C.
+        self._pressed = False
         #: Where flags have to be for the processes to exchange them.
         self._device = "cuda" if joined and distributed.get_backend() == "nccl" else "cpu"
 
@@ -60,16 +65,39 @@ class Ranks:
             yield
         except BaseException as found:
             problem = found
-        [failed] = self.add_up([torch.tensor([int(problem is not None)], device=self._device)])
-        if int(failed):
-            self._fail(problem)
+        if problem is None and self._pressed:
+            self._pressed, problem = False, KeyboardInterrupt()
+        self._tell(problem)
 
-    def leave(self) -> None:
-        """Cut the connection if the run ends here and the others cannot know: they fail then."""
+    def leave(self, problem: BaseException) -> None:
+        """Tell the others, who are about to ask whether all is well, unless they know."""
         if self.size > 1 and not self._told:
-            with suppress(Exception):
-                distributed.destroy_process_group()
+            with suppress(BaseException):
+                self._tell(problem)
         self._told = False
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Note Ctrl-C and raise it where all processes can be told; the second one at once."""
+        own = threading.current_thread() is threading.main_thread()
+        usual = own and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self.size == 1 or not usual:
+            yield
+            return
+
+        def note(number: int, frame: FrameType | None) -> None:
+            if self._pressed:
+                signal.default_int_handler(number, frame)
+            self._pressed = True
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+            if self._pressed:
+                raise KeyboardInterrupt
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._pressed = False
 
     def same(self, facts: Mapping[str, str]) -> None:
         """Refuse, on all processes, to go on if they do not have the same facts, by name."""
@@ -89,7 +117,8 @@ class Ranks:
         if self.size == 1:
             return list(values)
         flat = torch.cat([value.flatten() for value in values])
-        distributed.all_reduce(flat)
+        with self._exchange():
+            distributed.all_reduce(flat)
         pieces = torch.split(flat, [value.numel() for value in values])
         return [piece.view_as(value) for piece, value in zip(pieces, values, strict=True)]
 
@@ -98,7 +127,8 @@ class Ranks:
         if self.size == 1:
             return value
         held = [value]
-        distributed.broadcast_object_list(held)
+        with self._exchange():
+            distributed.broadcast_object_list(held)
         return held[0]
 
     def agree_on(self, tensors: Sequence[Tensor]) -> None:
@@ -111,14 +141,28 @@ class Ranks:
         if self.size == 1:
             return [value]
         held: list[Any] = [None] * self.size
-        distributed.all_gather_object(held, value)
+        with self._exchange():
+            distributed.all_gather_object(held, value)
         return held
 
-    def _fail(self, problem: BaseException | None) -> None:
-        """Raise this process's own problem, or that of the first one that has any.
+    @contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """After an exchange that fails there is nobody who could be told."""
+        try:
+            yield
+        except BaseException:
+            self._told = True
+            raise
 
-        Of errors that are not this package's only the kind is passed on: they may quote data.
+    def _tell(self, problem: BaseException | None) -> None:
+        """Say whether all is well here; if it is not everywhere, raise the reason.
+
+        That is this process's own problem, or that of the first one that has any. Of errors that
+        are not this package's only the kind is passed on: they may quote data.
         """
+        [failed] = self.add_up([torch.tensor([int(problem is not None)], device=self._device)])
+        if not int(failed):
+            return
         told = problem
         if problem is not None and not isinstance(problem, MustdpError):
             kind = type(problem).__name__

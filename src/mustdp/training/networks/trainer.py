@@ -181,7 +181,7 @@ class PrivateTrainer:
         )
         self._ranks.same({"number of steps": f"{self.steps} to {last}"})
         losses: list[float] = []
-        with ExitStack() as held:
+        with self._ranks.patient(), ExitStack() as held:
             with self._ranks.together():
                 held.enter_context(self._saved.held())
             try:
@@ -197,8 +197,8 @@ class PrivateTrainer:
                         if self._release(tuple(losses[shown:])):
                             break
                         shown = len(losses)
-            except BaseException:
-                self._ranks.leave()
+            except BaseException as problem:
+                self._ranks.leave(problem)
                 self._restore(self._saved.back())
                 raise
         ledger = charged(self.budget, 0 if self._seeded else self.steps)
