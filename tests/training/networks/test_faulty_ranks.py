@@ -15,6 +15,9 @@ from tests.training.networks import faulty_ranks, runs  # noqa: E402
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("torch has no gloo here", allow_module_level=True)
 
+#: Children that have torch already; they begin in a fraction of the time.
+START = "fork"
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 #: Far below the 60 seconds that the processes would wait for each other.
 SECONDS = 20
 
@@ -24,7 +27,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("faulty")
     for name in ("office", "second"):  # room for one run each
         md.Ledger.open(folder / f"{name}.ledger", epsilon=20, delta=1e-3).close()
-    torch.multiprocessing.spawn(faulty_ranks.together, args=(2, str(folder)), nprocs=2)
+    torch.multiprocessing.start_processes(
+        faulty_ranks.together, args=(2, str(folder)), nprocs=2, start_method=START
+    )
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
 
 
@@ -103,7 +108,7 @@ def test_nothing_is_shown_by_anybody_before_it_is_charged(found: list[dict[str, 
 @pytest.mark.parametrize("how", ["killed", "interrupted", "astray"])
 def test_one_that_is_cut_off(tmp_path: Path, how: str) -> None:
     """The other one notices, whether that one lives or not, and is put back to what was shown."""
-    context = torch.multiprocessing.get_context("spawn")
+    context = torch.multiprocessing.get_context(START)
     both = [
         context.Process(target=faulty_ranks.cut_off, args=(rank, 2, str(tmp_path), how))
         for rank in range(2)

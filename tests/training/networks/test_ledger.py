@@ -144,6 +144,7 @@ MOMENTS: dict[str, tuple[type, str, bool]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("moment", list(MOMENTS))
 def test_killed_and_gone_on(file: str, path: Path, moment: str) -> None:
     where, name, after = MOMENTS[moment]

@@ -135,7 +135,7 @@ class Ranks:
         """Overwrite tensors by those of the first process."""
         if self.size > 1:
             for tensor in tensors:
-                distributed.broadcast(tensor, 0)
+                distributed.broadcast(tensor.detach(), 0)  # the same storage
 
     def _gathered(self, value: Any) -> list[Any]:
         if self.size == 1:
