@@ -8,8 +8,8 @@ outputs, and nothing else; no gradient of a parameter is computed that would be 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,12 +170,23 @@ class Bookkeeping:
     def _forward(
         self, rows: Rows, mixed: torch.dtype | None, alone: bool = False
     ) -> tuple[Tensor, list[Note]]:
-        size = len(rows.target)
-        with self._noting(size, alone) as notes, shortened(rows.target.device, mixed):
-            if alone:
-                losses = losses_alone(self._model, self._loss, rows)
-            else:
-                losses = self._loss(self._model(*rows.inputs), rows.target)
+        size, notes = len(rows.target), list[Note]()
+        takers = [(layer.module, _note_taker(layer, size, notes, alone)) for layer in self._layers]
+        # Written out, and cleaned up twice, so that Ctrl-C leaves no hook behind wherever it comes:
+        # while hooks are registered, or during the first cleaning.
+        try:
+            try:
+                for module, taker in takers:
+                    module.register_forward_hook(taker, with_kwargs=True)
+                with shortened(rows.target.device, mixed):
+                    if alone:
+                        losses = losses_alone(self._model, self._loss, rows)
+                    else:
+                        losses = self._loss(self._model(*rows.inputs), rows.target)
+            finally:
+                _remove(takers)
+        finally:
+            _remove(takers)
         return per_record(losses, size), notes
 
     def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
@@ -191,16 +202,13 @@ class Bookkeeping:
             ]
             return Contributions(losses.detach(), parts)
 
-    @contextmanager
-    def _noting(self, rows: int, alone: bool) -> Iterator[list[Note]]:
-        notes: list[Note] = []
-        with ExitStack() as hooks:
-            for layer in self._layers:
-                handle = layer.module.register_forward_hook(
-                    _note_taker(layer, rows, notes, alone), with_kwargs=True
-                )
-                hooks.callback(handle.remove)
-            yield notes
+
+def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
+    """Take hooks off their modules, found by what they are: a handle may never have come back."""
+    for module, taker in takers:
+        for key in [key for key, hook in module._forward_hooks.items() if hook is taker]:
+            module._forward_hooks_with_kwargs.pop(key, None)
+            module._forward_hooks.pop(key, None)
 
 
 def _numbers_kept(notes: list[Note]) -> int:
