@@ -45,7 +45,7 @@ def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str]
     if isinstance(problem, UsageProblem):
         return BAD_INPUT, _usage(problem)
     if isinstance(problem, typer.Abort | KeyboardInterrupt):
-        return INTERRUPTED, ""
+        return INTERRUPTED, one_line(str(problem))
     if isinstance(problem, BrokenPipeError):
         return NO_READER, ""
     if isinstance(problem, OSError):

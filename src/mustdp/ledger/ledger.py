@@ -86,6 +86,10 @@ class Ledger:
 
         return open_ledger(path, epsilon, delta, relation, data, program, key, who)
 
+    def __sklearn_clone__(self) -> Ledger:
+        """Itself: copies of an estimator that has a ledger charge that one, not a copy of it."""
+        return self
+
     @property
     def steps(self) -> int:
         """Number of atoms released so far."""

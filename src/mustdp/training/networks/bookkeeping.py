@@ -7,8 +7,8 @@ outputs, and nothing else; no gradient of a parameter is computed that would be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -172,12 +172,31 @@ class Bookkeeping:
     def _forward(
         self, rows: Rows, mixed: torch.dtype | None, alone: bool = False
     ) -> tuple[Tensor, list[Note]]:
-        size = len(rows.target)
-        with self._noting(size, alone) as notes, shortened(rows.target.device, mixed):
-            if alone:
-                losses = losses_alone(self._model, self._loss, rows)
-            else:
-                losses = self._loss(self._model(*rows.inputs), rows.target)
+        size, notes = len(rows.target), list[Note]()
+        recurrent = [layer for layer in self._layers if is_recurrent(layer.module)]
+        others = [layer for layer in self._layers if not is_recurrent(layer.module)]
+        hooks = [(layer.module, _note_taker(layer, size, notes, alone)) for layer in others]
+        forwards = [
+            (layer.module, unrolled(layer.module, _inside(layer, size, notes, alone)))
+            for layer in recurrent
+        ]
+        # Written out, and cleaned up twice, so that Ctrl-C leaves no hook behind wherever it comes:
+        # while hooks are registered, or during the first cleaning.
+        try:
+            try:
+                for module, taker in hooks:
+                    module.register_forward_hook(taker, with_kwargs=True)
+                for module, forward in forwards:
+                    module.forward = forward
+                with shortened(rows.target.device, mixed):
+                    if alone:
+                        losses = losses_alone(self._model, self._loss, rows)
+                    else:
+                        losses = self._loss(self._model(*rows.inputs), rows.target)
+            finally:
+                _remove(hooks + forwards)
+        finally:
+            _remove(hooks + forwards)
         return per_record(losses, size), notes
 
     def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
@@ -192,20 +211,15 @@ class Bookkeeping:
         ]
         return Contributions(losses.detach(), parts)
 
-    @contextmanager
-    def _noting(self, rows: int, alone: bool) -> Iterator[list[Note]]:
-        notes: list[Note] = []
-        with ExitStack() as hooks:
-            for layer in self._layers:
-                if is_recurrent(layer.module):
-                    affine = _inside(layer, rows, notes, alone)
-                    hooks.enter_context(unrolled(layer.module, affine))
-                    continue
-                handle = layer.module.register_forward_hook(
-                    _note_taker(layer, rows, notes, alone), with_kwargs=True
-                )
-                hooks.callback(handle.remove)
-            yield notes
+
+def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
+    """Take hooks off their modules, found by what they are: a handle may never have come back."""
+    for module, taker in takers:
+        if vars(module).get("forward") is taker:
+            del module.forward
+        for key in [key for key, hook in module._forward_hooks.items() if hook is taker]:
+            module._forward_hooks_with_kwargs.pop(key, None)
+            module._forward_hooks.pop(key, None)
 
 
 def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:

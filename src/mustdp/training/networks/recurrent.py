@@ -8,8 +8,7 @@ contributions are sums over time. The equations are those of torch's documentati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,12 +40,11 @@ class Inner(nn.Module):  # type: ignore[misc, unused-ignore]
 
 def is_recurrent(module: nn.Module) -> bool:
     """Whether the module is one that can be unrolled; a forward of its own makes it another."""
-    return type(module).forward in _FORWARDS
+    return type(module).forward in _FORWARDS and "forward" not in vars(module)
 
 
-@contextmanager
-def unrolled(module: nn.Module, affine: Affine) -> Iterator[None]:
-    """While this lasts the module runs step by step."""
+def unrolled(module: nn.Module, affine: Affine) -> Callable[..., Any]:
+    """The forward pass of the module, step by step."""
 
     def forward(given: Any, state: Any = None, hx: Any = None) -> Any:
         state = hx if state is None else state
@@ -54,11 +52,7 @@ def unrolled(module: nn.Module, affine: Affine) -> Iterator[None]:
             return _layers(module, affine, given, state)
         return _cell(module, affine, given, state)
 
-    try:
-        vars(module)["forward"] = forward
-        yield
-    finally:
-        vars(module).pop("forward", None)
+    return forward
 
 
 def _layers(module: nn.RNNBase, affine: Affine, given: Any, state: Any) -> Any:
