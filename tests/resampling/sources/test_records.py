@@ -252,3 +252,11 @@ def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InvalidParameter, match="standard input must be readable, got Attribute"):
         open_records("-", WANTED)
+
+
+@pytest.mark.parametrize("said", [{"header": False}, {"delimiter": ";"}])
+def test_what_is_said_about_lines_where_there_are_none(tmp_path: Path, said: Any) -> None:
+    for data in (arrow(), np.ones(3), to_parquet(tmp_path, arrow())):
+        for opened in (open_records, open_source):
+            with pytest.raises(InvalidParameter, match=r"(header|delimiter) must be left out for"):
+                opened(Reading(data, **said), [0])

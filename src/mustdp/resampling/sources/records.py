@@ -88,10 +88,12 @@ def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
         return _DaskRecords(data, wanted, reading)
     frame = as_frame(data)
     if frame is not None:
+        reading.refuse_layout(frame.where)
         return _FrameRecords(frame, wanted, reading)
     found = paths.located(reading)
     if isinstance(found, Reading):
         return _TextRecords(found, wanted)
+    reading.refuse_layout(str(found[0]))
     return _ParquetRecords(ParquetFiles.open(found, wanted, reading), wanted, reading)
 
 
