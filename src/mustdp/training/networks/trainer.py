@@ -140,7 +140,7 @@ class PrivateTrainer:
             self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
         charges = self._ranks.agree(charge.ledger)
-        shared = facts(self._run, budget, self._records.n, scheduler, charge.ledger or charges)
+        shared = facts(self._run, budget, self._records, scheduler, charge.ledger or charges)
         self._ranks.same(shared | {"losses": str(losses), "checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
