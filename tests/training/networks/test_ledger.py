@@ -252,8 +252,9 @@ def test_the_state_before_the_first_step_is_an_older_one(file: str, path: Path) 
             runs.trainer(ledger=ledger, checkpoint=path)
 
 
-def test_of_two_copies_one_goes_on(file: str, path: Path) -> None:
-    """The other one's step is in its file but is not shown, and its file is of no use."""
+@pytest.mark.parametrize("both_begun", [False, True])
+def test_of_two_copies_one_goes_on(file: str, path: Path, both_begun: bool) -> None:
+    """The other one makes no step, or one that is in its file but is not shown."""
     copy, shown = path.with_name("copy.pt"), []
     with md.Ledger.open(file) as ledger:
         runs.trainer(ledger=ledger, checkpoint=path).train(2)
@@ -262,6 +263,9 @@ def test_of_two_copies_one_goes_on(file: str, path: Path) -> None:
         note = [lambda event: shown.append(event.steps)]
         other = runs.trainer(ledger=ledger, checkpoint=copy, callbacks=note)
         before = runs.weights(other.model).clone()
+        if both_begun:
+            one.train(0)
+            other.train(0)
         one.train(1)
         with pytest.raises(InvalidParameter, match="a second copy"):
             other.train()
