@@ -93,7 +93,8 @@ class RunCharge:
 
         Of several processes the first charges the file; a ledger in memory is each one's own.
         """
-        if os.getpid() != self._process:
+        charges = self._file is not None or self._memory is not None
+        if charges and os.getpid() != self._process:
             raise InvalidParameter(
                 "a run must go on in the process that began it: in two, the same batches would be "
                 "released twice and charged once"
