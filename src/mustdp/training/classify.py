@@ -25,11 +25,12 @@ from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics import checks
 from mustdp.randomness.keys import batch_key
+from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.randomness.seeds import SeededRelease
 from mustdp.training.budget import Budget
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.clipping import Records, check_clip
-from mustdp.training.linear.descent import OnStep, Recipe, descend
+from mustdp.training.linear.descent import OnStep, Recipe, descend, exact_noise
 from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss
 from mustdp.training.linear.rates import learning_rates
 
@@ -143,8 +144,9 @@ def _linear(data: DataSet, asked: _Asked) -> NDArray[Any]:
     key = batch_key(asked.seed)
     privacy = replace(asked.budget.spent(), seeded=key.seeded)
     check_release(asked.ledger, asked.budget.scheme, privacy)
+    noise = exact_noise(records, recipe, NoiseSource(key.seed))
     charge_release(asked.ledger, privacy.plan, f"training: linear model on {data.name}")
-    weights = descend(records, recipe, key, asked.on_step).weights
+    weights = descend(records, recipe, key, asked.on_step, noise).weights
     if asked.save is not None:
         content = io.BytesIO()
         np.savez(content, coef=weights[:, :-1], intercept=weights[:, -1])

@@ -70,6 +70,7 @@ def differing(rank: int, folder: Path) -> Found:
             "data": runs.data(61 if other else 60),
             "budget": runs.budget(scheme=md.poisson(60, 0.2)),
         },
+        "order of the records": {"data": tuple(x.flip(0) if other else x for x in runs.data())},
         "seed": {"seed": 1 if other else None},
         "losses": {"losses": other},
         "lattice": {"max_rows": 1 if other else None},

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from mustdp.ledger.runs import ChargedRun  # noqa: E402
 from mustdp.training.networks.checkpoint import CheckpointFile  # noqa: E402
 from mustdp.training.networks.step_noise import StepNoise  # noqa: E402
 from tests.training.networks import runs  # noqa: E402
-from tests.training.networks.killed_run import process  # noqa: E402
+from tests.training.networks.killed_run import log, process  # noqa: E402
 
 STEPS = 6
 
@@ -172,6 +174,59 @@ def test_killed_and_gone_on(file: str, path: Path, moment: str) -> None:
     assert shown == list(range(saved + 1, STEPS + 1))
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_killed_at_any_time_again_and_again(file: str, path: Path) -> None:
+    """Whenever it is killed: one charge, and no step is shown twice."""
+
+    def run(checkpoint: Path = path, book: str = file) -> None:
+        with md.Ledger.open(book) as ledger:
+            note = [lambda event: log(checkpoint.parent, "shown", event.steps)]
+            runs.trainer(ledger=ledger, checkpoint=checkpoint, callbacks=note).train()
+
+    elsewhere = path.parent / "elsewhere"
+    elsewhere.mkdir()
+    md.Ledger.open(elsewhere / "ledger", epsilon=20, delta=1e-3).close()
+    start = time.monotonic()
+    assert process(lambda: run(elsewhere / "run.pt", str(elsewhere / "ledger"))) == 0
+    whole = time.monotonic() - start
+    ends = [process(run, whole * part) for part in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9)]
+    assert signal.SIGKILL in ends
+    assert process(run) == 0
+    diary = path.parent / "shown"
+    shown = [json.loads(one)[1] for one in diary.read_text().splitlines()] if diary.exists() else []
+    assert shown == sorted(set(shown))  # one that was saved may never have been shown
+    assert md.Ledger.from_json(CheckpointFile(path).read()["ledger"]).steps == STEPS
+    assert charged(file) == [STEPS]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_run_does_not_go_on_in_two_processes(file: str) -> None:
+    with md.Ledger.open(file) as ledger:
+        run = runs.trainer(ledger=ledger)
+        run.train(1)
+        refused: list[bool] = []
+
+        def twin() -> None:
+            with pytest.raises(InvalidParameter, match="in the process that began it"):
+                run.train()
+
+        refused.append(process(twin) == 0)
+        assert refused == [True]
+        assert run.train().steps == STEPS
+
+
+def test_a_plan_that_was_declared(tmp_path: Path) -> None:
+    """A ledger with a fixed program has room for the run it was made for, by its tight bound."""
+    budget = runs.budget()
+    cost = budget.spent().epsilon.upper
+    name = tmp_path / "declared.ledger"
+    with md.Ledger.open(name, epsilon=cost, delta=1e-3, program=budget.plan()) as ledger:
+        runs.trainer(ledger=ledger, budget=budget).train()
+        with pytest.raises(BudgetExceeded):
+            runs.trainer(ledger=ledger, budget=budget)
+        assert len(ledger.entries()) == 1
+
+
 def test_an_older_checkpoint_is_refused(file: str, path: Path) -> None:
     older: list[bytes] = []
     with md.Ledger.open(file) as ledger:
@@ -197,8 +252,9 @@ def test_the_state_before_the_first_step_is_an_older_one(file: str, path: Path) 
             runs.trainer(ledger=ledger, checkpoint=path)
 
 
-def test_of_two_copies_one_goes_on(file: str, path: Path) -> None:
-    """The other one's step is in its file but is not shown, and its file is of no use."""
+@pytest.mark.parametrize("both_begun", [False, True])
+def test_of_two_copies_one_goes_on(file: str, path: Path, both_begun: bool) -> None:
+    """The other one makes no step, or one that is in its file but is not shown."""
     copy, shown = path.with_name("copy.pt"), []
     with md.Ledger.open(file) as ledger:
         runs.trainer(ledger=ledger, checkpoint=path).train(2)
@@ -207,6 +263,9 @@ def test_of_two_copies_one_goes_on(file: str, path: Path) -> None:
         note = [lambda event: shown.append(event.steps)]
         other = runs.trainer(ledger=ledger, checkpoint=copy, callbacks=note)
         before = runs.weights(other.model).clone()
+        if both_begun:
+            one.train(0)
+            other.train(0)
         one.train(1)
         with pytest.raises(InvalidParameter, match="a second copy"):
             other.train()

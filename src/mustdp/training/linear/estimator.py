@@ -17,9 +17,10 @@ from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import release_key
+from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.descent import OnStep, descend
+from mustdp.training.linear.descent import OnStep, descend, exact_noise
 from mustdp.training.linear.losses import Loss
 from mustdp.training.linear.rates import LearningRate
 from mustdp.training.linear.scikit import (
@@ -108,9 +109,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         recipe = settle_recipe(self, len(X))
         privacy = replace(recipe.budget.spent(), seeded=key.seeded)
         records = Records(X, targets, loss, bool(self.fit_intercept))
+        noise = exact_noise(records, recipe, NoiseSource(key.seed))
         with opened(self.ledger) as ledger:
             charge_release(ledger, privacy.plan, f"training: {type(self).__name__}")
-        done = descend(records, recipe, key, self.on_step)
+        done = descend(records, recipe, key, self.on_step, noise)
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():
             setattr(self, name, value)

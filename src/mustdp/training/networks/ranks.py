@@ -23,8 +23,8 @@ from torch import Tensor, distributed
 from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.sampling.batch import Batch, drawn
 
-#: What is compared but never shown: it may be private.
-RECORDS = "number of records"
+#: What is compared but never shown: it is private, or may be.
+RECORDS = "records"
 _LONGEST = 160
 
 
@@ -109,7 +109,7 @@ class Ranks:
                     raise InvalidParameter(
                         f"all processes must have the same {name}, as one guarantee is stated for "
                         "what they release together: "
-                        + (f"rank {rank} has another one" if name == RECORDS else shown)
+                        + (f"rank {rank} has others" if name == RECORDS else shown)
                     )
 
     def add_up(self, values: Sequence[Tensor]) -> list[Tensor]:

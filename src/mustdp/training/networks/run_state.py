@@ -15,6 +15,7 @@ from mustdp.ledger.ledger import Ledger
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
 from mustdp.training.networks.ranks import RECORDS
+from mustdp.training.networks.records import Records
 from mustdp.version import __version__
 
 _FIELDS = {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
@@ -39,14 +40,14 @@ def description(
 
 
 def facts(
-    run: dict[str, str], budget: Budget, records: int, scheduler: Any, ledger: str | None
+    run: dict[str, str], budget: Budget, records: Records, scheduler: Any, ledger: str | None
 ) -> dict[str, str]:
     """Everything that processes which make one run together must have in common, by name."""
     return {
         "version": __version__,
         **run,
         "delta": repr(budget.delta),
-        RECORDS: str(records),
+        RECORDS: records.fingerprint(),
         "scheduler": "none" if scheduler is None else type(scheduler).__name__,
         "ledger": str(ledger),
     }

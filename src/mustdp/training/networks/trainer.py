@@ -16,9 +16,9 @@ checkpoint are made again, with fresh noise, and charged once: nobody has seen t
 Fresh rather than the same noise, because noise that can be made again must be written down, and
 whoever has it and two checkpoints has the gradients; and because two runs that go on from copies
 of one checkpoint would release different gradients under the same noise, which cancels. Batches
-are repeated, so copies of a checkpoint are not independent runs either: go on from one of them.
-With a seed everything is repeated exactly, which is what experiments want; there is no privacy
-then anyway.
+are repeated, so copies of a checkpoint are not independent runs either: go on from one of them,
+the latest, which a ledger enforces (``charging.py``).
+With a seed everything is repeated exactly, for experiments; there is no privacy then anyway.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class PrivateTrainer:
             self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
         charges = self._ranks.agree(charge.ledger)
-        shared = facts(self._run, budget, self._records.n, scheduler, charge.ledger or charges)
+        shared = facts(self._run, budget, self._records, scheduler, charge.ledger or charges)
         self._ranks.same(shared | {"losses": str(losses), "checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
