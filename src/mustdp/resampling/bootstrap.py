@@ -38,7 +38,7 @@ from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Query, Statistic
+from mustdp.resampling.statistics.query import Query, Statistic, check_held
 from mustdp.sampling.scheme import Scheme
 
 #: A bound for all columns, one for each, or one by name.
@@ -121,6 +121,7 @@ def private_bootstrap(
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
+    check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)
     exact = exact_release(query, privacy.noise_multiplier, copies)
     totals = run_replicates(
