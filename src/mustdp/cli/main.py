@@ -5,7 +5,9 @@ Commands return an Answer and print nothing, so standard output stays empty when
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -88,7 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = command.main(args=given, prog_name="mustdp", standalone_mode=False)
         if isinstance(answer, Answer):
             show(answer)
+        if arguments is None:
+            _hear_no_more()
     except (Exception, KeyboardInterrupt) as problem:
+        if arguments is None:
+            _hear_no_more()
         outcome = failure(problem, _names(command, given))
         if outcome is None:
             raise
@@ -99,6 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"mustdp: {line}", file=sys.stderr)
         return status
     return answer if isinstance(answer, int) else 0
+
+
+def _hear_no_more() -> None:
+    """All is said: Ctrl-C while the process of this command ends has nothing left to stop."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _names(command: Any, given: Sequence[str]) -> dict[str, str]:
