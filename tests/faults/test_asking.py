@@ -8,10 +8,12 @@ import random
 import threading
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mustdp as md
+from mustdp.ledger import ledger as ledger_module
 from tests.faults.asking import (
     OBJECTS,
     STEP,
@@ -76,6 +78,28 @@ def test_steps_of_many_threads_are_all_counted_and_none_is_forgotten_by_an_answe
             thread.join()
     assert ledger.steps == ledger.account().steps == 40 * THREADS
     assert wrong == []
+
+
+def test_a_step_that_comes_while_an_account_is_made_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = md.Ledger()
+    ledger.step(STEP)
+    made = ledger_module.account
+    others: list[threading.Thread] = []
+
+    def slowly(plan: Any, **options: Any) -> Any:
+        found = made(plan, **options)
+        if not others:
+            others.append(threading.Thread(target=ledger.step, args=(STEP,)))
+            others[0].start()
+            others[0].join(timeout=0.3)  # as long as that it may have to wait
+        return found
+
+    monkeypatch.setattr(ledger_module, "account", slowly)
+    ledger.account()
+    others[0].join()
+    assert ledger.steps == ledger.account().steps == 2
 
 
 def test_a_ledger_of_two_billion_steps_is_saved_and_loaded(tmp_path: Path) -> None:
