@@ -85,7 +85,7 @@ def test_a_step_that_comes_while_an_account_is_made_is_not_forgotten(
 ) -> None:
     ledger = md.Ledger()
     ledger.step(STEP)
-    made = ledger_module.account
+    made: Any = md.account
     others: list[threading.Thread] = []
 
     def slowly(plan: Any, **options: Any) -> Any:
