@@ -38,6 +38,7 @@ from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
 from mustdp.calibration.sizes import smallest_first_stage as smallest_first_stage
 from mustdp.errors import BudgetExceeded as BudgetExceeded
+from mustdp.errors import ClusterLost as ClusterLost
 from mustdp.errors import InvalidParameter as InvalidParameter
 from mustdp.errors import MissingExtra as MissingExtra
 from mustdp.errors import MustdpError as MustdpError

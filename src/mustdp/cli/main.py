@@ -5,10 +5,10 @@ Commands return an Answer and print nothing, so standard output stays empty when
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
-from signal import SIG_IGN, SIGINT, signal
-from threading import current_thread, main_thread
 from typing import Annotated, Any
 
 import typer
@@ -91,9 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = command.main(args=given, prog_name="mustdp", standalone_mode=False)
         if isinstance(answer, Answer):
             show(answer)
-        if arguments is None and current_thread() is main_thread():
-            signal(SIGINT, SIG_IGN)  # the answer is there: what is left is to tidy up
+        if arguments is None:
+            _hear_no_more()
     except (Exception, KeyboardInterrupt) as problem:
+        if arguments is None:
+            _hear_no_more()
         outcome = failure(problem, _names(command, given))
         if outcome is None:
             raise
@@ -104,6 +106,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"mustdp: {line}", file=sys.stderr)
         return status
     return answer if isinstance(answer, int) else 0
+
+
+def _hear_no_more() -> None:
+    """All is said: Ctrl-C while the process of this command ends has nothing left to stop."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _names(command: Any, given: Sequence[str]) -> dict[str, str]:

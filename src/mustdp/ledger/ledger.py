@@ -10,6 +10,7 @@ a budget that many share.
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ from mustdp.numerics import checks
 if TYPE_CHECKING:
     from mustdp.ledger.budget_file import LedgerFile
 
+#: One for all ledgers, so that a ledger can be pickled.
+_GUARD = threading.RLock()
 _ENVELOPE = Envelope("mustdp-ledger", 1, "ledger", LARGEST_LEDGER)
 
 
@@ -101,10 +104,8 @@ class Ledger:
 
     def step(self, plan: Plan, times: int = 1) -> None:
         """Record that ``plan`` was released ``times`` times."""
-        counted = atoms(Repeat(checks.integer("times", times, 1), plan))
-        for atom, count in counted.items():
-            self._counts[atom] = self._counts.get(atom, 0) + count
-        self._account = None
+        times = checks.integer("times", times, 1)
+        self._take({atom: times * count for atom, count in atoms(plan).items()})
 
     def merge(self, other: Ledger) -> None:
         """Take over everything another ledger has recorded; both relations must be the same."""
@@ -113,9 +114,15 @@ class Ledger:
                 f"ledgers of different relations cannot be merged: {self.relation!r} and "
                 f"{other.relation!r}"
             )
-        for atom, count in other._counted().items():
-            self._counts[atom] = self._counts.get(atom, 0) + count
-        self._account = None
+        self._take(other._counted())
+
+    def _take(self, counted: dict[Atom, int]) -> None:
+        """Add to the counts; nothing is lost where threads do so at the same time."""
+        with _GUARD:
+            counts = dict(self._counts)  # others may be reading the old ones
+            for atom, count in counted.items():
+                counts[atom] = counts.get(atom, 0) + count
+            self._counts, self._account = counts, None
 
     @property
     def plan(self) -> Plan:
@@ -131,9 +138,10 @@ class Ledger:
 
     def account(self) -> Account:
         """The account of everything released so far."""
-        if self._account is None:
-            self._account = account(self.plan, relation=self.relation)
-        return self._account
+        with _GUARD:  # or a step that is taken meanwhile would be forgotten
+            if self._account is None:
+                self._account = account(self.plan, relation=self.relation)
+            return self._account
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta``; zero if nothing was released."""
