@@ -23,7 +23,7 @@ def test_everything_has_its_place(width: int, tmp_path: Path) -> None:
     for across, up in found["pictures"]:
         assert 250 < across <= width
         assert 0.6 < up / across < 0.9
-    assert len(found["boxes"]) == 2
+    assert len(found["boxes"]) == 3
     assert all(own <= width for own, _ in found["boxes"])
     # On a phone the tables do scroll in their boxes, so the check above says something.
     assert all(content > own for own, content in found["boxes"]) == (width == 390)

@@ -24,6 +24,7 @@ from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
+from mustdp.cli.risk import risk
 from mustdp.cli.train import train
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     account,
+    risk,
     calibrate,
     compare,
     report,
