@@ -15,6 +15,7 @@ from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
 from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tpr, risk
+from mustdp.accounting.shown import in_words, shown
 from mustdp.accounting.sides import UpperSide, in_both_orders
 from mustdp.accounting.tighter import COMPOSITIONS, ONE_PAIR, FamilyComposition
 from mustdp.accounting.views import (
@@ -63,6 +64,15 @@ class Account:
     def __reduce__(self) -> tuple[type[Account], tuple[Plan, Relation, float, str, str]]:
         """What is sent elsewhere is the description; it is worked out again there."""
         return Account, (self.plan, self.relation, self.accuracy, self.method, self._chosen)
+
+    def __repr__(self) -> str:
+        return f"Account({in_words(self.plan)}; relation {self.relation.option})"
+
+    def __str__(self) -> str:
+        return shown(self).text()
+
+    def _repr_html_(self) -> str:
+        return shown(self).html()
 
     @property
     def shift(self) -> float | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from mustdp.errors import NumericalFailure
+from mustdp.numerics.tables import aligned
 
 #: A terminal shows at most this many rows; files, pipes and JSON hold them all.
 _MOST_ROWS = 40
@@ -61,12 +62,7 @@ def as_text(answer: Answer) -> str:
     """Plain text with aligned columns."""
     lines = [answer.heading] if answer.heading else []
     if answer.columns:
-        cells = [answer.columns, *answer.rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines += [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in cells
-        ]
+        lines += aligned([answer.columns, *answer.rows])
     lines += [answer.note] if answer.note else []
     return "\n".join(lines)
 
