@@ -32,7 +32,6 @@ from mustdp.version import __version__
 
 app = typer.Typer(
     name="mustdp",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3. A "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -67,6 +67,19 @@ def as_text(answer: Answer) -> str:
     return "\n".join(lines)
 
 
+def stacked(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows one below the other, a line for each cell: where a table is too wide, nothing is cut.
+
+    >>> stacked(("scheme", "epsilon, upper"), [("wor", "1.23")])
+    ['', 'scheme: wor', 'epsilon, upper: 1.23']
+    """
+    lines: list[str] = []
+    for row in rows:
+        lines.append("")
+        lines += [f"{name}: {cell}" for name, cell in zip(columns, row, strict=True)]
+    return lines
+
+
 def _show_table(answer: Answer, out: TextIO) -> None:
     from rich import box
     from rich.console import Console
@@ -76,12 +89,17 @@ def _show_table(answer: Answer, out: TextIO) -> None:
     if answer.heading:
         console.print(answer.heading, style="bold")
     if answer.columns:
+        rows = answer.rows[:_MOST_ROWS]
         table = Table(box=box.SIMPLE_HEAD)
         for column in answer.columns:
-            table.add_column(column, justify="right")
-        for row in answer.rows[:_MOST_ROWS]:
+            table.add_column(column, justify="right", no_wrap=True)
+        for row in rows:
             table.add_row(*row)
-        console.print(table)
+        unbounded = console.options.update(width=10_000)
+        if console.measure(table, options=unbounded).minimum <= console.width:
+            console.print(table)
+        else:
+            console.print("\n".join(stacked(answer.columns, rows)), soft_wrap=True)
         if len(answer.rows) > _MOST_ROWS:
             console.print(f"and {len(answer.rows) - _MOST_ROWS} more rows: --json prints them all")
     if answer.note:

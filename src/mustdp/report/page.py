@@ -21,7 +21,7 @@ from mustdp.report.reading import headline, label, reading, records, small, time
 from mustdp.report.risk import attackers
 from mustdp.version import __version__
 
-_WIDTH, _HEIGHT = 5.6, 4.1
+_WIDTH, _HEIGHT = 4.6, 3.6
 
 
 def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
