@@ -19,6 +19,7 @@ from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
 from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
+from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
@@ -43,6 +44,7 @@ COMMANDS = (
     calibrate,
     compare,
     report,
+    explore,
     amplify,
     draw,
     train,
