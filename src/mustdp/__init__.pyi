@@ -11,6 +11,7 @@ from mustdp.accounting.plan import Plan as Plan
 from mustdp.accounting.plan import repeat as repeat
 from mustdp.accounting.plan import sequence as sequence
 from mustdp.accounting.plan import subsample as subsample
+from mustdp.accounting.risk import Risk as Risk
 from mustdp.accounting.views import Renyi as Renyi
 from mustdp.accounting.views import Summary as Summary
 from mustdp.accounting.views import Tradeoff as Tradeoff
@@ -33,6 +34,7 @@ from mustdp.calibration.results import Calibrated as Calibrated
 from mustdp.calibration.results import Calibration as Calibration
 from mustdp.calibration.results import PlanCalibration as PlanCalibration
 from mustdp.calibration.results import Solution as Solution
+from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
 from mustdp.calibration.settle import Spent as Spent
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps

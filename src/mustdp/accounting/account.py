@@ -14,6 +14,8 @@ from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
+from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tpr, risk
+from mustdp.accounting.shown import in_words, shown
 from mustdp.accounting.sides import UpperSide, in_both_orders
 from mustdp.accounting.tighter import COMPOSITIONS, ONE_PAIR, FamilyComposition
 from mustdp.accounting.views import (
@@ -63,6 +65,15 @@ class Account:
         """What is sent elsewhere is the description; it is worked out again there."""
         return Account, (self.plan, self.relation, self.accuracy, self.method, self._chosen)
 
+    def __repr__(self) -> str:
+        return f"Account({in_words(self.plan)}; relation {self.relation.option})"
+
+    def __str__(self) -> str:
+        return shown(self).text()
+
+    def _repr_html_(self) -> str:
+        return shown(self).html()
+
     @property
     def shift(self) -> float | None:
         """The shift of one copy; None if atoms differ in it."""
@@ -108,6 +119,29 @@ class Account:
             upper = upper_side.curve(eps, NEGLIGIBLE_DELTA)
             attained = in_both_orders(lower_side, eps, NEGLIGIBLE_DELTA)
         return tradeoff(rates, eps, upper, attained)
+
+    def risk(self, fpr: ArrayLike = USUAL_FPR) -> Risk:
+        """What an attacker who sees everything released achieves at false-positive rates ``fpr``.
+
+        >>> import mustdp as md
+        >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
+        >>> print(f"{md.account(plan).risk([0.01]).tpr[0].upper:.3f}")
+        0.018
+        """
+        return risk(self, fpr)
+
+    def certified_tpr(self, fpr: float) -> float:
+        """The upper bound of the true-positive rate alone, looked for closely around its place."""
+        rate = checks.real("fpr", fpr, at_least=0, at_most=1)
+        with self._lock:
+            upper = self._work.upper(self._work.grid(FRACTIONS.first))
+            return closest_tpr(rate, lambda eps: upper.curve(eps, NEGLIGIBLE_DELTA))
+
+    def certified_advantage(self, accuracy: float | None = None) -> float:
+        """The upper bound of the advantage alone: delta at epsilon 0, with one pair."""
+        wanted = self.accuracy if accuracy is None else accuracy
+        with self._lock:
+            return certify(self._work, DeltaAt(0.0), wanted, both_sides=False).upper
 
     def renyi(self, orders: ArrayLike) -> Renyi:
         """Renyi divergences of the given orders, all above 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
@@ -14,6 +15,8 @@ from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.tables import Shown
 from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
 from mustdp.sampling.naming import scheme_by_name
@@ -53,6 +56,30 @@ class Comparison:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __str__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        heading = f"all schemes; steps: {self.steps}, delta {self.delta:g}, relation "
+        return Shown(
+            heading + self.relation.option,
+            ("scheme", "eta", "distinct", "noise", "epsilon, attained", "certified"),
+            tuple(
+                (
+                    row.scheme.name,
+                    readable(row.eta),
+                    readable(row.expected_distinct),
+                    as_stated(row.noise_multiplier, 4),
+                    readable(row.epsilon.lower, "down"),
+                    readable(row.epsilon.upper, "up") if isfinite(row.epsilon.upper) else "none",
+                )
+                for row in self.rows
+            ),
+        )
 
 
 def compare(

@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles

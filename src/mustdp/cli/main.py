@@ -21,12 +21,14 @@ from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
 from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
+from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
 from mustdp.cli.reading_options import NAMES as READING_NAMES
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
+from mustdp.cli.risk import risk
 from mustdp.cli.train import train
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
@@ -34,7 +36,6 @@ from mustdp.version import __version__
 
 app = typer.Typer(
     name="mustdp",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3. A "
@@ -42,9 +43,11 @@ app = typer.Typer(
 )
 COMMANDS = (
     account,
+    risk,
     calibrate,
     compare,
     report,
+    explore,
     amplify,
     draw,
     train,

@@ -102,6 +102,11 @@ def lower_in_words(bounds: Bounds, relation: Relation, scheme: Scheme) -> str:
             "lower: attained by a data holder who chooses, as releases come in, between the "
             "aligned and the reversed pair of data sets."
         )
+    if bounds.upper == 0:
+        return (
+            "0 says that this delta alone covers everything: no attacker gains more than it over "
+            "guessing. A smaller delta says more."
+        )
     if not bounds.lower > 0:
         return "lower: no pair of data sets that attains more than 0 is known."
     return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme)}."

@@ -25,6 +25,7 @@ from mustdp.accounting.plan import (
     describe,
     plan_from_description,
 )
+from mustdp.accounting.shown import in_words
 from mustdp.errors import InvalidParameter
 from mustdp.files.envelope import Envelope
 from mustdp.files.reading import read_file
@@ -32,6 +33,7 @@ from mustdp.files.replacing import replace_file
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.numerics.tables import Shown
 
 if TYPE_CHECKING:
     from mustdp.ledger.budget_file import LedgerFile
@@ -92,6 +94,20 @@ class Ledger:
     def __sklearn_clone__(self) -> Ledger:
         """Itself: copies of an estimator that has a ledger charge that one, not a copy of it."""
         return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._shown().heading}>"
+
+    def __str__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        rows = tuple((str(count), in_words(atom)) for atom, count in self._counted().items())
+        relation = "of each plan" if self.relation is None else self.relation.option
+        return Shown(f"steps released: {self.steps}; relation {relation}", ("times", "what"), rows)
 
     @property
     def steps(self) -> int:

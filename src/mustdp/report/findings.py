@@ -17,6 +17,7 @@ import numpy as np
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.accounting.risk import Risk
 from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
 from mustdp.calibration.noise import calibrate
@@ -68,6 +69,8 @@ class Findings:
     comparison: Comparison
     #: delta against epsilon, each scheme at its own noise.
     profiles: Mapping[str, Curve]
+    #: What an attacker can achieve, each scheme at its own noise.
+    risks: Mapping[str, Risk]
     #: epsilon by number of steps, each scheme at its own noise.
     by_steps: Mapping[str, Mapping[int, Bounds]]
     #: What MUSTow and the reference cost at one and the same noise, that of the reference.
@@ -130,12 +133,12 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     reference = rows.get("wor") or rows["wr"]
     drawn = [rows[scheme.name] for scheme in _drawn([row.scheme for row in comparison])]
     points = _epsilons(drawn)
-    profiles, by_steps, at_one_noise = {}, {}, {}
+    profiles, risks, by_steps, at_one_noise = {}, {}, {}, {}
     for row in drawn:
         name = row.scheme.name
         begin(f"bands of {name}")
         own = account(_plan(row.scheme, row.noise_multiplier, asked.steps), relation=asked.relation)
-        profiles[name] = own.curve(points)
+        profiles[name], risks[name] = own.curve(points), own.risk()
         by_steps[name] = _by_steps(row, asked)
         if row.noise_multiplier == reference.noise_multiplier:
             at_one_noise[name] = row.epsilon
@@ -152,8 +155,8 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     aligned = tuple(amplify(rows[name].scheme, noise, bases) for name in _ALIGNED if name in rows)
     times = {row.scheme.name: draw_time(row.scheme) for row in comparison}
     return Findings(
-        asked, comparison, profiles, by_steps, at_one_noise, _same_work(rows["must-ow"], asked),
-        aligned, found, times,
+        asked, comparison, profiles, risks, by_steps, at_one_noise,
+        _same_work(rows["must-ow"], asked), aligned, found, times,
     )  # fmt: skip
 
 

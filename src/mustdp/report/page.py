@@ -16,10 +16,12 @@ from mustdp.plots.drawing import figure_of, new_axes
 from mustdp.plots.multiplicity import multiplicity_law
 from mustdp.report.commands import commands
 from mustdp.report.findings import Findings
+from mustdp.report.meaning import meanings
 from mustdp.report.reading import headline, label, reading, records, small, times
+from mustdp.report.risk import attackers
 from mustdp.version import __version__
 
-_WIDTH, _HEIGHT = 5.6, 4.1
+_WIDTH, _HEIGHT = 4.6, 3.6
 
 
 def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
@@ -35,6 +37,8 @@ def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
     _comparison(page, found)
     page.heading("Bounds")
     _bounds(page, found)
+    page.heading("What an attacker can achieve")
+    attackers(page, found)
     page.heading("Work per step")
     _work(page, found)
     page.heading("Other sizes")
@@ -42,7 +46,7 @@ def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
     page.heading("One application")
     _one_application(page, found)
     page.heading("What the words mean")
-    _words(page, found)
+    meanings(page, found)
     page.heading("Do it again")
     _again(page, found, out)
     return page
@@ -248,21 +252,6 @@ def _one_application(page: Page, found: Findings) -> None:
         "to a millionth and logarithmic beyond, above and below zero.",
         alt="delta' minus delta against epsilon' over epsilon, one curve per scheme, with the "
         "quadrants strong, weak I, weak II and dilution",
-    )
-
-
-def _words(page: Page, found: Findings) -> None:
-    page.points(
-        [
-            "**Poisson**: every record is taken with chance m/n, so that batches vary in size. "
-            "**WOR**, **WR**: m of n records without or with replacement.",
-            "**MUSTow**: b of n without, then m of those with replacement; **MUSTww**: both with; "
-            "**MUSTwo**: with, then without; **MUSToo**: both without.",
-            "**Noise multiplier**: standard deviation of the Gaussian noise on the sum over the "
-            "batch, divided by the bound on one record's contribution.",
-            f"**Neighbours**: data sets with {found.comparison.relation.neighbours}, for all "
-            "schemes alike.",
-        ]
     )
 
 
