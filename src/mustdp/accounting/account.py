@@ -36,6 +36,8 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Poisson
 
 METHODS = ("certified", "one-slope", "paper")
+#: Relative accuracy of epsilon if none is asked for.
+_ACCURACY = 1e-3
 
 
 class Account:
@@ -47,11 +49,12 @@ class Account:
     """
 
     def __init__(
-        self, plan: Plan, relation: Relation, accuracy: float, method: str,
+        self, plan: Plan, relation: Relation, accuracy: float | None, method: str,
         composition: str = "pair",
     ) -> None:  # fmt: skip
         self.plan, self.relation = plan, Relation.read(relation)
-        self.accuracy, self.method = accuracy, method
+        self.accuracy, self.method = _ACCURACY if accuracy is None else accuracy, method
+        self._strict = accuracy is not None
         self._work = Workings(plan, self.relation, method)
         self.steps = self._work.steps
         self.composition, self._chosen = ONE_PAIR, composition
@@ -59,9 +62,10 @@ class Account:
         self._family = FamilyComposition(plan, self.relation) if family else None
         self._lock = RLock()
 
-    def __reduce__(self) -> tuple[type[Account], tuple[Plan, Relation, float, str, str]]:
+    def __reduce__(self) -> tuple[type[Account], tuple[Plan, Relation, float | None, str, str]]:
         """What is sent elsewhere is the description; it is worked out again there."""
-        return Account, (self.plan, self.relation, self.accuracy, self.method, self._chosen)
+        accuracy = self.accuracy if self._strict else None
+        return Account, (self.plan, self.relation, accuracy, self.method, self._chosen)
 
     @property
     def shift(self) -> float | None:
@@ -79,7 +83,7 @@ class Account:
 
     def _bounds(self, question: Question) -> Bounds:
         with self._lock:
-            found = certify(self._work, question, self.accuracy)
+            found = certify(self._work, question, self.accuracy, strict=self._strict)
             if self._family is not None:
                 found, self.composition = self._family.tighten(found, question)
             return found
@@ -88,7 +92,9 @@ class Account:
         """The upper bound of epsilon alone, with one pair, for searches that need no lower one."""
         wanted = self.accuracy if accuracy is None else accuracy
         with self._lock:
-            return certify(self._work, EpsilonAt(delta), wanted, both_sides=False).upper
+            question = EpsilonAt(delta)
+            strict = self._strict
+            return certify(self._work, question, wanted, both_sides=False, strict=strict).upper
 
     def curve(self, epsilon: ArrayLike) -> Curve:
         """Bounds of delta at many epsilons at once, at the first spacing."""
@@ -151,7 +157,7 @@ def account(
     plan: Plan,
     *,
     relation: str | None = None,
-    accuracy: float = 1e-3,
+    accuracy: float | None = None,
     method: Literal["certified", "one-slope"] = "certified",
     composition: str = "pair",
 ) -> Account: ...
@@ -160,7 +166,7 @@ def account(
     plan: Plan,
     *,
     relation: str | None = None,
-    accuracy: float = 1e-3,
+    accuracy: float | None = None,
     method: Literal["paper"],
     composition: str = "pair",
 ) -> PaperAccount: ...
@@ -169,7 +175,7 @@ def account(
     plan: Plan,
     *,
     relation: str | None = None,
-    accuracy: float = 1e-3,
+    accuracy: float | None = None,
     method: str,
     composition: str = "pair",
 ) -> Account | PaperAccount: ...
@@ -177,14 +183,16 @@ def account(
     plan: Plan,
     *,
     relation: str | None = None,
-    accuracy: float = 1e-3,
+    accuracy: float | None = None,
     method: str = "certified",
     composition: str = "pair",
 ) -> Account | PaperAccount:
     """Account for a plan.
 
     The default relation is add_remove if every draw is Poisson, replace_one otherwise. ``accuracy``
-    is the relative accuracy of epsilon. ``method="one-slope"`` composes the paper's theorem, in
+    is the relative accuracy of epsilon: what cannot be had at the accuracy given is refused; with
+    none given it is 1e-3, and what falls short of that is answered by bounds that hold and are
+    marked as ``coarse``. ``method="one-slope"`` composes the paper's theorem, in
     which one slope serves every multiplicity, instead of the certificate: valid, and looser.
     ``method="paper"`` composes the paper's own pair of data sets: what that pair attains, not a
     guarantee. ``composition="family"`` takes longer and chooses the worst pair anew in every step,
@@ -197,7 +205,8 @@ def account(
     >>> print(f"{bounds.lower:.2f} <= epsilon <= {bounds.upper:.2f}")
     0.72 <= epsilon <= 0.77
     """
-    accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
+    if accuracy is not None:
+        accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
     checks.choice("method", method, METHODS)
     checks.choice("composition", composition, COMPOSITIONS)
     if composition == "family" and method != "certified":
@@ -213,7 +222,7 @@ def account(
     else:
         used = Relation.ADD_REMOVE if all(map(_poisson, counted)) else Relation.REPLACE_ONE
     if method == "paper":
-        paper = PaperAccount(plan, epsilon_width=accuracy)
+        paper = PaperAccount(plan, epsilon_width=_ACCURACY if accuracy is None else accuracy)
         if relation is not None and used != paper.relation:
             raise NotCovered.refusing(
                 "relation",

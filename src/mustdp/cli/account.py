@@ -213,6 +213,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     notes = [
         upper,
         words.lower_in_words(found, relation, asked.scheme),
+        *words.coarse_in_words(found),
         words.noise_in_words(asked.mechanism, result.shift, relation),
     ]
     return Answer(

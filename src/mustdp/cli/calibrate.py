@@ -179,6 +179,7 @@ def _answer(
         note="\n".join(
             (
                 words.both_in_words(found, "epsilon", relation, scheme),
+                *words.coarse_in_words(found),
                 words.noise_in_words(mechanism, shift, relation),
             )
         ),

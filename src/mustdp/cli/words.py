@@ -78,7 +78,16 @@ def origin(bounds: Bounds) -> dict[str, Any]:
         "attained_by": bounds.attained_by,
         "direction": bounds.direction,
         "numerical_gap": bounds.numerical_gap,
+        **({"coarse": True} if bounds.coarse else {}),
     }
+
+
+def coarse_in_words(bounds: Bounds) -> tuple[str, ...]:
+    """The remark upon bounds that the grid, not the truth, keeps apart."""
+    if not bounds.coarse:
+        return ()
+    gap = readable(bounds.numerical_gap, "up")
+    return (f"coarse: both bounds hold; finer grids, out of reach, may move them by {gap}.",)
 
 
 def both_in_words(bounds: Bounds, what: str, relation: Relation, scheme: Scheme) -> str:
