@@ -41,7 +41,7 @@ _ACCURACY = 1e-3
 
 
 class Account:
-    """Certified bounds of one plan under one relation.
+    """Certified bounds of one plan under one relation, for up to ``group`` records that differ.
 
     May be shared between threads, which wait for each other, and pickled if the plan can be.
     ``composition`` says how the upper bound of the last epsilon or delta was composed: with "one
@@ -50,22 +50,25 @@ class Account:
 
     def __init__(
         self, plan: Plan, relation: Relation, accuracy: float | None, method: str,
-        composition: str = "pair",
+        composition: str = "pair", group: int = 1,
     ) -> None:  # fmt: skip
         self.plan, self.relation = plan, Relation.read(relation)
         self.accuracy, self.method = _ACCURACY if accuracy is None else accuracy, method
         self._strict = accuracy is not None
-        self._work = Workings(plan, self.relation, method)
+        self.group = group
+        self._work = Workings(plan, self.relation, method, group)
         self.steps = self._work.steps
         self.composition, self._chosen = ONE_PAIR, composition
-        family = composition == "family"
+        family = composition == "family" and group == 1  # families are proved for one record
         self._family = FamilyComposition(plan, self.relation) if family else None
         self._lock = RLock()
 
-    def __reduce__(self) -> tuple[type[Account], tuple[Plan, Relation, float | None, str, str]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[Account], tuple[Plan, Relation, float | None, str, str, int]]:
         """What is sent elsewhere is the description; it is worked out again there."""
-        accuracy = self.accuracy if self._strict else None
-        return Account, (self.plan, self.relation, accuracy, self.method, self._chosen)
+        accuracy, composed = self.accuracy if self._strict else None, self._chosen
+        return Account, (self.plan, self.relation, accuracy, self.method, composed, self.group)
 
     @property
     def shift(self) -> float | None:
@@ -160,6 +163,7 @@ def account(
     accuracy: float | None = None,
     method: Literal["certified", "one-slope"] = "certified",
     composition: str = "pair",
+    group: int = 1,
 ) -> Account: ...
 @overload
 def account(
@@ -169,6 +173,7 @@ def account(
     accuracy: float | None = None,
     method: Literal["paper"],
     composition: str = "pair",
+    group: int = 1,
 ) -> PaperAccount: ...
 @overload
 def account(
@@ -178,6 +183,7 @@ def account(
     accuracy: float | None = None,
     method: str,
     composition: str = "pair",
+    group: int = 1,
 ) -> Account | PaperAccount: ...
 def account(
     plan: Plan,
@@ -186,6 +192,7 @@ def account(
     accuracy: float | None = None,
     method: str = "certified",
     composition: str = "pair",
+    group: int = 1,
 ) -> Account | PaperAccount:
     """Account for a plan.
 
@@ -198,6 +205,8 @@ def account(
     guarantee. ``composition="family"`` takes longer and chooses the worst pair anew in every step,
     which brings the bounds of ``epsilon`` and ``delta`` closer together where one kind of step is
     repeated under replace_one and has a family; other plans and other views stay as they are.
+    ``group=g`` says what the plan guarantees to somebody who owns up to g records: neighbours then
+    differ in g records, all replaced, or all on one side.
 
     >>> import mustdp as md
     >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
@@ -209,6 +218,7 @@ def account(
         accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
     checks.choice("method", method, METHODS)
     checks.choice("composition", composition, COMPOSITIONS)
+    group = checks.integer("group", group, 1)
     if composition == "family" and method != "certified":
         raise NotCovered.refusing(
             "composition",
@@ -222,6 +232,10 @@ def account(
     else:
         used = Relation.ADD_REMOVE if all(map(_poisson, counted)) else Relation.REPLACE_ONE
     if method == "paper":
+        if group > 1:
+            raise NotCovered.refusing(
+                "group", "must be 1 with {method} paper", group, mentions=("method",)
+            )
         paper = PaperAccount(plan, epsilon_width=_ACCURACY if accuracy is None else accuracy)
         if relation is not None and used != paper.relation:
             raise NotCovered.refusing(
@@ -239,7 +253,7 @@ def account(
             "{add_remove}",
             mentions=tuple(Relation),
         )
-    return Account(plan, used, accuracy, method, composition)
+    return Account(plan, used, accuracy, method, composition, group)
 
 
 def _poisson(atom: Atom) -> bool:

@@ -23,12 +23,12 @@ class Workings:
     beside this (``family.py``) and is asked only where an account was told to (``tighter.py``).
     """
 
-    def __init__(self, plan: Plan, relation: Relation, method: str) -> None:
+    def __init__(self, plan: Plan, relation: Relation, method: str, group: int = 1) -> None:
         self.relation = relation
         counted = atoms(plan)
         self.counts: tuple[int, ...] = tuple(counted.values())
         self.pairs: tuple[AtomPairs, ...] = tuple(
-            atom_pairs(atom, relation, method) for atom in counted
+            atom_pairs(atom, relation, method, group) for atom in counted
         )
         self._grids: dict[float, Grid] = {}
         self._uppers: dict[Grid, UpperSide] = {}
