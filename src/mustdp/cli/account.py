@@ -11,7 +11,14 @@ from mustdp.cli.numbers import one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, read_epsilon, read_repeats
+from mustdp.cli.targets import (
+    ACCOUNTING,
+    DeltaOption,
+    GroupOption,
+    RunOptions,
+    read_epsilon,
+    read_repeats,
+)
 from mustdp.cli.typed import exactly_one, option, word_from
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation
@@ -94,6 +101,7 @@ class _Asked:
     method: str
     composition: str
     relation: Relation | None
+    group: int
     #: "delta" or "epsilon", and the value of the other one.
     question: str
     at: float
@@ -125,6 +133,7 @@ class _Asked:
             **words.described(self.scheme),
             **self.mechanism.describe(),
             "relation": relation.option,
+            **words.grouped(self.group),
             "shift": shift,
             "steps": self.steps,
             **({} if self.reuse is None else {"reuse": self.reuse}),
@@ -146,6 +155,7 @@ def account(
     method: MethodOption = "certified",
     composition: CompositionOption = "pair",
     reuse: ReuseOption = None,
+    group: GroupOption = 1,
     json: JsonOption = False,
 ) -> Answer:
     """Account for many applications of a mechanism to random subsamples.
@@ -165,10 +175,13 @@ def account(
         method=method,
         composition=composition,
         relation=run.relation,
+        group=group,
         question="epsilon" if epsilon is None else "delta",
         at=next(value for value in (epsilon, delta) if value is not None),
     )
     plan = asked.plan()
+    if method == "paper" and group != 1:
+        raise InvalidParameter(f"--group {group} does not fit --method paper")
     if method == "paper" and composition != "pair":
         raise InvalidParameter("--composition family does not fit --method paper")
     if reuse is not None and method != "certified":
@@ -190,6 +203,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         relation=asked.relation,
         method=_SAME.get(asked.method, asked.method),
         composition=asked.composition,
+        group=asked.group,
     )
     found: Bounds = getattr(result, asked.question)(asked.at)
     relation = result.relation
@@ -206,13 +220,13 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     if result.method == "one-slope":
         upper = (
             f"upper: {words.THEOREM}, composed; it holds for every pair of neighbouring data sets "
-            f"({relation.neighbours}) and is looser than what --method certified finds."
+            f"({relation.differing(asked.group)}) and is looser than what --method certified finds."
         )
     else:
-        upper = words.upper_in_words(asked.question, relation, found.direction)
+        upper = words.upper_in_words(asked.question, relation, found.direction, asked.group)
     notes = [
         upper,
-        words.lower_in_words(found, relation, asked.scheme),
+        words.lower_in_words(found, relation, asked.scheme, asked.group),
         *words.coarse_in_words(found),
         words.noise_in_words(asked.mechanism, result.shift, relation),
     ]

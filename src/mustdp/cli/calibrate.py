@@ -9,7 +9,14 @@ from mustdp.cli.bundles import with_bundles
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, TargetOption, stated
+from mustdp.cli.targets import (
+    ACCOUNTING,
+    DeltaOption,
+    GroupOption,
+    RunOptions,
+    TargetOption,
+    stated,
+)
 from mustdp.cli.typed import as_typed, option, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import as_stated, readable
@@ -45,6 +52,7 @@ def calibrate(
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
     solve_for: SolveForOption = "noise",
+    group: GroupOption = 1,
     json: JsonOption = False,
 ) -> Answer:
     """Find the smallest noise that keeps many applications within (epsilon, delta).
@@ -62,6 +70,7 @@ def calibrate(
         "epsilon": epsilon,
         "delta": stated(delta, scheme.n),
         "relation": run.relation,
+        "group": group,
     }
     find = {"noise": _noise, "steps": _steps, "m": _size, "b": _size}[solve_for]
     found = find(scheme, noise, run, target, solve_for)
@@ -144,6 +153,7 @@ def _answer(
         "expected_distinct": scheme.expected_distinct,
         **mechanism.describe(),
         "relation": relation.option,
+        **words.grouped(target["group"]),
         "shift": shift,
         "steps": steps,
         "target_epsilon": target["epsilon"],
@@ -178,7 +188,7 @@ def _answer(
         ),
         note="\n".join(
             (
-                words.both_in_words(found, "epsilon", relation, scheme),
+                words.both_in_words(found, "epsilon", relation, scheme, target["group"]),
                 *words.coarse_in_words(found),
                 words.noise_in_words(mechanism, shift, relation),
             )

@@ -63,6 +63,7 @@ def _facts(page: Page, found: Findings) -> None:
             ("steps", f"{asked.steps:,}"),
             noise,
             ("delta", f"{small(asked.delta)}"),
+            *([] if asked.group == 1 else [("records of one person", f"{asked.group:,}")]),
         ]
     )
 
@@ -103,7 +104,7 @@ def _comparison(page: Page, found: Findings) -> None:
         columns,
         [row_of(row, cost) for row, cost in zip(rows, costs, strict=True)],
         f"{what}, at delta = {small(asked.delta)} after {times(asked.steps)}; neighbours: "
-        f"{found.comparison.relation.neighbours}.",
+        f"{found.comparison.relation.differing(asked.group)}.",
     )
     page.note(
         "At most: certified for every pair of neighbouring data sets, the number to rely on. At "
@@ -260,8 +261,8 @@ def _words(page: Page, found: Findings) -> None:
             "**MUSTwo**: with, then without; **MUSToo**: both without.",
             "**Noise multiplier**: standard deviation of the Gaussian noise on the sum over the "
             "batch, divided by the bound on one record's contribution.",
-            f"**Neighbours**: data sets with {found.comparison.relation.neighbours}, for all "
-            "schemes alike.",
+            "**Neighbours**: data sets with "
+            f"{found.comparison.relation.differing(found.question.group)}, for all schemes alike.",
         ]
     )
 
