@@ -90,6 +90,18 @@ def test_the_papers_pair_has_one_record(run: Run) -> None:
     check_refused(run(*ACCOUNT.split(), "--group", 2, "--method", "paper"), "--group", "--method")
 
 
+def test_the_largest_loss(run: Run) -> None:
+    line = f"account {STEP} --mechanism laplace --noise-multiplier 4 --delta 0"
+    given = answer(run, line)
+    found = md.account(
+        md.repeat(10, md.subsample(md.wor(100, 10), md.laplace(noise_multiplier=4.0)))
+    ).epsilon(0)
+    assert given["epsilon"] == {"lower": found.lower, "upper": found.upper}
+    assert given["delta"] == 0.0
+    check_refused(run(*f"{line} --mechanism gaussian".split()), "--mechanism")
+    check_refused(run(*f"account {STEP} --noise-multiplier 4 --delta 0".split()), "--delta must")
+
+
 def test_coarse_bounds_say_so(run: Run) -> None:
     line = "account --scheme poisson -n 100000000 --rate 1e-6 --noise-multiplier 0.6 --steps 50"
     given = answer(run, f"{line} --delta 1e-10")

@@ -14,6 +14,7 @@ from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
+from mustdp.accounting.pure import Pure
 from mustdp.accounting.sides import UpperSide, in_both_orders
 from mustdp.accounting.tighter import COMPOSITIONS, ONE_PAIR, FamilyComposition
 from mustdp.accounting.views import (
@@ -27,7 +28,7 @@ from mustdp.accounting.views import (
 )
 from mustdp.accounting.workings import Workings
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON
+from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.loss.curve import LowerCurve
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
@@ -81,7 +82,17 @@ class Account:
         return self._bounds(DeltaAt(epsilon))
 
     def epsilon(self, delta: float) -> Bounds:
-        """Bounds of epsilon at ``delta``."""
+        """Bounds of epsilon at ``delta``; at 0, where no loss is infinite, the largest loss."""
+        if _is_zero(delta):
+            pure = self._pure(delta)
+            gap = pure.upper - pure.lower
+            coarse = gap > self.accuracy * pure.upper
+            if coarse and self._strict:
+                raise NumericalFailure(
+                    f"epsilon = {pure.upper!r} is certified at delta = 0, but {pure.lower!r} may do"
+                )
+            name = pure.attained_by
+            return Bounds(pure.lower, pure.upper, name, "both", gap, self.relation, coarse)
         return self._bounds(EpsilonAt(delta))
 
     def _bounds(self, question: Question) -> Bounds:
@@ -91,8 +102,23 @@ class Account:
                 found, self.composition = self._family.tighten(found, question)
             return found
 
+    def _pure(self, delta: float) -> Pure:
+        """The largest loss, or a refusal of a delta of zero."""
+        with self._lock:
+            pure = self._work.pure
+        if pure is None:
+            raise InvalidParameter.refusing(
+                "delta",
+                f"must be a number >= {SMALLEST_DELTA:g} and < 1 here, as only the certificate of "
+                "Laplace noise has an epsilon at 0",
+                float(delta),
+            )
+        return pure
+
     def certified_epsilon(self, delta: float, accuracy: float | None = None) -> float:
         """The upper bound of epsilon alone, with one pair, for searches that need no lower one."""
+        if _is_zero(delta):
+            return self._pure(delta).upper
         wanted = self.accuracy if accuracy is None else accuracy
         with self._lock:
             question = EpsilonAt(delta)
@@ -254,6 +280,11 @@ def account(
             mentions=tuple(Relation),
         )
     return Account(plan, used, accuracy, method, composition, group)
+
+
+def _is_zero(delta: object) -> bool:
+    """Whether this is the number 0, which False is not."""
+    return isinstance(delta, int | float) and not isinstance(delta, bool) and delta == 0
 
 
 def _poisson(atom: Atom) -> bool:

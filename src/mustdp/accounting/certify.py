@@ -8,13 +8,17 @@ from dataclasses import replace
 
 from mustdp.accounting.atom_pairs import AtomPairs
 from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.pure import Pure
 from mustdp.accounting.refine import Fractions, Look, refine
+from mustdp.accounting.sides import UpperSide
 from mustdp.accounting.workings import Workings
 from mustdp.errors import Contradiction, NumericalFailure
-from mustdp.loss.questions import EpsilonAt, Question
+from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 
 FRACTIONS = Fractions(first=0.05, finest=0.05 / 64, boldness=0.9)
+#: How far from the largest loss, as a share of it, chords to it begin.
+_NEAR = 0.2
 #: Spacings that serve where the first one is too fine for the longest transform.
 _COARSER = (0.2, 0.8)
 
@@ -36,8 +40,11 @@ def certify(
     ``strict``, else answered by the best bounds seen, which hold all the same, marked as coarse.
     """
     relation = work.relation
+    pure = work.pure
+    if pure is not None and isinstance(question, DeltaAt) and question.epsilon >= pure.upper:
+        return Bounds(0.0, 0.0, "none", "both", 0.0, relation)  # no loss is that large
     if work.steps == 1:  # nothing to compose: the profiles themselves are the answer
-        return _uncomposed(work.pairs[0], question, relation)
+        return _uncomposed(work.pairs[0], question, relation, pure)
     if isinstance(question, EpsilonAt) and work.beyond >= question.delta:
         return Bounds(0.0, math.inf, "none", "both", math.inf, relation)
 
@@ -51,6 +58,10 @@ def certify(
         # Read off.
         upper, direction = above.worst(question)
         lower, name = (0.0, "") if below is None else below.best(question)
+        if pure is not None:
+            upper = _within(pure, above, question, upper)
+            if isinstance(question, DeltaAt):
+                lower, name = max((lower, name), (pure.attained(question.epsilon), "aligned"))
         lower = consistent(lower, upper)
         room = question.room(upper, accuracy)
         if math.isinf(upper) or upper - lower <= room:
@@ -86,6 +97,25 @@ def certify(
         return replace(best, coarse=not met)
 
 
+def _within(pure: Pure, above: UpperSide, question: Question, upper: float) -> float:
+    """An upper bound that knows where the losses end.
+
+    Delta is convex in e^epsilon and zero at the largest loss, so it lies below the chord from any
+    smaller epsilon to there; grids that end a little beyond do not know.
+    """
+    if not isinstance(question, DeltaAt):
+        return min(upper, pure.upper)
+    left, furthest = pure.upper - question.epsilon, _NEAR * pure.upper
+    away = 4.0 * left
+    while away <= furthest:
+        start = pure.upper - away
+        value, _ = above.worst(DeltaAt(start))
+        share = math.expm1(-left) / math.expm1(-away) * (1.0 + 1e-13)
+        upper = min(upper, value * share * (1.0 + 4e-16 * pure.upper / left))
+        away *= 4.0
+    return upper
+
+
 def _looked(look_at: Callable[[float], Look[Bounds]]) -> bool:
     """Whether one of the coarser spacings gave anything."""
     for fraction in _COARSER:
@@ -108,11 +138,15 @@ def _best(seen: list[Bounds]) -> Bounds:
     return replace(above, lower=lower, attained_by=below.attained_by, numerical_gap=gap)
 
 
-def _uncomposed(pairs: AtomPairs, question: Question, relation: Relation) -> Bounds:
+def _uncomposed(
+    pairs: AtomPairs, question: Question, relation: Relation, pure: Pure | None
+) -> Bounds:
     """One atom that occurs once: its profiles and pairs answer directly."""
     certified = [(question.of_profile(each), name) for name, each in pairs.directions.items()]
     attained = [(question.of_pair(each), name) for name, each in pairs.families.items()]
     upper, direction = max(certified, key=lambda answer: answer[0])
+    if pure is not None and isinstance(question, EpsilonAt):
+        upper = min(upper, pure.upper)
     lower, name = max([(0.0, "none"), *attained], key=lambda answer: answer[0])
     return Bounds(consistent(lower, upper), upper, name, direction, 0.0, relation)
 

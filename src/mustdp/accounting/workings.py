@@ -9,6 +9,7 @@ import numpy as np
 
 from mustdp.accounting.atom_pairs import AtomPairs, atom_pairs
 from mustdp.accounting.plan import Plan, atoms
+from mustdp.accounting.pure import Pure, pure_epsilon
 from mustdp.accounting.sides import UpperSide, lower_side
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.curve import LowerCurve
@@ -30,6 +31,7 @@ class Workings:
         self.pairs: tuple[AtomPairs, ...] = tuple(
             atom_pairs(atom, relation, method, group) for atom in counted
         )
+        self._description = counted, group, method
         self._grids: dict[float, Grid] = {}
         self._uppers: dict[Grid, UpperSide] = {}
         self._lowers: dict[Grid, LowerCurve] = {}
@@ -38,6 +40,12 @@ class Workings:
     def steps(self) -> int:
         """How many atoms are released, each counted as often as it occurs."""
         return sum(self.counts)
+
+    @cached_property
+    def pure(self) -> Pure | None:
+        """The largest loss, where it is known to be finite."""
+        counted, group, method = self._description
+        return pure_epsilon(counted, self.relation, group) if method == "certified" else None
 
     @cached_property
     def beyond(self) -> float:

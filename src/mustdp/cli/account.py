@@ -13,9 +13,9 @@ from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import (
     ACCOUNTING,
-    DeltaOption,
     GroupOption,
     RunOptions,
+    read_delta,
     read_epsilon,
     read_repeats,
 )
@@ -42,6 +42,27 @@ def _read_method(name: str, text: str) -> str:
     return one_of(name, text, (*METHODS, *_SAME))
 
 
+def _read_delta(name: str, text: str) -> float:
+    """A delta, or 0 for the largest loss there is."""
+    try:
+        return read_delta(name, text)
+    except InvalidParameter as problem:
+        if problem.got not in ("0.0", "-0.0"):
+            raise
+        return 0.0
+
+
+DeltaOption = Annotated[
+    float | None,
+    option(
+        "--delta",
+        _read_delta,
+        metavar="D",
+        help="Ask for epsilon at this delta, well below one in the number of records; 0 asks for "
+        "the largest loss, which Laplace noise bounds.",
+        panel=ACCOUNTING,
+    ),
+]
 EpsilonOption = Annotated[
     float | None,
     option(
