@@ -137,7 +137,7 @@ def test_zero_concentrated_covers_orders_in_between() -> None:
     account = md.account(SUBSAMPLED)
     rho = account.zero_concentrated().value
     orders = 1.0 + np.geomspace(0.011, 990.0, 37)
-    assert np.all(account.renyi(orders).upper <= rho * orders * (1 + 1e-9))
+    assert np.all(account.renyi(orders).approximate <= rho * orders * (1 + 1e-9))
 
 
 def test_curves_agree_with_single_answers() -> None:
@@ -151,8 +151,8 @@ def test_curves_agree_with_single_answers() -> None:
 
 def test_what_renyi_leaves_out_is_taken_off_delta() -> None:
     orders = np.array([2.0, 5.0, 20.0])
-    whole = Renyi(orders, 0.1 * orders, 0.1 * orders, 0.0)
-    rough = Renyi(orders, 0.1 * orders, 0.1 * orders, 1e-3)
+    whole = Renyi(orders, 0.1 * orders, 0.1 * orders, 0.0, 0.1 * orders)
+    rough = Renyi(orders, 0.1 * orders, 0.1 * orders, 1e-3, 0.1 * orders)
     assert rough.epsilon(1e-3) == math.inf
     assert rough.epsilon(2e-3) == pytest.approx(whole.epsilon(1e-3))
     by_formula = 0.1 * orders + np.log1p(-1 / orders) - np.log(1e-3 * orders) / (orders - 1)
@@ -161,7 +161,8 @@ def test_what_renyi_leaves_out_is_taken_off_delta() -> None:
 
 def test_one_number_for_a_curve_holds_between_what_was_looked_at() -> None:
     """(a - 1) D_a may follow its chord between two orders; mu is the safe end of its bracket."""
-    renyi = Renyi(np.array([2.0, 3.0]), np.zeros(2), np.array([2.0, 3.0]), 0.0)
+    orders = np.array([2.0, 3.0])
+    renyi = Renyi(orders, np.zeros(2), orders, 0.0, orders)
     assert zero_concentrated(renyi).value >= 4.0 / (2.5 * 1.5)  # at order 2.5
     epsilon = np.linspace(0.0, 3.0, 30_001)
     for mu in (0.3, 0.7, 1.3, 2.1):

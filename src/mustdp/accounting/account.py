@@ -27,7 +27,7 @@ from mustdp.accounting.views import (
     zero_concentrated,
 )
 from mustdp.accounting.workings import Workings
-from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.errors import Contradiction, InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.loss.curve import LowerCurve
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
@@ -150,12 +150,14 @@ class Account:
         if not np.all(given > 1):
             raise InvalidParameter(f"orders must be > 1, got {given.min()!r}")
         with self._sides() as (upper_side, lower_side):
-            upper, outside = upper_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
+            upper = upper_side.whole_log_mgf(given - 1.0, self._work.moments)
+            approximate, outside = upper_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
             lower = lower_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
-        # The pairs leave out events of their own, so at high orders the lower side may come out
-        # above; what it bounds from below is the divergence with nothing left out.
-        lower = np.minimum(lower, upper)
-        return Renyi(given, lower / (given - 1.0), upper / (given - 1.0), outside)
+        if not np.all(lower <= upper * (1.0 + 1e-9) + 1e-12):
+            raise Contradiction("the bounds of the Renyi divergences contradict each other")
+        lower, approximate = np.minimum(lower, upper), np.minimum(approximate, upper)
+        theta = given - 1.0
+        return Renyi(given, lower / theta, upper / theta, outside, approximate / theta)
 
     def gaussian_dp(self) -> Summary:
         """The smallest mu of Gaussian DP that is an upper bound of this account."""

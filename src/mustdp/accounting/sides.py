@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mustdp.accounting.atom_pairs import AtomPairs
-from mustdp.loss.curve import LowerCurve, LowerParts, UpperCurve
+from mustdp.loss.curve import LowerCurve, LowerParts, Moments, UpperCurve
 from mustdp.loss.points import Grid
 from mustdp.loss.questions import Question
 from mustdp.mechanisms.relation import Relation
@@ -52,6 +52,11 @@ class UpperSide:
         return np.asarray(np.max([moments for moments, _ in found], axis=0)), max(
             outside for _, outside in found
         )
+
+    def whole_log_mgf(self, theta: FloatArray, crude: Sequence[Moments]) -> FloatArray:
+        """Log moments of all losses, none left out."""
+        found = [curve.whole_log_mgf(theta, crude) for curve in self._curves.values()]
+        return np.asarray(np.max(found, axis=0))
 
 
 def lower_side(

@@ -35,28 +35,30 @@ class Tradeoff:
 class Renyi:
     """Renyi divergences by order.
 
-    ``upper`` bounds the divergence of every pair of neighbours outside an event of probability
-    ``outside`` (losses so rare that they were counted as infinite). ``lower`` is reached by a named
-    pair outside such an event; without it, sampling with replacement has astronomically large
-    divergences from the draw that holds nothing but copies of one record. Epsilons converted from
-    these (:meth:`epsilon`) are looser than the account's own.
+    ``upper`` bounds the divergence of every pair of neighbours, nothing left out; infinite if it is
+    not known to be finite. ``lower`` is reached by a named pair. ``approximate`` bounds the
+    divergence outside an event of probability ``outside`` (losses so rare that they were counted as
+    infinite), as in approximate concentrated DP: sampling with replacement has astronomically large
+    divergences from the draw that holds nothing but copies of one record, and hardly any without
+    it. Epsilons converted from these (:meth:`epsilon`) are looser than the account's own.
     """
 
     orders: FloatArray
     lower: FloatArray
     upper: FloatArray
     outside: float
+    approximate: FloatArray
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of epsilon by Canonne, Kamath & Steinke 2020 (arXiv 2004.00010v3), Prop. 12.
 
-        Looser than :meth:`Account.epsilon`; ``outside`` is taken off delta first.
+        Looser than :meth:`Account.epsilon`. From ``approximate``: ``outside`` is taken off delta.
         """
         left = delta - self.outside
         if not left > 0:
             return float("inf")
         a = self.orders
-        spent = self.upper + np.log1p(-1.0 / a) - (np.log(left) + np.log(a)) / (a - 1.0)
+        spent = self.approximate + np.log1p(-1.0 / a) - (np.log(left) + np.log(a)) / (a - 1.0)
         return float(max(0.0, np.min(spent)))
 
 
@@ -143,7 +145,7 @@ def zero_concentrated(renyi: Renyi) -> Summary:
     room = a * (a - 1.0) - np.square(widest)
     if not np.all(room > 0):
         return Summary(float("inf"), "the orders are too far apart to say anything between them")
-    rho = float(np.max((a - 1.0) * renyi.upper / room))
+    rho = float(np.max((a - 1.0) * renyi.approximate / room))
     return Summary(
         rho,
         f"upper bound: rho of zCDP for orders from {a.min():g} to {a.max():g}, outside an event "

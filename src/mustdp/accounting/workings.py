@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from mustdp.accounting.atom_pairs import AtomPairs, atom_pairs
+from mustdp.accounting.moments import log_moments
 from mustdp.accounting.plan import Plan, atoms
 from mustdp.accounting.pure import Pure, pure_epsilon
 from mustdp.accounting.sides import UpperSide, lower_side
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.loss.curve import LowerCurve
+from mustdp.loss.curve import LowerCurve, Moments
 from mustdp.loss.points import Grid, Survey, survey
 from mustdp.mechanisms.relation import Relation
 
@@ -46,6 +47,14 @@ class Workings:
         """The largest loss, where it is known to be finite."""
         counted, group, method = self._description
         return pure_epsilon(counted, self.relation, group) if method == "certified" else None
+
+    @cached_property
+    def moments(self) -> tuple[Moments, ...]:
+        """Crude bounds of the Renyi moments of every atom, nothing left out."""
+        counted, group, _ = self._description
+        return tuple(
+            partial(log_moments, atom, relation=self.relation, group=group) for atom in counted
+        )
 
     @cached_property
     def beyond(self) -> float:

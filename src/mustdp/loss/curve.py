@@ -12,7 +12,7 @@ the discretisation still costs; the spacing is refined until that is below the r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +29,11 @@ from mustdp.loss.questions import Question
 from mustdp.loss.readoff import ReadOff, Side
 from mustdp.numerics.arrays import FloatArray, IntArray
 
+#: Log moments of one pair at many orders above 1.
+Moments = Callable[[FloatArray], FloatArray]
+#: How much higher the orders are that bound what lies above all losses of the grid.
+_STEPS_UP = np.geomspace(0.03, 3e3, 36)
+_MOMENT_ROUNDING = 1e-14
 #: Share of delta that rare losses may take when they are counted as infinite or dropped.
 _RARE = 1e-4
 _FIRST_FLOOR = 1e-12
@@ -65,6 +70,21 @@ class ComposedLoss:
         parts = [(x.truncated(rare / self._steps, keep=keep), k) for x, k in self._parts]
         composition = Composition(parts)
         return composition.log_mgf(theta), composition.infinite
+
+    def whole_log_mgf(self, theta: FloatArray, crude: Sequence[Moments]) -> FloatArray:
+        """Log moments of all losses, as :meth:`UpperCurve.whole_log_mgf` has them."""
+        total = np.zeros(theta.size)
+        for (loss, count), moments in zip(self._parts, crude, strict=True):
+            order, top = 1.0 + theta, float(loss.losses[-1])
+            known = moments(order)
+            parts = [loss.log_mgf(theta) + _MOMENT_ROUNDING]
+            if loss.infinite > 0.0:
+                parts.append(np.log(order * loss.infinite) + theta * top)
+                higher = order[:, None] + _STEPS_UP
+                beyond = moments(higher.ravel()).reshape(higher.shape) - _STEPS_UP * top
+                parts.append(np.minimum(known, beyond.min(axis=1)))
+            total = total + count * np.minimum(known, np.logaddexp.reduce(parts, axis=0))
+        return total
 
     def _reader(self, delta: float) -> ReadOff:
         """The composition truncated for this order of magnitude of delta."""
@@ -114,6 +134,15 @@ class UpperCurve:
     def log_mgf(self, theta: FloatArray, rare: float) -> tuple[FloatArray, float]:
         """Log moments of the finite losses, and the mass counted as infinite, ``rare`` allowed."""
         return self._fine.log_mgf(theta, rare)
+
+    def whole_log_mgf(self, theta: FloatArray, crude: Sequence[Moments]) -> FloatArray:
+        """Log moments of all losses, none left out; ``crude`` bounds those of each pair.
+
+        A moment is at most that of the dominating pair with its largest losses replaced by the
+        tangent, plus what is above the last loss c: at most c^-b times the crude moment of order b
+        higher, for every b (docs/derivations/composition.md).
+        """
+        return self._fine.whole_log_mgf(theta, crude)
 
     def gap(self, question: Question) -> float:
         """An estimate of what the discretisation adds to the answer."""
