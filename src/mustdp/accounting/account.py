@@ -15,25 +15,23 @@ from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
 from mustdp.accounting.pure import Pure
-from mustdp.accounting.sides import UpperSide, in_both_orders
+from mustdp.accounting.sides import UpperSide
 from mustdp.accounting.tighter import COMPOSITIONS, ONE_PAIR, FamilyComposition
+from mustdp.accounting.viewed import Viewer
 from mustdp.accounting.views import (
     NEGLIGIBLE_DELTA,
     Renyi,
     Summary,
     Tradeoff,
-    gaussian_dp,
-    tradeoff,
     zero_concentrated,
 )
 from mustdp.accounting.workings import Workings
-from mustdp.errors import Contradiction, InvalidParameter, NotCovered, NumericalFailure
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.loss.curve import LowerCurve
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Poisson
 
 METHODS = ("certified", "one-slope", "paper")
@@ -138,42 +136,36 @@ class Account:
     def tradeoff(self, fpr: ArrayLike) -> Tradeoff:
         """Missed-detection rates of an attacker at false-positive rates ``fpr``."""
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
-        eps = self._epsilons()
-        with self._sides() as (upper_side, lower_side):
-            upper = upper_side.curve(eps, NEGLIGIBLE_DELTA)
-            attained = in_both_orders(lower_side, eps, NEGLIGIBLE_DELTA)
-        return tradeoff(rates, eps, upper, attained)
+        with self._lock:
+            return self._viewer.tradeoff(rates, self._end())
 
     def renyi(self, orders: ArrayLike) -> Renyi:
         """Renyi divergences of the given orders, all above 1."""
         given = checks.reals("orders", orders, at_least=1, at_most=1e6)
         if not np.all(given > 1):
             raise InvalidParameter(f"orders must be > 1, got {given.min()!r}")
-        with self._sides() as (upper_side, lower_side):
-            upper = upper_side.whole_log_mgf(given - 1.0, self._work.moments)
-            approximate, outside = upper_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
-            lower = lower_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
-        if not np.all(lower <= upper * (1.0 + 1e-9) + 1e-12):
-            raise Contradiction("the bounds of the Renyi divergences contradict each other")
-        lower, approximate = np.minimum(lower, upper), np.minimum(approximate, upper)
-        theta = given - 1.0
-        return Renyi(given, lower / theta, upper / theta, outside, approximate / theta)
+        with self._lock:
+            return self._viewer.renyi(given)
 
     def gaussian_dp(self) -> Summary:
         """The smallest mu of Gaussian DP that is an upper bound of this account."""
-        eps = self._epsilons()
         with self._lock:
-            upper = self._work.upper(self._work.grid(FRACTIONS.first))
-            return gaussian_dp(eps, upper.curve(eps, NEGLIGIBLE_DELTA))
+            exact = self._work.gaussian
+            if exact is not None:
+                return Summary(exact, "upper bound, and exact: Gaussian noise on all records")
+            return self._viewer.gaussian_dp(self._end())
 
     def zero_concentrated(self) -> Summary:
         """The rho of zero-concentrated DP that covers the Renyi orders from 1.01 to 1000."""
         return zero_concentrated(self.renyi(1.0 + np.geomspace(0.01, 999.0, 240)))
 
-    def _epsilons(self) -> FloatArray:
-        """Epsilons from 0 to where delta is negligible."""
-        end = min(LARGEST_EPSILON, max(1.0, self.certified_epsilon(NEGLIGIBLE_DELTA)))
-        return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 1500) * end])
+    @property
+    def _viewer(self) -> Viewer:
+        return Viewer(self._work, self.accuracy, self._strict)
+
+    def _end(self) -> float:
+        """The epsilon at which delta is negligible."""
+        return min(LARGEST_EPSILON, max(1.0, self.certified_epsilon(NEGLIGIBLE_DELTA)))
 
     @contextmanager
     def _sides(self) -> Iterator[tuple[UpperSide, LowerCurve]]:

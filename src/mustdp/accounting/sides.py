@@ -8,6 +8,8 @@ best of them counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
 
 import numpy as np
 
@@ -31,6 +33,13 @@ class UpperSide:
         self._curves = {
             direction: UpperCurve(chosen, counts, grid) for direction, chosen in directions.items()
         }
+
+    @cached_property
+    def coarser(self) -> UpperSide:
+        """The same at twice the spacing, from the same evaluations."""
+        other = copy(self)
+        other._curves = {name: curve.coarser for name, curve in self._curves.items()}
+        return other
 
     def worst(self, question: Question) -> tuple[float, str]:
         """The certified answer, and the direction that decided it."""

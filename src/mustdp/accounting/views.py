@@ -23,12 +23,15 @@ class Tradeoff:
     """Missed-detection rates of an attacker at given false-positive rates.
 
     ``lower`` is certified: no attacker on any pair of neighbours misses less often. ``upper`` is
-    reached: an attacker on the named pair misses at most this often.
+    reached: an attacker on the named pair misses at most this often. ``gap`` estimates how much of
+    either rate is due to grids; ``coarse`` says that it is more than the account's accuracy.
     """
 
     false_positive: FloatArray
     lower: FloatArray
     upper: FloatArray
+    gap: float = 0.0
+    coarse: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,8 @@ class Renyi:
     divergence outside an event of probability ``outside`` (losses so rare that they were counted as
     infinite), as in approximate concentrated DP: sampling with replacement has astronomically large
     divergences from the draw that holds nothing but copies of one record, and hardly any without
-    it. Epsilons converted from these (:meth:`epsilon`) are looser than the account's own.
+    it. Epsilons converted from these (:meth:`epsilon`) are looser than the account's own. ``gap``
+    estimates which share of a divergence is due to the grid; ``coarse`` as in :class:`Tradeoff`.
     """
 
     orders: FloatArray
@@ -48,6 +52,8 @@ class Renyi:
     upper: FloatArray
     outside: float
     approximate: FloatArray
+    gap: float = 0.0
+    coarse: bool = False
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of epsilon by Canonne, Kamath & Steinke 2020 (arXiv 2004.00010v3), Prop. 12.
@@ -64,10 +70,15 @@ class Renyi:
 
 @dataclass(frozen=True)
 class Summary:
-    """One number for a whole curve, with what it is."""
+    """One number for a whole curve, with what it is.
+
+    ``gap`` estimates how much of it is due to grids; ``coarse`` as in :class:`Tradeoff`.
+    """
 
     value: float
     meaning: str
+    gap: float = 0.0
+    coarse: bool = False
 
 
 def tradeoff(
@@ -150,4 +161,6 @@ def zero_concentrated(renyi: Renyi) -> Summary:
         rho,
         f"upper bound: rho of zCDP for orders from {a.min():g} to {a.max():g}, outside an event "
         f"of probability {renyi.outside:.3g}",
+        renyi.gap * rho,
+        renyi.coarse,
     )

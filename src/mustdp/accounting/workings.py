@@ -15,6 +15,7 @@ from mustdp.accounting.sides import UpperSide, lower_side
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.curve import LowerCurve, Moments
 from mustdp.loss.points import Grid, Survey, survey
+from mustdp.mechanisms.mechanism import Gaussian
 from mustdp.mechanisms.relation import Relation
 
 
@@ -47,6 +48,16 @@ class Workings:
         """The largest loss, where it is known to be finite."""
         counted, group, method = self._description
         return pure_epsilon(counted, self.relation, group) if method == "certified" else None
+
+    @cached_property
+    def gaussian(self) -> float | None:
+        """The one shift, rounded up, that Gaussian noise on all records comes to; else None."""
+        counted, group, _ = self._description
+        if not all(isinstance(atom, Gaussian) for atom in counted):
+            return None
+        shifts = (float(pair.shift or 0.0) for pair in self.pairs)
+        squares = (count * s * s for count, s in zip(self.counts, shifts, strict=True))
+        return group * math.sqrt(math.fsum(squares)) * (1.0 + 1e-14)
 
     @cached_property
     def moments(self) -> tuple[Moments, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -112,6 +113,13 @@ class UpperCurve:
     def _coarse(self) -> ComposedLoss:
         return self._connected(fine=False)
 
+    @cached_property
+    def coarser(self) -> UpperCurve:
+        """The same curve through every second dot: what it says more is due to the grid."""
+        other = copy(self)
+        other._fine = self._coarse
+        return other
+
     def _connected(self, fine: bool) -> ComposedLoss:
         """Connect all dots, or every second of them, and compose."""
         parts = []
@@ -164,6 +172,15 @@ class LowerCurve:
         self._lumps: dict[int, list[Lump]] = {}
         self._merged: dict[tuple[int, float, bool], DiscreteLoss] = {}
         self._curves = [(label, self._composed(parts, fine=True)) for label, parts in choices]
+
+    @cached_property
+    def coarser(self) -> LowerCurve:
+        """The same compositions merged onto every second point."""
+        other = copy(self)
+        other._curves = [
+            (label, self._composed(parts, fine=False)) for label, parts in self._choices.items()
+        ]
+        return other
 
     def gap(self, question: Question, label: str) -> float:
         """An estimate of what the discretisation takes off one composition's answer."""
@@ -225,6 +242,6 @@ class LowerCurve:
         return max(answers, default=(0.0, "none"), key=lambda answer: answer[0])
 
 
-def every_second(points: IntArray) -> NDArray[np.intp]:
+def every_second(points: IntArray | FloatArray) -> NDArray[np.intp]:
     """Positions of every second point, first and last included."""
     return np.unique(np.append(np.arange(0, points.size, 2), points.size - 1))
