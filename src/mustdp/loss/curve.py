@@ -38,6 +38,8 @@ _MOMENT_ROUNDING = 1e-14
 #: Share of delta that rare losses may take when they are counted as infinite or dropped.
 _RARE = 1e-4
 _FIRST_FLOOR = 1e-12
+#: Cells of one loss that make its transforms long.
+_FAR = 200_000
 
 
 class ComposedLoss:
@@ -47,6 +49,8 @@ class ComposedLoss:
         self._parts, self._side = tuple(parts), side
         self._steps = sum(count for _, count in parts)
         self._readers: dict[int, ReadOff] = {}
+        spans = [float(loss.index[-1]) - float(loss.index[0]) for loss, _ in parts]
+        self._far = max(spans) > _FAR
 
     def epsilon(self, delta: float) -> float:
         """Certified epsilon at ``delta``."""
@@ -89,7 +93,10 @@ class ComposedLoss:
 
     def _reader(self, delta: float) -> ReadOff:
         """The composition truncated for this order of magnitude of delta."""
-        decade = 3 * math.floor(math.log10(delta) / 3)
+        # Readers are shared by deltas of three decades, but not where losses reach so far that the
+        # rounding of long transforms counts: there as much as allowed is taken out at the top.
+        width = 1 if self._far else 3
+        decade = width * math.floor(math.log10(delta) / width)
         if decade not in self._readers:
             rare = _RARE * 10.0**decade / self._steps
             keep = self._side == "upper"
