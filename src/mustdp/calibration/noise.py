@@ -27,6 +27,7 @@ def calibrate(
     steps: int,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
+    group: int = 1,
 ) -> Calibration: ...
 @overload
 def calibrate(
@@ -38,6 +39,7 @@ def calibrate(
     advantage: float | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
+    group: int = 1,
 ) -> RiskCalibration: ...
 def calibrate(
     scheme: Scheme,
@@ -50,11 +52,13 @@ def calibrate(
     advantage: float | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
+    group: int = 1,
 ) -> Calibration | RiskCalibration:
     """Find the noise multiplier for ``steps`` draws of ``scheme`` to be (epsilon, delta)-DP.
 
     The certified epsilon of the result is at most ``epsilon`` and within 0.1 % of it. Only the kind
     of ``mechanism`` matters: its name will do, and the size of a noise that is given is not used.
+    ``group`` is how many records of one person the guarantee covers, as in :func:`account`.
     Instead of ``epsilon`` and ``delta``, what an attacker can achieve may be the target: ``tpr``,
     the largest true-positive rate at the false-positive rate ``fpr``, or ``advantage``, the largest
     difference of the two.
@@ -74,6 +78,7 @@ def calibrate(
             steps=steps,
             make=noise_of_kind(mechanism),
             relation=relation,
+            group=group,
         )
     if epsilon is None or delta is None:
         raise InvalidParameter("epsilon and delta must be given, or tpr and fpr, or advantage")
@@ -83,6 +88,7 @@ def calibrate(
         delta=delta,
         mechanism=mechanism,
         relation=relation,
+        group=group,
     )
     return Calibration(
         found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, steps
@@ -96,13 +102,14 @@ def calibrate_plan(
     delta: float,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
+    group: int = 1,
 ) -> PlanCalibration:
     """Find the noise for a plan that is built from its mechanism, nested plans included.
 
     ``build`` is called with mechanisms of different noise multipliers and must only place them.
     ``mechanism`` is as in :func:`calibrate`.
     """
-    target = Target(epsilon, delta, relation)
+    target = Target(epsilon, delta, relation, group)
     make = noise_of_kind(mechanism)
     met = meet(target, lambda z: build(make(z)), smallest_noise, "noise multiplier")
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)

@@ -90,11 +90,12 @@ def calibrate_risk(
     steps: int,
     make: Callable[[float], AdditiveNoise],
     relation: str | None,
+    group: int = 1,
 ) -> RiskCalibration:
     """Find the smallest noise that meets the target for ``steps`` draws of ``scheme``."""
 
     def accounted(z: float) -> Account:
-        return account(repeat(steps, subsample(scheme, make(z))), relation=relation)
+        return account(repeat(steps, subsample(scheme, make(z))), relation=relation, group=group)
 
     def spent(z: float, accuracy: float) -> float:
         try:

@@ -12,7 +12,14 @@ from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.risk import COLUMNS, as_data, in_rows, read_rate
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, TargetOption, stated
+from mustdp.cli.targets import (
+    ACCOUNTING,
+    DeltaOption,
+    GroupOption,
+    RunOptions,
+    TargetOption,
+    stated,
+)
 from mustdp.cli.typed import as_typed, exactly_one, option, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import as_stated, readable
@@ -84,6 +91,7 @@ def calibrate(
     tpr: TprOption = None,
     fpr: FprOption = None,
     advantage: AdvantageOption = None,
+    group: GroupOption = 1,
     json: JsonOption = False,
 ) -> Answer:
     """Find the smallest noise that keeps many applications within (epsilon, delta).
@@ -99,7 +107,7 @@ def calibrate(
     wanted = {"--tpr": tpr, "--fpr": fpr, "--advantage": advantage}
     if any(value is not None for value in wanted.values()):
         given = {"--epsilon": epsilon, "--delta": delta}
-        return _risk(scheme, noise, run, solve_for, wanted, given, json)
+        return _risk(scheme, noise, run, solve_for, wanted, given, group, json)
     if epsilon is None:
         raise InvalidParameter(
             "--epsilon is missing: give the largest epsilon allowed, above 0; or --tpr and --fpr, "
@@ -109,6 +117,7 @@ def calibrate(
         "epsilon": epsilon,
         "delta": stated(delta, scheme.n),
         "relation": run.relation,
+        "group": group,
     }
     find = {"noise": _noise, "steps": _steps, "m": _size, "b": _size}[solve_for]
     found = find(scheme, noise, run, target, solve_for)
@@ -148,6 +157,7 @@ def _risk(
     solve_for: str,
     wanted: dict[str, float | None],
     given: dict[str, float | None],
+    group: int,
     as_json: bool,
 ) -> Answer:
     """The noise that keeps an attacker within a target."""
@@ -176,6 +186,7 @@ def _risk(
             fpr=wanted["--fpr"],
             advantage=wanted["--advantage"],
             mechanism=noise.mechanism,
+            group=group,
             relation=run.relation,
         )
     relation, mechanism = found.relation, found.mechanism
@@ -259,6 +270,7 @@ def _answer(
         "expected_distinct": scheme.expected_distinct,
         **mechanism.describe(),
         "relation": relation.option,
+        **words.grouped(target["group"]),
         "shift": shift,
         "steps": steps,
         "target_epsilon": target["epsilon"],
@@ -293,7 +305,8 @@ def _answer(
         ),
         note="\n".join(
             (
-                words.both_in_words(found, "epsilon", relation, scheme),
+                words.both_in_words(found, "epsilon", relation, scheme, target["group"]),
+                *words.coarse_in_words(found),
                 words.noise_in_words(mechanism, shift, relation),
             )
         ),

@@ -50,6 +50,7 @@ class Question:
     epsilon: float | None = None
     noise_multiplier: float | None = None
     relation: str = "replace_one"
+    group: int = 1
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        progress=begin,
+        group=asked.group, progress=begin,
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():
@@ -137,7 +138,8 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     for row in drawn:
         name = row.scheme.name
         begin(f"bands of {name}")
-        own = account(_plan(row.scheme, row.noise_multiplier, asked.steps), relation=asked.relation)
+        plan = _plan(row.scheme, row.noise_multiplier, asked.steps)
+        own = account(plan, relation=asked.relation, group=asked.group)
         profiles[name], risks[name] = own.curve(points), own.risk()
         by_steps[name] = _by_steps(row, asked)
         if row.noise_multiplier == reference.noise_multiplier:
@@ -147,7 +149,8 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
             at_one_noise |= {name: there} if there else {}
     found = sensitivity(
         asked.n, asked.b, asked.m, noise_multiplier=rows["must-ow"].noise_multiplier,
-        steps=asked.steps, delta=asked.delta, relation=comparison.relation, progress=begin,
+        steps=asked.steps, delta=asked.delta, relation=comparison.relation,
+        group=asked.group, progress=begin,
     )  # fmt: skip
     begin("one application, draws")
     noise = gaussian(noise_multiplier=reference.noise_multiplier)
@@ -193,7 +196,7 @@ def _epsilon(scheme: Scheme, noise_multiplier: float, steps: int, asked: Questio
     """Epsilon beside the point that was asked about; None where nothing can be certified."""
     plan = _plan(scheme, noise_multiplier, steps)
     try:
-        return account(plan, relation=asked.relation).epsilon(asked.delta)
+        return account(plan, relation=asked.relation, group=asked.group).epsilon(asked.delta)
     except NumericalFailure:
         return None
 
@@ -204,12 +207,12 @@ def _same_work(row: ComparisonRow, asked: Question) -> SameWork | None:
     target = asked.epsilon if asked.epsilon is not None else row.epsilon.upper
     if not (size <= asked.n and 0 < target <= 500):
         return None
-    if asked.relation == "add_remove" and size == asked.n:
+    if asked.relation == "add_remove" and size > asked.n - asked.group:
         return None
     try:
         found = calibrate(
             wor(asked.n, size), epsilon=target, delta=asked.delta, steps=asked.steps,
-            relation=asked.relation,
+            relation=asked.relation, group=asked.group,
         )  # fmt: skip
     except NumericalFailure:
         return None

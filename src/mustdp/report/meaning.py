@@ -33,8 +33,8 @@ def meanings(page: Page, found: Findings) -> None:
             "**MUSTwo**: with, then without; **MUSToo**: both without.",
             "**Noise multiplier**: standard deviation of the Gaussian noise on the sum over the "
             "batch, divided by the bound on one record's contribution.",
-            f"**Neighbours**: data sets with {found.comparison.relation.neighbours}, for all "
-            "schemes alike.",
+            "**Neighbours**: data sets with "
+            f"{found.comparison.relation.differing(found.question.group)}, for all schemes alike.",
         ]
     )
 

@@ -67,6 +67,7 @@ def _facts(page: Page, found: Findings) -> None:
             ("steps", f"{asked.steps:,}"),
             noise,
             ("delta", f"{small(asked.delta)}"),
+            *([] if asked.group == 1 else [("records of one person", f"{asked.group:,}")]),
         ]
     )
 
@@ -107,7 +108,7 @@ def _comparison(page: Page, found: Findings) -> None:
         columns,
         [row_of(row, cost) for row, cost in zip(rows, costs, strict=True)],
         f"{what}, at delta = {small(asked.delta)} after {times(asked.steps)}; neighbours: "
-        f"{found.comparison.relation.neighbours}.",
+        f"{found.comparison.relation.differing(asked.group)}.",
     )
     page.note(
         "At most: certified for every pair of neighbouring data sets, the number to rely on. At "
