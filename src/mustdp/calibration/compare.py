@@ -66,6 +66,7 @@ def compare(
     noise_multiplier: float | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str = Relation.REPLACE_ONE,
+    composition: str = "auto",
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson).
@@ -73,8 +74,8 @@ def compare(
     Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
     rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
-    Only the kind of ``mechanism`` matters, as in :func:`calibrate`. ``progress`` is called with the
-    name of each scheme before it is worked on.
+    Only the kind of ``mechanism`` matters, as in :func:`calibrate`. ``composition`` is as in
+    :func:`account`. ``progress`` is called with the name of each scheme before it is worked on.
     """
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidParameter(
@@ -101,12 +102,13 @@ def compare(
                     steps=steps,
                     mechanism=mechanism,
                     relation=used,
+                    composition=composition,
                 )
                 known[key] = found.noise_multiplier, found.epsilon
             elif noise_multiplier is not None:
                 noise = make(noise_multiplier)
                 plan = repeat(steps, subsample(scheme, noise))
-                bounds = account(plan, relation=used).epsilon(delta)
+                bounds = account(plan, relation=used, composition=composition).epsilon(delta)
                 known[key] = float(noise.noise_multiplier or 0.0), bounds
         rows.append(ComparisonRow(scheme, *known[key]))
     return Comparison(used, steps, delta, tuple(rows))

@@ -24,11 +24,13 @@ def calibrate(
     steps: int,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
+    composition: str = "auto",
 ) -> Calibration:
     """Find the noise multiplier for ``steps`` draws of ``scheme`` to be (epsilon, delta)-DP.
 
-    The certified epsilon of the result is at most ``epsilon`` and within 0.1 % of it. Only the kind
-    of ``mechanism`` matters: its name will do, and the size of a noise that is given is not used.
+    The certified epsilon of the result is at most ``epsilon`` and mostly within 0.2 % of it. Only
+    the kind of ``mechanism`` matters: its name will do, and the size of a noise is not used.
+    ``composition`` is as in :func:`account`.
     """
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     found = calibrate_plan(
@@ -37,6 +39,7 @@ def calibrate(
         delta=delta,
         mechanism=mechanism,
         relation=relation,
+        composition=composition,
     )
     return Calibration(
         found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, steps
@@ -50,13 +53,14 @@ def calibrate_plan(
     delta: float,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
+    composition: str = "auto",
 ) -> PlanCalibration:
     """Find the noise for a plan that is built from its mechanism, nested plans included.
 
     ``build`` is called with mechanisms of different noise multipliers and must only place them.
     ``mechanism`` is as in :func:`calibrate`.
     """
-    target = Target(epsilon, delta, relation)
+    target = Target(epsilon, delta, relation, composition)
     make = noise_of_kind(mechanism)
     met = meet(target, lambda z: build(make(z)), smallest_noise, "noise multiplier")
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)

@@ -64,10 +64,22 @@ CompositionOption = Annotated[
         "--composition",
         word_from("mustdp.accounting.tighter", "COMPOSITIONS"),
         metavar="NAME",
-        help="pair: one dominating pair for every step; family: the worst pair chosen anew in "
-        "every step, which takes longer and brings the bounds of fixed-size batches closer.",
+        help="auto: the worst of a family of pairs is chosen anew in every step, where one is "
+        "proved, in a second or three; family: the same in up to twenty, for closer bounds; pair: "
+        "one dominating pair for every step.",
         panel=ACCOUNTING,
         show_default=True,
+    ),
+]
+DimensionOption = Annotated[
+    int | None,
+    option(
+        "--dimension",
+        read_repeats,
+        metavar="D",
+        help="Every release has this many coordinates; 1, a single number, brings the bounds of "
+        "wor closer.",
+        panel=ACCOUNTING,
     ),
 ]
 ReuseOption = Annotated[
@@ -93,6 +105,7 @@ class _Asked:
     reuse: int | None
     method: str
     composition: str
+    dimension: int | None
     relation: Relation | None
     #: "delta" or "epsilon", and the value of the other one.
     question: str
@@ -128,6 +141,7 @@ class _Asked:
             "shift": shift,
             "steps": self.steps,
             **({} if self.reuse is None else {"reuse": self.reuse}),
+            **({} if self.dimension is None else {"dimension": self.dimension}),
             "method": self.method,
         }
 
@@ -144,7 +158,8 @@ def account(
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     method: MethodOption = "certified",
-    composition: CompositionOption = "pair",
+    composition: CompositionOption = "auto",
+    dimension: DimensionOption = None,
     reuse: ReuseOption = None,
     json: JsonOption = False,
 ) -> Answer:
@@ -164,12 +179,13 @@ def account(
         reuse=reuse,
         method=method,
         composition=composition,
+        dimension=dimension,
         relation=run.relation,
         question="epsilon" if epsilon is None else "delta",
         at=next(value for value in (epsilon, delta) if value is not None),
     )
     plan = asked.plan()
-    if method == "paper" and composition != "pair":
+    if method == "paper" and composition == "family":
         raise InvalidParameter("--composition family does not fit --method paper")
     if reuse is not None and method != "certified":
         raise InvalidParameter(f"--reuse {reuse} is not covered by --method {method}")
@@ -190,6 +206,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         relation=asked.relation,
         method=_SAME.get(asked.method, asked.method),
         composition=asked.composition,
+        dimension=asked.dimension,
     )
     found: Bounds = getattr(result, asked.question)(asked.at)
     relation = result.relation
