@@ -53,7 +53,8 @@ def test_one_step_is_the_one_step_certificate(name: str) -> None:
         ),
     }
     at = np.arange(0, 60, 6)
-    certificate = upper_bound(scheme, md.gaussian(noise_multiplier=z), at * D, relation=REPLACE)
+    epsilon = np.asarray(at * D, dtype=np.float64)
+    certificate = upper_bound(scheme, md.gaussian(noise_multiplier=z), epsilon, relation=REPLACE)
     found = after(families[name], 1)[at]
     assert np.all(found >= certificate * (1.0 - 1e-6))
     assert found == pytest.approx(certificate, rel=2e-3, abs=1e-7)

@@ -47,6 +47,8 @@ _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
 _MOST_MEMBERS, _FEWEST_MEMBERS = 64, 16
 #: Cells that are looked at in any case, and how much work buys one more.
 _FEWEST_CELLS, _WORK_PER_CELL = 48, 2e6
+#: Values that are kept of all members together: rare losses that reach far make long transforms.
+_MOST_VALUES = 1.6e7
 #: Where along the way cells are judged, as shares of all steps, and how far from the path.
 _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
 #: Dots of a profile: their distance near zero over the deviation, and how many lie beyond.
@@ -164,7 +166,7 @@ class _Plan:
         """The bound, how it was composed, the steps of a block, and the members of the family."""
         for fraction in _FRACTIONS:
             window = self._window(low, fraction)
-            members = work / (window.transform * self.steps)
+            members = min(work / self.steps, _MOST_VALUES) / window.transform
             if members >= _MOST_MEMBERS / 2:
                 break
         most = int(min(_MOST_MEMBERS, max(_FEWEST_MEMBERS, members)))
@@ -218,10 +220,10 @@ class _Plan:
         while True:
             window = self._block_window(which, length, slope)
             needed = window.transform * length * _FEWEST_MEMBERS
-            if needed <= work:
+            if needed <= work and window.transform * _FEWEST_MEMBERS <= _MOST_VALUES:
                 break
             # The window shrinks with the block, so this ends a little early rather than late.
-            length = math.ceil(count / math.ceil(count / length * min(needed / work, 2)))
+            length = math.ceil(count / math.ceil(count / length * min(max(needed / work, 1.1), 2)))
             if length < _SHORTEST_BLOCK:
                 return None
         deviation = self.scouted[which].deviation * math.sqrt(length)
