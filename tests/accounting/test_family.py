@@ -103,6 +103,40 @@ def test_few_steps_against_brute_force_over_triples(flat: bool, steps: int) -> N
         assert found.lower <= game * (1.0 + 3e-3)
 
 
+def copied(weights: list[float], x: complex, other: complex, common: complex) -> Outcomes:
+    """J copies of x, or of x', in places that otherwise hold one common record."""
+    grid = np.arange(-9.0, 11.0, 0.1)
+
+    def law(end: complex) -> FloatArray:
+        total = np.zeros((grid.size, grid.size))
+        for j, weight in enumerate(weights):
+            place = j * (end - common) * np.exp(0.7j)
+            far = np.square(grid - place.real)[:, None] + np.square(grid - place.imag)
+            total += weight * np.exp(-0.5 * far)
+        return np.asarray(total.ravel() * 0.01 / (2.0 * math.pi) + 1e-300)
+
+    return Outcomes(law(x), law(other))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "weights"),
+    [
+        (md.wr(5, 2), [16 / 25, 8 / 25, 1 / 25]),
+        (md.must_ow(6, 3, 2), [0.5 + 2 / 9, 2 / 9, 1 / 18]),
+    ],
+)
+def test_two_steps_of_copies_against_brute_force(scheme: md.Scheme, weights: list[float]) -> None:
+    shift = 0.8
+    triples = all_triples(shift, 5, flat=False)
+    pairs = [copied(weights, *points) for points in triples]
+    pairs += [pair.swapped for pair in pairs]
+    for epsilon in (0.05, 0.6):
+        game = best_game(pairs, 2, epsilon)
+        found = bounds(scheme, 2.0 / shift, 2, DeltaAt(epsilon), work=2e7)
+        assert game * (1.0 - 3e-3) <= found.upper <= game * 1.15
+        assert found.lower <= game * (1.0 + 3e-3)
+
+
 def test_one_step_has_no_family_to_choose_from() -> None:
     atom = atom_of(md.wor(100, 10), md.gaussian(noise_multiplier=1.0))
     assert family_bounds([(atom, 1)], REPLACE, USUAL) is None
@@ -277,3 +311,13 @@ def test_playing_the_strategy_lies_between_the_bounds() -> None:
 def test_targets(scheme: md.Scheme, z: float, steps: int, most: float, work: float) -> None:
     found = bounds(scheme, z, steps, work=work)
     assert found.lower <= found.upper <= most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("delta", "most"), [(1e-5, 1.118), (1e-7, 1.395), (1e-9, 1.629)])
+def test_below_renyi_accounting_of_fixed_size_batches(delta: float, most: float) -> None:
+    """FS-RDP, arXiv 2408.10456, gives ``most`` for n = 50000, m = 120, z = 6 and 104166 steps."""
+    step = md.subsample(md.wor(50_000, 120), md.gaussian(noise_multiplier=6.0))
+    account = md.account(md.repeat(104_166, step))
+    assert account.epsilon(delta).upper < most
+    assert account.composition == "blocks"
