@@ -92,7 +92,9 @@ def test_one_record_copied_many_times(relation: str) -> None:
     steps = 100
     copied = md.repeat(steps, md.subsample(md.must_ow(1000, 1, 200), md.gaussian(shift=0.01)))
     single = md.repeat(steps, md.subsample(md.wor(1000, 1), md.gaussian(shift=2.0)))
-    one, other = (md.account(plan, relation=relation) for plan in (copied, single))
+    one, other = (
+        md.account(plan, relation=relation, composition="pair") for plan in (copied, single)
+    )
     for delta in (1e-3, 1e-7):
         assert one.epsilon(delta).lower <= other.epsilon(delta).upper
         assert other.epsilon(delta).lower <= one.epsilon(delta).upper

@@ -23,7 +23,7 @@ class Workings:
     """A plan under one relation: its atoms, their pairs, and both sides on every grid so far.
 
     An atom has one dominating pair. A family of pairs, the worst chosen anew in every step, stands
-    beside this (``family.py``) and is asked only where an account was told to (``tighter.py``).
+    beside this (``family.py``) and makes the bounds tighter afterwards (``tighter.py``).
     """
 
     def __init__(self, plan: Plan, relation: Relation, method: str, group: int = 1) -> None:

@@ -94,6 +94,7 @@ def compare(
     mechanism: str | Mechanism = "gaussian",
     relation: str = Relation.REPLACE_ONE,
     group: int = 1,
+    composition: str = "auto",
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson).
@@ -101,7 +102,8 @@ def compare(
     Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
     rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
-    Only the kind of ``mechanism`` matters, as in :func:`calibrate`; ``group`` is as in
+    Only the kind of ``mechanism`` matters, as in :func:`calibrate`; ``group`` and ``composition``
+    are as in
     :func:`account`. ``progress`` is called with the name of each scheme before it is worked on.
     """
     if (epsilon is None) == (noise_multiplier is None):
@@ -130,12 +132,14 @@ def compare(
                     mechanism=mechanism,
                     relation=used,
                     group=group,
+                    composition=composition,
                 )
                 known[key] = found.noise_multiplier, found.epsilon
             elif noise_multiplier is not None:
                 noise = make(noise_multiplier)
                 plan = repeat(steps, subsample(scheme, noise))
-                bounds = account(plan, relation=used, group=group).epsilon(delta)
+                asking = account(plan, relation=used, composition=composition, group=group)
+                bounds = asking.epsilon(delta)
                 known[key] = float(noise.noise_multiplier or 0.0), bounds
         rows.append(ComparisonRow(scheme, *known[key]))
     return Comparison(used, steps, delta, tuple(rows))

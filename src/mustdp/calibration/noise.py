@@ -28,6 +28,7 @@ def calibrate(
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
     group: int = 1,
+    composition: str = "auto",
 ) -> Calibration: ...
 @overload
 def calibrate(
@@ -53,12 +54,14 @@ def calibrate(
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
     group: int = 1,
+    composition: str = "auto",
 ) -> Calibration | RiskCalibration:
     """Find the noise multiplier for ``steps`` draws of ``scheme`` to be (epsilon, delta)-DP.
 
-    The certified epsilon of the result is at most ``epsilon`` and within 0.1 % of it. Only the kind
-    of ``mechanism`` matters: its name will do, and the size of a noise that is given is not used.
-    ``group`` is how many records of one person the guarantee covers, as in :func:`account`.
+    The certified epsilon of the result is at most ``epsilon`` and mostly within 0.2 % of it. Only
+    the kind of ``mechanism`` matters: its name will do, and the size of a noise is not used.
+    ``group`` is how many records of one person the guarantee covers, as in :func:`account`,
+    and so is ``composition``.
     Instead of ``epsilon`` and ``delta``, what an attacker can achieve may be the target: ``tpr``,
     the largest true-positive rate at the false-positive rate ``fpr``, or ``advantage``, the largest
     difference of the two.
@@ -89,6 +92,7 @@ def calibrate(
         mechanism=mechanism,
         relation=relation,
         group=group,
+        composition=composition,
     )
     return Calibration(
         found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, steps
@@ -103,13 +107,14 @@ def calibrate_plan(
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
     group: int = 1,
+    composition: str = "auto",
 ) -> PlanCalibration:
     """Find the noise for a plan that is built from its mechanism, nested plans included.
 
     ``build`` is called with mechanisms of different noise multipliers and must only place them.
     ``mechanism`` is as in :func:`calibrate`.
     """
-    target = Target(epsilon, delta, relation, group)
+    target = Target(epsilon, delta, relation, group, composition)
     make = noise_of_kind(mechanism)
     met = meet(target, lambda z: build(make(z)), smallest_noise, "noise multiplier")
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)

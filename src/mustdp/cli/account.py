@@ -92,10 +92,22 @@ CompositionOption = Annotated[
         "--composition",
         word_from("mustdp.accounting.tighter", "COMPOSITIONS"),
         metavar="NAME",
-        help="pair: one dominating pair for every step; family: the worst pair chosen anew in "
-        "every step, which takes longer and brings the bounds of fixed-size batches closer.",
+        help="auto: the worst of a family of pairs is chosen anew in every step, where one is "
+        "proved, in a second or three; family: the same in up to twenty, for closer bounds; pair: "
+        "one dominating pair for every step.",
         panel=ACCOUNTING,
         show_default=True,
+    ),
+]
+DimensionOption = Annotated[
+    int | None,
+    option(
+        "--dimension",
+        read_repeats,
+        metavar="D",
+        help="Every release has this many coordinates; 1, a single number, brings the bounds of "
+        "wor closer.",
+        panel=ACCOUNTING,
     ),
 ]
 ReuseOption = Annotated[
@@ -121,6 +133,7 @@ class _Asked:
     reuse: int | None
     method: str
     composition: str
+    dimension: int | None
     relation: Relation | None
     group: int
     #: "delta" or "epsilon", and the value of the other one.
@@ -158,6 +171,7 @@ class _Asked:
             "shift": shift,
             "steps": self.steps,
             **({} if self.reuse is None else {"reuse": self.reuse}),
+            **({} if self.dimension is None else {"dimension": self.dimension}),
             "method": self.method,
         }
 
@@ -174,7 +188,8 @@ def account(
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     method: MethodOption = "certified",
-    composition: CompositionOption = "pair",
+    composition: CompositionOption = "auto",
+    dimension: DimensionOption = None,
     reuse: ReuseOption = None,
     group: GroupOption = 1,
     json: JsonOption = False,
@@ -195,6 +210,7 @@ def account(
         reuse=reuse,
         method=method,
         composition=composition,
+        dimension=dimension,
         relation=run.relation,
         group=group,
         question="epsilon" if epsilon is None else "delta",
@@ -203,7 +219,7 @@ def account(
     plan = asked.plan()
     if method == "paper" and group != 1:
         raise InvalidParameter(f"--group {group} does not fit --method paper")
-    if method == "paper" and composition != "pair":
+    if method == "paper" and composition == "family":
         raise InvalidParameter("--composition family does not fit --method paper")
     if reuse is not None and method != "certified":
         raise InvalidParameter(f"--reuse {reuse} is not covered by --method {method}")
@@ -225,6 +241,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         method=_SAME.get(asked.method, asked.method),
         composition=asked.composition,
         group=asked.group,
+        dimension=asked.dimension,
     )
     found: Bounds = getattr(result, asked.question)(asked.at)
     relation = result.relation

@@ -29,6 +29,8 @@ from mustdp.report.draw_times import draw_time
 from mustdp.report.sensitivity import Sensitivity, grid_of, sensitivity
 from mustdp.sampling.scheme import Scheme, wor
 
+#: One pair per step throughout: tables, profiles and bands of a page have to agree.
+_COMPOSITION = "pair"
 #: Numbers of steps in the picture, as shares of the number asked about.
 _SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
 _POINTS = 60
@@ -122,7 +124,7 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        group=asked.group, progress=begin,
+        group=asked.group, composition=_COMPOSITION, progress=begin,
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():
@@ -139,7 +141,7 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
         name = row.scheme.name
         begin(f"bands of {name}")
         plan = _plan(row.scheme, row.noise_multiplier, asked.steps)
-        own = account(plan, relation=asked.relation, group=asked.group)
+        own = account(plan, relation=asked.relation, composition=_COMPOSITION, group=asked.group)
         profiles[name], risks[name] = own.curve(points), own.risk()
         by_steps[name] = _by_steps(row, asked)
         if row.noise_multiplier == reference.noise_multiplier:
@@ -196,7 +198,8 @@ def _epsilon(scheme: Scheme, noise_multiplier: float, steps: int, asked: Questio
     """Epsilon beside the point that was asked about; None where nothing can be certified."""
     plan = _plan(scheme, noise_multiplier, steps)
     try:
-        return account(plan, relation=asked.relation, group=asked.group).epsilon(asked.delta)
+        asking = account(plan, relation=asked.relation, composition=_COMPOSITION, group=asked.group)
+        return asking.epsilon(asked.delta)
     except NumericalFailure:
         return None
 
@@ -212,7 +215,7 @@ def _same_work(row: ComparisonRow, asked: Question) -> SameWork | None:
     try:
         found = calibrate(
             wor(asked.n, size), epsilon=target, delta=asked.delta, steps=asked.steps,
-            relation=asked.relation, group=asked.group,
+            relation=asked.relation, composition=_COMPOSITION, group=asked.group,
         )  # fmt: skip
     except NumericalFailure:
         return None
