@@ -34,7 +34,8 @@ _SMALL, _COARSE, _FINE = 1e-15, 3.0, 0.6
 _RATIO, _NATS = 1.8, 0.1
 _FEWEST, _MOST = 64, 400
 #: The same for replace_one, where every point has a law of its own; points that share an aim.
-_NODE_NATS, _BULK_NATS, _DEEP_NATS, _SHARED = 0.2, 0.1, 1.0, 4
+_NODE_NATS, _BULK_NATS, _DEEP_NATS, _SHARED = 0.15, 0.06, 1.0, 4
+_REPLACED_SMALLEST, _REPLACED_CELLS, _STUCK = 1e-17, 120, 16
 _UP = 1.0 + 1e-13
 
 
@@ -167,10 +168,7 @@ class ReplacedProfile:
     def side(self) -> OneSide:
         """Bounds at all points where the profile is not negligible."""
         x, upper = self._upper
-        lower = [
-            float(self._at(node).lower(np.array([node * self._bins]), aim)[0])
-            for node, aim in zip(x.tolist(), self._aims, strict=True)
-        ]
+        lower = [self._lower(node, aim) for node, aim in zip(x.tolist(), self._aims, strict=True)]
         return OneSide(x, np.array(lower) / self._bins * (1.0 - 1e-12), upper)
 
     @cached_property
@@ -179,23 +177,35 @@ class ReplacedProfile:
         end = math.expm1(min(self._plain.end, 600.0))
         nodes, found = [], []
         self._aims: list[Aim] = []
-        x, aim, bulk = 0.0, None, 4.0 * self._at(0.0).scale / self._bins
+        x, step, bulk = 0.0, 0.0, self._at(0.0).scale / self._bins
         while True:
             total, y = self._at(x), x * self._bins
-            if aim is None or len(nodes) % _SHARED == 0:
-                ahead = 0.0 if aim is None else _SHARED * _NODE_NATS / aim.tilt
-                aim = total.aim(y, y + ahead)
-            value = float(total.upper(np.array([y]), aim)[0]) / self._bins * _UP
+            if len(nodes) % _SHARED == 0:
+                known = 0.1 * found[-1] * self._bins if found else math.inf
+                aim = total.aim(y, y + _SHARED * step * self._bins, known)
+                step = step or _BULK_NATS * bulk
+            value = float(total.upper(np.array([y]), aim, FINENESS * _FINE)[0]) / self._bins * _UP
+            value = min(value, float(self._plain(np.log1p(np.array([x])))[0]))
             nodes.append(x)
             found.append(value)
             self._aims.append(aim)
-            if x >= end or value < _SMALLEST:
-                return np.array(nodes), np.array(found)
-            nats = _BULK_NATS if x < bulk else _NODE_NATS if value > 1e-12 else _DEEP_NATS
-            x = min(x + nats / (aim.tilt * self._bins), end)
+            stuck = len(found) > _STUCK and value >= 0.9 * found[-_STUCK]
+            if x >= end or value < _REPLACED_SMALLEST or stuck or len(found) == _MOST:
+                return np.array(nodes), np.minimum.accumulate(found)
+            nats = _NODE_NATS if value > 1e-12 else _DEEP_NATS
+            if len(found) > 1:
+                fell = math.log(max(found[-2], 1e-300) / value)
+                wanted = step * nats / max(fell, nats / 3.0)
+                step = max(min(wanted, 2.0 * step), _BULK_NATS * bulk)
+            x = min(x + step, end)
+
+    def _lower(self, x: float, aim: Aim) -> float:
+        y = np.array([x * self._bins])
+        return float(self._at(x).lower(y, aim, FINENESS * _FINE)[0])
 
     def _at(self, x: float) -> IndependentSum:
-        return IndependentSum(Term(self._shift, 1.0 + x), self._steps, RELATIVE_ERROR)
+        term = Term(self._shift, 1.0 + x)
+        return IndependentSum(term, self._steps, RELATIVE_ERROR, even=_REPLACED_CELLS)
 
 
 class TabulatedPair:

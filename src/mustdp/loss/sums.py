@@ -54,23 +54,34 @@ class IndependentSum:
     """The sum of ``count`` independent copies of a variable less its mean, or of its mirror."""
 
     def __init__(
-        self, variable: Variable, count: int, error: float, *, mirrored: bool = False
+        self,
+        variable: Variable,
+        count: int,
+        error: float,
+        *,
+        mirrored: bool = False,
+        even: int = EVEN_CELLS,
     ) -> None:
         self.variable, self.count, self.mirrored = variable, count, mirrored
-        self._error = error
+        self._error, self._even = error, even
         size = 2.0 * float(variable.value(np.array([variable.mean]))[0])
         #: A typical size of the sum.
         self.scale = min(math.sqrt(count) * variable.deviation, count * size)
         self._low = self._lowest()
 
-    def aim(self, start: float, stop: float) -> Aim:
-        """How to ask about y from ``start`` to ``stop``, found on rough grids."""
+    def aim(self, start: float, stop: float, known: float = math.inf) -> Aim:
+        """How to ask about y from ``start`` to ``stop``, found on rough grids.
+
+        ``known`` is about what the price is at ``stop``, where that is known.
+        """
         # If one variable is beyond the last point, the sum is beyond y unless the others undo it.
         found = self._rough(start, stop, self._highest(stop + 3.0 * max(self.scale, 0.02 * stop)))
         for _ in range(2):
             # Or such a variable is too rare to matter.
             looks = np.linspace(0.0, found.high, 129)[1:]
-            rare = np.flatnonzero(self.count * self._values(looks) <= _RARE * found.price)
+            rare = np.flatnonzero(
+                self.count * self._values(looks) <= _RARE * min(found.price, known)
+            )
             if not rare.size or rare[0] == looks.size - 1:
                 break
             found = self._rough(start, stop, float(looks[rare[0]]))
@@ -113,10 +124,11 @@ class IndependentSum:
         return max(tilt, _LEAST_TILT / max(self.scale, y))
 
     def _on_grid(
-        self, side: Callable[..., OnGrid], spacing: float, high: float, even: int = EVEN_CELLS
+        self, side: Callable[..., OnGrid], spacing: float, high: float, even: int | None = None
     ) -> OnGrid:
         low, high = (-high, -self._low) if self.mirrored else (self._low, high)
-        found = side(self.variable, spacing, places(spacing, low, high, even), self._error)
+        index = places(spacing, low, high, even or self._even)
+        found = side(self.variable, spacing, index, self._error)
         return found.mirrored if self.mirrored else found
 
     def _read(self, found: OnGrid, tilt: float, y: FloatArray, sign: float) -> FloatArray:
