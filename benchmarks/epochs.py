@@ -36,12 +36,10 @@ def theirs(sigma: float, bins: int, delta: float) -> dict[str, Any]:
         import PLD_accounting as peer
     except ImportError:
         return {}
-    params = peer.PrivacyParams(
-        sigma=sigma, num_steps=bins, num_selected=1, num_epochs=1, delta=delta
-    )
     start = time.perf_counter()
-    bounds = peer.gaussian_allocation_epsilon_range(params, peer.AllocationSchemeConfig())
-    return {"bracket": [float(b) for b in bounds], "seconds": time.perf_counter() - start}
+    ends = peer.gaussian_allocation_epsilon_range(delta=delta, sigma=sigma, num_steps=bins)
+    took = time.perf_counter() - start
+    return {"lower": float(min(ends)), "upper": float(max(ends)), "seconds": took}
 
 
 def picture(path: str) -> None:

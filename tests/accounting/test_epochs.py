@@ -58,8 +58,18 @@ def test_shuffling_is_known_from_both_sides(row: dict[str, Any]) -> None:
     poisson = md.poisson(10**6, 1 / row["steps"])
     noise = md.gaussian(noise_multiplier=row["sigma"])
     promised = md.account(md.repeat(row["steps"], md.subsample(poisson, noise))).epsilon(1e-6)
-    assert promised.upper == pytest.approx(row["poisson"], rel=4e-3)
+    # What is quoted is itself an upper bound.
+    assert 0.95 * row["poisson"] <= promised.upper <= 1.004 * row["poisson"]
     assert found.lower > promised.upper
+
+
+def test_shuffling_attains_at_least_what_allocation_costs() -> None:
+    found = md.account(shuffled(4.0, 100), relation="add_remove").epsilon(1e-6)
+    exact = md.account(allocated(4.0, 100)).epsilon(1e-6)
+    assert exact.lower <= found.lower
+    ragged = md.subsample(md.shuffle(995, 10), md.gaussian(noise_multiplier=0.5))
+    other = md.account(ragged, relation="add_remove").epsilon(1e-6)
+    assert 0.99 * other.upper < other.lower <= other.upper
 
 
 def price(term: Term, d: float) -> float:
@@ -83,25 +93,26 @@ def two_bins(alpha: float, s: float, replaced: bool) -> float:
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
-def test_two_bins_by_quadrature(relation: str, epsilon: float) -> None:
-    plan = allocated(1.25, 2)
-    exact = two_bins(math.exp(epsilon), 0.8, relation == "replace_one")
-    found = md.account(plan, relation=relation).delta(epsilon)
-    assert found.lower <= exact <= found.upper
-    assert found.upper - found.lower <= 0.02 * exact
+def test_two_bins_by_quadrature(relation: str) -> None:
+    account = md.account(allocated(1.25, 2), relation=relation)
+    for epsilon in (0.0, 0.3, 1.0):
+        exact = two_bins(math.exp(epsilon), 0.8, relation == "replace_one")
+        found = account.delta(epsilon)
+        assert found.lower <= exact <= found.upper
+        assert found.upper - found.lower <= 0.02 * exact
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_an_epoch_that_ends_after_one_batch_is_in_closed_form(relation: str) -> None:
     noise = md.gaussian(noise_multiplier=1.25)
     plan = md.subsample(md.random_allocation(100, 4).first(1), noise)
+    account = md.account(plan, relation=relation)
     for epsilon in (0.0, 0.2, 0.6):
         alpha = math.exp(epsilon)
         term = Term(0.8, alpha if relation == "replace_one" else 0.0)
         goal = 3.0 * (alpha - 1.0) if relation == "replace_one" else 4.0 * alpha - 3.0
         exact = price(term, goal) / 4.0
-        found = md.account(plan, relation=relation).delta(epsilon)
+        found = account.delta(epsilon)
         assert found.lower <= exact <= found.upper
         assert found.upper <= 1.02 * exact
 
@@ -168,16 +179,16 @@ def test_epochs_beside_other_steps_and_in_json() -> None:
     alone = md.account(other).epsilon(1e-5)
     assert both.relation == "add_remove"
     assert alone.upper < both.lower <= both.upper <= 1.002 * both.lower
-    ledger = md.Ledger(1e-5, relation="add_remove")
-    ledger.charge(plan)
-    assert ledger.epsilon().upper == pytest.approx(both.upper)
+    ledger = md.Ledger(relation="add_remove")
+    ledger.step(plan)
+    assert ledger.epsilon(1e-5).upper == pytest.approx(both.upper)
 
 
 def test_shuffled_epochs_compose_from_both_sides() -> None:
     one, five = (md.account(shuffled(2.0, 100, k)).epsilon(1e-6) for k in (1, 5))
     assert one.lower < five.lower < five.upper
     plain = md.account(md.repeat(5, md.gaussian(noise_multiplier=2.0))).epsilon(1e-6)
-    assert five.upper == pytest.approx(plain.upper)
+    assert five.upper == pytest.approx(plain.upper, rel=1e-3)
 
 
 def test_what_is_not_proved_is_refused() -> None:

@@ -56,7 +56,7 @@ def test_mass_moved_to_one_neighbour_only_is_noticed() -> None:
     spacing, x = grid(term, 0.3)
     index = places(spacing, float(x[0]) * 3, float(x[-1]) * 3)
     right = above(term, spacing, index, RELATIVE_ERROR)
-    cdf = term.tails(term.mean + index * spacing)[0]
+    cdf = term.tails(term.mean + index.astype(np.float64) * spacing)[0]
     # All of a cell to its lower end: right in the limit, and too little everywhere.
     moved = DiscreteLoss(spacing, index[:-1], np.diff(cdf))
     assert is_above(right.law, term, right.cut_high, x)

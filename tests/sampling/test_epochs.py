@@ -48,7 +48,9 @@ def test_allocation_has_the_joint_law_of_two_records() -> None:
     shuffled = md.shuffle(6, 2)
     assert p_value([bins_of(shuffled.draw(rng), 0, 4) for _ in range(6000)], law) < REJECT
     chances = np.array([0.30, 0.35, 0.35])
-    heavier = {(i, j): chances[i] * chances[j] for i, j in law}
+    heavier: dict[tuple[int, ...], float] = {
+        pair: float(chances[list(pair)].prod()) for pair in law
+    }
     assert p_value(seen, heavier) < REJECT
 
 
