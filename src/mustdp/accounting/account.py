@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.paper import PaperAccount
-from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
+from mustdp.accounting.plan import Atom, InEpoch, Plan, Subsample, atoms, draws_everything
 from mustdp.accounting.pure import Pure
 from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tpr, risk
 from mustdp.accounting.shown import in_words, shown
@@ -34,7 +34,6 @@ from mustdp.loss.curve import LowerCurve
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.sampling.scheme import Poisson
 
 METHODS = ("certified", "one-slope", "paper")
 #: Relative accuracy of epsilon if none is asked for.
@@ -253,11 +252,11 @@ def account(
 ) -> Account | PaperAccount:
     """Account for a plan.
 
-    The default relation is add_remove if every draw is Poisson, replace_one otherwise. ``accuracy``
-    is the relative accuracy of epsilon: what cannot be had at the accuracy given is refused; with
-    none given it is 1e-3, and what falls short of that is answered by bounds that hold and are
-    marked as ``coarse``. ``method="one-slope"`` composes the paper's theorem, in
-    which one slope serves every multiplicity, instead of the certificate: valid, and looser.
+    The default relation is add_remove if every draw is Poisson or allocates, else replace_one.
+    ``accuracy`` is the relative accuracy of epsilon: what cannot be had at the accuracy given is
+    refused; with none given it is 1e-3, and what falls short of that is answered by bounds that
+    hold and are marked as ``coarse``. ``method="one-slope"`` composes the paper's theorem, in which
+    one slope serves every multiplicity, instead of the certificate: valid, and looser.
     ``method="paper"`` composes the paper's own pair of data sets: what that pair attains, not a
     guarantee.
 
@@ -295,7 +294,7 @@ def account(
     if relation is not None:
         used = Relation.read(relation)
     else:
-        used = Relation.ADD_REMOVE if all(map(_poisson, counted)) else Relation.REPLACE_ONE
+        used = Relation.ADD_REMOVE if all(map(_random_size, counted)) else Relation.REPLACE_ONE
     if method == "paper":
         if group > 1:
             raise NotCovered.refusing(
@@ -326,5 +325,7 @@ def _is_zero(delta: object) -> bool:
     return isinstance(delta, int | float) and not isinstance(delta, bool) and delta == 0
 
 
-def _poisson(atom: Atom) -> bool:
-    return isinstance(atom, Subsample) and isinstance(atom.scheme, Poisson)
+def _random_size(atom: Atom) -> bool:
+    if isinstance(atom, InEpoch):
+        return not atom.epoch.fixed_size
+    return isinstance(atom, Subsample) and not atom.scheme.fixed_size

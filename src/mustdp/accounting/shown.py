@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mustdp.accounting.plan import Plan, Repeat, Sequence, Subsample
+from mustdp.accounting.plan import InEpoch, Plan, Repeat, Sequence, Subsample
 from mustdp.errors import MustdpError
 from mustdp.numerics.decimals import readable
 from mustdp.numerics.tables import Shown
@@ -29,6 +29,8 @@ def in_words(plan: Plan) -> str:
         return ", then ".join(map(in_words, plan.parts))
     if isinstance(plan, Subsample):
         return f"{_listed(plan.scheme.describe())}; {in_words(plan.inner)}"
+    if isinstance(plan, InEpoch):
+        return f"{_listed(plan.epoch.describe())}; {in_words(plan.inner)}"
     return _listed(plan.describe())
 
 

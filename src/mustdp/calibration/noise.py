@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import overload
 
-from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.accounting.plan import Plan, steps_of
 from mustdp.calibration.results import Calibration, PlanCalibration
 from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
 from mustdp.calibration.search import Target, meet, smallest_noise
@@ -13,18 +13,19 @@ from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Laplace, Mechanism
 from mustdp.numerics import checks
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Epoch, Sampling
 
 _KINDS: dict[str, type[AdditiveNoise]] = {"gaussian": Gaussian, "laplace": Laplace}
 
 
 @overload
 def calibrate(
-    scheme: Scheme,
+    scheme: Sampling,
     *,
     epsilon: float,
     delta: float,
-    steps: int,
+    steps: int | None = None,
+    epochs: int | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
     group: int = 1,
@@ -32,9 +33,10 @@ def calibrate(
 ) -> Calibration: ...
 @overload
 def calibrate(
-    scheme: Scheme,
+    scheme: Sampling,
     *,
-    steps: int,
+    steps: int | None = None,
+    epochs: int | None = None,
     tpr: float | None = None,
     fpr: float | None = None,
     advantage: float | None = None,
@@ -43,11 +45,12 @@ def calibrate(
     group: int = 1,
 ) -> RiskCalibration: ...
 def calibrate(
-    scheme: Scheme,
+    scheme: Sampling,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    steps: int,
+    steps: int | None = None,
+    epochs: int | None = None,
     tpr: float | None = None,
     fpr: float | None = None,
     advantage: float | None = None,
@@ -58,6 +61,7 @@ def calibrate(
 ) -> Calibration | RiskCalibration:
     """Find the noise multiplier for ``steps`` draws of ``scheme`` to be (epsilon, delta)-DP.
 
+    Where ``scheme`` is an epoch, give ``epochs`` instead, or the number of batches as ``steps``.
     The certified epsilon of the result is at most ``epsilon`` and mostly within 0.2 % of it. Only
     the kind of ``mechanism`` matters: its name will do, and the size of a noise is not used.
     ``group`` is how many records of one person the guarantee covers, as in :func:`account`,
@@ -71,14 +75,14 @@ def calibrate(
     >>> print(f"{found.risk.tpr[1].upper:.3f}")
     0.050
     """
-    steps = checks.integer("steps", steps, 1, MOST_STEPS)
+    count = _count(scheme, steps, epochs)
     if not (tpr is None and fpr is None and advantage is None):
         if not (epsilon is None and delta is None):
             raise InvalidParameter("epsilon and delta must be left out where a risk is the target")
         return calibrate_risk(
             scheme,
             RiskTarget(tpr, fpr, advantage),
-            steps=steps,
+            steps=count,
             make=noise_of_kind(mechanism),
             relation=relation,
             group=group,
@@ -86,7 +90,7 @@ def calibrate(
     if epsilon is None or delta is None:
         raise InvalidParameter("epsilon and delta must be given, or tpr and fpr, or advantage")
     found = calibrate_plan(
-        lambda noise: repeat(steps, subsample(scheme, noise)),
+        lambda noise: steps_of(scheme, count, noise),
         epsilon=epsilon,
         delta=delta,
         mechanism=mechanism,
@@ -95,8 +99,19 @@ def calibrate(
         composition=composition,
     )
     return Calibration(
-        found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, steps
+        found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, count
     )
+
+
+def _count(scheme: Sampling, steps: int | None, epochs: int | None) -> int:
+    """The number of batches."""
+    checks.exactly_one(steps=steps, epochs=epochs)
+    if epochs is None:
+        return checks.integer("steps", steps, 1, MOST_STEPS)
+    if not isinstance(scheme, Epoch):
+        allowed = "must be left out for a scheme that draws batch by batch"
+        raise InvalidParameter.refusing("epochs", allowed, epochs)
+    return checks.integer("epochs", epochs, 1, MOST_STEPS // scheme.bins) * scheme.bins
 
 
 def calibrate_plan(

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mustdp.accounting.account import Account, account
-from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.accounting.plan import Plan, steps_of
 from mustdp.accounting.risk import USUAL_FPR, Risk
 from mustdp.calibration.search import smallest_noise
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Sampling
 
 #: No gain over guessing below this can be asked for: bounds are not that fine.
 _SMALLEST_GAIN = 1e-9
@@ -74,7 +74,7 @@ class RiskCalibration:
     mechanism: AdditiveNoise
     relation: Relation
     risk: Risk
-    scheme: Scheme
+    scheme: Sampling
     steps: int
 
     @property
@@ -84,7 +84,7 @@ class RiskCalibration:
 
 
 def calibrate_risk(
-    scheme: Scheme,
+    scheme: Sampling,
     target: RiskTarget,
     *,
     steps: int,
@@ -95,7 +95,7 @@ def calibrate_risk(
     """Find the smallest noise that meets the target for ``steps`` draws of ``scheme``."""
 
     def accounted(z: float) -> Account:
-        return account(repeat(steps, subsample(scheme, make(z))), relation=relation, group=group)
+        return account(steps_of(scheme, steps, make(z)), relation=relation, group=group)
 
     def spent(z: float, accuracy: float) -> float:
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
+from mustdp.cli.epochs import BinsOption, EpochsOption, batches, counted, sampling
 from mustdp.cli.numbers import read_number
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
@@ -27,7 +28,7 @@ from mustdp.numerics.decimals import as_stated, readable
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.mechanisms.mechanism import Mechanism
-    from mustdp.sampling.scheme import Scheme
+    from mustdp.sampling.epochs import Sampling
 
 UNKNOWNS = ("noise", "steps", "m", "b")
 #: Schemes whose batch, and whose first stage, can be solved for.
@@ -92,6 +93,8 @@ def calibrate(
     fpr: FprOption = None,
     advantage: AdvantageOption = None,
     group: GroupOption = 1,
+    bins: BinsOption = None,
+    epochs: EpochsOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Find the smallest noise that keeps many applications within (epsilon, delta).
@@ -107,7 +110,9 @@ def calibrate(
     wanted = {"--tpr": tpr, "--fpr": fpr, "--advantage": advantage}
     if any(value is not None for value in wanted.values()):
         given = {"--epsilon": epsilon, "--delta": delta}
-        return _risk(scheme, noise, run, solve_for, wanted, given, group, json)
+        drawn = sampling(scheme, bins)
+        count = batches(drawn, run, epochs)
+        return _risk(drawn, count, noise, run, solve_for, wanted, given, group, json)
     if epsilon is None:
         raise InvalidParameter(
             "--epsilon is missing: give the largest epsilon allowed, above 0; or --tpr and --fpr, "
@@ -119,24 +124,28 @@ def calibrate(
         "relation": run.relation,
         "group": group,
     }
-    find = {"noise": _noise, "steps": _steps, "m": _size, "b": _size}[solve_for]
-    found = find(scheme, noise, run, target, solve_for)
+    if solve_for == "noise":
+        drawn = sampling(scheme, bins)
+        found = _noise(drawn, noise, batches(drawn, run, epochs), target)
+    else:
+        for name, value in {"--bins": bins, "--epochs": epochs}.items():
+            if value is not None:
+                raise InvalidParameter(f"{name} {value} does not fit --solve-for {solve_for}")
+        find = {"steps": _steps, "m": _size, "b": _size}[solve_for]
+        found = find(scheme, noise, run, target, solve_for)
     return _answer(solve_for, target, *found, json)
 
 
-_Found = tuple["Scheme", "Mechanism", int, "Bounds"]
+_Found = tuple["Sampling", "Mechanism", int, "Bounds"]
 
 
-def _noise(
-    scheme: SchemeOptions, noise: NoiseOptions, run: RunOptions, target: dict[str, Any], _: str
-) -> _Found:
+def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, Any]) -> _Found:
     import mustdp
 
     _without_scale(noise)
-    built, steps = scheme.build(), run.count()
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **target)
-    return built, found.mechanism, steps, found.epsilon
+        found = mustdp.calibrate(drawn, steps=steps, mechanism=noise.mechanism, **target)
+    return drawn, found.mechanism, steps, found.epsilon
 
 
 def _without_scale(noise: NoiseOptions) -> None:
@@ -151,7 +160,8 @@ def _without_scale(noise: NoiseOptions) -> None:
 
 
 def _risk(
-    scheme: SchemeOptions,
+    built: Sampling,
+    steps: int,
     noise: NoiseOptions,
     run: RunOptions,
     solve_for: str,
@@ -172,7 +182,6 @@ def _risk(
     if (wanted["--tpr"] is None) != (wanted["--fpr"] is None):
         raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
     _without_scale(noise)
-    built, steps = scheme.build(), run.count()
 
     import mustdp
     from mustdp.mechanisms.relation import shift_of
@@ -249,7 +258,7 @@ def _size(
 def _answer(
     unknown: str,
     target: dict[str, Any],
-    scheme: Scheme,
+    scheme: Sampling,
     mechanism: Mechanism,
     steps: int,
     found: Bounds,
@@ -273,6 +282,7 @@ def _answer(
         **words.grouped(target["group"]),
         "shift": shift,
         "steps": steps,
+        **counted(scheme, steps),
         "target_epsilon": target["epsilon"],
         "epsilon": words.two_sided(found),
         "delta": target["delta"],
