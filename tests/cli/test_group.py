@@ -58,6 +58,7 @@ def test_most_steps(run: Run) -> None:
     assert given["epsilon"]["upper"] <= 2.0 < over.upper
 
 
+@pytest.mark.slow
 def test_compare_and_report(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = "-n 50 -b 10 -m 5 --steps 4 --delta 1e-4 --noise-multiplier 8 --group 2"
     compared = answer(run, f"compare {line}")
