@@ -26,6 +26,8 @@ _SCOUT = 1e-6
 #: A profile that falls from this to nothing between two looks ends sharply.
 _SHARP = 1e-12
 _FINEST = 1e-6
+#: Few points: their distance near zero over the deviation, and how many lie beyond.
+_DENSE, _SPARSE = 0.15, 90
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +111,14 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
     ratio = 0.06 * fraction
     points = tuple(_points(spacing, 4.0 * s.deviation, s.reach, ratio) for s in scouted)
     return Grid(spacing, points, finest)
+
+
+def few_points(spacing: float, deviation: float, last: int) -> IntArray:
+    """Grid indices from 0 to ``last``, far apart: for the many profiles of a family."""
+    near = min(last, max(8, math.ceil(4.0 * deviation / spacing)))
+    step = max(1, round(_DENSE * deviation / spacing))
+    far = np.rint(np.geomspace(near, max(last, near + 1), _SPARSE)).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(0, near, step), far]))
 
 
 def _points(spacing: float, dense: float, reach: float, ratio: float) -> IntArray:
