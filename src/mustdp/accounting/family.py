@@ -29,12 +29,11 @@ from mustdp.loss.cover import Cover, make_tests
 from mustdp.loss.curve import ComposedLoss, UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import connect
-from mustdp.loss.points import Survey, survey
+from mustdp.loss.points import Survey, few_points, survey
 from mustdp.loss.questions import EpsilonAt, Question
 from mustdp.loss.recursion import Recursion, Window, answer
 from mustdp.loss.strategy import Attained, attained
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import IntArray
 
 #: Work: grid points times members times steps; about a hundred million a second on one core.
 DEFAULT_WORK = 6e8
@@ -51,8 +50,6 @@ _FEWEST_CELLS, _WORK_PER_CELL = 48, 2e6
 _MOST_VALUES = 1.6e7
 #: Where along the way cells are judged, as shares of all steps, and how far from the path.
 _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
-#: Dots of a profile: their distance near zero over the deviation, and how many lie beyond.
-_DENSE, _SPARSE = 0.15, 90
 _ASIDE = np.linspace(-2.5, 2.5, 9)
 
 #: Shorter blocks gain nothing over the single pair.
@@ -278,14 +275,6 @@ class _Plan:
         self._reaches[id(pair)] = float(looks[small[0]] if small.size else looks[-1])
         return self._reaches[id(pair)]
 
-    def _points(self, which: int, window: Window) -> IntArray:
-        """Grid indices at which an atom's profiles are evaluated: sparse, chords are safe."""
-        deviation = self.scouted[which].deviation
-        near = min(window.up, max(8, math.ceil(4.0 * deviation / window.spacing)))
-        step = max(1, round(_DENSE * deviation / window.spacing))
-        far = np.rint(np.geomspace(near, max(window.up, near + 1), _SPARSE)).astype(np.int64)
-        return np.unique(np.concatenate([np.arange(0, near, step), far]))
-
     def _members(
         self, which: int, low: Attained, window: Window, most: int, near: float, deviation: float
     ) -> list[DiscreteLoss]:
@@ -293,7 +282,8 @@ class _Plan:
 
         Tests lie around the path from ``near``, after all steps, to zero before the first.
         """
-        family, points = self.families[self.atoms[which]], self._points(which, window)
+        family = self.families[self.atoms[which]]
+        points = few_points(window.spacing, self.scouted[which].deviation, window.up)
         if family is None:
             return [connect(self.pairs[which].dominating, window.spacing, points)]
         cover = Cover(family, window.spacing, points)
