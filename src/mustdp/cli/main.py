@@ -22,6 +22,7 @@ from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.release import release
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.train import train
@@ -47,6 +48,7 @@ COMMANDS = (
     train,
     audit,
     bootstrap,
+    release,
     ledger,
     reproduce,
 )
@@ -56,6 +58,7 @@ for _command in COMMANDS:
 #: What the package calls by another name than a command's options do.
 _OTHER_NAMES = {
     "bootstrap": {"columns": "--column", "data": "FILE"},
+    "release": {"columns": "--column", "data": "FILE", "statistics": "--statistic"},
     "ledger": {"path": "FILE", "key": "--key-file"},
 }
 

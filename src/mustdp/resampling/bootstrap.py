@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.budget_file import LedgerFile
+from mustdp.ledger.charging import charge, check_charge
 from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import drawn_from, most_copies, resolve_relation
 from mustdp.numerics import checks
@@ -113,7 +112,7 @@ def private_bootstrap(
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
     if ledger is not None:
-        _check_ledger(ledger, chosen, privacy)
+        check_charge(ledger, privacy, resolve_relation(chosen.scheme, None))
     source = _open(data, names, dask)
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
@@ -124,11 +123,7 @@ def private_bootstrap(
         source, drawn, exact.stepped, key,
         lower=low, upper=high, stated=chosen, workers=workers, dask=dask, progress=progress,
     )  # fmt: skip
-    if ledger is not None and privacy.plan is not None:
-        if isinstance(ledger, LedgerFile):
-            ledger.charge(privacy.plan, label=_label(wanted))
-        else:
-            ledger.step(privacy.plan)
+    charge(ledger, privacy, f"bootstrap: {', '.join(one.name for one in wanted)}")
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,
@@ -252,29 +247,3 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
                 f"got {wanted!r}"
             )
     return tuple(found)
-
-
-def _check_ledger(ledger: Ledger, design: Design, privacy: Spent) -> None:
-    """Refuse what cannot be charged, and a ledger that answers another question."""
-    if privacy.seeded:
-        raise InvalidParameter(
-            "ledger must be left out where a seed is given: the run is an experiment, no release"
-        )
-    if privacy.plan is None or not privacy.certified:
-        raise InvalidParameter(
-            "ledger must be left out for a release without a guarantee: it could not be charged"
-        )
-    used = ledger.relation or resolve_relation(design.scheme, None)
-    if used != privacy.relation:
-        raise InvalidParameter(
-            f"relation must be that of the ledger, {used}, got {privacy.relation}; make the ledger "
-            f"with Ledger(relation={privacy.relation!r})"
-        )
-    if isinstance(ledger, LedgerFile):  # refused now, before any data are read
-        ledger.check(privacy.plan)
-
-
-def _label(wanted: Sequence[Statistic]) -> str:
-    """What an entry of a ledger says about a bootstrap."""
-    label = f"bootstrap: {', '.join(statistic.name for statistic in wanted)}"
-    return label if len(label) <= 200 else f"{label[:197]}..."

@@ -1,0 +1,155 @@
+"""Which of finitely many cells a record is in: the part behind counts, shares and tables.
+
+A contribution is the unit vector of the record's cell: radius 1, diameter sqrt(2), however many
+cells there are. Two cells of a known number of records need one number only, 1/2 or -1/2, of
+diameter 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.releasing.ground import Ground
+from mustdp.releasing.parts import FinitePart
+
+
+class Cutting(ABC):
+    """A rule that puts a record, by some of its columns, into one of ``labels``."""
+
+    labels: tuple[str, ...]
+
+    @abstractmethod
+    def places(self, values: FloatArray) -> IntArray:
+        """The cell of every row of ``values``."""
+
+
+@dataclass(frozen=True)
+class Everybody(Cutting):
+    """One cell for all records."""
+
+    labels: tuple[str, ...] = ("",)
+
+    def places(self, values: FloatArray) -> IntArray:
+        """Zeros."""
+        return np.zeros(len(values), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Within(Cutting):
+    """Values in [low, high] and all others; an end may be left out of the interval."""
+
+    low: float
+    high: float
+    open_low: bool = False
+    open_high: bool = False
+    labels: tuple[str, ...] = ("in", "out")
+
+    def places(self, values: FloatArray) -> IntArray:
+        """0 inside, 1 outside."""
+        column = values[:, 0]
+        inside = (column > self.low) if self.open_low else (column >= self.low)
+        inside &= (column < self.high) if self.open_high else (column <= self.high)
+        return np.where(inside, 0, 1)
+
+
+@dataclass(frozen=True)
+class Between(Cutting):
+    """Cells between ``edges``; the last one has both of its ends."""
+
+    edges: tuple[float, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The cells as intervals."""
+        last = len(self.edges) - 2
+        return tuple(
+            f"[{low:g}, {high:g}{']' if k == last else ')'}"
+            for k, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False))
+        )
+
+    def places(self, values: FloatArray) -> IntArray:
+        """The number of inner edges that a value has reached."""
+        return np.searchsorted(np.array(self.edges[1:-1]), values[:, 0], side="right")
+
+
+@dataclass(frozen=True)
+class Listed(Cutting):
+    """A column of categories, already numbered."""
+
+    labels: tuple[str, ...]
+
+    def places(self, values: FloatArray) -> IntArray:
+        """The numbers."""
+        return values[:, 0].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Crossed(Cutting):
+    """Cells of several columns at once, the last one fastest."""
+
+    parts: tuple[Cutting, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The labels of the parts, joined."""
+        found: tuple[str, ...] = ("",)
+        for part in self.parts:
+            found = tuple(
+                f"{first}, {own}" if first else own for first in found for own in part.labels
+            )
+        return found
+
+    def places(self, values: FloatArray) -> IntArray:
+        """The cells of the parts, as digits of one number."""
+        found = np.zeros(len(values), dtype=np.int64)
+        for k, part in enumerate(self.parts):
+            found = found * len(part.labels) + part.places(values[:, k : k + 1])
+        return found
+
+
+@dataclass(frozen=True)
+class Cells(FinitePart):
+    """The number of records in every cell.
+
+    Natural sums: all records, then those of every cell.
+    """
+
+    ground: Ground
+    columns: tuple[int, ...]
+    cutting: Cutting
+
+    @cached_property
+    def _halved(self) -> bool:
+        return len(self.cutting.labels) == 2 and not self.ground.counted
+
+    @cached_property
+    def vectors(self) -> FloatArray:
+        """Unit vectors, or one half of either sign."""
+        if self._halved:
+            return np.array([[0.5], [-0.5]])
+        return np.eye(len(self.cutting.labels))
+
+    def cells(self, values: FloatArray) -> IntArray:
+        """As the cutting says."""
+        return self.cutting.places(values)
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """The total is the sum of the cells where it is not public."""
+        if self._halved:
+            return np.array([[0.0], [1.0], [-1.0]])
+        count = len(self.cutting.labels)
+        first = np.full((1, count), 1.0 if self.ground.counted else 0.0)
+        return np.concatenate([first, np.eye(count)])
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """The public number of records."""
+        n = 0.0 if self.ground.counted else float(self.ground.n or 0)
+        half = 0.5 * n if self._halved else 0.0
+        return np.array([n, *[half] * len(self.cutting.labels)])

@@ -1,0 +1,112 @@
+"""What is public before any record is read: columns, groups, neighbours, and what may be unknown.
+
+*Slots.* With groups, every part of the release has one slot for each group, and a record adds its
+contribution to the slot of its own group and nothing to the others.
+
+*How far one record moves a part.* Let a part have contributions c in a set V, of *radius* R = max
+|c| and *diameter* D = max |c - c'|. What a record may add to the slots is e_g c for a group g and c
+in V, or nothing at all if its value is missing and dropped, and with weights t e_g c for t in
+[0, 1]. So, in the 2-norm,
+
+- ``add_remove``: at most R;
+- ``replace_one``, no groups, nothing dropped, no weights: at most D;
+- ``replace_one``, nothing to something, or between weights: at most max(D, R), as the set of all
+  t c lies in the convex hull of V and 0, whose diameter is attained at extreme points;
+- ``replace_one`` between two groups: sqrt(|c|^2 + |c'|^2), at most sqrt(2) R.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
+from mustdp.resampling.statistics.public import Range
+
+#: The group, or category, of everybody who is in none of the listed ones.
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: clipped to a public range, or one of public categories (others form one more)."""
+
+    name: str
+    range: Range | None = None
+    categories: tuple[str, ...] = ()
+
+    @property
+    def numeric(self) -> Range:
+        """The range, for a statistic that needs numbers."""
+        if self.range is None:
+            raise InvalidParameter(
+                f"column {self.name!r} must have a range, lower and upper, for this statistic"
+            )
+        return self.range
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The categories and what is none of them."""
+        return (*self.categories, OTHER)
+
+
+class Bounded(Protocol):
+    """Contributions in a bounded set."""
+
+    @property
+    def radius(self) -> float:
+        """The longest contribution."""
+
+    @property
+    def diameter(self) -> float:
+        """The farthest that two contributions are apart."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What everybody may know.
+
+    ``n`` is the number of records, None where it is private (``add_remove``). ``groups`` are the
+    slots, the last of them for everybody else; empty without groups. ``dropped``: records with a
+    missing value count for nothing. ``population`` is the size of what was sampled from; equal to
+    the number of records where there was no sampling.
+    """
+
+    columns: tuple[Column, ...]
+    relation: Relation
+    n: int | None
+    groups: tuple[str, ...] = ()
+    by: str | None = None
+    dropped: bool = False
+    weighted: bool = False
+    population: float = math.inf
+    census: bool = False
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of records behind a slot is unknown, so that it must be released."""
+        return self.n is None or bool(self.groups) or self.dropped or self.weighted
+
+    @property
+    def slots(self) -> int:
+        """Number of slots of every part."""
+        return max(1, len(self.groups))
+
+    def sensitivity(self, part: Bounded) -> float:
+        """How far one record moves a part, all slots together; proved above."""
+        if self.relation == Relation.ADD_REMOVE:
+            return part.radius
+        found = part.diameter
+        if self.dropped or self.weighted:
+            found = max(found, part.radius)
+        if self.groups:
+            found = max(found, math.sqrt(2.0) * part.radius)
+        return found
+
+    def unsampled(self, total: float) -> float:
+        """The finite-population correction 1 - n/N; 0 where all of the population is there."""
+        if self.census:
+            return 0.0
+        return max(0.0, 1.0 - max(total, 0.0) / self.population)

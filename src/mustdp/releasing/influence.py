@@ -1,0 +1,103 @@
+"""The squares of what every record does to an estimate: a second part, chosen by the first.
+
+To first order an estimate from moments is off by the average of its *influence*, psi(x) = g . (f(x)
+- mu), where f are the record's moments, mu their averages and g the estimate's gradient there. mu
+and g are read off the first release, so they are public here, and the sampling variance is the
+average of psi^2 over the number of records: no law of the data is assumed, no fourth moments are
+needed (White 1980 for regression). psi^2 is cut at a bound that follows from the ranges. Released
+are psi^2 over the bound: contributions in [0, 1], or [-1/2, 1/2] where the number of records is
+public; radius 1, diameter 1 for each estimate, so sqrt(J) for J of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.releasing.ground import Ground
+from mustdp.releasing.moments import Moments
+from mustdp.releasing.parts import Part, Piece
+
+#: Columns whose corners are all looked at for the bound of an influence.
+_MOST_CORNERS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Influences(Part):
+    """Squared influences: ``gradients`` (slots, estimates, moments) at ``means`` (slots, moments).
+
+    Natural sums: the sum of psi^2 of every estimate; the number of records is not among them.
+    """
+
+    moments: Moments
+    gradients: FloatArray
+    means: FloatArray
+    ground: Ground = field(init=False)
+    columns: tuple[int, ...] = field(init=False)
+    bounds: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ground", self.moments.ground)
+        object.__setattr__(self, "columns", self.moments.columns)
+        object.__setattr__(self, "bounds", self._bounds())
+
+    @property
+    def width(self) -> int:
+        """Number of estimates."""
+        return int(self.gradients.shape[1])
+
+    @property
+    def radius(self) -> float:
+        """Proved above."""
+        return math.sqrt(self.width) * (1.0 + 2.0**-40)
+
+    @property
+    def diameter(self) -> float:
+        """Proved above."""
+        return math.sqrt(self.width) * (1.0 + 2.0**-40)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Of the shares of the bounds, which differ from slot to slot."""
+        return np.eye(self.width)
+
+    @property
+    def offset(self) -> FloatArray:
+        """The halves that were taken off."""
+        half = 0.0 if self.ground.counted else 0.5 * float(self.ground.n or 0)
+        return np.full(self.width, half)
+
+    def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
+        """psi^2 over its bound."""
+        features = self.moments.features(self.moments.scaled(values)) - self.means[slots]
+        psi = np.einsum("rk,rjk->rj", features, self.gradients[slots])
+        found: FloatArray = np.minimum(psi**2 / self.bounds[slots], 1.0)
+        return found if self.ground.counted else found - 0.5
+
+    def sums(self, piece: Piece, per_step: float) -> FloatArray:
+        """With weights, the influence of a record is multiplied by its weight: squared here."""
+        if piece.weights is not None:
+            piece = Piece(piece.values, piece.slots, piece.weights**2)
+        return super().sums(piece, per_step)
+
+    def _bounds(self) -> FloatArray:
+        """The largest psi^2 at the corners of the box, its middle and some points inside.
+
+        Where psi^2 should be larger elsewhere it is cut: that is what makes the bound hold.
+        """
+        d = len(self.columns)
+        rng = np.random.default_rng(0)  # public points
+        if d <= _MOST_CORNERS:
+            corners = np.array(list(itertools.product((-1.0, 1.0), repeat=d)))
+        else:
+            corners = rng.choice([-1.0, 1.0], (2**_MOST_CORNERS, d))
+        inside = rng.uniform(-1.0, 1.0, (256, d))
+        features = self.moments.features(np.concatenate([corners, inside, np.zeros((1, d))]))
+        centred = features[None] - self.means[:, None, :]
+        psi = np.einsum("srk,sjk->srj", centred, self.gradients)
+        largest: FloatArray = (psi**2).max(axis=1)
+        return np.maximum(largest, 1e-300)

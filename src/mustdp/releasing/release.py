@@ -1,0 +1,129 @@
+"""``private_release``: one noisy release on all records, with estimates and intervals.
+
+Order matters. What was asked for is checked first, then the noise is settled and certified and the
+ledger asked, then the data are read and exact sums made, in whole steps of a lattice. Only then is
+the ledger charged and noise drawn. Estimates that are curved in what was released get a second
+round on the same data, for their standard errors, out of the same budget (``stack.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mustdp.errors import InvalidParameter
+from mustdp.ledger.charging import charge, check_charge
+from mustdp.ledger.ledger import Ledger
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.progress import Progress
+from mustdp.randomness.keys import release_key
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.releasing.budget import settle_release
+from mustdp.releasing.describing import Limits, read_ground, read_missing
+from mustdp.releasing.ground import Ground
+from mustdp.releasing.records import column_names, read_records
+from mustdp.releasing.result import ReleaseResult
+from mustdp.releasing.rounds import Data, run_rounds
+from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.statistics.named import read_asked
+
+
+def private_release(
+    data: Any,
+    statistics: str | Sequence[str] = "mean",
+    *,
+    lower: Limits | None = None,
+    upper: Limits | None = None,
+    columns: str | Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
+    by: str | None = None,
+    groups: Sequence[str] | None = None,
+    missing: str | float = "refuse",
+    epsilon: float | None = None,
+    delta: float | None = None,
+    noise_multiplier: float | None = None,
+    relation: str = "replace_one",
+    population: int | str | None = None,
+    level: float = 0.95,
+    simultaneous: bool = False,
+    ledger: Ledger | None = None,
+    seed: Any = None,
+    progress: Progress | None = None,
+) -> ReleaseResult:
+    """Release statistics of all records once, with intervals for sampling and noise together.
+
+    ``statistics``: one or several of count, sum, mean, proportion:CONDITION, variance, sd, median,
+    quantile:P, histogram, covariance, correlation, regression, contingency; they share the budget.
+    Each is asked of every column, or of those behind an @, as in ``mean@age``. Numbers are clipped
+    to [lower, upper], which must be known without looking at the data; ``categories`` are public
+    lists by column. ``by`` names a column and ``groups`` its public values: everything is then
+    released for each of them and for all others together.
+
+    ``missing``: ``"refuse"``; ``"drop"``, which leaves a record out of every statistic that needs
+    the value and makes the number of records used private; or the number that stands for it.
+    ``relation``: under replace_one the number of records is public; under add_remove it is not, and
+    is released with noise wherever it is needed. ``population`` is the size of what the records
+    were sampled from, or ``"census"`` where they are all of it: only noise is left then.
+    ``simultaneous`` widens all intervals until they hold together (Bonferroni).
+
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
+    >>> result = private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> low, high = result.interval
+    >>> bool(low < result.estimate < high)
+    True
+    """
+    used = Relation.read(relation)
+    asked = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    if not asked:
+        raise InvalidParameter("statistics must name at least one statistic, got none")
+    level = checks.real("level", level, above=0, below=1)
+    filled = read_missing(missing)
+    names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
+    ground = read_ground(
+        column_names(data) if names is None else names,
+        named=names is not None,
+        lower=lower, upper=upper, categories=categories, by=by, groups=groups,
+        dropped=missing == "drop", relation=used, population=population,
+    )  # fmt: skip
+    check = [one for text in asked for one in read_asked(text, ground)]
+    del check  # refused by now, whatever the data are
+    privacy = settle_release(
+        epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, relation=used
+    )
+    key = release_key(seed, name="seed")
+    privacy = replace(privacy, seeded=key.seeded)
+    if ledger is not None:
+        check_charge(ledger, privacy, Relation.REPLACE_ONE)
+    numbers = [column.name for column in ground.columns if column.range is not None]
+    texts = [column.name for column in ground.columns if column.categories]
+    records = read_records(data, numbers, [*texts, *([by] if by is not None else [])])
+    if missing == "refuse":
+        records.refuse_missing(numbers)
+    if used == Relation.REPLACE_ONE:
+        ground = replace(ground, n=records.n)
+        _check_population(ground)
+    wanted: list[Asked] = [one for text in asked for one in read_asked(text, ground)]
+    seen = Data(ground, lambda: records.pieces(ground, filled))
+    estimates = run_rounds(
+        seen,
+        wanted,
+        privacy.noise_multiplier,
+        charge=lambda: charge(ledger, privacy, f"release: {', '.join(asked)}"),
+        source=NoiseSource(key.seed),
+        level=level,
+        simultaneous=simultaneous,
+        progress=progress,
+    )
+    return ReleaseResult(estimates, privacy, level)
+
+
+def _check_population(ground: Ground) -> None:
+    if ground.n is not None and not ground.population >= ground.n:
+        raise InvalidParameter.refusing(
+            "population",
+            f"must be at least the number of records, {ground.n}",
+            f"{ground.population:g}",
+        )

@@ -1,0 +1,121 @@
+"""The rounds of a release: one for all statistics, a second for the errors of curved ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from mustdp.errors import InvalidParameter
+from mustdp.progress import Progress
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.releasing.estimate import ReleasedEstimate
+from mustdp.releasing.ground import Ground
+from mustdp.releasing.parts import Part, Piece
+from mustdp.releasing.stack import Noisy, Stack
+from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.statistics.counts import Count
+from mustdp.releasing.statistics.curved import Curved
+
+#: The part of the budget that the errors of curved estimates get, where there are any.
+SECOND_SHARE = 0.15
+#: Numbers in one release, over all groups.
+_MOST = 10**7
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The ground and the records, which can be gone through more than once."""
+
+    ground: Ground
+    pieces: Callable[[], Iterable[Piece]]
+
+
+def run_rounds(
+    data: Data,
+    wanted: Sequence[Asked],
+    noise_multiplier: float,
+    *,
+    charge: Callable[[], None],
+    source: NoiseSource,
+    level: float,
+    simultaneous: bool = False,
+    progress: Progress | None = None,
+) -> tuple[ReleasedEstimate, ...]:
+    """All estimates. ``charge`` is called once, after the exact sums and before any noise."""
+    places = parts_of(wanted)
+    curved = [one for one in wanted if isinstance(one, Curved)]
+    share = 1.0 - SECOND_SHARE if curved else 1.0
+    first: tuple[Noisy, ...] = ()
+    second: dict[Curved, Noisy] = {}
+    if places:
+        stack = Stack(data.ground, tuple(places), noise_multiplier, share)
+        _refuse_many(stack)
+        totals = stack.totals(data.pieces(), progress)
+        charge()
+        first = stack.released(totals, source)
+    found = dict(zip(places, first, strict=True))
+    if curved:
+        asked = list(dict.fromkeys(one.linearised for one in curved))
+        influences = tuple(one.influences(found[one.part]) for one in asked)
+        stack = Stack(data.ground, influences, noise_multiplier, 1.0 - share)
+        released = stack.released(stack.totals(data.pieces(), progress), source)
+        second = dict(zip(asked, released, strict=True))
+    return read_estimates(wanted, found, second, level, simultaneous)
+
+
+def read_estimates(
+    wanted: Sequence[Asked],
+    found: dict[Part, Noisy],
+    second: dict[Curved, Noisy],
+    level: float,
+    simultaneous: bool = False,
+) -> tuple[ReleasedEstimate, ...]:
+    """The estimates behind what was released in both rounds."""
+
+    def at(own: float) -> tuple[ReleasedEstimate, ...]:
+        return tuple(
+            estimate
+            for one in wanted
+            for estimate in one.estimates(
+                _behind(one, found),
+                second.get(one.linearised) if isinstance(one, Curved) else None,
+                own,
+            )
+        )
+
+    estimates = at(level)
+    return at(1.0 - (1.0 - level) / len(estimates)) if simultaneous else estimates
+
+
+def parts_of(wanted: Sequence[Asked]) -> dict[Part, None]:
+    """The different parts, in order; a count that another part tells needs none of its own."""
+    found: dict[Part, None] = {}
+    for one in sorted(wanted, key=lambda each: isinstance(each, Count)):
+        if isinstance(one, Count) and _telling(one, found) is not None:
+            continue
+        if one.part is not None:
+            found.setdefault(one.part)
+    return found
+
+
+def _behind(one: Asked, found: dict[Part, Noisy]) -> Noisy | None:
+    if isinstance(one, Count):
+        telling = _telling(one, found)
+        return None if telling is None else found[telling]
+    return None if one.part is None else found[one.part]
+
+
+def _telling(count: Count, found: Iterable[Part]) -> Part | None:
+    """A part that holds the number of records which ``count`` asks for."""
+    if count.part is None:
+        return None
+    for part in found:
+        if part == count.part or not count.ground.dropped or part.columns == count.columns:
+            return part
+    return None
+
+
+def _refuse_many(stack: Stack) -> None:
+    numbers = stack.ground.slots * sum(part.width for part in stack.parts)
+    if not numbers <= _MOST:
+        raise InvalidParameter(f"a release must hold at most {_MOST} numbers, got {numbers}")

@@ -1,0 +1,121 @@
+"""The mean and the sum of a column: (records, sum u, sum u^2) tell both and their errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mustdp.numerics.arrays import FloatArray
+from mustdp.releasing.moments import Moments
+from mustdp.releasing.stack import Noisy
+from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.uncertainty import Reading, judged, moved, ratio, symmetric
+
+
+@dataclass(frozen=True)
+class Mean(Asked):
+    """The mean of a column; SE^2 = h^2 (variance of u / n + noise), h half of the range."""
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "mean"
+
+    @cached_property
+    def part(self) -> Moments:
+        """Moments of the column."""
+        return Moments(self.ground, self.columns)
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """By Fieller, with the released variance for the sampling."""
+        if noisy is None:
+            return
+        records, top, _ = (float(x) for x in noisy.sums[slot])
+        own, known = scaled_variance(noisy.sums[slot], noisy.noise)
+        left = self.ground.unsampled(self.total(noisy))
+        bottom = max(records, 1.0)
+        judge = judged(own * left / bottom, known * left / bottom, noise_of_mean(noisy, slot))
+        reading = ratio(
+            top,
+            records,
+            variance=(bottom**2 * judge.sampling, 0.0, 0.0),
+            noise=noisy.noise[:2, :2],
+            freedom=judge,
+            level=level,
+            possible=(-1.0, 1.0),
+        )
+        yield "", moved(reading, self.part.mids[0], self.part.halves[0])
+
+
+@dataclass(frozen=True)
+class Sum(Asked):
+    """The sum of a column: of the records of a group, and of those that have a value."""
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "sum"
+
+    @cached_property
+    def part(self) -> Moments:
+        """Moments of the column."""
+        return Moments(self.ground, self.columns)
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """mid N + half S; sampled is the product of being in the group and the value."""
+        if noisy is None:
+            return
+        mid, half = float(self.part.mids[0]), float(self.part.halves[0])
+        records, top, _ = (float(x) for x in noisy.sums[slot])
+        value = mid * records + half * top
+        noise = np.array([mid, half]) @ noisy.noise[:2, :2] @ np.array([mid, half])
+        own, known = scaled_variance(noisy.sums[slot], noisy.noise)
+        total, here = self.total(noisy), max(records, 0.0)
+        inside = half**2 * own * here
+        error = half**2 * known * here
+        # n Var(1_g x) = N_g Var(x | g) + mean^2 N_g (1 - N_g / n)
+        mean = value / max(here, 1.0)
+        column = self.ground.columns[self.columns[0]].numeric
+        mean = min(max(mean, column.lower), column.upper)
+        inside += mean**2 * here * max(1.0 - here / total, 0.0)
+        left = self.ground.unsampled(total)
+        judge = judged(inside * left, error * left, float(noise))
+        yield "", symmetric(value, judge, level, self._possible(column.lower, column.upper))
+
+    def _possible(self, lower: float, upper: float) -> tuple[float, float]:
+        if self.ground.n is None or self.ground.weighted:
+            return (0.0 if lower >= 0 else -math.inf, 0.0 if upper <= 0 else math.inf)
+        n = float(self.ground.n)
+        if self.ground.counted:
+            return (min(n * lower, 0.0), max(n * upper, 0.0))
+        return n * lower, n * upper
+
+
+def scaled_variance(sums: FloatArray, noise: FloatArray) -> tuple[float, float]:
+    """The variance of u in a slot, from (records, sum u, sum u^2), and the error of noise in it."""
+    records, top, squares = (float(x) for x in sums)
+    if not records > 1.0:
+        return 1.0, 0.0  # the most that is possible
+    mean, square = top / records, squares / records
+    along = np.array([2.0 * mean**2 - square, -2.0 * mean, 1.0]) / records
+    slope = np.array([-mean, 1.0]) / records
+    bias = float(slope @ noise[:2, :2] @ slope)
+    found = (square - mean**2 + bias) * records / (records - 1.0)
+    error = math.sqrt(max(float(along @ noise @ along), 0.0))
+    return min(found, 1.0), error
+
+
+def noise_of_mean(noisy: Noisy, slot: int) -> float:
+    """The variance that the noise gives to the mean of u."""
+    records = max(float(noisy.sums[slot, 0]), 1.0)
+    mean = min(max(float(noisy.sums[slot, 1]) / records, -1.0), 1.0)
+    slope = np.array([-mean, 1.0]) / records
+    return float(slope @ noisy.noise[:2, :2] @ slope)

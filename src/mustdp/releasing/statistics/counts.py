@@ -1,0 +1,150 @@
+"""Numbers of records: all of them, shares of them, histograms and contingency tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from mustdp.releasing.cells import Cells, Cutting, Everybody
+from mustdp.releasing.stack import Noisy
+from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.uncertainty import Reading, ratio
+
+
+@dataclass(frozen=True)
+class Count(Asked):
+    """The number of records, of those of a group, or of those that have a value."""
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "count"
+
+    @cached_property
+    def part(self) -> Cells | None:
+        """One cell; nothing where the number is public."""
+        ground = self.ground
+        known = ground.n is not None and not ground.groups and not ground.weighted
+        if known and not (ground.dropped and self.columns):
+            return None
+        return Cells(self.ground, self.columns, Everybody())
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """The first natural sum of any part."""
+        if noisy is None:
+            n = float(self.ground.n or 0)
+            yield "", Reading(n, 0.0, (n, n))
+            return
+        value, noise = float(noisy.sums[slot, 0]), float(noisy.noise[0, 0])
+        yield "", number(self, noisy, value, noise, level)
+
+    def describe(self, cell: str) -> str:
+        """What is counted."""
+        if self.columns and self.ground.dropped:
+            names = " and ".join(self.ground.columns[k].name for k in self.columns)
+            return f"number of records that have {names}"
+        return "number of records"
+
+
+@dataclass(frozen=True)
+class Tabulated(Asked):
+    """The number of records in every cell of a histogram or a contingency table."""
+
+    cutting: Cutting
+    called: str = "histogram"
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return self.called
+
+    @cached_property
+    def part(self) -> Cells:
+        """The cells."""
+        return Cells(self.ground, self.columns, self.cutting)
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """One number for every cell."""
+        if noisy is None:
+            return
+        for k, label in enumerate(self.cutting.labels, start=1):
+            value, noise = float(noisy.sums[slot, k]), float(noisy.noise[k, k])
+            yield label, number(self, noisy, value, noise, level)
+
+    def describe(self, cell: str) -> str:
+        """What is counted."""
+        return f"number of records with {', '.join(map(self.said, self.columns))} in {cell}"
+
+
+@dataclass(frozen=True)
+class Share(Asked):
+    """The share of records in the first of two cells."""
+
+    cutting: Cutting
+    condition: str
+
+    @property
+    def name(self) -> str:
+        """In results, as it was asked for."""
+        return f"proportion:{self.condition}"
+
+    @cached_property
+    def part(self) -> Cells:
+        """In and out."""
+        return Cells(self.ground, self.columns, self.cutting)
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """By Wilson and Fieller."""
+        if noisy is None:
+            return
+        records, inside = float(noisy.sums[slot, 0]), float(noisy.sums[slot, 1])
+        spread = max(records, 1.0) * self.ground.unsampled(self.total(noisy))
+        yield (
+            "",
+            ratio(
+                inside,
+                records,
+                variance=(0.0, spread, -spread),
+                noise=noisy.noise[:2, :2],
+                level=level,
+                possible=(0.0, 1.0),
+            ),
+        )
+
+    def describe(self, cell: str) -> str:
+        """Which share."""
+        return f"share of records with {self.said(self.columns[0])} {self.condition}"
+
+
+def number(asked: Asked, noisy: Noisy, value: float, noise: float, level: float) -> Reading:
+    """A number of records among all: binomial, given the number of all; never below zero."""
+    total = asked.total(noisy)
+    spread = total * asked.ground.unsampled(total)
+    if asked.ground.n is None and not asked.ground.groups and isinstance(asked, Count):
+        spread = 0.0  # the number of all records itself
+    top = math.inf if asked.ground.n is None or asked.ground.weighted else 1.0
+    reading = ratio(
+        value,
+        total,
+        variance=(0.0, spread, -spread),
+        noise=np.array([[0.0, 0.0], [0.0, noise]]),
+        level=level,
+        possible=(0.0, top),
+    )
+    low, high = (total * end for end in reading.interval)
+    return replace(
+        reading,
+        value=total * reading.value,
+        standard_error=total * reading.standard_error,
+        interval=(low, high),
+    )
