@@ -69,6 +69,7 @@ from mustdp.resampling.execution.partitioned import DaskSource as DaskSource
 from mustdp.resampling.execution.partitioned import open_partitioned as open_partitioned
 from mustdp.resampling.result import BootstrapResult as BootstrapResult
 from mustdp.resampling.result import InferenceNote as InferenceNote
+from mustdp.resampling.sources.reading import Reading as Reading
 from mustdp.resampling.statistics.covariance import Correlation as Correlation
 from mustdp.resampling.statistics.covariance import Covariance as Covariance
 from mustdp.resampling.statistics.mean import Mean as Mean

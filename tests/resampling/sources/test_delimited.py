@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.sources import delimited_numbers
+from mustdp.resampling.sources import delimited, delimited_text, text_stream
 from mustdp.resampling.sources.opening import open_source
-from mustdp.resampling.sources.selection import Selected
+from mustdp.resampling.sources.reading import Reading
+from mustdp.resampling.sources.records import open_records
 
 pytest.importorskip("pyarrow")
 Write = Callable[..., Path]
-COLUMN = (Selected(0, "x", "column 'x'"),)
 
 
 def without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited_numbers, "installed", lambda module: None)
+    monkeypatch.setattr(delimited_text, "installed", lambda module: None)
 
 
 @pytest.fixture(params=["pyarrow", "standard library"])
@@ -36,7 +36,29 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def everything(path: Path, columns: Any) -> list[list[float]]:
+def outcome(path: Path, wanted: Any) -> Any:
+    """All that a way of reading makes of a file: the numbers to the last bit, or the refusal."""
+    try:
+        blocks = list(open_records(path, wanted).blocks())
+    except InvalidParameter as refusal:
+        return str(refusal)
+    values = b"".join(block.values.tobytes() for block in blocks)
+    return values, b"".join(block.missing.tobytes() for block in blocks)
+
+
+def alike(content: bytes, block: int, path: Path, *wanted: Any) -> Any:
+    """Both ways give the same, be it numbers or a refusal, in blocks of any length."""
+    path.write_bytes(content)
+    chosen = wanted or ("x",)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_stream, "_BLOCK", block)
+        fast = outcome(path, chosen)
+        without_pyarrow(patch)
+        assert outcome(path, chosen) == fast
+    return fast
+
+
+def everything(path: Any, columns: Any) -> list[list[float]]:
     source = open_source(path, columns)
     rows: list[list[float]] = source.take(np.arange(source.n)).tolist()
     return rows
@@ -159,13 +181,22 @@ def test_both_ways_read_thousands_of_rows_alike(
     numbers = np.where(np.abs(bits) < 2.0**53, bits, rng.standard_normal(40_000))
     lines = [f"row ü {k},{number!r},{k}" for k, number in enumerate(numbers.tolist())]
     path = write_csv("text,x,k\n" + "\n".join(lines), "long.csv.gz")
-    monkeypatch.setattr(delimited_numbers, "_BLOCK", 2**16)
+    monkeypatch.setattr(text_stream, "_BLOCK", 2**16)
     expected = np.column_stack([np.arange(40_000.0), numbers])
-    with monkeypatch.context() as patch:
-        patch.setattr(delimited_numbers, "_by_standard_library", None)
-        fast = open_source(path, ["k", "x"]).take(np.arange(40_000))
+    slowly: list[int] = []
+    original = delimited_text._by_standard_library
+
+    def counted(rows: Any, conversions: Any) -> Any:
+        slowly.append(len(rows))
+        return original(rows, conversions)
+
+    monkeypatch.setattr(delimited_text, "_by_standard_library", counted)
+    fast = open_source(path, ["k", "x"]).take(np.arange(40_000))
+    assert sum(slowly) < 3_000  # the first block, whose first rows were looked at
+    slowly.clear()
     without_pyarrow(monkeypatch)
     slow = open_source(path, ["k", "x"]).take(np.arange(40_000))
+    assert sum(slowly) == 40_000
     assert fast.tobytes() == slow.tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
@@ -184,17 +215,8 @@ def test_what_one_way_reads_the_other_reads_alike(
     rows: list[tuple[float, str]], block: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Raw text beside numbers, well-formed or not, in blocks of any length."""
-    path = tmp_path_factory.getbasetemp() / "raw.csv"
     text = "x,t\n" + "".join(f"{number!r},{text}\n" for number, text in rows)
-    path.write_bytes(text.encode())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delimited_numbers, "_BLOCK", block)
-        with path.open("rb") as stream:
-            fast = delimited_numbers._by_arrow(path, stream, COLUMN)
-    if fast is not None:
-        with path.open("rb") as stream:
-            slow = delimited_numbers._by_standard_library(path, stream, COLUMN)
-        assert fast[0].tobytes() == slow[0].tobytes()
+    alike(text.encode(), block, tmp_path_factory.getbasetemp() / "raw.csv")
 
 
 def test_without_pyarrow_it_is_not_imported(write_csv: Write) -> None:
@@ -224,9 +246,13 @@ def test_damaged_packed_files(tmp_path: Path, way: str) -> None:
 
 def test_a_first_line_of_numbers_is_no_header(write_csv: Write) -> None:
     path = write_csv("1,2.5\n3,4\n")
-    with pytest.raises(InvalidParameter, match=r"first line .* must have the columns' names"):
-        open_source(path, 0)
-    assert everything(write_csv("2020,2021\n3,4\n"), "2021") == [[4.0]]
+    for columns in (0, "2.5", "x"):
+        with pytest.raises(InvalidParameter, match=r"header=False if it is a record .* numbers"):
+            open_source(path, columns)
+    assert everything(Reading(path, header=False), "1") == [[2.5], [4.0]]
+    assert everything(Reading(path, header=False), [0]) == [[1.0], [3.0]]
+    path = write_csv("2020,2021\n3,4\n")
+    assert everything(Reading(path, header=True), "2021") == [[4.0]]
 
 
 def test_a_file_that_changed_is_refused_elsewhere(write_csv: Write) -> None:
@@ -246,14 +272,14 @@ def test_a_file_that_changed_is_refused_elsewhere(write_csv: Write) -> None:
 
 def test_a_worker_reads_the_file_once(write_csv: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pickle.dumps(open_source(write_csv("x\n5\n6\n7.5\n"), "x"))
-    read: list[Path] = []
-    original = delimited_numbers.read_numbers
+    read: list[Any] = []
+    original = delimited._read
 
-    def watched(path: Path, columns: tuple[Selected, ...]) -> Any:
-        read.append(path)
-        return original(path, columns)
+    def watched(reading: Any, wanted: Any) -> Any:
+        read.append(reading)
+        return original(reading, wanted)
 
-    monkeypatch.setattr("mustdp.resampling.sources.delimited.read_numbers", watched)
+    monkeypatch.setattr(delimited, "_read", watched)
     for _ in range(3):
         assert pickle.loads(sent).take([2, 0]).tolist() == [[7.5], [5.0]]
     assert len(read) == 1

@@ -16,6 +16,7 @@ import pytest
 
 from mustdp.errors import InvalidParameter
 from mustdp.resampling.sources.opening import open_source
+from mustdp.resampling.sources.reading import Reading
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -82,10 +83,15 @@ def test_number_of_records(form: Callable[[Table], Any]) -> None:
         refused("n must be an integer from 1", data, "x", wrong)
 
 
-def test_columns_are_counted_and_not_listed(form: Callable[[Table], Any]) -> None:
+def test_columns_are_listed_where_they_can_only_be_names(form: Callable[[Table], Any]) -> None:
     """Where the line of names is missing, they would be the first record."""
     data = form({f"c{k}": [float(k)] for k in range(25)})
-    refused(r"among the 25 columns of [^']*, got 'x'$", data, "x")
+    refused(r"among the 25 columns of [^']* \(c0, c1, .*, c19, …\), got 'x'$", data, "x")
+    for first in ("7.5", "1990-01-31", "NA", "true", " "):
+        data = form({"north": [1.0, 2.0], first: [3.0, 4.0]})
+        refused("(among the 2 columns of [^'()]*|does not look like names:.*), got", data, "x")
+    data = form({"north": ["a", "b"], "rich": ["c", "d"]})
+    refused(r"among the 2 columns of [^'()]*, got 'x'$", data, "x")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,8 @@ def test_ambiguous_names(tmp_path: Path) -> None:
     table = pyarrow.Table.from_arrays(arrays, names=["x", "x"])
     frame = pandas.DataFrame([[1.0, 2.0]], columns=["x", "x"])
     (tmp_path / "t.csv").write_text("x,x\n1,2\n")
-    for data in (table, frame, tmp_path / "t.csv"):
+    refused("does not look like names: .* got a name twice in it", tmp_path / "t.csv", "x")
+    for data in (table, frame, Reading(tmp_path / "t.csv", header=True)):
         refused("unambiguously, got 'x', the name of 2 columns", data, "x")
         assert open_source(data, 1).take([0]).tolist() == [[2.0]]
     parquet.write_table(table, tmp_path / "t.parquet")
@@ -231,7 +238,7 @@ def test_paths(tmp_path: Path) -> None:
     refused("x.parquet must not be empty", tmp_path / "x.parquet", "x")
     for name in ("x.xlsx", "x", "x.gz", "x.csv.zip", "csv", "x.json"):
         (tmp_path / name).write_bytes(b"x\n1\n")
-        refused(r"ends in \.csv, \.tsv, .*\.parquet, got", tmp_path / name, "x")
+        refused(r"ends in \.csv, .*\.parquet, or text with delimiter, got", tmp_path / name, "x")
     (tmp_path / "folder").mkdir()
     refused(r"a folder must have \.parquet files in it", tmp_path / "folder", "x")
     (tmp_path / "folder" / "sub.parquet").mkdir()

@@ -23,9 +23,10 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.sources import delimited_numbers, frames
+from mustdp.resampling.sources import delimited_text, frames
 from mustdp.resampling.sources.memory import ArraySource
 from mustdp.resampling.sources.opening import open_source
+from mustdp.resampling.sources.reading import Reading
 from mustdp.resampling.unquoted import unquoted
 
 pandas = pytest.importorskip("pandas")
@@ -76,7 +77,7 @@ def opened(data: Any, columns: Any = None) -> Callable[[], Any]:
 @pytest.fixture(params=["pyarrow", "standard library"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "standard library":
-        monkeypatch.setattr(delimited_numbers, "installed", lambda module: None)
+        monkeypatch.setattr(delimited_text, "installed", lambda module: None)
 
 
 #: Text of a file, the columns asked for, and what the refusal says.
@@ -96,13 +97,14 @@ FILES: dict[str, tuple[str, Any, str]] = {
     "misplaced quotes": (f'x,y\n1,2\n"{TEXT}"{TEXT},3\n', "x", "line 3 .* well-formed"),
     "open quotes": (f'x,y\n1,2\n"{TEXT},3\n', "x", "line 3 .* well-formed"),
     "bare carriage return": (f"x,y\n1,2\n{TEXT}\r5,3\n", "x", "well-formed|none|fields"),
-    "a field too long": (f"x,y\n{TEXT * 20_000},1\n", "x", "line 2 .* well-formed"),
+    "a field too long": (f"x,y\n{TEXT * 20_000},1\n", "x", "line 2 .* 131072 characters"),
+    "a text too long elsewhere": (f"x,y\n1,{TEXT * 20_000}\n", "x", "line 2 .* 131072 characters"),
     "no names, asked by name": (f"{TEXT},{NUMBER}\n1,2\n", "x", "the 2 columns of .* got 'x'"),
     "no names, asked by number": (f"{TEXT},{NUMBER}\n1,2\n", 5, "the 2 columns of .* got 5"),
     "no names, all asked for": (f"{TEXT},{NUMBER}\n1,2\n", None, "has 2 of them, got None"),
     "no names, a text below": (f"{TEXT},{TEXT}\n1,a\n", 1, r"column 1 \(the first is 0\) of .*"),
     "no names, the same twice": (f"{TEXT},{TEXT}\n1,2\n", [1, 1], "different, got 1 twice"),
-    "no names, numbers": (f"{NUMBER},2\n1,2\n", 0, "must have the columns' names, got numbers"),
+    "no names, numbers": (f"{NUMBER},2\n1,2\n", 3, "the 2 columns of .* got 3"),
     "no names, no records": (f"{TEXT},{NUMBER}\n", 0, "got a header alone"),
     "zero bytes": (f"{TEXT}\0,x\n1,2\n", "x", "got zero bytes in its first line"),
 }  # fmt: skip
@@ -112,9 +114,14 @@ FILES: dict[str, tuple[str, Any, str]] = {
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("case", FILES)
 def test_files_of_text(case: str, packed: bool, tmp_path: Path) -> None:
+    """A first line that looks like a record is refused; said to be names, it is still not shown."""
     text, columns, words = FILES[case]
     path = tmp_path / ("data.csv.gz" if packed else "data.csv")
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    message = quiet(opened(Reading(path, header=True), columns))
+    assert re.search(words, message), message
+    if case.startswith("no names"):
+        words = "first line does not look like names: header=False .* got (numbers|a name twice)"
     message = quiet(opened(path, columns))
     assert re.search(words, message), message
 

@@ -1,12 +1,14 @@
-"""Records in a CSV or TSV file, plain or packed: read once into memory, only the columns needed.
+"""Records in a file of text, plain or packed: read once into memory, only the columns needed.
 
 The file travels as its path: another process reads it again when the first rows are taken, and
-refuses it if the values are not the same.
+refuses it if the values are not the same. What comes from standard input travels itself.
 """
 
 from __future__ import annotations
 
+import os
 import zlib
+from array import array
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,24 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
-from mustdp.resampling.sources.delimited_numbers import read_names, read_numbers
-from mustdp.resampling.sources.memory import side_by_side
-from mustdp.resampling.sources.selection import Columns, Selected, as_list, select
+from mustdp.resampling.sources.delimited_text import DelimitedText
+from mustdp.resampling.sources.memory import ArraySource
+from mustdp.resampling.sources.reading import Reading
+from mustdp.resampling.sources.selection import Columns, as_list
 from mustdp.resampling.sources.source import Source
+from mustdp.resampling.sources.text_stream import TextFile
+from mustdp.resampling.sources.wanted import Number
+
+Names = tuple[str, ...]
+
+
+def read_delimited(reading: Reading, columns: Columns) -> Source:
+    """Read and check a file of text, or standard input."""
+    wanted = None if columns is None else tuple(Number(column) for column in as_list(columns))
+    values, names = _read(reading, wanted)
+    if TextFile.of(reading).path is None:
+        return ArraySource(values, names)
+    return DelimitedSource(reading, wanted or (), names, len(values), _checksum(values), values)
 
 
 class DelimitedSource(Source):
@@ -27,28 +43,15 @@ class DelimitedSource(Source):
 
     def __init__(
         self,
-        path: Path,
-        selected: tuple[Selected, ...],
-        names: tuple[str, ...],
+        reading: Reading,
+        wanted: tuple[Number, ...],
+        names: Names,
         rows: int,
         checksum: int,
         values: FloatArray | None = None,
     ) -> None:
-        self._state = (path, selected, names, rows, checksum)
+        self._state = (reading, wanted, names, rows, checksum)
         self._values = values
-
-    @classmethod
-    def open(cls, path: Path, columns: Columns) -> DelimitedSource:
-        """Read and check the file at the absolute ``path``."""
-        labels = read_names(path)
-        if columns is None:
-            allowed = f"must be named for a file; {path} has {len(labels)} of them"
-            raise InvalidParameter.refusing("columns", allowed, None)
-        _refuse_positions_without_names(path, labels, columns)
-        selected = select(labels, columns, str(path))
-        values = _read(path, selected)
-        names = tuple(column.name for column in selected)
-        return cls(path, selected, names, len(values), _checksum(values), values)
 
     @property
     def n(self) -> int:
@@ -56,7 +59,7 @@ class DelimitedSource(Source):
         return self._state[3]
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """Names of the selected columns."""
         return self._state[2]
 
@@ -67,27 +70,55 @@ class DelimitedSource(Source):
 
     def _read(self, indices: IntArray) -> FloatArray:
         if self._values is None:
-            path, selected, _, _, checksum = self._state
-            self._values = _read_again(path, selected, checksum)
+            reading, wanted, _, _, checksum = self._state
+            self._values = _read_again(reading, wanted, checksum)
         return self._values.take(indices, axis=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._state
 
 
-def _read(path: Path, selected: tuple[Selected, ...]) -> FloatArray:
-    values = frozen(side_by_side(read_numbers(path, selected)))
-    if not len(values):
-        raise InvalidParameter(f"{path} must have at least one row of data, got a header alone")
-    return values
+def _read(reading: Reading, wanted: tuple[Number, ...] | None) -> tuple[FloatArray, Names]:
+    file = TextFile.of(reading)
+    numbers, most = array("d"), _most_bytes()
+    with file.opened() as stream:
+        text = DelimitedText(file, stream)
+        if wanted is None:
+            allowed = f"must be named for a file; {file.where} has {len(text.labels)} of them"
+            raise InvalidParameter.refusing("columns", allowed, None)
+        selected = text.select(wanted)
+        for piece in text.pieces(selected, wanted, reading):
+            rows = np.stack([column.values for column in piece], axis=1)
+            numbers.frombytes(rows.reshape(-1).view(np.uint8).data)
+            if len(numbers) * numbers.itemsize > most:
+                raise InvalidParameter(
+                    f"{file.where} must have numbers that fit into {most / 2**30:.3g} GiB, half of "
+                    "this machine's memory, got more: write it as a Parquet file, of which only "
+                    "the drawn rows are kept"
+                )
+    if not numbers:
+        raise InvalidParameter(
+            f"{file.where} must have at least one row of data, got a header alone"
+        )
+    values = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(wanted))
+    return frozen(values), tuple(column.name for column in selected)
+
+
+def _most_bytes() -> float:
+    """Half of the memory, as far as the system tells."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
 
 
 @lru_cache(maxsize=1)
-def _read_again(path: Path, selected: tuple[Selected, ...], checksum: int) -> FloatArray:
+def _read_again(reading: Reading, wanted: tuple[Number, ...], checksum: int) -> FloatArray:
     """The same once more; kept, because every task of a worker gets a source of its own."""
+    path = Path(reading.data)
     if not path.is_file():
         raise InvalidParameter(f"{path} must be readable wherever its records are taken")
-    values = _read(path, selected)
+    values, _ = _read(reading, wanted)
     if _checksum(values) != checksum:
         raise InvalidParameter(f"{path} must stay as it was when it was opened, got other values")
     return values
@@ -95,14 +126,3 @@ def _read_again(path: Path, selected: tuple[Selected, ...], checksum: int) -> Fl
 
 def _checksum(values: FloatArray) -> int:
     return zlib.crc32(values.reshape(-1).view(np.uint8).data)
-
-
-def _refuse_positions_without_names(path: Path, labels: list[str], columns: Columns) -> None:
-    """A first line of numbers is a record, unless the caller names it."""
-    if any(isinstance(column, str) for column in as_list(columns)):
-        return
-    try:
-        [float(label) for label in labels]
-    except ValueError:
-        return
-    raise InvalidParameter(f"the first line of {path} must have the columns' names, got numbers")

@@ -1,49 +1,78 @@
 """What the statistics in a Parquet footer already say against a column, before anything is read.
 
 Writers may leave statistics out; then nothing is refused here and values are checked upon reading.
+Nothing is taken from them but refusals: a footer may say anything.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from mustdp.errors import InvalidParameter
 from mustdp.resampling.sources.selection import Selected
+from mustdp.resampling.sources.thrift import decode
 from mustdp.resampling.sources.values import refuse_counted, refuse_inexact
 
-
-def refuse_by_statistics(metadata: Any, columns: Sequence[Selected], where: str) -> None:
-    """Refuse a column with missing or infinite values, or with integers that are not exact."""
-    for column in columns:
-        missing, called = 0, column.of(where)
-        for statistics in _of_column(metadata, column.name):
-            if statistics.has_null_count:
-                missing += int(statistics.null_count)
-            if statistics.has_min_max and statistics.logical_type.type != "DECIMAL":
-                _refuse_extremes(statistics.min, statistics.max, called)
-        refuse_counted(missing, 0, 0, int(metadata.num_rows), called)
+#: Larger footers are left alone: to look at them would take seconds.
+LARGEST_FOOTER = 2**22
+_FORMATS = {1: "<i", 2: "<q", 4: "<f", 5: "<d"}
 
 
-def _refuse_extremes(low: Any, high: Any, column: str) -> None:
-    if isinstance(low, float):
-        if not (np.isfinite(low) and np.isfinite(high)):
-            raise InvalidParameter(
-                f"{column} must hold finite numbers only, got infinite ones by its statistics"
-            )
-    elif isinstance(low, int):
-        refuse_inexact(low, high, column)
-
-
-def _of_column(metadata: Any, name: str) -> Iterator[Any]:
-    at = next(
-        (at for at in range(metadata.num_columns) if metadata.schema.column(at).path == name), None
-    )
-    if at is None:
+def refuse_by_statistics(
+    footer: bytes, columns: Sequence[Selected], unsigned: Sequence[bool], where: str
+) -> None:
+    """Refuse columns of numbers with missing or infinite values, or integers that are not exact."""
+    if len(footer) > LARGEST_FOOTER:
         return
-    for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(at).statistics
-        if statistics is not None:
-            yield statistics
+    try:
+        chunks = list(_chunks(decode(footer)))
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError):
+        return
+    for column, is_unsigned in zip(columns, unsigned, strict=True):
+        called, missing, rows = column.of(where), 0, 0
+        for count, chunk in chunks:
+            if chunk.get(3) == [column.name.encode()]:
+                rows += count
+                missing += _refuse_chunk(chunk, is_unsigned, called)
+        refuse_counted(missing, 0, 0, rows, called)
+
+
+def _chunks(footer: dict[int, Any]) -> Iterator[tuple[int, dict[int, Any]]]:
+    """Row count and metadata of every column chunk."""
+    for group in footer[4]:
+        for chunk in group[1]:
+            if 3 in chunk:
+                yield int(group[3]), chunk[3]
+
+
+def _refuse_chunk(chunk: dict[int, Any], unsigned: bool, called: str) -> int:
+    """How many values are missing; extremes that cannot be used are refused."""
+    statistics = chunk.get(12)
+    if not isinstance(statistics, dict):
+        return 0
+    form = _FORMATS.get(chunk.get(1, 0), "")
+    # Fields 5 and 6, or 1 and 2 of old writers, which may have the order of signed numbers.
+    found = [_number(statistics.get(new), form, unsigned) for new in (6, 5)]
+    if None in found and not unsigned:
+        found = [_number(statistics.get(old), form, unsigned) for old in (2, 1)]
+    low, high = found
+    if isinstance(low, float) and isinstance(high, float):
+        if math.isinf(low) or math.isinf(high):
+            raise InvalidParameter(
+                f"{called} must hold finite numbers only, got infinite ones by its statistics"
+            )
+    elif low is not None and high is not None:
+        refuse_inexact(low, high, called)
+    missing = statistics.get(3)
+    return missing if isinstance(missing, int) and missing > 0 else 0
+
+
+def _number(value: object, form: str, unsigned: bool) -> float | int | None:
+    form = form.upper() if unsigned else form
+    if not form or not isinstance(value, bytes) or len(value) != struct.calcsize(form):
+        return None
+    number: float | int = struct.unpack(form, value)[0]
+    return number

@@ -7,71 +7,19 @@ imported pandas already.
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources import arrow_values
-from mustdp.resampling.sources.selection import Columns, Selected, select, unnamed
-from mustdp.resampling.sources.values import (
-    floats,
-    refuse_inexact,
-    refuse_not_numeric,
-    type_name,
-)
-from mustdp.resampling.unquoted import unquoted
+from mustdp.resampling.sources.frame import Frame, each_for_itself
+from mustdp.resampling.sources.values import Doubles, Flags, floats, refuse_inexact
 
-
-class Frame(ABC):
-    """Columns with labels, types and values; ``where`` is what messages call the whole."""
-
-    def __init__(self, where: str, labels: Sequence[Hashable], rows: int) -> None:
-        self.where = where
-        self.labels = tuple(labels)
-        self.rows = rows
-
-    @abstractmethod
-    def type_of(self, at: int) -> str:
-        """The type of the column at this position, in its library's words."""
-
-    @abstractmethod
-    def is_numeric(self, at: int) -> bool:
-        """Whether that type is one of numbers or booleans."""
-
-    @abstractmethod
-    def numbers(self, at: int, column: str) -> FloatArray:
-        """The values of a numeric column in double precision, checked; ``column`` in messages."""
-
-    def whole(self) -> FloatArray | None:
-        """All columns as one array ``(rows, columns)``, if the data are just that."""
-        return None
-
-    def select(self, columns: Columns) -> tuple[Selected, ...]:
-        """The columns asked for, None for all numeric ones; refused if one is not numeric."""
-        if columns is not None:
-            found = select(self.labels, columns, self.where)
-        else:
-            numeric = [at for at in range(len(self.labels)) if self.is_numeric(at)]
-            found = tuple(unnamed(self.labels, at) for at in numeric)
-        if not found:
-            kinds = {type_name(self.type_of(at)) for at in range(len(self.labels))}
-            got = f"type {' and '.join(sorted(kinds))} only" if kinds else "no columns"
-            raise InvalidParameter(f"{self.where} must have a numeric column, got {got}")
-        for column in found:
-            if not self.is_numeric(column.at):
-                refuse_not_numeric(column.of(self.where), self.type_of(column.at))
-        return found
-
-    def read(self, column: Selected) -> FloatArray:
-        """The numbers of a selected column; errors of the frame's library are not passed on."""
-        called = column.of(self.where)
-        return unquoted(
-            lambda: self.numbers(column.at, called), f"{called} must be readable as numbers"
-        )
+__all__ = ["ArrowFrame", "Frame", "NumpyFrame", "PandasFrame", "PolarsFrame", "as_frame"]
 
 
 def as_frame(data: Any) -> Frame | None:
@@ -124,14 +72,47 @@ class NumpyFrame(Frame):
 
     def is_numeric(self, at: int) -> bool:
         """Booleans, integers and floats; no complex numbers, dates, texts or objects."""
-        kind = self._data.dtype[at] if self._fields else self._data.dtype
-        return not kind.shape and kind.kind in "biuf"
+        return self._kind(at) in ("b", "i", "u", "f")
 
-    def numbers(self, at: int, column: str) -> FloatArray:
+    def is_date(self, at: int) -> bool:
+        """Points in time."""
+        return self._kind(at) == "M"
+
+    def is_text(self, at: int) -> bool:
+        """Texts, bytes and objects."""
+        return self._kind(at) in ("U", "S", "O")
+
+    def _kind(self, at: int) -> str:
+        kind = self._data.dtype[at] if self._fields else self._data.dtype
+        return "" if kind.shape else kind.kind
+
+    def _masked_at(self, at: int) -> Flags | None:
+        return np.ma.getmaskarray(self._column(at)) if self._masked else None
+
+    def numbers(self, at: int, column: str) -> Doubles:
         """The column; what is masked counts as missing."""
         given = self._column(at)
-        missing = int(np.count_nonzero(np.ma.getmaskarray(given))) if self._masked else 0
-        return floats(given.compressed() if self._masked else given, column, missing)
+        kept = given.filled(0) if self._masked else given
+        return Doubles(floats(kept, column), self._masked_at(at))
+
+    def days(self, at: int) -> tuple[IntArray, Flags | None]:
+        """The column; NaT counts as missing."""
+        given = np.asarray(self._column(at)).astype("datetime64[D]")
+        missing = np.isnat(given)
+        masked = self._masked_at(at)
+        return given.astype(np.int64), missing if masked is None else missing | masked
+
+    def distinct(self, at: int) -> tuple[IntArray, Sequence[object]]:
+        """Every value for itself; masked ones, None and NaN count as missing."""
+        values: list[object] = np.asarray(self._column(at)).tolist()
+        masked = self._masked_at(at)
+        if masked is not None:
+            values = [None if gone else one for one, gone in zip(values, masked, strict=True)]
+        return each_for_itself(values)
+
+    def part(self, start: int, stop: int) -> Frame:
+        """Some of the rows."""
+        return NumpyFrame(self._data[start:stop])
 
     def whole(self) -> FloatArray | None:
         """The array itself, if it is two-dimensional and in double precision."""
@@ -145,7 +126,7 @@ class PandasFrame(Frame):
     def __init__(self, data: Any, pandas: Any) -> None:
         single = isinstance(data, pandas.Series)
         self._data = data.to_frame() if single else data
-        self._types = pandas.api.types
+        self._types, self._pandas = pandas.api.types, pandas
         labels = [0 if data.name is None else data.name] if single else list(data.columns)
         super().__init__(f"the {'Series' if single else 'DataFrame'}", labels, len(data))
 
@@ -163,16 +144,55 @@ class PandasFrame(Frame):
             and not isinstance(kind, types.CategoricalDtype)
         )
 
-    def numbers(self, at: int, column: str) -> FloatArray:
+    def is_date(self, at: int) -> bool:
+        """Points in time, with a zone or without, and dates of Arrow."""
+        kind = self._data.dtypes.iloc[at]
+        if hasattr(kind, "pyarrow_dtype"):
+            return arrow_values.is_date(kind.pyarrow_dtype)
+        return bool(self._types.is_datetime64_any_dtype(kind))
+
+    def is_text(self, at: int) -> bool:
+        """Texts, categories and objects."""
+        kind, types = self._data.dtypes.iloc[at], self._types
+        return bool(
+            types.is_string_dtype(kind)
+            or types.is_object_dtype(kind)
+            or isinstance(kind, types.CategoricalDtype)
+        )
+
+    def numbers(self, at: int, column: str) -> Doubles:
         """The column; NA counts as missing, NaN of a numpy type as NaN."""
         given = self._data.iloc[:, at]
         if isinstance(given.dtype, np.dtype):
-            return floats(given.to_numpy(), column)
-        missing = int(given.isna().sum())
-        kept = given.dropna() if missing else given
-        if not self._types.is_float_dtype(given.dtype) and len(kept):
-            refuse_inexact(kept.min(), kept.max(), column)
-        return floats(kept.to_numpy(dtype=np.float64), column, missing)
+            return Doubles(floats(given.to_numpy(), column))
+        missing = given.isna().to_numpy()
+        if not self._types.is_float_dtype(given.dtype) and not missing.all():
+            refuse_inexact(given.min(), given.max(), column)
+        values = given.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Doubles(values, missing if missing.any() else None)
+
+    def days(self, at: int) -> tuple[IntArray, Flags | None]:
+        """The column, on the clock that it shows; NaT counts as missing."""
+        given = self._data.iloc[:, at]
+        if hasattr(given.dtype, "pyarrow_dtype"):
+            return arrow_values.arrow_days(given.array.__arrow_array__())
+        if getattr(given.dtype, "tz", None) is not None:
+            given = given.dt.tz_localize(None)
+        moments = given.to_numpy(dtype="datetime64[s]", na_value=np.datetime64("NaT"))
+        return moments.astype("datetime64[D]").astype(np.int64), np.isnat(moments)
+
+    def distinct(self, at: int) -> tuple[IntArray, Sequence[object]]:
+        """Every value for itself; NA, None and NaN count as missing."""
+        given = self._data.iloc[:, at]
+        values: list[object] = given.astype(object).tolist()
+        missing = given.isna().tolist()
+        return each_for_itself(
+            [None if gone else one for one, gone in zip(values, missing, strict=True)]
+        )
+
+    def part(self, start: int, stop: int) -> Frame:
+        """Some of the rows."""
+        return PandasFrame(self._data.iloc[start:stop], self._pandas)
 
 
 class PolarsFrame(Frame):
@@ -194,14 +214,39 @@ class PolarsFrame(Frame):
         kind = self._columns[at].dtype
         return bool(kind.is_numeric() or kind == self._polars.Boolean)
 
-    def numbers(self, at: int, column: str) -> FloatArray:
+    def is_date(self, at: int) -> bool:
+        """Dates and points in time."""
+        return self._columns[at].dtype in (self._polars.Date, self._polars.Datetime)
+
+    def is_text(self, at: int) -> bool:
+        """Texts and categories."""
+        polars = self._polars
+        return self._columns[at].dtype in (polars.String, polars.Categorical, polars.Enum)
+
+    def numbers(self, at: int, column: str) -> Doubles:
         """The column; null counts as missing."""
         given = self._columns[at]
-        missing = int(given.null_count())
-        kept = given.drop_nulls() if missing else given
-        if not kept.dtype.is_float() and len(kept):
-            refuse_inexact(kept.min(), kept.max(), column)
-        return floats(kept.cast(self._polars.Float64).to_numpy(), column, missing)
+        missing = given.is_null().to_numpy() if given.null_count() else None
+        if not given.dtype.is_float() and len(given) > given.null_count():
+            refuse_inexact(given.min(), given.max(), column)
+        return Doubles(floats(given.cast(self._polars.Float64).to_numpy(), column), missing)
+
+    def days(self, at: int) -> tuple[IntArray, Flags | None]:
+        """The column, on the clock that it shows; null counts as missing."""
+        given = self._columns[at]
+        if given.dtype == self._polars.Datetime:
+            given = given.dt.date()
+        days = given.cast(self._polars.Int32).fill_null(0).to_numpy()
+        return days.astype(np.int64), given.is_null().to_numpy()
+
+    def distinct(self, at: int) -> tuple[IntArray, Sequence[object]]:
+        """Every value for itself; null counts as missing."""
+        return each_for_itself(self._columns[at].to_list())
+
+    def part(self, start: int, stop: int) -> Frame:
+        """Some of the rows."""
+        columns = [column[start:stop] for column in self._columns]
+        return PolarsFrame(self._polars.DataFrame(columns), self._polars)
 
 
 class ArrowFrame(Frame):
@@ -221,6 +266,29 @@ class ArrowFrame(Frame):
         """Numbers, decimals and booleans."""
         return arrow_values.is_numeric(self._columns[at].type)
 
-    def numbers(self, at: int, column: str) -> FloatArray:
+    def is_date(self, at: int) -> bool:
+        """Dates and points in time."""
+        return arrow_values.is_date(self._columns[at].type)
+
+    def is_text(self, at: int) -> bool:
+        """Texts, and codes for them."""
+        return arrow_values.is_text(self._columns[at].type)
+
+    def numbers(self, at: int, column: str) -> Doubles:
         """The column; null counts as missing."""
         return arrow_values.arrow_floats(self._columns[at], column)
+
+    def days(self, at: int) -> tuple[IntArray, Flags | None]:
+        """The column; null counts as missing."""
+        return arrow_values.arrow_days(self._columns[at])
+
+    def distinct(self, at: int) -> tuple[IntArray, Sequence[object]]:
+        """The column's different values; null counts as missing."""
+        return arrow_values.arrow_distinct(self._columns[at])
+
+    def part(self, start: int, stop: int) -> Frame:
+        """Some of the rows."""
+        part = copy(self)
+        part._columns = [column.slice(start, stop - start) for column in self._columns]
+        part.rows = stop - start
+        return part

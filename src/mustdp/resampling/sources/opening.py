@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.sources import paths
-from mustdp.resampling.sources.delimited import DelimitedSource
+from mustdp.resampling.sources.conversion import Conversion
+from mustdp.resampling.sources.delimited import read_delimited
 from mustdp.resampling.sources.frames import Frame, as_frame
 from mustdp.resampling.sources.memory import ArraySource, side_by_side
 from mustdp.resampling.sources.parquet import ParquetSource
-from mustdp.resampling.sources.selection import Columns, select
+from mustdp.resampling.sources.paths import located
+from mustdp.resampling.sources.reading import Reading, as_reading
+from mustdp.resampling.sources.selection import Columns, Selected, select
 from mustdp.resampling.sources.source import Source
+from mustdp.resampling.sources.wanted import Number
 
 
 def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Source:
@@ -23,8 +27,8 @@ def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Sou
 
     ``data`` is an array of numpy (one or two dimensions, or with fields), a DataFrame or Series of
     pandas or polars, an Arrow table, the path of a .csv or .tsv file (or .gz of one) or of a
-    .parquet file, or a folder or list of Parquet files that together are one data set. A Source is
-    returned as it is.
+    .parquet file, or a folder or list of Parquet files that together are one data set, "-" for text
+    on standard input, or a ``Reading`` of any of them. A Source is returned as it is.
 
     ``columns`` are names, or positions from 0. None stands for all numeric columns of data in
     memory; for files columns must be named. ``n``, if given, must be the number of records.
@@ -49,6 +53,16 @@ def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Sou
 
 
 def _opened(data: Any, columns: Columns) -> Source:
+    reading = as_reading(data)
+    data = reading.data
+    if reading.missing == "drop":
+        raise InvalidParameter.refusing(
+            "missing",
+            "must be refuse or a number here: without the records that lack a value their number "
+            "is private, while the sizes of the subsets and what they cost rest on a public one "
+            "(a release on all records can drop them: mustdp release)",
+            "drop",
+        )
     if isinstance(data, Source):
         if columns is not None and _names(data, columns) != data.columns:
             raise InvalidParameter(
@@ -56,56 +70,39 @@ def _opened(data: Any, columns: Columns) -> Source:
                 "got others"
             )
         return data
-    if isinstance(data, str | os.PathLike):
-        return _from_path(data, columns)
     frame = as_frame(data)
     if frame is not None:
-        return _from_frame(frame, columns)
-    if isinstance(data, list | tuple) and data:
-        if all(isinstance(path, str | os.PathLike) for path in data):
-            return ParquetSource.open(paths.parquet_files(data), columns)
-        raise InvalidParameter(
-            "data must not be a plain list of values, got "
-            f"{type(data).__name__} of {type(data[0]).__name__}: use numpy.asarray(data)"
-        )
-    raise InvalidParameter(
-        "data must be a numpy array, a pandas or polars frame, an Arrow table, the path of a "
-        ".csv, .tsv or .parquet file, or a folder or non-empty list of Parquet files, "
-        f"got {type(data).__module__}.{type(data).__qualname__}"
-    )
+        return _from_frame(frame, columns, reading)
+    found = located(reading)
+    if isinstance(found, Reading):
+        return read_delimited(found, columns)
+    return ParquetSource.open(found, columns, reading)
 
 
 def _names(source: Source, columns: Columns) -> tuple[str, ...]:
     return tuple(column.name for column in select(source.columns, columns, "the source"))
 
 
-def _from_path(given: paths.AnyPath, columns: Columns) -> Source:
-    if os.path.isdir(given):
-        return ParquetSource.open(paths.parquet_folder(Path(given).absolute()), columns)
-    path = paths.existing_file(given)
-    if paths.is_parquet(path):
-        return ParquetSource.open([path], columns)
-    if paths.is_delimited(path):
-        return DelimitedSource.open(path, columns)
-    endings = ", ".join([*paths.DELIMITED, paths.PARQUET])
-    raise InvalidParameter.refusing(
-        "data", f"must be a file that ends in {endings}", repr(str(given))
-    )
-
-
-def _from_frame(frame: Frame, columns: Columns) -> Source:
+def _from_frame(frame: Frame, columns: Columns, reading: Reading) -> Source:
     selected = frame.select(columns)
     if not frame.rows:
         raise InvalidParameter(f"{frame.where} must have at least one row, got none")
-    numbers = [frame.read(column) for column in selected]
-    positions = [column.at for column in selected]
-    return ArraySource(
-        _together(frame, positions, numbers), tuple(column.name for column in selected)
-    )
+    numbers = [
+        frame.convert(column.at, Conversion(Number(column.at), reading, column.of(frame.where)))
+        for column in selected
+    ]
+    names = tuple(column.name for column in selected)
+    return ArraySource(_together(frame, selected, [one.values for one in numbers]), names)
 
 
-def _together(frame: Frame, positions: list[int], numbers: list[FloatArray]) -> FloatArray:
+def _together(
+    frame: Frame, selected: Sequence[Selected], numbers: Sequence[FloatArray]
+) -> FloatArray:
+    """The data themselves where they are what was read, all columns in their order."""
     whole = frame.whole()
-    if whole is not None and positions == list(range(len(frame.labels))):
-        return whole
-    return side_by_side(numbers)
+    positions = [column.at for column in selected]
+    if whole is None or positions != list(range(len(frame.labels))):
+        return side_by_side(numbers)
+    # A column with values put in for missing ones is a copy.
+    same = all(np.may_share_memory(column, whole) for column in numbers)
+    return whole if same else side_by_side(numbers)

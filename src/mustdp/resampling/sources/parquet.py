@@ -5,7 +5,7 @@ values. ``take`` sorts the row numbers, and goes once through those row groups t
 them, reading the selected columns alone, in batches of bounded size. What it holds at a time is one
 batch, the buffers that it is read through, and the answer, however large row groups and files are.
 Arrow cannot skip rows inside a row group, so those are decoded; every value that is decoded is
-checked, drawn or not.
+checked, drawn or not, and every page that has a checksum is compared with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -24,11 +24,13 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.sources.arrow_values import arrow_floats, is_numeric
+from mustdp.resampling.sources.conversion import Conversion
 from mustdp.resampling.sources.footer_statistics import refuse_by_statistics
-from mustdp.resampling.sources.selection import Columns, Selected, select
+from mustdp.resampling.sources.frames import ArrowFrame
+from mustdp.resampling.sources.reading import Reading
+from mustdp.resampling.sources.selection import Columns, Selected, as_list
 from mustdp.resampling.sources.source import Source
-from mustdp.resampling.sources.values import refuse_not_numeric
+from mustdp.resampling.sources.wanted import Number, Wanted
 from mustdp.resampling.unquoted import unquoted
 
 _PURPOSE = "Parquet files"
@@ -48,30 +50,93 @@ class Part:
 
 
 @dataclass(frozen=True)
-class ParquetSource(Source):
-    """Selected columns of one or several Parquet files, their rows in the order of the files."""
+class ParquetFiles:
+    """Selected columns of one or several Parquet files that together are one data set."""
 
     parts: tuple[Part, ...]
     chosen: tuple[Selected, ...]
 
     @classmethod
-    def open(cls, paths: Sequence[Path], columns: Columns) -> ParquetSource:
+    def open(
+        cls, paths: Sequence[Path], wanted: Sequence[Wanted], reading: Reading
+    ) -> ParquetFiles:
         """Read and check the footers of the files at the absolute ``paths``."""
-        if columns is None:
-            count = len(_footer(paths[0]).schema.names)
-            allowed = f"must be named for a file; {paths[0]} has {count} of them"
-            raise InvalidParameter.refusing("columns", allowed, None)
-        chosen = select(_footer(paths[0]).schema.names, columns, str(paths[0]))
+        chosen = _footer(paths[0]).frame(str(paths[0])).selected(wanted)
         parts = []
         for path in paths:
-            footer = _footer(path)
-            for column in chosen:
-                kind = footer.schema.field(_only(footer.schema.names, column, path)).type
-                if not is_numeric(kind):
-                    refuse_not_numeric(column.of(str(path)), kind)
-            refuse_by_statistics(footer.metadata, chosen, str(path))
+            footer, where = _footer(path), str(path)
+            frame = footer.frame(where)
+            unsuited = []
+            for column, one in zip(chosen, wanted, strict=True):
+                there = column._replace(at=_only(footer.names, column, path))
+                frame.refuse_unsuited(there, one)
+                if Conversion(one, reading, "").refuses_missing and frame.is_numeric(there.at):
+                    unsuited.append(there)
+            unsigned = [frame.type_of(column.at).startswith("uint") for column in unsuited]
+            refuse_by_statistics(footer.content, unsuited, unsigned, where)
             parts.append(Part(path, footer.rows, footer.checksum))
-        source = cls(tuple(parts), chosen)
+        return cls(tuple(parts), chosen)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the selected columns."""
+        return tuple(column.name for column in self.chosen)
+
+    def frames(self, part: Part) -> Iterator[ArrowFrame]:
+        """Batches of one file, with the selected columns in their order."""
+        with _opened(part) as file:
+            for group in range(len(part.rows)):
+                rows = 0
+                for batch in self.batches(file, part, group):
+                    rows += batch.rows
+                    yield batch
+                if rows != part.rows[group]:
+                    refuse_row_count(part, group, rows)
+
+    def batches(self, file: Any, part: Part, group: int) -> Iterator[ArrowFrame]:
+        """Batches of one row group, with the selected columns in their order."""
+        names = list(self.names)
+        batches = file.iter_batches(
+            batch_size=max(1024, _BATCH_VALUES // len(names)),
+            row_groups=[group],
+            columns=names,
+            use_threads=False,
+        )
+
+        def following() -> ArrowFrame | None:
+            batch = next(batches, None)
+            return None if batch is None else ArrowFrame(batch.select(names))
+
+        while True:
+            frame = unquoted(following, f"{part.path} must be undamaged")
+            if frame is None:
+                return
+            yield frame
+
+
+def refuse_row_count(part: Part, group: int, rows: int) -> None:
+    """Refuse a row group that has not as many rows as its footer says."""
+    raise InvalidParameter(
+        f"row group {group} of {part.path} must have {part.rows[group]} rows, got {rows}"
+    )
+
+
+@dataclass(frozen=True)
+class ParquetSource(Source):
+    """Numbers of one or several Parquet files, their rows in the order of the files."""
+
+    files: ParquetFiles
+    reading: Reading
+
+    @classmethod
+    def open(cls, paths: Sequence[Path], columns: Columns, reading: Reading) -> ParquetSource:
+        """Read and check the footers of the files at the absolute ``paths``."""
+        if columns is None:
+            count = len(_footer(paths[0]).names)
+            allowed = f"must be named for a file; {paths[0]} has {count} of them"
+            raise InvalidParameter.refusing("columns", allowed, None)
+        wanted = [Number(column) for column in as_list(columns)]
+        source = cls(ParquetFiles.open(paths, wanted, reading), replace(reading, data=None))
         if not source.n:
             raise InvalidParameter(f"{paths[0]} must have at least one row, got none")
         return source
@@ -84,7 +149,7 @@ class ParquetSource(Source):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the selected columns."""
-        return tuple(column.name for column in self.chosen)
+        return self.files.names
 
     @property
     def rows_in_memory(self) -> bool:
@@ -94,18 +159,18 @@ class ParquetSource(Source):
     @cached_property
     def _limits(self) -> IntArray:
         """0, and where each row group ends, counted over all files."""
-        rows = [count for part in self.parts for count in part.rows]
+        rows = [count for part in self.files.parts for count in part.rows]
         return np.cumsum(np.array([0, *rows], dtype=np.int64))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"parts": self.parts, "chosen": self.chosen}
+        return {"files": self.files, "reading": self.reading}
 
     def _read(self, indices: IntArray) -> FloatArray:
         order = np.argsort(indices, kind="stable")
         ordered = indices[order]
-        answer = np.empty((len(indices), len(self.chosen)))
+        answer = np.empty((len(indices), len(self.columns)))
         first = 0
-        for part in self.parts:
+        for part in self.files.parts:
             limits = self._limits[first : first + len(part.rows) + 1]
             bounds = np.searchsorted(ordered, limits).tolist()
             if bounds[-1] > bounds[0]:
@@ -119,29 +184,42 @@ class ParquetSource(Source):
 
     def _rows_of(self, file: Any, part: Part, group: int, wanted: IntArray) -> FloatArray:
         """The rows ``wanted`` (sorted) of one row group."""
-        found = np.empty((len(wanted), len(self.chosen)))
+        found = np.empty((len(wanted), len(self.columns)))
         start = done = 0
-        for batch in _batches(file, part, group, self.columns):
-            stop = start + batch.num_rows
+        for batch in self.files.batches(file, part, group):
+            stop = start + batch.rows
             after = int(np.searchsorted(wanted, stop))
             where = f"{part.path} (rows {start} to {stop - 1} of row group {group})"
-            for at, column in enumerate(self.chosen):
-                values = _numbers(batch, column, where)
+            for at, column in enumerate(self.files.chosen):
+                conversion = Conversion(Number(at), self.reading, column.of(where))
+                values = batch.convert(at, conversion).values
                 found[done:after, at] = values[wanted[done:after] - start]
             start, done = stop, after
             if done == len(wanted):
                 return found
-        raise InvalidParameter(
-            f"row group {group} of {part.path} must have {part.rows[group]} rows, got {start}"
-        )
+        refuse_row_count(part, group, start)
+        return found
 
 
 @dataclass(frozen=True)
 class _Footer:
     metadata: Any
     schema: Any
+    names: tuple[str, ...]
     rows: tuple[int, ...]
-    checksum: int
+    content: bytes
+
+    @cached_property
+    def checksum(self) -> int:
+        return zlib.crc32(self.content)
+
+    def frame(self, where: str) -> ArrowFrame:
+        """The columns with their types, without rows."""
+        frame = unquoted(
+            lambda: ArrowFrame(self.schema.empty_table()), f"{where} must have readable types"
+        )
+        frame.where = where
+        return frame
 
 
 def _only(labels: Sequence[str], column: Selected, path: Path) -> int:
@@ -153,14 +231,6 @@ def _only(labels: Sequence[str], column: Selected, path: Path) -> int:
             f"columns must be in every file once, got {column.called} while {path} has {has}"
         )
     return found[0]
-
-
-def _numbers(batch: Any, column: Selected, where: str) -> FloatArray:
-    called = column.of(where)
-    return unquoted(
-        lambda: arrow_floats(batch.column(column.name), called),
-        f"{called} must be readable as numbers",
-    )
 
 
 def _footer(path: Path) -> _Footer:
@@ -180,10 +250,12 @@ def _read_footer(path: Path, size: int, changed: int) -> _Footer:
             stream.seek(-8, os.SEEK_END)
             length = int.from_bytes(stream.read(4), "little")
             stream.seek(-8 - length, os.SEEK_END)
-            checksum = zlib.crc32(stream.read(length))
+            content = stream.read(length)
         groups = range(metadata.num_row_groups)
         rows = tuple(metadata.row_group(group).num_rows for group in groups)
-        return _Footer(metadata, schema, rows, checksum)
+        if any(count < 0 for count in rows):
+            raise InvalidParameter(f"{path} must have row groups of 0 rows or more, got fewer")
+        return _Footer(metadata, schema, tuple(schema.names), rows, content)
 
     return unquoted(read, f"{path} must be a readable Parquet file")
 
@@ -201,20 +273,7 @@ def _opened(part: Part) -> Any:
             memory_map=False,
             pre_buffer=False,
             buffer_size=_BUFFER,
+            page_checksum_verification=True,
         ),
         f"{part.path} must be a readable Parquet file",
     )
-
-
-def _batches(file: Any, part: Part, group: int, names: tuple[str, ...]) -> Iterator[Any]:
-    batches = file.iter_batches(
-        batch_size=max(1024, _BATCH_VALUES // len(names)),
-        row_groups=[group],
-        columns=list(names),
-        use_threads=False,
-    )
-    while True:
-        batch = unquoted(lambda: next(batches, None), f"{part.path} must be undamaged")
-        if batch is None:
-            return
-        yield batch

@@ -4,15 +4,51 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mustdp.errors import InvalidParameter
+from mustdp.resampling.sources.reading import STANDARD_INPUT, Reading
 from mustdp.resampling.sources.selection import quoted
 from mustdp.resampling.unquoted import unquoted
 
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 PARQUET = ".parquet"
 AnyPath = str | os.PathLike[str]
+
+
+def located(reading: Reading) -> Reading | list[Path]:
+    """Where data are that are no frame: a text file at an absolute path, or Parquet files."""
+    data = reading.data
+    if isinstance(data, list | tuple) and data:
+        if all(isinstance(path, str | os.PathLike) for path in data):
+            return parquet_files(data)
+        raise InvalidParameter(
+            "data must not be a plain list of values, got "
+            f"{type(data).__name__} of {type(data[0]).__name__}: use numpy.asarray(data)"
+        )
+    if not isinstance(data, str | os.PathLike):
+        raise InvalidParameter(
+            "data must be a numpy array, a pandas or polars frame, an Arrow table, the path of a "
+            ".csv, .tsv or .parquet file, or a folder or non-empty list of Parquet files, "
+            f"got {type(data).__module__}.{type(data).__qualname__}"
+        )
+    if data == STANDARD_INPUT:
+        return reading
+    if os.path.isdir(data):
+        return parquet_folder(Path(data).absolute())
+    path = existing_file(data)
+    if is_parquet(path):
+        return [path]
+    if is_delimited(path) or reading.any_ending:
+        return replace(reading, data=path)
+    endings = ", ".join([*DELIMITED, PARQUET])
+    raise InvalidParameter.refusing(
+        "data",
+        f"must be a file that ends in {endings}, or text with {{delimiter}}",
+        repr(str(data)),
+        mentions=("delimiter",),
+    )
 
 
 def existing_file(path: AnyPath) -> Path:
@@ -73,11 +109,18 @@ def parquet_folder(folder: Path) -> list[Path]:
 
     Names that start with a dot or an underscore are left out, as other readers do.
     """
-    relative = sorted(path.relative_to(folder) for path in folder.rglob("*") if is_parquet(path))
-    found = [folder / path for path in relative if not _hidden(path.parts)]
-    if not any(path.is_file() for path in found):
+    relative = sorted(path.relative_to(folder) for path in folder.rglob("*"))
+    shown = [folder / path for path in relative if not _hidden(path.parts)]
+    for path in shown:
+        if path.is_symlink() and (path.is_dir() or (is_parquet(path) and not path.exists())):
+            raise InvalidParameter(
+                f"a folder must hold its files or links to files that are there, got {path}: a "
+                f"link to {'a folder' if path.is_dir() else 'nothing'}"
+            )
+    found = [path for path in shown if is_parquet(path) and not path.is_dir()]
+    if not found:
         raise InvalidParameter(f"a folder must have {PARQUET} files in it, got {str(folder)!r}")
-    return parquet_files([path for path in found if path.is_file()])
+    return parquet_files(found)
 
 
 def _hidden(parts: Iterable[str]) -> bool:

@@ -1,7 +1,7 @@
 """Which columns are meant: by name, or by position where no column has that name.
 
-Messages call a column what the caller called it. Names that were found in the data are not shown:
-where a file has no line of names, its first record is taken for one.
+Messages call a column what the caller called it. Names that were found in the data are shown only
+where they cannot well be the first record of a file without a line of names (``header``).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from mustdp.errors import InvalidParameter
+from mustdp.resampling.sources.header import are_names
 
 #: A column as the caller names it.
 Column = str | int
 Columns = Column | Sequence[Column] | None
 
-_LETTERS = 40
+_LETTERS, _SHOWN = 40, 20
 
 
 class Selected(NamedTuple):
@@ -31,18 +32,21 @@ class Selected(NamedTuple):
         return f"{self.called} of {where}"
 
 
-def select(labels: Sequence[Hashable], columns: Columns, where: str) -> tuple[Selected, ...]:
+def select(
+    labels: Sequence[Hashable], columns: Columns, where: str, *, shown: bool = False
+) -> tuple[Selected, ...]:
     """The ``columns`` among ``labels``, in the order asked for.
 
     A label itself comes first (frames may have numbers as labels), then its text, then the
-    position. ``where`` says in messages whose columns these are.
+    position. ``where`` says in messages whose columns these are. With ``shown`` the labels are
+    listed where a column is none of them, if nothing about them looks like a record.
 
     >>> [column.at for column in select(["age", "income"], ["income", 0], "the table")]
     [1, 0]
     """
     found: dict[int, Selected] = {}
     for column in as_list(columns):
-        at = _position(labels, column, where)
+        at = _position(labels, column, where, shown)
         if at in found:
             twice = f"{quoted(column)} twice"
             raise InvalidParameter.refusing("columns", "must be different", twice)
@@ -91,7 +95,7 @@ def quoted(name: object, letters: int = _LETTERS) -> str:
     return repr(name if len(name) <= letters else name[: letters - 1] + "…")
 
 
-def _position(labels: Sequence[Hashable], column: Column, where: str) -> int:
+def _position(labels: Sequence[Hashable], column: Column, where: str, shown: bool) -> int:
     by_label = [at for at, label in enumerate(labels) if _same(label, column)]
     by_text = [at for at, label in enumerate(labels) if name_of(label) == column]
     matches = by_label or by_text
@@ -105,9 +109,16 @@ def _position(labels: Sequence[Hashable], column: Column, where: str) -> int:
         return matches[0]
     if _is_integer(column) and 0 <= operator.index(column) < len(labels):  # type: ignore[arg-type]
         return operator.index(column)  # type: ignore[arg-type]
+    listed = f" ({_listed(labels)})" if shown and are_names(labels) else ""
     raise InvalidParameter.refusing(
-        "columns", f"must be among the {len(labels)} columns of {where}", quoted(column)
+        "columns", f"must be among the {len(labels)} columns of {where}{listed}", quoted(column)
     )
+
+
+def _listed(labels: Sequence[Hashable]) -> str:
+    """The first names, as many as a message can take."""
+    names = [str(label)[:_LETTERS] for label in labels[:_SHOWN]]
+    return ", ".join(names) + (", …" if len(labels) > _SHOWN else "")
 
 
 def _same(label: Hashable, column: Column) -> bool:

@@ -8,7 +8,7 @@ its kind. Its value is never shown.
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,31 +16,67 @@ from numpy.typing import NDArray
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray
+from mustdp.resampling.sources.wanted import Category, Day, Missing, Number, Wanted
 
+Flags = NDArray[np.bool_]
+
+_TYPES: dict[type, str] = {
+    Number: "numeric (integers, floating-point numbers or booleans)",
+    Category: "of text, whole numbers, booleans or dates",
+    Day: "of dates, or of text in the form of ISO 8601",
+}
 #: Rows that are checked at a time, so that checks take no memory to speak of.
 _CHUNK = 2**18
 
 
-def floats(values: NDArray[Any], column: str, missing: int = 0) -> FloatArray:
-    """``values`` (booleans, integers or floats, one-dimensional) in double precision, checked.
+class Doubles(NamedTuple):
+    """Values of a column, NaN or anything where ``missing`` says so; None if nothing is missing."""
 
-    Nothing is copied where nothing is converted. ``missing`` values were left out of ``values``.
-    ``column`` is what messages call them.
+    values: FloatArray
+    missing: Flags | None = None
+
+
+def floats(values: NDArray[Any], column: str) -> FloatArray:
+    """``values`` (booleans, integers or floats, one-dimensional) in double precision.
+
+    Nothing is copied where nothing is converted. ``column`` is what messages call them.
     """
     if values.dtype.kind in "iu" and values.size:
         refuse_inexact(int(values.min()), int(values.max()), column)
     with np.errstate(over="ignore"):
-        converted = values.astype(np.float64, copy=False)
-    refuse_not_finite(converted, column, missing)
-    return converted
+        return values.astype(np.float64, copy=False)
 
 
-def refuse_not_numeric(column: str, kind: object) -> NoReturn:
-    """Refuse a column for its type, ``kind``."""
-    raise InvalidParameter(
-        f"{column} must be numeric (integers, floating-point numbers or booleans), got type "
-        f"{type_name(kind)}"
-    )
+def settled(given: Doubles, policy: Missing, column: str, more: str = "") -> Doubles:
+    """The values with the missing ones (NaN among them) refused, marked, or replaced.
+
+    What comes back is finite, with 0 where it is marked as missing, and marked under "drop" alone.
+    ``more`` is said at the end of a refusal.
+    """
+    values, missing = given
+    missing = missing if missing is not None and missing.any() else None
+    if missing is None and _all_finite(values):
+        return Doubles(values)
+    marked = np.zeros(len(values), dtype=np.bool_) if missing is None else missing
+    nan = np.isnan(values) & ~marked
+    infinite = np.isinf(values) & ~marked
+    if infinite.any() or policy == "refuse":
+        refuse_counted(
+            int(np.count_nonzero(marked)),
+            int(np.count_nonzero(nan)),
+            int(np.count_nonzero(infinite)),
+            len(values),
+            column,
+            more,
+        )
+    unusable = marked | nan
+    filled = np.where(unusable, 0.0 if isinstance(policy, str) else policy, values)
+    return Doubles(filled, unusable if policy == "drop" else None)
+
+
+def refuse_type(column: str, kind: object, wanted: Wanted) -> NoReturn:
+    """Refuse a column for its type, ``kind``, which cannot become what is ``wanted``."""
+    raise InvalidParameter(f"{column} must be {_TYPES[type(wanted)]}, got type {type_name(kind)}")
 
 
 def type_name(kind: object) -> str:
@@ -61,17 +97,9 @@ def refuse_inexact(low: Any, high: Any, column: str) -> None:
         )
 
 
-def refuse_not_finite(values: FloatArray, column: str, missing: int = 0) -> None:
-    """Refuse a column with NaN or infinities in it, or with ``missing`` values beside them."""
-    nan = infinite = 0
-    for start in range(0, len(values), _CHUNK):
-        part = values[start : start + _CHUNK]
-        finite = np.isfinite(part)
-        if not finite.all():
-            unusable = int(np.count_nonzero(np.isnan(part)))
-            nan += unusable
-            infinite += int(finite.size - np.count_nonzero(finite)) - unusable
-    refuse_counted(missing, nan, infinite, len(values) + missing, column)
+def _all_finite(values: FloatArray) -> bool:
+    starts = range(0, len(values), _CHUNK)
+    return all(np.isfinite(values[start : start + _CHUNK]).all() for start in starts)
 
 
 def refuse_counted(

@@ -1,0 +1,266 @@
+"""Columns of text (CSV, TSV) as doubles, in two ways that give the same values.
+
+The standard library's ``csv`` reads everything and explains what it refuses. pyarrow is faster
+where it is installed; a block with quotation marks, and whatever pyarrow does not read at once, one
+row a line, is left to the first way. Both round decimals to the nearest double.
+
+Blank lines are skipped. A column of the words true and false becomes 1 and 0. Other columns than
+the selected ones may hold anything, up to the limits.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.extras import installed
+from mustdp.limits import LARGEST_SIZE
+from mustdp.resampling.sources.arrow_values import arrow_distinct, as_numpy, nulls
+from mustdp.resampling.sources.conversion import Conversion
+from mustdp.resampling.sources.header import looks_like_a_record
+from mustdp.resampling.sources.reading import Reading
+from mustdp.resampling.sources.selection import Selected, select
+from mustdp.resampling.sources.text_stream import BYTE_ORDER_MARK, Lines, TextFile
+from mustdp.resampling.sources.values import Doubles
+from mustdp.resampling.sources.wanted import Wanted
+
+#: More columns are refused.
+MOST_COLUMNS = 2**17
+#: Longest field in characters, which is the limit of ``csv``; longer lines are left to it.
+LONGEST_FIELD = 131072
+#: Rows that the standard library reads at a time.
+_ROWS = 2**15
+
+Row = tuple[int, list[str]]
+
+
+class DelimitedText:
+    """An open file of text, behind its line of names; goes through it once."""
+
+    def __init__(self, file: TextFile, stream: IO[bytes]) -> None:
+        self._file = file
+        self._lines = Lines(stream, file.where)
+        self._rows = csv.reader(self._lines, delimiter=file.delimiter, strict=True)
+        self._width: int | None = None
+        first = self._next()
+        while first is not None and not first[1]:
+            first = self._next()
+        if first is None:
+            line = "record" if file.header is False else "line of names"
+            raise InvalidParameter(f"{file.where} must have a {line}, got blank lines only")
+        _check_first(first[1], file.where)
+        self._width = len(first[1])
+        self._waiting = [first] if file.header is False else []
+        self.labels = self._labels(first[1])
+        self._look_at_second()
+
+    def _labels(self, first: list[str]) -> list[str]:
+        if self._file.header is False:
+            return [str(at) for at in range(len(first))]
+        found = None if self._file.header else looks_like_a_record(first)
+        if found is not None:
+            raise InvalidParameter.refusing(
+                "header",
+                f"must be said for {self._file.where}, whose first line does not look like names: "
+                "{header=False} if it is a record (columns are then called 0, 1, 2 and so on), "
+                "{header=True} if they are names",
+                f"{found} in it",
+                mentions=("header=False", "header=True"),
+            )
+        return [name.strip() for name in first]
+
+    def _look_at_second(self) -> None:
+        """A line of names that has a number below it may be quoted."""
+        row = self._next()
+        while row is not None and not row[1]:
+            row = self._next()
+        self._waiting += [] if row is None else [row]
+        self._shown = row is not None and looks_like_a_record(row[1]) == "numbers"
+
+    def select(self, wanted: Sequence[Wanted]) -> tuple[Selected, ...]:
+        """The columns that are described."""
+        columns = [one.column for one in wanted]
+        shown = self._shown and self._file.header is not False
+        return select(self.labels, columns, self._file.where, shown=shown)
+
+    def pieces(
+        self, selected: Sequence[Selected], wanted: Sequence[Wanted], reading: Reading
+    ) -> Iterator[list[Doubles]]:
+        """The selected columns as they are wanted, some rows at a time."""
+        where = self._file.where
+        conversions = [
+            Conversion(one, reading, column.of(where))
+            for column, one in zip(selected, wanted, strict=True)
+        ]
+        positions = [column.at for column in selected]
+        arrow = _Arrow(self._file.delimiter, len(self.labels), positions, conversions, reading)
+        while True:
+            block = None if self._waiting else self._lines.rest()
+            if block is None and not self._waiting:
+                return
+            piece = None if block is None else arrow.converted(block, self._lines.number + 1)
+            if piece is not None:
+                self._lines.skip()
+                yield piece
+            elif rows := self._some_rows(positions):
+                yield _by_standard_library(rows, conversions)
+
+    def _some_rows(self, positions: Sequence[int]) -> list[Row]:
+        """Rows to the end of a block, of fields at ``positions`` alone; not too many at once."""
+        found = [(line, [row[at] for at in positions]) for line, row in self._waiting]
+        self._waiting = []
+        while len(found) < _ROWS:
+            row = self._next()
+            if row is None:
+                break
+            if row[1]:
+                found.append((row[0], [row[1][at] for at in positions]))
+            if self._lines.at_end_of_block:
+                break
+        return found
+
+    def _next(self) -> Row | None:
+        """The next row with the number of its last line, empty if blank; None at the end."""
+        malformed = None
+        try:
+            row = next(self._rows, None)
+        except csv.Error as problem:  # what it says quotes no field
+            malformed = "field limit" in str(problem)
+        line, where = self._lines.number, self._file.where
+        self._lines.record_ends()
+        if malformed is not None:
+            well = "quotation marks and line ends where they belong"
+            short = f"fields of at most {LONGEST_FIELD} characters"
+            raise InvalidParameter(
+                f"line {line} of {where} must be well-formed: {short if malformed else well}"
+            )
+        if row is None:
+            return None
+        if row and self._width is not None and len(row) != self._width:
+            raise InvalidParameter(
+                f"line {line} of {where} must have {self._width} fields as the first line "
+                f"has, got {len(row)}"
+            )
+        return line, row
+
+
+def _check_first(row: list[str], where: str) -> None:
+    if any("\0" in name for name in row):
+        raise InvalidParameter(f"{where} must be text in UTF-8, got zero bytes in its first line")
+    if len(row) > MOST_COLUMNS:
+        raise InvalidParameter(
+            f"{where} must have at most {MOST_COLUMNS} columns, got {len(row)} in its first line"
+        )
+
+
+def _by_standard_library(rows: Sequence[Row], conversions: Sequence[Conversion]) -> list[Doubles]:
+    return [
+        conversion.texts([row[at] for _, row in rows], lambda k: f"in line {rows[k][0]}")
+        for at, conversion in enumerate(conversions)
+    ]
+
+
+class _Arrow:
+    """Blocks as pyarrow reads them."""
+
+    def __init__(
+        self,
+        delimiter: str,
+        width: int,
+        positions: Sequence[int],
+        conversions: Sequence[Conversion],
+        reading: Reading,
+    ) -> None:
+        self._conversions = conversions
+        self._pyarrow, self._csv = installed("pyarrow"), installed("pyarrow.csv")
+        if self._pyarrow is None or self._csv is None:
+            return
+        wanted = [str(at) for at in positions]
+        kinds = [
+            self._pyarrow.float64() if one.is_number else self._pyarrow.binary()
+            for one in conversions
+        ]
+        refusing = any(one.is_number and one.refuses_missing for one in conversions)
+        self._names = [str(at) for at in range(width)]
+        self._parse = self._csv.ParseOptions(
+            delimiter=delimiter, quote_char=False, ignore_empty_lines=False
+        )
+        self._convert = self._csv.ConvertOptions(
+            include_columns=wanted,
+            column_types=dict(zip(wanted, kinds, strict=True)),
+            null_values=[] if refusing else sorted(reading.spelled),
+            strings_can_be_null=False,
+            check_utf8=False,
+        )
+
+    def converted(self, block: bytes, first_line: int) -> list[Doubles] | None:
+        """The columns, or None where the standard library must look itself.
+
+        That is so when there is a value that is not a number, or not finite, or so large that it
+        may be an integer that is not exact; when rows are not lines, because some are blank or end
+        in a bare carriage return; when a field may be too long; and when there are quotation marks,
+        which the two take differently where they are misplaced (after one that is never closed,
+        pyarrow would lose rows without a word).
+        """
+        if self._pyarrow is None or self._csv is None or not _is_plain(block):
+            return None
+        table = self._parsed(block)
+        if table is None or table.num_rows != block.count(b"\n"):
+            return None
+        found: list[Any] = []
+        for one, values in zip(self._conversions, table.columns, strict=True):
+            if one.is_number:
+                missing, numbers = nulls(values), as_numpy(values)
+                inside = np.abs(numbers) < LARGEST_SIZE
+                if not (inside if missing is None else inside | missing).all():
+                    return None
+                found.append(Doubles(numbers, missing))
+            else:
+                found.append(arrow_distinct(values))
+        return [
+            one.numbers(values)
+            if one.is_number
+            else one.distinct(*_decoded(values), lambda k: f"in line {first_line + k}")
+            for one, values in zip(self._conversions, found, strict=True)
+        ]
+
+    def _parsed(self, block: bytes) -> Any:
+        """One block as a table. It is whole in memory: pyarrow reads no file by itself."""
+        pyarrow: Any = self._pyarrow
+        reading: Any = self._csv
+        try:
+            return reading.read_csv(
+                pyarrow.BufferReader(block),
+                read_options=reading.ReadOptions(
+                    column_names=self._names, block_size=len(block) + 1, use_threads=False
+                ),
+                parse_options=self._parse,
+                convert_options=self._convert,
+            )
+        except pyarrow.ArrowException:
+            return None
+
+
+def _decoded(found: Any) -> tuple[Any, list[Any]]:
+    at, values = found
+    return at, [
+        value if value is None else value.decode("utf-8", "surrogateescape") for value in values
+    ]
+
+
+def _is_plain(block: bytes) -> bool:
+    """Whether rows are lines, for pyarrow and for the standard library, and no field is too long.
+
+    pyarrow takes a byte order mark off every block, and an empty line for a row.
+    """
+    if b'"' in block or block.startswith((BYTE_ORDER_MARK, b"\n", b"\r\n")):
+        return False
+    if b"\n\n" in block or block.count(b"\r") != block.count(b"\r\n") or b"\n\r\n" in block:
+        return False
+    # If every half of a longest field has a line end in it, no line is longer than the whole.
+    half = LONGEST_FIELD // 2
+    return all(b"\n" in block[start : start + half] for start in range(0, len(block) - half, half))
