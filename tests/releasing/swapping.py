@@ -29,7 +29,7 @@ def movements(
             np.array([slot]),
             np.array([weight]) if stack.ground.weighted else None,
         )
-        found.append(stack.totals([piece]).ravel() * stack.noise.lattice.step)
+        found.append(stack.totals([piece])[0].ravel() * stack.noise.lattice.step)
     vectors = np.array(found)
     if stack.ground.relation == Relation.ADD_REMOVE:
         return float(np.sqrt((vectors**2).sum(axis=1).max()))

@@ -19,14 +19,6 @@ Limits = float | Sequence[float] | Mapping[str, float]
 _MOST_GROUPS = 10**6
 
 
-def read_missing(missing: str | float) -> float | None:
-    """The number that stands for missing ones, if one does."""
-    if isinstance(missing, str):
-        checks.choice("missing", missing, ("refuse", "drop"))
-        return None
-    return checks.real("missing", missing)
-
-
 def read_ground(
     names: Sequence[str],
     *,
@@ -34,6 +26,7 @@ def read_ground(
     lower: Limits | None,
     upper: Limits | None,
     categories: Mapping[str, Sequence[str]] | None,
+    dates: Mapping[str, str] | None,
     by: str | None,
     groups: Sequence[str] | None,
     dropped: bool,
@@ -47,13 +40,13 @@ def read_ground(
     """
     if (by is None) != (groups is None):
         raise InvalidParameter("by and groups must be given together: the list of groups is public")
-    listed = dict(categories or {})
+    listed, days = dict(categories or {}), dict(dates or {})
     numeric = [name for name in names if name not in listed]
     ranges = _ranges(numeric, lower, upper)
     found = [
         Column(name, categories=_labels(f"categories of {name}", listed[name]))
         if name in listed
-        else Column(name, ranges.get(name))
+        else Column(name, ranges.get(name), origin=days.get(name))
         for name in names
         if named or name in listed or name in ranges
     ]
@@ -63,7 +56,7 @@ def read_ground(
     return Ground(
         tuple(found),
         relation,
-        None if relation == Relation.ADD_REMOVE else 1,
+        None,
         (*_labels("groups", groups), OTHER) if groups is not None else (),
         by,
         dropped,

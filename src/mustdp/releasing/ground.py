@@ -36,6 +36,8 @@ class Column:
     name: str
     range: Range | None = None
     categories: tuple[str, ...] = ()
+    #: For dates: the public day that they are counted from, in days.
+    origin: str | None = None
 
     @property
     def numeric(self) -> Range:
@@ -68,7 +70,8 @@ class Bounded(Protocol):
 class Ground:
     """What everybody may know.
 
-    ``n`` is the number of records, None where it is private (``add_remove``). ``groups`` are the
+    ``n`` is the number of records where it is public; before they are counted it is not used, and
+    under ``add_remove`` never. ``groups`` are the
     slots, the last of them for everybody else; empty without groups. ``dropped``: records with a
     missing value count for nothing. ``population`` is the size of what was sampled from; equal to
     the number of records where there was no sampling.
@@ -76,7 +79,7 @@ class Ground:
 
     columns: tuple[Column, ...]
     relation: Relation
-    n: int | None
+    n: int | None = None
     groups: tuple[str, ...] = ()
     by: str | None = None
     dropped: bool = False
@@ -87,7 +90,12 @@ class Ground:
     @property
     def counted(self) -> bool:
         """Whether the number of records behind a slot is unknown, so that it must be released."""
-        return self.n is None or bool(self.groups) or self.dropped or self.weighted
+        return not self.public_size or bool(self.groups) or self.dropped or self.weighted
+
+    @property
+    def public_size(self) -> bool:
+        """Whether everybody may know the number of records."""
+        return self.relation == Relation.REPLACE_ONE
 
     @property
     def slots(self) -> int:

@@ -21,13 +21,15 @@ from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.releasing.budget import settle_release
-from mustdp.releasing.describing import Limits, read_ground, read_missing
+from mustdp.releasing.describing import Limits, read_ground
 from mustdp.releasing.ground import Ground
-from mustdp.releasing.records import column_names, read_records
+from mustdp.releasing.records import column_names, missing_of, open_table, read_once
 from mustdp.releasing.result import ReleaseResult
-from mustdp.releasing.rounds import Data, run_rounds
+from mustdp.releasing.rounds import run_rounds
 from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.statistics.curved import Curved
 from mustdp.releasing.statistics.named import read_asked
+from mustdp.resampling.sources.wanted import check_missing
 
 
 def private_release(
@@ -40,7 +42,8 @@ def private_release(
     categories: Mapping[str, Sequence[str]] | None = None,
     by: str | None = None,
     groups: Sequence[str] | None = None,
-    missing: str | float = "refuse",
+    dates: Mapping[str, str] | None = None,
+    missing: str | float | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
@@ -58,11 +61,12 @@ def private_release(
     quantile:P, histogram, covariance, correlation, regression, contingency; they share the budget.
     Each is asked of every column, or of those behind an @, as in ``mean@age``. Numbers are clipped
     to [lower, upper], which must be known without looking at the data; ``categories`` are public
-    lists by column. ``by`` names a column and ``groups`` its public values: everything is then
+    lists by column; ``dates`` are columns of dates with a public day each, from which days are
+    counted. ``by`` names a column and ``groups`` its public values: everything is then
     released for each of them and for all others together.
 
-    ``missing``: ``"refuse"``; ``"drop"``, which leaves a record out of every statistic that needs
-    the value and makes the number of records used private; or the number that stands for it.
+    ``missing``: ``"refuse"``, the default; ``"drop"``, which leaves a record out of every statistic
+    that needs the value and makes the number of records used private; or the number in its place.
     ``relation``: under replace_one the number of records is public; under add_remove it is not, and
     is released with noise wherever it is needed. ``population`` is the size of what the records
     were sampled from, or ``"census"`` where they are all of it: only noise is left then.
@@ -80,16 +84,23 @@ def private_release(
     if not asked:
         raise InvalidParameter("statistics must name at least one statistic, got none")
     level = checks.real("level", level, above=0, below=1)
-    filled = read_missing(missing)
+    missing = check_missing(missing_of(data, missing))
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     ground = read_ground(
         column_names(data) if names is None else names,
         named=names is not None,
-        lower=lower, upper=upper, categories=categories, by=by, groups=groups,
+        lower=lower, upper=upper, categories=categories, dates=dates, by=by, groups=groups,
         dropped=missing == "drop", relation=used, population=population,
     )  # fmt: skip
-    check = [one for text in asked for one in read_asked(text, ground)]
-    del check  # refused by now, whatever the data are
+
+    def bound(to: Ground) -> list[Asked]:
+        return [one for text in asked for one in read_asked(text, to)]
+
+    wanted = bound(ground)
+    if any(isinstance(one, Curved) for one in wanted) and read_once(data):
+        raise InvalidParameter.refusing(
+            "data", f"must be a file for {', '.join(asked)}: it is gone through twice", "'-'"
+        )
     privacy = settle_release(
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, relation=used
     )
@@ -97,19 +108,11 @@ def private_release(
     privacy = replace(privacy, seeded=key.seeded)
     if ledger is not None:
         check_charge(ledger, privacy, Relation.REPLACE_ONE)
-    numbers = [column.name for column in ground.columns if column.range is not None]
-    texts = [column.name for column in ground.columns if column.categories]
-    records = read_records(data, numbers, [*texts, *([by] if by is not None else [])])
-    if missing == "refuse":
-        records.refuse_missing(numbers)
-    if used == Relation.REPLACE_ONE:
-        ground = replace(ground, n=records.n)
-        _check_population(ground)
-    wanted: list[Asked] = [one for text in asked for one in read_asked(text, ground)]
-    seen = Data(ground, lambda: records.pieces(ground, filled))
+    table = open_table(data, ground, {k for one in wanted for k in one.columns}, missing)
     estimates = run_rounds(
-        seen,
-        wanted,
+        ground,
+        table.pieces,
+        bound,
         privacy.noise_multiplier,
         charge=lambda: charge(ledger, privacy, f"release: {', '.join(asked)}"),
         source=NoiseSource(key.seed),
@@ -118,12 +121,3 @@ def private_release(
         progress=progress,
     )
     return ReleaseResult(estimates, privacy, level)
-
-
-def _check_population(ground: Ground) -> None:
-    if ground.n is not None and not ground.population >= ground.n:
-        raise InvalidParameter.refusing(
-            "population",
-            f"must be at least the number of records, {ground.n}",
-            f"{ground.population:g}",
-        )

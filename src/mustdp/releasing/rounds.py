@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from mustdp.errors import InvalidParameter
 from mustdp.progress import Progress
@@ -22,17 +22,10 @@ SECOND_SHARE = 0.15
 _MOST = 10**7
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
-    """The ground and the records, which can be gone through more than once."""
-
-    ground: Ground
-    pieces: Callable[[], Iterable[Piece]]
-
-
 def run_rounds(
-    data: Data,
-    wanted: Sequence[Asked],
+    ground: Ground,
+    pieces: Callable[[], Iterable[Piece]],
+    asked: Callable[[Ground], Sequence[Asked]],
     noise_multiplier: float,
     *,
     charge: Callable[[], None],
@@ -41,25 +34,40 @@ def run_rounds(
     simultaneous: bool = False,
     progress: Progress | None = None,
 ) -> tuple[ReleasedEstimate, ...]:
-    """All estimates. ``charge`` is called once, after the exact sums and before any noise."""
+    """All estimates. ``charge`` is called once, after the exact sums and before any noise.
+
+    ``asked`` gives the statistics on a ground; ``pieces`` begins the records anew.
+    """
+    wanted = asked(ground)
     places = parts_of(wanted)
     curved = [one for one in wanted if isinstance(one, Curved)]
     share = 1.0 - SECOND_SHARE if curved else 1.0
     first: tuple[Noisy, ...] = ()
     second: dict[Curved, Noisy] = {}
+    stack = Stack(ground, tuple(places), noise_multiplier, share)
+    _refuse_many(stack)
+    totals, records = stack.totals(pieces(), progress)
+    if not records:
+        raise InvalidParameter("data must have at least one record, got none")
+    if ground.public_size:
+        ground = replace(ground, n=records)
+        _check_population(ground)
+        wanted = asked(ground)
+        places = parts_of(wanted)
+        stack = replace(stack, ground=ground, parts=tuple(places))
     if places:
-        stack = Stack(data.ground, tuple(places), noise_multiplier, share)
-        _refuse_many(stack)
-        totals = stack.totals(data.pieces(), progress)
         charge()
         first = stack.released(totals, source)
+    curved = [one for one in wanted if isinstance(one, Curved)]
     found = dict(zip(places, first, strict=True))
     if curved:
-        asked = list(dict.fromkeys(one.linearised for one in curved))
-        influences = tuple(one.influences(found[one.part]) for one in asked)
-        stack = Stack(data.ground, influences, noise_multiplier, 1.0 - share)
-        released = stack.released(stack.totals(data.pieces(), progress), source)
-        second = dict(zip(asked, released, strict=True))
+        linear = list(dict.fromkeys(one.linearised for one in curved))
+        influences = tuple(one.influences(found[one.part]) for one in linear)
+        stack = Stack(ground, influences, noise_multiplier, 1.0 - share)
+        totals, again = stack.totals(pieces(), progress)
+        if again != records:
+            raise InvalidParameter("data must not change while they are read, got other records")
+        second = dict(zip(linear, stack.released(totals, source), strict=True))
     return read_estimates(wanted, found, second, level, simultaneous)
 
 
@@ -113,6 +121,15 @@ def _telling(count: Count, found: Iterable[Part]) -> Part | None:
         if part == count.part or not count.ground.dropped or part.columns == count.columns:
             return part
     return None
+
+
+def _check_population(ground: Ground) -> None:
+    if ground.n is not None and not ground.population >= ground.n:
+        raise InvalidParameter.refusing(
+            "population",
+            f"must be at least the number of records, {ground.n}",
+            f"{ground.population:g}",
+        )
 
 
 def _refuse_many(stack: Stack) -> None:

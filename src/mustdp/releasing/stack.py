@@ -34,8 +34,9 @@ from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.parts import Part, Piece
 
-#: Where the number of records is private, the lattice has room for so many.
-_PRIVATE_RECORDS = 2**30
+#: The lattice has room for so many records, or fewer where there is next to no noise: it must not
+#: depend on a number that is private, or not yet counted.
+_RECORDS = 2**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +75,16 @@ class Stack:
         reach = max(
             scale * part.radius for scale, part in zip(self._scales, self.parts, strict=True)
         )
-        records = self.ground.n
-        if records is None:
-            records = max(1, math.floor(min(_PRIVATE_RECORDS, _PRIVATE_RECORDS * scale / reach)))
+        records = max(1, math.floor(min(_RECORDS, _RECORDS * scale / reach)))
         lattice = lattice_for(scale, reach=reach, records=records)
         width = sum(part.width for part in self.parts)
         margin = math.sqrt(2.0 * width) * lattice.step + 2.0**-40
         return LatticeNoise(scale * (1.0 + margin), lattice)
 
-    def totals(self, pieces: Iterable[Piece], progress: Progress | None = None) -> FloatArray:
-        """The exact sums in steps, (slots, width of all parts)."""
+    def totals(
+        self, pieces: Iterable[Piece], progress: Progress | None = None
+    ) -> tuple[FloatArray, int]:
+        """The exact sums in steps, (slots, width of all parts), and the number of records."""
         step = self.noise.lattice.step
         found = np.zeros((self.ground.slots, sum(part.width for part in self.parts)))
         done = 0
@@ -98,7 +99,7 @@ class Stack:
             done += len(piece)
             if progress is not None:
                 progress("adding up", done)
-        return found
+        return found, done
 
     def released(self, totals: FloatArray, source: NoiseSource) -> tuple[Noisy, ...]:
         """Noise added once, and every part read off."""

@@ -91,9 +91,9 @@ class Sum(Asked):
         yield "", symmetric(value, judge, level, self._possible(column.lower, column.upper))
 
     def _possible(self, lower: float, upper: float) -> tuple[float, float]:
-        if self.ground.n is None or self.ground.weighted:
+        if not self.ground.public_size or self.ground.weighted:
             return (0.0 if lower >= 0 else -math.inf, 0.0 if upper <= 0 else math.inf)
-        n = float(self.ground.n)
+        n = float(self.ground.n or 0)
         if self.ground.counted:
             return (min(n * lower, 0.0), max(n * upper, 0.0))
         return n * lower, n * upper

@@ -28,7 +28,7 @@ class Count(Asked):
     def part(self) -> Cells | None:
         """One cell; nothing where the number is public."""
         ground = self.ground
-        known = ground.n is not None and not ground.groups and not ground.weighted
+        known = ground.public_size and not ground.groups and not ground.weighted
         if known and not (ground.dropped and self.columns):
             return None
         return Cells(self.ground, self.columns, Everybody())
@@ -130,9 +130,9 @@ def number(asked: Asked, noisy: Noisy, value: float, noise: float, level: float)
     """A number of records among all: binomial, given the number of all; never below zero."""
     total = asked.total(noisy)
     spread = total * asked.ground.unsampled(total)
-    if asked.ground.n is None and not asked.ground.groups and isinstance(asked, Count):
+    if not asked.ground.public_size and not asked.ground.groups and isinstance(asked, Count):
         spread = 0.0  # the number of all records itself
-    top = math.inf if asked.ground.n is None or asked.ground.weighted else 1.0
+    top = math.inf if not asked.ground.public_size or asked.ground.weighted else 1.0
     reading = ratio(
         value,
         total,
