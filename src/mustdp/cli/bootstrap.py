@@ -8,8 +8,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
@@ -18,6 +16,7 @@ from mustdp.cli.numbers import read_integer, read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
+from mustdp.cli.reading_options import FileArgument, ReadingOptions
 from mustdp.cli.targets import RelationOption
 from mustdp.cli.typed import word_from
 from mustdp.errors import InvalidParameter
@@ -27,9 +26,6 @@ from mustdp.numerics.decimals import as_stated, readable
 if TYPE_CHECKING:
     from mustdp.resampling.result import BootstrapResult
 
-FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="A CSV or Parquet file.", show_default=False)
-]
 ColumnOption = Annotated[
     list[str] | None,
     resampling_option("--column", metavar="NAME", help="Column to read; repeat it for several."),
@@ -121,6 +117,7 @@ def bootstrap(
     scheme: SchemeOptions,
     design: DesignOptions,
     budget: BudgetOptions,
+    reading: ReadingOptions,
     column: ColumnOption = None,
     lower: LowerOption = None,
     upper: UpperOption = None,
@@ -162,16 +159,17 @@ def bootstrap(
     from mustdp.randomness.seeds import SeededRelease
     from mustdp.resampling.bootstrap import check_limits, private_bootstrap
     from mustdp.resampling.result import InferenceNote
-    from mustdp.resampling.sources.opening import open_source
+    from mustdp.resampling.sources.opening import open_source, refuse_dropping
     from mustdp.resampling.statistics.named import read_statistic
 
     check_limits(**limits)
     wanted = [read_statistic(name) for name in statistic or ("mean",)]
-    data: Any = file
+    data: Any = reading.of(file)
+    refuse_dropping(data)
     if options.n is None:
         _check_size_is_public(options, relation)
         with progress(f"opening {file}"):
-            data = open_source(file, tuple(column) if column else None)
+            data = open_source(data, tuple(column) if column else None)
     plan = design.build(options, options.n or data.n, counts)
     import mustdp
 

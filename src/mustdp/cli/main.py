@@ -22,6 +22,7 @@ from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.reading_options import NAMES as READING_NAMES
 from mustdp.cli.release import release
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
@@ -57,8 +58,8 @@ for _command in COMMANDS:
 
 #: What the package calls by another name than a command's options do.
 _OTHER_NAMES = {
-    "bootstrap": {"columns": "--column", "data": "FILE"},
-    "release": {"columns": "--column", "data": "FILE", "statistics": "--statistic"},
+    "bootstrap": READING_NAMES,
+    "release": {**READING_NAMES, "statistics": "--statistic"},
     "ledger": {"path": "FILE", "key": "--key-file"},
 }
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mustdp.cli import words
-from mustdp.cli.bootstrap import ColumnOption, FileArgument, LedgerOption, SeedOption
+from mustdp.cli.bootstrap import ColumnOption, LedgerOption, SeedOption
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import clipped, read_number
 from mustdp.cli.options import JsonOption, read_noise
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
+from mustdp.cli.reading_options import FileArgument, ReadingOptions
 from mustdp.cli.targets import DeltaOption, RelationOption, TargetOption, stated
 from mustdp.cli.typed import exactly_one, option
 from mustdp.errors import InvalidParameter
@@ -39,11 +40,6 @@ def read_population(name: str, text: str) -> int | str:
     return int(text)
 
 
-def read_missing(name: str, text: str) -> str | float:
-    """refuse, drop or a number."""
-    return text if text in ("refuse", "drop") else read_number(name, text)
-
-
 def read_list(name: str, text: str) -> tuple[str, ...]:
     """Words between commas."""
     found = tuple(word.strip() for word in text.split(","))
@@ -64,6 +60,14 @@ def read_categories(name: str, text: str) -> tuple[str, tuple[str, ...]]:
     if not (sign and column):
         raise InvalidParameter.refusing(name, "must be COLUMN=A,B,C", repr(clipped(text)))
     return column, read_list(name, rest)
+
+
+def read_date(name: str, text: str) -> tuple[str, str]:
+    """COLUMN=ORIGIN."""
+    column, sign, origin = text.rpartition("=")
+    if not (sign and column):
+        raise InvalidParameter.refusing(name, "must be COLUMN=YYYY-MM-DD", repr(clipped(text)))
+    return column, origin
 
 
 LowerOption = Annotated[
@@ -116,12 +120,12 @@ GroupsOption = Annotated[
         panel=STATISTICS,
     ),
 ]  # fmt: skip
-MissingOption = Annotated[
-    Any,
+DateOption = Annotated[
+    list[Any] | None,
     option(
-        "--missing", read_missing, metavar="refuse|drop|VALUE",
-        help="Missing numbers: refused, dropped (the number of records used is then private), or "
-        "replaced by a value.", panel=STATISTICS, show_default=True,
+        "--date", read_date, metavar="COLUMN=ORIGIN",
+        help="A column of dates, counted in days from this public day, as --lower and --upper are.",
+        panel=STATISTICS,
     ),
 ]  # fmt: skip
 PopulationOption = Annotated[
@@ -159,14 +163,15 @@ SimultaneousOption = Annotated[
 @with_bundles
 def release(
     file: FileArgument,
+    reading: ReadingOptions,
     column: ColumnOption = None,
     lower: LowerOption = None,
     upper: UpperOption = None,
     statistic: StatisticOption = None,
     categories: CategoriesOption = None,
+    date: DateOption = None,
     by: ByOption = None,
     groups: GroupsOption = None,
-    missing: MissingOption = "refuse",
     population: PopulationOption = None,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
@@ -196,7 +201,7 @@ def release(
         "categories": dict(categories or ()),
         "by": by,
         "groups": groups,
-        "missing": missing,
+        "dates": dict(date or ()),
         "population": population,
         "epsilon": epsilon,
         "delta": stated(delta, None),
@@ -215,8 +220,8 @@ def release(
     with warnings.catch_warnings(), progress("certifying and adding up") as move, opened as charged:
         warnings.simplefilter("ignore", SeededRelease)  # part of the answer, as a remark
         result = mustdp.private_release(
-            file, tuple(statistic or ("mean",)), columns=names, ledger=charged, progress=move,
-            **settings,
+            reading.of(file), tuple(statistic or ("mean",)), columns=names, ledger=charged,
+            progress=move, **settings,
         )  # fmt: skip
     return _answer(result, seed, json)
 

@@ -61,7 +61,7 @@ class Stack:
     @cached_property
     def _scales(self) -> tuple[float, ...]:
         """w_p / S_p, rounded down."""
-        equal = (1.0 / math.sqrt(len(self.parts)),) * len(self.parts)
+        equal = (1.0 / math.sqrt(max(len(self.parts), 1)),) * len(self.parts)
         return tuple(
             weight / self.ground.sensitivity(part) * (1.0 - 2.0**-40)
             for weight, part in zip(self.weights or equal, self.parts, strict=True)
@@ -85,17 +85,15 @@ class Stack:
         self, pieces: Iterable[Piece], progress: Progress | None = None
     ) -> tuple[FloatArray, int]:
         """The exact sums in steps, (slots, width of all parts), and the number of records."""
-        step = self.noise.lattice.step
+        step = self.noise.lattice.step if self.parts else 1.0
         found = np.zeros((self.ground.slots, sum(part.width for part in self.parts)))
         done = 0
         for piece in pieces:
-            found += np.concatenate(
-                [
-                    part.sums(piece, scale / step)
-                    for part, scale in zip(self.parts, self._scales, strict=True)
-                ],
-                axis=1,
-            )
+            sums = [
+                part.sums(piece, scale / step)
+                for part, scale in zip(self.parts, self._scales, strict=True)
+            ]
+            found += np.concatenate(sums, axis=1) if sums else 0.0
             done += len(piece)
             if progress is not None:
                 progress("adding up", done)

@@ -52,17 +52,22 @@ def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Sou
     return source
 
 
-def _opened(data: Any, columns: Columns) -> Source:
-    reading = as_reading(data)
-    data = reading.data
+def refuse_dropping(reading: Reading) -> None:
+    """Refuse to draw subsets of the records that lack nothing: their number is not public."""
     if reading.missing == "drop":
         raise InvalidParameter.refusing(
             "missing",
-            "must be refuse or a number here: without the records that lack a value their number "
-            "is private, while the sizes of the subsets and what they cost rest on a public one "
-            "(a release on all records can drop them: mustdp release)",
+            "must be refuse or a number here: how many records lack no value is private, while "
+            "subsets of a stated size and what they cost rest on a public number of records "
+            "(one release on all records can drop: mustdp release)",
             "drop",
         )
+
+
+def _opened(data: Any, columns: Columns) -> Source:
+    reading = as_reading(data)
+    data = reading.data
+    refuse_dropping(reading)
     if isinstance(data, Source):
         if columns is not None and _names(data, columns) != data.columns:
             raise InvalidParameter(

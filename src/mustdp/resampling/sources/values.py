@@ -108,7 +108,11 @@ def refuse_counted(
     """Refuse a column if any of the counts is not 0; ``more`` is said at the end."""
     counts = {"missing": missing, "NaN": nan, "infinite": infinite}
     found = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    way = "" if infinite else "; {Reading(missing=...)} can say what is done with them"
     if found:
-        raise InvalidParameter(
-            f"{column} must hold finite numbers only, got {found} in {rows} rows{more}"
+        raise InvalidParameter.refusing(
+            column,
+            "must hold finite numbers only",
+            f"{found} in {rows} rows{more}{way}",
+            mentions=("Reading(missing=...)",),
         )
