@@ -114,6 +114,17 @@ class TestAlone:
         assert other == pytest.approx((FRAME["kind"] == "c").sum(), abs=0.5)
 
 
+def test_moments_of_more_columns_serve_those_of_fewer() -> None:
+    found = quiet("regression@whole,x,y", "correlation@y,x", "mean@x", "sd@y")
+    assert found["mean x"].value == pytest.approx(FRAME["x"].mean(), rel=1e-4)
+    assert found["sd y"].value == pytest.approx(FRAME["y"].std(), rel=1e-3)
+    r = float(np.corrcoef(FRAME["x"], FRAME["y"])[0, 1])
+    assert found["correlation y, x"].value == pytest.approx(r, rel=1e-3)
+    alone = quiet("mean@x", noise_multiplier=50.0)["mean x"]
+    merged = quiet("mean@x", "correlation@x,y", noise_multiplier=50.0)["mean x"]
+    assert merged.standard_error < 2.0 * alone.standard_error
+
+
 def test_groups_are_released_side_by_side() -> None:
     found = quiet("count", "mean@x", "sd@x", by="kind", groups=["a", "b"])
     means = FRAME.groupby("kind")["x"].agg(["mean", "sem", "size", "std"])

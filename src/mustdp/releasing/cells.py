@@ -7,6 +7,7 @@ diameter 1.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ import numpy as np
 
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.releasing.ground import Ground
-from mustdp.releasing.parts import FinitePart
+from mustdp.releasing.parts import Covariance, Part, Piece, present
 
 
 class Cutting(ABC):
@@ -113,7 +114,7 @@ class Crossed(Cutting):
 
 
 @dataclass(frozen=True)
-class Cells(FinitePart):
+class Cells(Part):
     """The number of records in every cell.
 
     Natural sums: all records, then those of every cell.
@@ -127,29 +128,63 @@ class Cells(FinitePart):
     def _halved(self) -> bool:
         return len(self.cutting.labels) == 2 and not self.ground.counted
 
-    @cached_property
-    def vectors(self) -> FloatArray:
+    @property
+    def width(self) -> int:
+        """One number, or one for each cell."""
+        return 1 if self._halved else len(self.cutting.labels)
+
+    @property
+    def radius(self) -> float:
+        """Of a unit vector, or of a half."""
+        return 0.5 if self._halved else 1.0
+
+    @property
+    def diameter(self) -> float:
+        """Between two unit vectors, or two halves; nothing where there is one cell."""
+        if len(self.cutting.labels) == 1:
+            return 0.0 if self.ground.counted else 1.0
+        return 1.0 if self._halved else math.sqrt(2.0) * (1.0 + 2.0**-50)
+
+    def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """Unit vectors, or one half of either sign."""
+        places = self.cutting.places(values)
         if self._halved:
-            return np.array([[0.5], [-0.5]])
-        return np.eye(len(self.cutting.labels))
+            return np.where(places == 0, 0.5, -0.5)[:, None]
+        found = np.zeros((len(values), self.width))
+        found[np.arange(len(values)), places] = 1.0
+        return found
 
-    def cells(self, values: FloatArray) -> IntArray:
-        """As the cutting says."""
-        return self.cutting.places(values)
-
-    @cached_property
-    def matrix(self) -> FloatArray:
-        """The total is the sum of the cells where it is not public."""
-        if self._halved:
-            return np.array([[0.0], [1.0], [-1.0]])
+    def sums(self, piece: Piece, per_step: float) -> FloatArray:
+        """By counting, where every record counts once."""
+        if piece.weights is not None:
+            return super().sums(piece, per_step)
+        values, slots, _ = present(piece, self.columns)
         count = len(self.cutting.labels)
-        first = np.full((1, count), 1.0 if self.ground.counted else 0.0)
-        return np.concatenate([first, np.eye(count)])
+        places = slots * count + self.cutting.places(values)
+        counts = np.bincount(places, minlength=self.ground.slots * count)
+        found: FloatArray = counts.reshape(self.ground.slots, count).astype(np.float64)
+        if self._halved:
+            found = (found[:, :1] - found[:, 1:]) * 0.5
+        found *= 2.0 * np.trunc(0.5 * per_step) if self._halved else np.trunc(per_step)
+        return found
 
-    @cached_property
-    def offset(self) -> FloatArray:
-        """The public number of records."""
-        n = 0.0 if self.ground.counted else float(self.ground.n or 0)
-        half = 0.5 * n if self._halved else 0.0
-        return np.array([n, *[half] * len(self.cutting.labels)])
+    def natural(self, vectors: FloatArray) -> FloatArray:
+        """All records, and those of every cell."""
+        n = float(self.ground.n or 0)
+        if self._halved:
+            all_of_them = np.full_like(vectors, n)
+            return np.concatenate([all_of_them, 0.5 * n + vectors, 0.5 * n - vectors], axis=1)
+        total = vectors.sum(axis=1, keepdims=True)
+        if not self.ground.counted:
+            total = np.full_like(total, n)
+        return np.concatenate([total, vectors], axis=1)
+
+    @property
+    def covariance(self) -> Covariance:
+        """Of independent cells; their sum is noisy where the number of all is not public."""
+        if self._halved:
+            return Covariance(np.zeros(3), np.array([0.0, 1.0, 1.0]))
+        count = len(self.cutting.labels)
+        both = np.ones(count) if self.ground.counted else np.zeros(count)
+        total = both.sum(keepdims=True)
+        return Covariance(np.append(total, both), np.append(total, np.ones(count)))

@@ -20,7 +20,7 @@ import numpy as np
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.moments import Moments
-from mustdp.releasing.parts import Part, Piece
+from mustdp.releasing.parts import Covariance, Part, Piece
 
 #: Columns whose corners are all looked at for the bound of an influence.
 _MOST_CORNERS = 10
@@ -60,16 +60,14 @@ class Influences(Part):
         """Proved above."""
         return math.sqrt(self.width) * (1.0 + 2.0**-40)
 
-    @property
-    def matrix(self) -> FloatArray:
-        """Of the shares of the bounds, which differ from slot to slot."""
-        return np.eye(self.width)
+    def natural(self, vectors: FloatArray) -> FloatArray:
+        """In shares of the bounds, which differ from slot to slot; halves are given back."""
+        return vectors + (0.0 if self.ground.counted else 0.5 * float(self.ground.n or 0))
 
     @property
-    def offset(self) -> FloatArray:
-        """The halves that were taken off."""
-        half = 0.0 if self.ground.counted else 0.5 * float(self.ground.n or 0)
-        return np.full(self.width, half)
+    def covariance(self) -> Covariance:
+        """Independent."""
+        return Covariance.of(np.eye(self.width))
 
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """psi^2 over its bound."""

@@ -26,7 +26,7 @@ import numpy as np
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.releasing.ground import Ground
-from mustdp.releasing.parts import Part
+from mustdp.releasing.parts import Covariance, Part
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,22 @@ class Moments(Part):
         """Proved above."""
         return (self.count + 1) * (1.0 + 2.0**-40)
 
+    def natural(self, vectors: FloatArray) -> FloatArray:
+        """Squares get their half back: from the noisy count, or from the public one."""
+        found: FloatArray = vectors @ self._matrix.T
+        if not self.ground.counted:
+            n = float(self.ground.n or 0)
+            found[:, 0] += n
+            found[:, 1 + self.count : 1 + 2 * self.count] += 0.5 * n
+        return found
+
     @cached_property
-    def matrix(self) -> FloatArray:
-        """Squares get their half back: from the noisy count, or by the offset."""
+    def covariance(self) -> Covariance:
+        """All of it."""
+        return Covariance.of(self._matrix)
+
+    @cached_property
+    def _matrix(self) -> FloatArray:
         a2, b2, _ = self._balance
         d, counted = self.count, int(self.ground.counted)
         found = np.zeros((1 + 2 * d + len(self.pairs[0]), self.width))
@@ -94,15 +107,6 @@ class Moments(Part):
         return found
 
     @cached_property
-    def offset(self) -> FloatArray:
-        """Of the records, where their number is public."""
-        found = np.zeros(len(self.matrix))
-        if not self.ground.counted:
-            found[0] = float(self.ground.n or 0)
-            found[1 + self.count : 1 + 2 * self.count] = 0.5 * found[0]
-        return found
-
-    @cached_property
     def mids(self) -> FloatArray:
         """Midpoints of the ranges."""
         return np.array([self.ground.columns[k].numeric.mid for k in self.columns])
@@ -111,6 +115,15 @@ class Moments(Part):
     def halves(self) -> FloatArray:
         """Half widths of the ranges."""
         return np.array([self.ground.columns[k].numeric.half for k in self.columns])
+
+    def positions(self, columns: tuple[int, ...]) -> list[int]:
+        """Where the natural sums of a part of these columns, some of its own, are among them."""
+        at = [self.columns.index(column) for column in columns]
+        d, (rows, others) = self.count, self.pairs
+        place = {(int(i), int(j)): k for k, (i, j) in enumerate(zip(rows, others, strict=True))}
+        pairs = [(at[i], at[j]) for i, j in zip(*np.triu_indices(len(at), 1), strict=True)]
+        products = [1 + 2 * d + place[min(pair), max(pair)] for pair in pairs]
+        return [0, *(1 + i for i in at), *(1 + d + i for i in at), *products]
 
     def scaled(self, values: FloatArray) -> FloatArray:
         """The columns in [-1, 1]."""

@@ -1,19 +1,19 @@
 """A part of a release: what one record adds to it, how far that reaches, and how it is read off.
 
 A part is bound to the :class:`Ground`. It adds up vectors of ``width`` numbers, slot by slot. What
-is read off them, the *natural* sums, is a linear function of the vector: ``matrix @ vector +
-offset``; noise of standard deviation t in every coordinate of the vector has covariance ``t^2
-matrix matrix'`` in the natural sums. The first natural sum is always the number of records.
+is read off them, the *natural* sums, is a linear function of the vector. The first natural sum is
+the number of records. Noise is independent from coordinate to coordinate of the vector, with equal
+standard deviations; of what it becomes in the natural sums, the :class:`Covariance` is kept.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.releasing.ground import Ground
 
@@ -31,6 +31,39 @@ class Piece:
 
     def __len__(self) -> int:
         return len(self.slots)
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Of the noise in the natural sums: of the first with all, and of each with itself.
+
+    ``whole`` has the rest, for the parts that it is needed of.
+    """
+
+    first: FloatArray
+    own: FloatArray
+    whole: FloatArray | None = None
+
+    @classmethod
+    def of(cls, matrix: FloatArray) -> Covariance:
+        """For natural sums ``matrix @ vector``, in units of the noise's variance."""
+        return cls(matrix @ matrix[0], (matrix**2).sum(axis=1), matrix @ matrix.T)
+
+    def times(self, variance: float) -> Covariance:
+        """For noise of that variance."""
+        whole = None if self.whole is None else variance * self.whole
+        return Covariance(variance * self.first, variance * self.own, whole)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """All of it."""
+        if self.whole is None:
+            raise InvalidParameter("the covariances of this part are not kept")
+        return self.whole
+
+    def pair(self, at: int) -> FloatArray:
+        """Of the first natural sum and that at ``at``."""
+        return np.array([[self.own[0], self.first[at]], [self.first[at], self.own[at]]])
 
 
 class Part(ABC):
@@ -54,15 +87,14 @@ class Part(ABC):
     def diameter(self) -> float:
         """The farthest that two contributions to one slot are apart."""
 
-    @property
     @abstractmethod
-    def matrix(self) -> FloatArray:
-        """Natural sums from the vector: (natural, width)."""
+    def natural(self, vectors: FloatArray) -> FloatArray:
+        """Natural sums (slots, natural) from vectors (slots, width)."""
 
     @property
     @abstractmethod
-    def offset(self) -> FloatArray:
-        """What is public about the natural sums, and is added to them."""
+    def covariance(self) -> Covariance:
+        """Of noise of variance one on every coordinate, in the natural sums."""
 
     @abstractmethod
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
@@ -74,7 +106,7 @@ class Part(ABC):
         ``per_step`` is steps per unit and need not be a power of two: what is cut is the rounded
         product, which lengthens a contribution by 2^-53 of it at most.
         """
-        values, slots, weights = _present(piece, self.columns)
+        values, slots, weights = present(piece, self.columns)
         whole = self.rows(values, slots) * per_step
         if weights is not None:
             whole *= weights[:, None]
@@ -85,55 +117,7 @@ class Part(ABC):
         return found
 
 
-class FinitePart(Part):
-    """Contributions that take finitely many values, one for each cell a record may be in."""
-
-    @cached_property
-    @abstractmethod
-    def vectors(self) -> FloatArray:
-        """The contribution of every cell: (cells, width)."""
-
-    @abstractmethod
-    def cells(self, values: FloatArray) -> IntArray:
-        """The cell of every record without missing values."""
-
-    @property
-    def width(self) -> int:
-        """Numbers released for one slot."""
-        return int(self.vectors.shape[1])
-
-    @cached_property
-    def radius(self) -> float:
-        """By looking at all cells."""
-        return float(np.sqrt((self.vectors**2).sum(axis=1).max())) * (1.0 + 2.0**-40)
-
-    @cached_property
-    def diameter(self) -> float:
-        """By looking at all pairs of cells."""
-        squares = (self.vectors**2).sum(axis=1)
-        apart = squares[:, None] + squares[None, :] - 2.0 * self.vectors @ self.vectors.T
-        # The squares of a difference are off by a few rounding errors of the squares themselves.
-        return float(np.sqrt(apart.max() + 2.0**-40 * squares.max()))
-
-    def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
-        """The vectors of the records' cells."""
-        found: FloatArray = self.vectors[self.cells(values)]
-        return found
-
-    def sums(self, piece: Piece, per_step: float) -> FloatArray:
-        """By counting, where every record counts once."""
-        if piece.weights is not None:
-            return super().sums(piece, per_step)
-        values, slots, _ = _present(piece, self.columns)
-        count = len(self.vectors)
-        places = slots * count + self.cells(values)
-        counts = np.bincount(places, minlength=self.ground.slots * count)
-        whole = np.trunc(self.vectors * per_step)
-        found: FloatArray = counts.reshape(self.ground.slots, count).astype(np.float64) @ whole
-        return found
-
-
-def _present(
+def present(
     piece: Piece, columns: tuple[int, ...]
 ) -> tuple[FloatArray, IntArray, FloatArray | None]:
     """The records that have all of these columns."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from mustdp.errors import InvalidParameter
 from mustdp.progress import Progress
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.releasing.ground import Ground
-from mustdp.releasing.parts import Part, Piece
+from mustdp.releasing.moments import Moments
+from mustdp.releasing.parts import Covariance, Part, Piece
 from mustdp.releasing.stack import Noisy, Stack
 from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.statistics.counts import Count
@@ -18,6 +21,9 @@ from mustdp.releasing.statistics.curved import Curved
 
 #: The part of the budget that the errors of curved estimates get, where there are any.
 SECOND_SHARE = 0.15
+#: Moments of up to so many columns serve the statistics of some of them, too: with more columns
+#: a part of their own costs less.
+_MOST_MERGED = 3
 #: Numbers in one release, over all groups.
 _MOST = 10**7
 
@@ -62,13 +68,19 @@ def run_rounds(
     found = dict(zip(places, first, strict=True))
     if curved:
         linear = list(dict.fromkeys(one.linearised for one in curved))
-        influences = tuple(one.influences(found[one.part]) for one in linear)
+        influences = tuple(one.influences(_known(_behind(one, found))) for one in linear)
         stack = Stack(ground, influences, noise_multiplier, 1.0 - share)
         totals, again = stack.totals(pieces(), progress)
         if again != records:
             raise InvalidParameter("data must not change while they are read, got other records")
         second = dict(zip(linear, stack.released(totals, source), strict=True))
     return read_estimates(wanted, found, second, level, simultaneous)
+
+
+def _known(noisy: Noisy | None) -> Noisy:
+    if noisy is None:
+        raise InvalidParameter("a statistic with a second round must have had a first one")
+    return noisy
 
 
 def read_estimates(
@@ -103,14 +115,38 @@ def parts_of(wanted: Sequence[Asked]) -> dict[Part, None]:
             continue
         if one.part is not None:
             found.setdefault(one.part)
-    return found
+    return {one: None for one in found if not any(_holds(other, one) for other in found)}
 
 
 def _behind(one: Asked, found: dict[Part, Noisy]) -> Noisy | None:
     if isinstance(one, Count):
         telling = _telling(one, found)
         return None if telling is None else found[telling]
-    return None if one.part is None else found[one.part]
+    if one.part is None or one.part in found:
+        return None if one.part is None else found[one.part]
+    return _within(one.part, found)
+
+
+def _within(part: Part, found: dict[Part, Noisy]) -> Noisy:
+    """A part of moments, read off a larger one."""
+    large = next(larger for larger in found if _holds(larger, part))
+    if not isinstance(large, Moments):
+        raise InvalidParameter("a part must be released, or be held by one that is")
+    at = large.positions(part.columns)
+    noise, sums = found[large].noise, found[large].sums
+    kept = Covariance(noise.first[at], noise.own[at], noise.matrix[np.ix_(at, at)])
+    return Noisy(part, sums[:, at], kept)
+
+
+def _holds(large: Part, small: Part) -> bool:
+    """Whether moments of few columns hold those of some of them, on the same records."""
+    return (
+        isinstance(large, Moments)
+        and isinstance(small, Moments)
+        and not large.ground.dropped
+        and set(small.columns) < set(large.columns)
+        and large.count <= _MOST_MERGED
+    )
 
 
 def _telling(count: Count, found: Iterable[Part]) -> Part | None:

@@ -32,7 +32,7 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.releasing.ground import Ground
-from mustdp.releasing.parts import Part, Piece
+from mustdp.releasing.parts import Covariance, Part, Piece
 
 #: The lattice has room for so many records, or fewer where there is next to no noise: it must not
 #: depend on a number that is private, or not yet counted.
@@ -45,7 +45,7 @@ class Noisy:
 
     part: Part
     sums: FloatArray  # (slots, natural)
-    noise: FloatArray  # (natural, natural), the same in every slot
+    noise: Covariance  # the same in every slot
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,6 @@ class Stack:
         for part, scale in zip(self.parts, self._scales, strict=True):
             own = vectors[:, start : start + part.width] / scale
             start += part.width
-            deviation = self.noise.scale / scale
-            covariance = deviation**2 * part.matrix @ part.matrix.T
-            found.append(Noisy(part, own @ part.matrix.T + part.offset, covariance))
+            variance = (self.noise.scale / scale) ** 2
+            found.append(Noisy(part, part.natural(own), part.covariance.times(variance)))
         return tuple(found)

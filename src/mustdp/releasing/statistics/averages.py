@@ -37,7 +37,7 @@ class Mean(Asked):
         if noisy is None:
             return
         records, top, _ = (float(x) for x in noisy.sums[slot])
-        own, known = scaled_variance(noisy.sums[slot], noisy.noise)
+        own, known = scaled_variance(noisy.sums[slot], noisy.noise.matrix)
         left = self.ground.unsampled(self.total(noisy))
         bottom = max(records, 1.0)
         judge = judged(own * left / bottom, known * left / bottom, noise_of_mean(noisy, slot))
@@ -45,7 +45,7 @@ class Mean(Asked):
             top,
             records,
             variance=(bottom**2 * judge.sampling, 0.0, 0.0),
-            noise=noisy.noise[:2, :2],
+            noise=noisy.noise.matrix[:2, :2],
             freedom=judge,
             level=level,
             possible=(-1.0, 1.0),
@@ -76,8 +76,8 @@ class Sum(Asked):
         mid, half = float(self.part.mids[0]), float(self.part.halves[0])
         records, top, _ = (float(x) for x in noisy.sums[slot])
         value = mid * records + half * top
-        noise = np.array([mid, half]) @ noisy.noise[:2, :2] @ np.array([mid, half])
-        own, known = scaled_variance(noisy.sums[slot], noisy.noise)
+        noise = np.array([mid, half]) @ noisy.noise.matrix[:2, :2] @ np.array([mid, half])
+        own, known = scaled_variance(noisy.sums[slot], noisy.noise.matrix)
         total, here = self.total(noisy), max(records, 0.0)
         inside = half**2 * own * here
         error = half**2 * known * here
@@ -118,4 +118,4 @@ def noise_of_mean(noisy: Noisy, slot: int) -> float:
     records = max(float(noisy.sums[slot, 0]), 1.0)
     mean = min(max(float(noisy.sums[slot, 1]) / records, -1.0), 1.0)
     slope = np.array([-mean, 1.0]) / records
-    return float(slope @ noisy.noise[:2, :2] @ slope)
+    return float(slope @ noisy.noise.matrix[:2, :2] @ slope)

@@ -41,7 +41,7 @@ class Count(Asked):
             n = float(self.ground.n or 0)
             yield "", Reading(n, 0.0, (n, n))
             return
-        value, noise = float(noisy.sums[slot, 0]), float(noisy.noise[0, 0])
+        value, noise = float(noisy.sums[slot, 0]), float(noisy.noise.own[0])
         yield "", number(self, noisy, value, noise, level)
 
     def describe(self, cell: str) -> str:
@@ -76,7 +76,7 @@ class Tabulated(Asked):
         if noisy is None:
             return
         for k, label in enumerate(self.cutting.labels, start=1):
-            value, noise = float(noisy.sums[slot, k]), float(noisy.noise[k, k])
+            value, noise = float(noisy.sums[slot, k]), float(noisy.noise.own[k])
             yield label, number(self, noisy, value, noise, level)
 
     def describe(self, cell: str) -> str:
@@ -115,7 +115,7 @@ class Share(Asked):
                 inside,
                 records,
                 variance=(0.0, spread, -spread),
-                noise=noisy.noise[:2, :2],
+                noise=noisy.noise.pair(1),
                 level=level,
                 possible=(0.0, 1.0),
             ),

@@ -102,7 +102,7 @@ class Curved(Asked):
         for cell, name in enumerate(self.cells):
             bound = float(bounds[slot, cell]) * left / max(at.records, 1.0) ** 2
             sampling = bound * float(second.sums[slot, cell])
-            error = bound * float(np.sqrt(second.noise[cell, cell]))
+            error = bound * float(np.sqrt(second.noise.own[cell]))
             noise = float(slopes[cell] @ at.noise @ slopes[cell])
             judge = judged(sampling, error, noise)
             yield name, self.reading(cell, at, float(values[cell]), judge, level)
@@ -111,9 +111,9 @@ class Curved(Asked):
 def at_slot(part: Moments, noisy: Noisy, slot: int) -> At:
     """Averages of one slot; where there is nobody to speak of, those of data in the middle."""
     sums, d = noisy.sums[slot], part.count
-    deviation = float(np.sqrt(noisy.noise[0, 0]))
+    deviation = float(np.sqrt(noisy.noise.own[0]))
     records = float(sums[0])
-    worst = float(np.sqrt(np.diagonal(noisy.noise)[1 : 1 + d].max()))
+    worst = float(np.sqrt(noisy.noise.own[1 : 1 + d].max()))
     sure = records > max(CLEARLY * deviation, worst / _ROOM, 1.5)
     if not sure:
         middle = np.zeros(len(sums) - 1)
@@ -121,7 +121,7 @@ def at_slot(part: Moments, noisy: Noisy, slot: int) -> At:
         return At(max(records, 1.5), False, middle, np.eye(len(middle)))
     means = sums[1:] / records
     slope = np.concatenate([-means[:, None], np.eye(len(means))], axis=1) / records
-    noise = slope @ noisy.noise @ slope.T
+    noise = slope @ noisy.noise.matrix @ slope.T
     rows, columns = part.pairs
     means = means.copy()
     means[d : 2 * d] += np.diagonal(noise)[:d]

@@ -55,14 +55,14 @@ class Quantile(Asked):
             return
         column = self.ground.columns[self.columns[0]].numeric
         records = float(noisy.sums[slot, 0])
-        if not records > max(CLEARLY * math.sqrt(noisy.noise[0, 0]), 1.0):
+        if not records > max(CLEARLY * math.sqrt(noisy.noise.own[0]), 1.0):
             middle = 0.5 * (column.lower + column.upper)
             half = 0.5 * column.width
             yield "", Reading(middle, half, (column.lower, column.upper), 1.0, (FEW,))
             return
         curve = noisy.sums[slot, 1:] / records
-        variance = np.diagonal(noisy.noise)[1:] - 2.0 * curve * noisy.noise[0, 1:]
-        variance = np.maximum(variance + curve**2 * noisy.noise[0, 0], 0.0) / records**2
+        variance = noisy.noise.own[1:] - 2.0 * curve * noisy.noise.first[1:]
+        variance = np.maximum(variance + curve**2 * noisy.noise.own[0], 0.0) / records**2
         left = self.ground.unsampled(self.total(noisy))
         sampling = self.p * (1.0 - self.p) * left / records
         c = float(ndtri(0.5 + 0.5 * level))
