@@ -59,6 +59,9 @@ from mustdp.mechanisms.relation import Relation as Relation
 from mustdp.progress import Progress as Progress
 from mustdp.randomness.seeds import SeededRelease as SeededRelease
 from mustdp.releasing.estimate import ReleasedEstimate as ReleasedEstimate
+from mustdp.releasing.planning import Expected as Expected
+from mustdp.releasing.planning import expected_widths as expected_widths
+from mustdp.releasing.planning import smallest_epsilon as smallest_epsilon
 from mustdp.releasing.release import private_release as private_release
 from mustdp.releasing.result import ReleaseResult as ReleaseResult
 from mustdp.resampling.bootstrap import private_bootstrap as private_bootstrap

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.releasing.estimate import ReleasedEstimate
@@ -28,6 +29,13 @@ _MOST_MERGED = 3
 _MOST = 10**7
 
 
+@dataclass(frozen=True)
+class Expectation:
+    """In place of noise: none, and sums brought to ``records`` of them. For plans, not for data."""
+
+    records: int
+
+
 def run_rounds(
     ground: Ground,
     pieces: Callable[[], Iterable[Piece]],
@@ -35,7 +43,7 @@ def run_rounds(
     noise_multiplier: float,
     *,
     charge: Callable[[], None],
-    source: NoiseSource,
+    source: NoiseSource | Expectation,
     level: float,
     simultaneous: bool = False,
     progress: Progress | None = None,
@@ -52,7 +60,8 @@ def run_rounds(
     second: dict[Curved, Noisy] = {}
     stack = Stack(ground, tuple(places), noise_multiplier, share)
     _refuse_many(stack)
-    totals, records = stack.totals(pieces(), progress)
+    totals, seen = stack.totals(pieces(), progress)
+    records = source.records if isinstance(source, Expectation) else seen
     if not records:
         raise InvalidParameter("data must have at least one record, got none")
     if ground.public_size:
@@ -63,7 +72,7 @@ def run_rounds(
         stack = replace(stack, ground=ground, parts=tuple(places))
     if places:
         charge()
-        first = stack.released(totals, source)
+        first = _released(stack, totals, seen, source)
     curved = [one for one in wanted if isinstance(one, Curved)]
     found = dict(zip(places, first, strict=True))
     if curved:
@@ -71,10 +80,18 @@ def run_rounds(
         influences = tuple(one.influences(_known(_behind(one, found))) for one in linear)
         stack = Stack(ground, influences, noise_multiplier, 1.0 - share)
         totals, again = stack.totals(pieces(), progress)
-        if again != records:
+        if again != seen:
             raise InvalidParameter("data must not change while they are read, got other records")
-        second = dict(zip(linear, stack.released(totals, source), strict=True))
+        second = dict(zip(linear, _released(stack, totals, seen, source), strict=True))
     return read_estimates(wanted, found, second, level, simultaneous)
+
+
+def _released(
+    stack: Stack, totals: FloatArray, seen: int, source: NoiseSource | Expectation
+) -> tuple[Noisy, ...]:
+    if isinstance(source, Expectation):
+        return stack.read(totals * (stack.noise.lattice.step * source.records / seen))
+    return stack.released(totals, source)
 
 
 def _known(noisy: Noisy | None) -> Noisy:

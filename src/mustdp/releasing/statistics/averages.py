@@ -50,7 +50,7 @@ class Mean(Asked):
             level=level,
             possible=(-1.0, 1.0),
         )
-        yield "", moved(reading, self.part.mids[0], self.part.halves[0])
+        yield "", moved(reading, float(self.part.mids[0]), float(self.part.halves[0]))
 
 
 @dataclass(frozen=True)
