@@ -112,3 +112,40 @@ def test_refusals_are_one_line(run: Run, people: Path, options: str, said: str) 
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.count("\n") == 1
     assert said in outcome.err
+
+
+def test_pages_and_tables_are_written(run: Run, people: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "office.ledger"
+    with md.Ledger.open(ledger, epsilon=4, delta=1e-6):
+        pass
+    page, table, latex = (tmp_path / name for name in ("page.html", "table.csv", "table.tex"))
+    answer(
+        run,
+        f"release {people} --column age --lower 0 --upper 100 --by region --groups 1,2,3 "
+        f"--statistic mean --statistic median --epsilon 1 --delta 1e-6 --ledger {ledger} "
+        f"--report {page} --csv {table} --latex {latex}",
+    )
+    text = page.read_text()
+    assert "mean of age clipped to [0, 100]".capitalize() in text
+    assert "left in the ledger" in text
+    assert text.count("<svg") == 4  # two pictures, in two themes
+    assert table.read_text().count("\n") == 9
+    assert latex.read_text().startswith(r"\begin{tabular}")
+    refused = run(
+        *f"release {people} --column age --lower 0 --upper 100 --epsilon 1 --delta 1e-6".split(),
+        "--csv", tmp_path / "nowhere" / "table.csv",
+    )  # fmt: skip
+    assert refused.status == 2
+    assert "--csv must be a file in a folder that exists" in refused.err
+
+
+def test_a_plan_reads_no_data(run: Run) -> None:
+    line = "plan -n 10000 --column age --lower 0 --upper 100 --statistic mean --delta 1e-6"
+    found = answer(run, f"{line} --epsilon 0.5 --epsilon 2")
+    first, second = (row["width"] for row in found["rows"])
+    assert first > second > 0
+    wanted = answer(run, f"{line} --width {first}")["rows"][0]
+    assert wanted["epsilon"] == pytest.approx(0.5, rel=0.02)
+    refused = run(*f"{line} --width 1e-9".split())
+    assert refused.status == 2
+    assert "--width must be at least" in refused.err

@@ -22,6 +22,7 @@ from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.plan import plan
 from mustdp.cli.reading_options import NAMES as READING_NAMES
 from mustdp.cli.release import release
 from mustdp.cli.report import report
@@ -50,6 +51,7 @@ COMMANDS = (
     audit,
     bootstrap,
     release,
+    plan,
     ledger,
     reproduce,
 )
@@ -60,6 +62,7 @@ for _command in COMMANDS:
 _OTHER_NAMES = {
     "bootstrap": READING_NAMES,
     "release": {**READING_NAMES, "statistics": "--statistic"},
+    "plan": {"columns": "--column", "statistics": "--statistic"},
     "ledger": {"path": "FILE", "key": "--key-file"},
 }
 

@@ -5,61 +5,33 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mustdp.cli import words
-from mustdp.cli.bootstrap import ColumnOption, LedgerOption, SeedOption
+from mustdp.cli.bootstrap import LedgerOption, SeedOption
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import clipped, read_number
+from mustdp.cli.numbers import clipped
 from mustdp.cli.options import JsonOption, read_noise
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.reading_options import FileArgument, ReadingOptions
+from mustdp.cli.report import writable
+from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
 from mustdp.cli.targets import DeltaOption, RelationOption, TargetOption, stated
 from mustdp.cli.typed import exactly_one, option
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mustdp.ledger.entry import Standing
     from mustdp.releasing.result import ReleaseResult
 
-STATISTICS = "Statistics"
-
-
-def read_population(name: str, text: str) -> int | str:
-    """A whole number, or census."""
-    if text == "census":
-        return text
-    if not text.isdecimal():
-        raise InvalidParameter.refusing(
-            name, "must be a whole number or census", repr(clipped(text))
-        )
-    return int(text)
-
-
-def read_list(name: str, text: str) -> tuple[str, ...]:
-    """Words between commas."""
-    found = tuple(word.strip() for word in text.split(","))
-    if not all(found):
-        raise InvalidParameter.refusing(name, "must be a list A,B,C", repr(clipped(text)))
-    return found
-
-
-def read_limit(name: str, text: str) -> tuple[str | None, float]:
-    """A number, or COLUMN=NUMBER."""
-    column, sign, number = text.rpartition("=")
-    return (column if sign else None), read_number(name, number)
-
-
-def read_categories(name: str, text: str) -> tuple[str, tuple[str, ...]]:
-    """COLUMN=A,B,C."""
-    column, sign, rest = text.partition("=")
-    if not (sign and column):
-        raise InvalidParameter.refusing(name, "must be COLUMN=A,B,C", repr(clipped(text)))
-    return column, read_list(name, rest)
+WRITTEN = "Files to write"
 
 
 def read_date(name: str, text: str) -> tuple[str, str]:
@@ -70,77 +42,12 @@ def read_date(name: str, text: str) -> tuple[str, str]:
     return column, origin
 
 
-LowerOption = Annotated[
-    list[Any] | None,
-    option(
-        "--lower", read_limit, metavar="L",
-        help="Values below are clipped to it: once for all, once for each --column, or as "
-        "COLUMN=L. Must be known without looking at the data.", panel=STATISTICS,
-    ),
-]  # fmt: skip
-UpperOption = Annotated[
-    list[Any] | None,
-    option(
-        "--upper", read_limit, metavar="U", help="Values above are clipped to it.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-StatisticOption = Annotated[
-    list[str] | None,
-    option(
-        "--statistic",
-        metavar="NAME",
-        help="count, sum, mean (the default), proportion:>X (or >=, <, <=, =, =CATEGORY), "
-        "variance, sd, median, quantile:P, histogram[:CELLS], covariance, correlation, "
-        "regression (the last column on the others), contingency. Of every --column, or of "
-        "some: mean@age. Repeat it for several in one release.",
-        panel=STATISTICS,
-    ),
-]
-CategoriesOption = Annotated[
-    list[Any] | None,
-    option(
-        "--categories", read_categories, metavar="COLUMN=A,B,C",
-        help="A column of categories; the list is public, and what is not in it is 'other'.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-ByOption = Annotated[
-    str | None,
-    option(
-        "--by", metavar="COLUMN", help="Release everything for each of --groups.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-GroupsOption = Annotated[
-    tuple[str, ...] | None,
-    option(
-        "--groups", read_list, metavar="A,B,C",
-        help="The groups, a public list; everybody else, and missing ones, are 'other'.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
 DateOption = Annotated[
     list[Any] | None,
     option(
         "--date", read_date, metavar="COLUMN=ORIGIN",
         help="A column of dates, counted in days from this public day, as --lower and --upper are.",
         panel=STATISTICS,
-    ),
-]  # fmt: skip
-PopulationOption = Annotated[
-    Any,
-    option(
-        "--population", read_population, metavar="N",
-        help="Size of the population sampled from, for smaller errors; census: the records are "
-        "all of it, and only noise is left.", panel=STATISTICS,
-    ),
-]  # fmt: skip
-LevelOption = Annotated[
-    float,
-    option(
-        "--level", partial(read_number, above=0, below=1), metavar="P",
-        help="Coverage of the intervals.", panel=STATISTICS, show_default=True,
     ),
 ]  # fmt: skip
 MultiplierOption = Annotated[
@@ -150,6 +57,21 @@ MultiplierOption = Annotated[
         help="Instead of --epsilon: noise over what one record contributes.",
     ),
 ]  # fmt: skip
+ReportOption = Annotated[
+    str | None,
+    option(
+        "--report", metavar="FILE", help="Write a page with pictures, in words for everybody.",
+        panel=WRITTEN,
+    ),
+]  # fmt: skip
+CsvOption = Annotated[
+    str | None,
+    option("--csv", metavar="FILE", help="Write the estimates as a CSV table.", panel=WRITTEN),
+]
+LatexOption = Annotated[
+    str | None,
+    option("--latex", metavar="FILE", help="Write the estimates as a LaTeX table.", panel=WRITTEN),
+]
 SimultaneousOption = Annotated[
     bool,
     typer.Option(
@@ -164,23 +86,18 @@ SimultaneousOption = Annotated[
 def release(
     file: FileArgument,
     reading: ReadingOptions,
-    column: ColumnOption = None,
-    lower: LowerOption = None,
-    upper: UpperOption = None,
-    statistic: StatisticOption = None,
-    categories: CategoriesOption = None,
+    wanted: StatisticsOptions,
     date: DateOption = None,
-    by: ByOption = None,
-    groups: GroupsOption = None,
-    population: PopulationOption = None,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
     noise_multiplier: MultiplierOption = None,
     relation: RelationOption = None,
-    level: LevelOption = 0.95,
     simultaneous: SimultaneousOption = False,
     seed: SeedOption = None,
     ledger: LedgerOption = None,
+    report: ReportOption = None,
+    csv: CsvOption = None,
+    latex: LatexOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Release statistics of all records once, at a certified cost, with confidence intervals.
@@ -194,24 +111,24 @@ def release(
     --statistic sd --epsilon 1 --delta 1e-6
     """
     exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
-    names = tuple(column or ())
     settings: dict[str, Any] = {
-        "lower": _limits("--lower", lower, names),
-        "upper": _limits("--upper", upper, names),
-        "categories": dict(categories or ()),
-        "by": by,
-        "groups": groups,
+        **wanted.read(tuple(wanted.column or ())),
         "dates": dict(date or ()),
-        "population": population,
         "epsilon": epsilon,
         "delta": stated(delta, None),
         "noise_multiplier": noise_multiplier,
-        "level": level,
         "simultaneous": simultaneous,
         "seed": seed,
     }
     if relation is not None:
         settings["relation"] = relation
+    written = {
+        name: writable(name, path)
+        for name, path in (("--report", report), ("--csv", csv), ("--latex", latex))
+        if path is not None
+    }
+    if report is not None:
+        required("matplotlib", "a report page")
 
     import mustdp
     from mustdp.randomness.seeds import SeededRelease
@@ -220,28 +137,23 @@ def release(
     with warnings.catch_warnings(), progress("certifying and adding up") as move, opened as charged:
         warnings.simplefilter("ignore", SeededRelease)  # part of the answer, as a remark
         result = mustdp.private_release(
-            reading.of(file), tuple(statistic or ("mean",)), columns=names, ledger=charged,
-            progress=move, **settings,
+            reading.of(file), wanted.asked, ledger=charged, progress=move, **settings
         )  # fmt: skip
+        standing = None if charged is None else charged.standing()
+        _write(result, standing, written)
     return _answer(result, seed, json)
 
 
-def _limits(
-    name: str, given: list[tuple[str | None, float]] | None, columns: tuple[str, ...]
-) -> float | tuple[float, ...] | dict[str, float] | None:
-    if not given:
-        return None
-    named = {column: value for column, value in given if column is not None}
-    if named:
-        if len(named) != len(given):
-            raise InvalidParameter(f"{name} must be given as COLUMN=NUMBER everywhere or nowhere")
-        return named
-    if len(given) not in (1, len(columns)):
-        raise InvalidParameter.refusing(
-            name, "must be given once, or once for each --column", f"{len(given)} of them"
-        )
-    values = tuple(value for _, value in given)
-    return values[0] if len(values) == 1 else values
+def _write(result: ReleaseResult, standing: Standing | None, paths: dict[str, Path]) -> None:
+    from mustdp.files.replacing import SHARED, replace_file
+    from mustdp.report.released import release_page
+
+    for name, path in paths.items():
+        if name == "--report":
+            release_page(result, standing).write(path)
+        else:
+            text = result.as_csv() if name == "--csv" else result.as_latex()
+            replace_file(path, text.encode(), mode=SHARED)
 
 
 def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:

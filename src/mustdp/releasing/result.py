@@ -53,6 +53,14 @@ class ReleaseResult:
         known = ", ".join(estimate.label for estimate in self.estimates)
         raise KeyError(f"no estimate {label!r}: there is {known}")
 
+    def families(self) -> dict[str, tuple[ReleasedEstimate, ...]]:
+        """Estimates that belong together: of one statistic of the same columns, in their order."""
+        found: dict[str, list[ReleasedEstimate]] = {}
+        for one in self.estimates:
+            name = f"{one.statistic} {one.column}" if one.column else one.statistic
+            found.setdefault(name, []).append(one)
+        return {name: tuple(rows) for name, rows in found.items()}
+
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON."""
         return {
@@ -107,13 +115,13 @@ class ReleaseResult:
         first = [cost, *lines] if self.privacy.seeded else [*lines, cost]
         return "\n".join([*first, *self.notes])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the estimates with their intervals, groups side by side; give the axes.
+    def plot(self, family: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the estimates of one of :meth:`families`, groups side by side; give the axes.
 
         The room that draws stands above this one, so it is looked up by name.
         """
         drawing: Any = importlib.import_module("mustdp.plots.released")
-        axes: Axes = drawing.released_estimates(self, ax=ax)
+        axes: Axes = drawing.released_estimates(self, family, ax=ax)
         return axes
 
 
