@@ -158,6 +158,23 @@ def test_finite_populations_and_a_census() -> None:
     assert whole.standard_error < 1e-3 * plain.standard_error
 
 
+def test_clipping_is_reported_for_a_share_of_the_budget() -> None:
+    settings: dict[str, Any] = {"lower": {"x": 1.0}, "upper": {"x": 4.0}, "categories": {}}
+    found = quiet("mean@x", report_clipping=0.1, **settings)
+    assert found["clipping x: below"].value == pytest.approx((FRAME["x"] < 1).mean(), abs=1e-3)
+    assert found["clipping x: above"].value == pytest.approx((FRAME["x"] > 4).mean(), abs=1e-3)
+    assert found["mean x"].value == pytest.approx(FRAME["x"].clip(1, 4).mean(), rel=1e-3)
+    plain, clipped = (
+        md.private_release(
+            FRAME, "mean@x", lower={"x": 1.0}, upper={"x": 4.0}, population="census",
+            noise_multiplier=1.0, delta=1e-6, seed=1, report_clipping=share,
+        )
+        for share in (None, 0.19)
+    )  # fmt: skip
+    more = clipped.standard_error / plain.standard_error
+    assert more == pytest.approx(1.0 / math.sqrt(0.81), rel=1e-6)
+
+
 def test_what_was_estimated_is_said() -> None:
     found = quiet("mean@x", by="kind", groups=["a"])
     assert found.estimates[0].description == "mean of x clipped to [0, 10] where kind is a"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from mustdp.cli import words
 from mustdp.cli.bootstrap import LedgerOption, SeedOption
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import clipped
+from mustdp.cli.numbers import clipped, read_number
 from mustdp.cli.options import JsonOption, read_noise
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -72,6 +73,14 @@ LatexOption = Annotated[
     str | None,
     option("--latex", metavar="FILE", help="Write the estimates as a LaTeX table.", panel=WRITTEN),
 ]
+ClippingOption = Annotated[
+    float | None,
+    option(
+        "--report-clipping", partial(read_number, above=0, below=1), metavar="SHARE",
+        help="Say how many values were clipped, for this share of the budget, such as 0.05.",
+        panel=STATISTICS,
+    ),
+]  # fmt: skip
 SimultaneousOption = Annotated[
     bool,
     typer.Option(
@@ -93,6 +102,7 @@ def release(
     noise_multiplier: MultiplierOption = None,
     relation: RelationOption = None,
     simultaneous: SimultaneousOption = False,
+    report_clipping: ClippingOption = None,
     seed: SeedOption = None,
     ledger: LedgerOption = None,
     report: ReportOption = None,
@@ -118,6 +128,7 @@ def release(
         "delta": stated(delta, None),
         "noise_multiplier": noise_multiplier,
         "simultaneous": simultaneous,
+        "report_clipping": report_clipping,
         "seed": seed,
     }
     if relation is not None:

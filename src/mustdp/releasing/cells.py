@@ -79,6 +79,20 @@ class Between(Cutting):
 
 
 @dataclass(frozen=True)
+class Outside(Cutting):
+    """Values below ``low``, within the range, and above ``high``."""
+
+    low: float
+    high: float
+    labels: tuple[str, ...] = ("below", "within", "above")
+
+    def places(self, values: FloatArray) -> IntArray:
+        """0, 1 or 2."""
+        column = values[:, 0]
+        return np.where(column < self.low, 0, np.where(column > self.high, 2, 1))
+
+
+@dataclass(frozen=True)
 class Listed(Cutting):
     """A column of categories, already numbered."""
 
@@ -188,3 +202,13 @@ class Cells(Part):
         both = np.ones(count) if self.ground.counted else np.zeros(count)
         total = both.sum(keepdims=True)
         return Covariance(np.append(total, both), np.append(total, np.ones(count)))
+
+
+@dataclass(frozen=True)
+class Unclipped(Cells):
+    """Cells of values as they stand in the data, for what clipping does to them."""
+
+    def sums(self, piece: Piece, per_step: float) -> FloatArray:
+        """Of the values before they are clipped."""
+        raw = piece.values if piece.raw is None else piece.raw
+        return super().sums(Piece(raw, piece.slots, piece.weights), per_step)

@@ -22,12 +22,14 @@ from mustdp.releasing.ground import Ground
 class Piece:
     """Some of the records: numbers ``(rows, columns)``, NaN where missing, and the slot of each.
 
-    ``values`` are clipped already; categories are their numbers. ``weights`` are in [0, 1].
+    ``values`` are clipped already, ``raw`` are not; categories are their numbers. ``weights`` are
+    in [0, 1].
     """
 
     values: FloatArray
     slots: IntArray
     weights: FloatArray | None = None
+    raw: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.slots)

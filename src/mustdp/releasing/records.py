@@ -42,17 +42,22 @@ class Table:
                 slots = np.zeros(len(given), dtype=np.int64)
                 if self.ground.by is not None:
                     slots = given[:, self.places[self.ground.by]].astype(np.int64)
-                yield Piece(self._values(given), slots)
+                raw = self._raw(given)
+                yield Piece(self._clipped(raw), slots, raw=raw)
 
-    def _values(self, given: FloatArray) -> FloatArray:
-        """The columns of the ground, clipped; nothing in those that nobody asks for."""
+    def _raw(self, given: FloatArray) -> FloatArray:
+        """The columns of the ground; nothing in those that nobody asks for."""
         values = np.full((len(given), len(self.ground.columns)), np.nan)
         for k, column in enumerate(self.ground.columns):
             if column.name in self.places:
-                own = given[:, self.places[column.name]]
-                if column.range is not None:
-                    own = np.clip(own, column.range.lower, column.range.upper)
-                values[:, k] = own
+                values[:, k] = given[:, self.places[column.name]]
+        return values
+
+    def _clipped(self, raw: FloatArray) -> FloatArray:
+        values = raw.copy()
+        for k, column in enumerate(self.ground.columns):
+            if column.range is not None:
+                np.clip(raw[:, k], column.range.lower, column.range.upper, out=values[:, k])
         return values
 
 

@@ -27,6 +27,7 @@ from mustdp.releasing.records import column_names, missing_of, open_table, read_
 from mustdp.releasing.result import ReleaseResult
 from mustdp.releasing.rounds import run_rounds
 from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.statistics.counts import Clipping
 from mustdp.releasing.statistics.curved import Curved
 from mustdp.releasing.statistics.named import read_asked
 from mustdp.resampling.sources.wanted import check_missing
@@ -51,6 +52,7 @@ def private_release(
     population: int | str | None = None,
     level: float = 0.95,
     simultaneous: bool = False,
+    report_clipping: float | None = None,
     ledger: Ledger | None = None,
     seed: Any = None,
     progress: Progress | None = None,
@@ -70,7 +72,8 @@ def private_release(
     ``relation``: under replace_one the number of records is public; under add_remove it is not, and
     is released with noise wherever it is needed. ``population`` is the size of what the records
     were sampled from, or ``"census"`` where they are all of it: only noise is left then.
-    ``simultaneous`` widens all intervals until they hold together (Bonferroni).
+    ``simultaneous`` widens all intervals until they hold together (Bonferroni). ``report_clipping``
+    is a share of the budget, such as 0.05, that goes into saying how many values were clipped.
 
     >>> import numpy as np
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
@@ -84,6 +87,8 @@ def private_release(
     if not asked:
         raise InvalidParameter("statistics must name at least one statistic, got none")
     level = checks.real("level", level, above=0, below=1)
+    if report_clipping is not None:
+        report_clipping = checks.real("report_clipping", report_clipping, above=0, below=1)
     missing = check_missing(missing_of(data, missing))
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     ground = read_ground(
@@ -94,7 +99,12 @@ def private_release(
     )  # fmt: skip
 
     def bound(to: Ground) -> list[Asked]:
-        return [one for text in asked for one in read_asked(text, to)]
+        found = [one for text in asked for one in read_asked(text, to)]
+        if report_clipping is not None:
+            used = dict.fromkeys(k for one in found for k in one.columns)
+            numbers = (k for k in used if to.columns[k].range is not None)
+            found += [Clipping(to, (k,)) for k in numbers]
+        return found
 
     wanted = bound(ground)
     if any(isinstance(one, Curved) for one in wanted) and read_once(data):
@@ -118,6 +128,7 @@ def private_release(
         source=NoiseSource(key.seed),
         level=level,
         simultaneous=simultaneous,
+        clipping=report_clipping,
         progress=progress,
     )
     return ReleaseResult(estimates, privacy, level)

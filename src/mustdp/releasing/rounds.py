@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.releasing.cells import Unclipped
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.moments import Moments
@@ -25,6 +27,8 @@ SECOND_SHARE = 0.15
 #: Moments of up to so many columns serve the statistics of some of them, too: with more columns
 #: a part of their own costs less.
 _MOST_MERGED = 3
+#: A number of records that is a sum of more noisy ones than this is better released by itself.
+_LONGEST_SUM = 4.0
 #: Numbers in one release, over all groups.
 _MOST = 10**7
 
@@ -46,9 +50,12 @@ def run_rounds(
     source: NoiseSource | Expectation,
     level: float,
     simultaneous: bool = False,
+    clipping: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[ReleasedEstimate, ...]:
     """All estimates. ``charge`` is called once, after the exact sums and before any noise.
+
+    ``clipping`` is the share of the budget for what is said about clipping; None: as for the rest.
 
     ``asked`` gives the statistics on a ground; ``pieces`` begins the records anew.
     """
@@ -58,7 +65,8 @@ def run_rounds(
     share = 1.0 - SECOND_SHARE if curved else 1.0
     first: tuple[Noisy, ...] = ()
     second: dict[Curved, Noisy] = {}
-    stack = Stack(ground, tuple(places), noise_multiplier, share)
+    weights = _weights(places, clipping)
+    stack = Stack(ground, tuple(places), noise_multiplier, share, weights)
     _refuse_many(stack)
     totals, seen = stack.totals(pieces(), progress)
     records = source.records if isinstance(source, Expectation) else seen
@@ -167,11 +175,12 @@ def _holds(large: Part, small: Part) -> bool:
 
 
 def _telling(count: Count, found: Iterable[Part]) -> Part | None:
-    """A part that holds the number of records which ``count`` asks for."""
+    """A part that holds the number of records which ``count`` asks for, and not as a long sum."""
     if count.part is None:
         return None
     for part in found:
-        if part == count.part or not count.ground.dropped or part.columns == count.columns:
+        same = not count.ground.dropped or part.columns == count.columns
+        if part == count.part or (same and part.covariance.own[0] <= _LONGEST_SUM):
             return part
     return None
 
@@ -183,6 +192,17 @@ def _check_population(ground: Ground) -> None:
             f"must be at least the number of records, {ground.n}",
             f"{ground.population:g}",
         )
+
+
+def _weights(parts: Collection[Part], clipping: float | None) -> tuple[float, ...] | None:
+    """Weights with squares that add up to one; equal but for what is said about clipping."""
+    apart = sum(isinstance(part, Unclipped) for part in parts)
+    if clipping is None or apart in (0, len(parts)):
+        return None
+    rest = math.sqrt((1.0 - clipping) / (len(parts) - apart))
+    own = math.sqrt(clipping / apart)
+    # A square root may be rounded up, and so may the sum of the squares.
+    return tuple((own if isinstance(one, Unclipped) else rest) * (1.0 - 2.0**-50) for one in parts)
 
 
 def _refuse_many(stack: Stack) -> None:

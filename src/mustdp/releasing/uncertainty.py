@@ -82,20 +82,16 @@ def symmetric(
     error = math.sqrt(own.variance)
     reach = own.quantile(level) * error
     if not possible[0] <= value + reach or not value - reach <= possible[1]:
-        return everything(value, possible, IMPOSSIBLE, own.share)
+        return everything(possible, IMPOSSIBLE, own.share)
     ends = (_into(value - reach, possible), _into(value + reach, possible))
     flags = (ROUGH,) if own.rough else ()
     return Reading(_into(value, possible), error, ends, own.share, flags)
 
 
-def everything(
-    value: float, possible: tuple[float, float], flag: str = FEW, noise_share: float = 1.0
-) -> Reading:
-    """What is left where a noisy denominator says nothing: all that is possible."""
+def everything(possible: tuple[float, float], flag: str = FEW, noise_share: float = 1.0) -> Reading:
+    """What is left where noise says nothing: all that is possible, and the middle of it."""
     low, high = possible
-    value = _into(value, possible) if math.isfinite(value) else 0.5 * (low + high)
-    error = 0.5 * (high - low)
-    return Reading(value, error, possible, noise_share, (flag,))
+    return Reading(0.5 * (low + high), 0.5 * (high - low), possible, noise_share, (flag,))
 
 
 def ratio(
@@ -120,7 +116,7 @@ def ratio(
     lead = bottom**2 - c2 * two
     clear = bottom > CLEARLY * math.sqrt(ours[2])
     if not (bottom > 0 and lead > 0 and clear):
-        return everything(top / bottom if bottom > 0 else math.nan, possible)
+        return everything(possible)
     middle, last = top * bottom + 0.5 * c2 * one, top**2 - c2 * zero
     spread = math.sqrt(max(middle**2 - lead * last, 0.0))
     ends = (_into((middle - spread) / lead, possible), _into((middle + spread) / lead, possible))

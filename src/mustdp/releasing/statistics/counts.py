@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mustdp.releasing.cells import Cells, Cutting, Everybody
+from mustdp.releasing.cells import Cells, Cutting, Everybody, Outside, Unclipped
 from mustdp.releasing.stack import Noisy
 from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.uncertainty import Reading, ratio
@@ -107,23 +107,56 @@ class Share(Asked):
         """By Wilson and Fieller."""
         if noisy is None:
             return
-        records, inside = float(noisy.sums[slot, 0]), float(noisy.sums[slot, 1])
-        spread = max(records, 1.0) * self.ground.unsampled(self.total(noisy))
-        yield (
-            "",
-            ratio(
-                inside,
-                records,
-                variance=(0.0, spread, -spread),
-                noise=noisy.noise.pair(1),
-                level=level,
-                possible=(0.0, 1.0),
-            ),
-        )
+        yield "", share(self, noisy, slot, 1, level)
 
     def describe(self, cell: str) -> str:
         """Which share."""
         return f"share of records with {self.said(self.columns[0])} {self.condition}"
+
+
+@dataclass(frozen=True)
+class Clipping(Asked):
+    """The shares of records that clipping changes, below and above the range."""
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "clipping"
+
+    @cached_property
+    def part(self) -> Unclipped:
+        """Below, within and above."""
+        column = self.ground.columns[self.columns[0]].numeric
+        return Unclipped(self.ground, self.columns, Outside(column.lower, column.upper))
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """By Wilson and Fieller, as shares."""
+        if noisy is None:
+            return
+        for at, label in ((1, "below"), (3, "above")):
+            yield label, share(self, noisy, slot, at, level)
+
+    def describe(self, cell: str) -> str:
+        """Which end."""
+        column = self.ground.columns[self.columns[0]]
+        end = column.numeric.lower if cell == "below" else column.numeric.upper
+        return f"share of records with {column.name} {cell} {end:g}, which are clipped to it"
+
+
+def share(asked: Asked, noisy: Noisy, slot: int, at: int, level: float) -> Reading:
+    """The share of one cell: binomial, over a number of records that may be noisy."""
+    records, inside = float(noisy.sums[slot, 0]), float(noisy.sums[slot, at])
+    spread = max(records, 1.0) * asked.ground.unsampled(asked.total(noisy))
+    return ratio(
+        inside,
+        records,
+        variance=(0.0, spread, -spread),
+        noise=noisy.noise.pair(at),
+        level=level,
+        possible=(0.0, 1.0),
+    )
 
 
 def number(asked: Asked, noisy: Noisy, value: float, noise: float, level: float) -> Reading:

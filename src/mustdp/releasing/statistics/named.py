@@ -19,7 +19,7 @@ from mustdp.releasing.cells import Between, Crossed, Cutting, Listed, Within
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.statistics.averages import Mean, Sum
-from mustdp.releasing.statistics.counts import Count, Share, Tabulated
+from mustdp.releasing.statistics.counts import Clipping, Count, Share, Tabulated
 from mustdp.releasing.statistics.quantiles import Quantile, grid_for
 from mustdp.releasing.statistics.regression import Regression
 from mustdp.releasing.statistics.spreads import Correlation, Covariance, Deviation, Variance
@@ -35,6 +35,7 @@ NAMES = (
     "median",
     "quantile:P",
     "histogram[:CELLS]",
+    "clipping",
     *_PAIRED,
     "regression",
     "contingency",
@@ -65,6 +66,8 @@ def read_asked(text: str, ground: Ground) -> Iterator[Asked]:
         yield from _quantiles(ground, columns, p, None, f"quantile:{p:g}")
     elif name == "proportion" and colon:
         yield from (_share(ground, k, rest, text) for k in columns)
+    elif name == "clipping" and not colon:
+        yield from (Clipping(ground, (k,)) for k in columns)
     elif name == "histogram":
         count = checks.integer("statistic", _whole(text, rest), 1, MOST_CELLS) if colon else CELLS
         yield from (

@@ -39,7 +39,7 @@ class Variance(Curved):
         bessel = at.records / (at.records - 1.0)
         possible = (0.0, float(self.part.halves[0]) ** 2 * bessel)
         if not at.sure:
-            return everything(value, possible)
+            return everything(possible)
         return symmetric(value * bessel, judge, level, possible)
 
 
@@ -92,7 +92,7 @@ class Covariance(Curved):
         bessel = at.records / (at.records - 1.0)
         most = float(np.prod(self.part.halves)) * bessel
         if not at.sure:
-            return everything(value, (-most, most))
+            return everything((-most, most))
         return symmetric(value * bessel, judge, level, (-most, most))
 
 
@@ -121,14 +121,14 @@ class Correlation(Curved):
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
         """Everything where a noisy variance is below three of its standard errors."""
         if not at.sure:
-            return everything(value, (-1.0, 1.0))
+            return everything((-1.0, 1.0))
         varies = np.diagonal(covariances(self.part, at.means))
         for k in range(2):
             along = np.zeros(len(at.means))
             along[k], along[2 + k] = -2.0 * at.means[k], 1.0
             error = math.sqrt(float(along @ at.noise @ along))
             if not varies[k] > CLEARLY * error:
-                return everything(value, (-1.0, 1.0), FLAT)
+                return everything((-1.0, 1.0), FLAT)
         plain = symmetric(value, judge, level, (-1.0, 1.0))
         if not abs(value) < 1.0:
             return plain
