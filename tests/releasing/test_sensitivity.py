@@ -33,7 +33,7 @@ GROUNDS = {
     "dropped": replace(REPLACE, dropped=True),
     "grouped": replace(REPLACE, groups=GROUPS, by="kind"),
     "grouped and dropped": replace(REPLACE, groups=GROUPS, by="kind", dropped=True),
-    "weighted": replace(REPLACE, weighted=True),
+    "weighted": replace(REPLACE, largest_weight=3.0),
     "private size": Ground(COLUMNS, Relation.ADD_REMOVE, None),
     "private size, grouped": Ground(
         COLUMNS, Relation.ADD_REMOVE, None, groups=GROUPS, by="kind", dropped=True

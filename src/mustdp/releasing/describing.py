@@ -32,6 +32,7 @@ def read_ground(
     dropped: bool,
     relation: Relation,
     population: int | str | None,
+    largest_weight: float | None = None,
 ) -> Ground:
     """The ground of a release, before the number of records is known.
 
@@ -60,6 +61,7 @@ def read_ground(
         (*_labels("groups", groups), OTHER) if groups is not None else (),
         by,
         dropped,
+        None if largest_weight is None else checks.real("largest_weight", largest_weight, above=0),
         population=float(population) if isinstance(population, int) else math.inf,
         census=census,
     )

@@ -83,7 +83,8 @@ class Ground:
     groups: tuple[str, ...] = ()
     by: str | None = None
     dropped: bool = False
-    weighted: bool = False
+    #: With weights: the largest one, a public number; larger ones are cut to it.
+    largest_weight: float | None = None
     population: float = math.inf
     census: bool = False
 
@@ -91,6 +92,11 @@ class Ground:
     def counted(self) -> bool:
         """Whether the number of records behind a slot is unknown, so that it must be released."""
         return not self.public_size or bool(self.groups) or self.dropped or self.weighted
+
+    @property
+    def weighted(self) -> bool:
+        """Whether records count with weights."""
+        return self.largest_weight is not None
 
     @property
     def public_size(self) -> bool:

@@ -32,6 +32,7 @@ class Table:
     ground: Ground
     records: Records
     places: Mapping[str, int]
+    weights: str | None = None
 
     def pieces(self) -> Iterator[Piece]:
         """The records, some at a time."""
@@ -43,7 +44,14 @@ class Table:
                 if self.ground.by is not None:
                     slots = given[:, self.places[self.ground.by]].astype(np.int64)
                 raw = self._raw(given)
-                yield Piece(self._clipped(raw), slots, raw=raw)
+                yield Piece(self._clipped(raw), slots, self._shares(given), raw)
+
+    def _shares(self, given: FloatArray) -> FloatArray | None:
+        """Weights over the largest one, cut to [0, 1]."""
+        if self.weights is None or self.ground.largest_weight is None:
+            return None
+        own = given[:, self.places[self.weights]]
+        return np.clip(own / self.ground.largest_weight, 0.0, 1.0)
 
     def _raw(self, given: FloatArray) -> FloatArray:
         """The columns of the ground; nothing in those that nobody asks for."""
@@ -61,7 +69,13 @@ class Table:
         return values
 
 
-def open_table(data: Any, ground: Ground, used: Collection[int], missing: Missing | None) -> Table:
+def open_table(
+    data: Any,
+    ground: Ground,
+    used: Collection[int],
+    missing: Missing | None,
+    weights: str | None = None,
+) -> Table:
     """The records of ``data`` with the ``used`` columns, as the ground describes them."""
     plain = _positions(data)
     wanted: dict[str, Wanted] = {}
@@ -80,11 +94,15 @@ def open_table(data: Any, ground: Ground, used: Collection[int], missing: Missin
             raise InvalidParameter.refusing(
                 "by", "must be another column, or one with the groups as categories", ground.by
             )
+    if weights is not None:
+        if weights in wanted:
+            raise InvalidParameter.refusing("weights", "must be another column", weights)
+        wanted[weights] = Number(plain.get(weights, weights))
     if not wanted:  # nothing but the number of records is asked for
         first = next((column.name for column in ground.columns), None) or column_names(data)[0]
         wanted[first] = Category(plain.get(first, first), ("-",))
     places = {name: place for place, name in enumerate(wanted)}
-    return Table(ground, open_records(data, list(wanted.values())), places)
+    return Table(ground, open_records(data, list(wanted.values())), places, weights)
 
 
 def read_once(data: Any) -> bool:

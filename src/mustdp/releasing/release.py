@@ -50,6 +50,8 @@ def private_release(
     noise_multiplier: float | None = None,
     relation: str = "replace_one",
     population: int | str | None = None,
+    weights: str | None = None,
+    largest_weight: float | None = None,
     level: float = 0.95,
     simultaneous: bool = False,
     report_clipping: float | None = None,
@@ -72,6 +74,8 @@ def private_release(
     ``relation``: under replace_one the number of records is public; under add_remove it is not, and
     is released with noise wherever it is needed. ``population`` is the size of what the records
     were sampled from, or ``"census"`` where they are all of it: only noise is left then.
+    ``weights`` names a column of survey weights, cut to the public ``largest_weight``: means are
+    then ratios of weighted sums (Hajek), counts and sums those of the population.
     ``simultaneous`` widens all intervals until they hold together (Bonferroni). ``report_clipping``
     is a share of the budget, such as 0.05, that goes into saying how many values were clipped.
 
@@ -89,6 +93,8 @@ def private_release(
     level = checks.real("level", level, above=0, below=1)
     if report_clipping is not None:
         report_clipping = checks.real("report_clipping", report_clipping, above=0, below=1)
+    if (weights is None) != (largest_weight is None):
+        raise InvalidParameter("weights and largest_weight must be given together")
     missing = check_missing(missing_of(data, missing))
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     ground = read_ground(
@@ -96,6 +102,7 @@ def private_release(
         named=names is not None,
         lower=lower, upper=upper, categories=categories, dates=dates, by=by, groups=groups,
         dropped=missing == "drop", relation=used, population=population,
+        largest_weight=largest_weight,
     )  # fmt: skip
 
     def bound(to: Ground) -> list[Asked]:
@@ -118,7 +125,7 @@ def private_release(
     privacy = replace(privacy, seeded=key.seeded)
     if ledger is not None:
         check_charge(ledger, privacy, Relation.REPLACE_ONE)
-    table = open_table(data, ground, {k for one in wanted for k in one.columns}, missing)
+    table = open_table(data, ground, {k for one in wanted for k in one.columns}, missing, weights)
     estimates = run_rounds(
         ground,
         table.pieces,

@@ -21,6 +21,7 @@ from mustdp.releasing.stack import Noisy, Stack
 from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.statistics.counts import Count
 from mustdp.releasing.statistics.curved import Curved
+from mustdp.releasing.weights import WeightSquares
 
 #: The part of the budget that the errors of curved estimates get, where there are any.
 SECOND_SHARE = 0.15
@@ -82,7 +83,7 @@ def run_rounds(
         charge()
         first = _released(stack, totals, seen, source)
     curved = [one for one in wanted if isinstance(one, Curved)]
-    found = dict(zip(places, first, strict=True))
+    found = _with_squares(dict(zip(places, first, strict=True)))
     if curved:
         linear = list(dict.fromkeys(one.linearised for one in curved))
         influences = tuple(one.influences(_known(_behind(one, found))) for one in linear)
@@ -100,6 +101,15 @@ def _released(
     if isinstance(source, Expectation):
         return stack.read(totals * (stack.noise.lattice.step * source.records / seen))
     return stack.released(totals, source)
+
+
+def _with_squares(found: dict[Part, Noisy]) -> dict[Part, Noisy]:
+    """Every part with the sums of the squared weights, where they were released."""
+    squares = next((one for one in found if isinstance(one, WeightSquares)), None)
+    if squares is None:
+        return found
+    sums = found[squares].sums[:, 0]
+    return {part: replace(noisy, squares=sums) for part, noisy in found.items()}
 
 
 def _known(noisy: Noisy | None) -> Noisy:
@@ -140,6 +150,8 @@ def parts_of(wanted: Sequence[Asked]) -> dict[Part, None]:
             continue
         if one.part is not None:
             found.setdefault(one.part)
+    if any(one.ground.weighted and not isinstance(one, Curved) for one in wanted):
+        found.setdefault(WeightSquares(wanted[0].ground))
     return {one: None for one in found if not any(_holds(other, one) for other in found)}
 
 
@@ -160,7 +172,7 @@ def _within(part: Part, found: dict[Part, Noisy]) -> Noisy:
     at = large.positions(part.columns)
     noise, sums = found[large].noise, found[large].sums
     kept = Covariance(noise.first[at], noise.own[at], noise.matrix[np.ix_(at, at)])
-    return Noisy(part, sums[:, at], kept)
+    return Noisy(part, sums[:, at], kept, found[large].squares)
 
 
 def _holds(large: Part, small: Part) -> bool:
@@ -179,6 +191,8 @@ def _telling(count: Count, found: Iterable[Part]) -> Part | None:
     if count.part is None:
         return None
     for part in found:
+        if isinstance(part, WeightSquares):
+            continue
         same = not count.ground.dropped or part.columns == count.columns
         if part == count.part or (same and part.covariance.own[0] <= _LONGEST_SUM):
             return part

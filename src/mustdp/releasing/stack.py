@@ -46,6 +46,14 @@ class Noisy:
     part: Part
     sums: FloatArray  # (slots, natural)
     noise: Covariance  # the same in every slot
+    #: With weights, the sums of their squares, for the effective number of records.
+    squares: FloatArray | None = None
+
+    def effective(self, slot: int) -> float:
+        """Sum of the squared weights: the number of records where every weight is one."""
+        if self.squares is None:
+            return max(float(self.sums[slot, 0]), 1.0)
+        return max(float(self.squares[slot]), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ class Asked(ABC):
 
     def total(self, noisy: Noisy) -> float:
         """The number of all records that count, as far as it is known."""
-        if self.ground.public_size and not self.ground.dropped and not self.ground.weighted:
+        if self.ground.public_size and not self.ground.dropped:
             return float(self.ground.n or 1)
         return max(float(noisy.sums[:, 0].sum()), 1.0)
 

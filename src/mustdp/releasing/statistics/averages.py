@@ -13,7 +13,16 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.releasing.moments import Moments
 from mustdp.releasing.stack import Noisy
 from mustdp.releasing.statistics.asked import Asked
-from mustdp.releasing.uncertainty import Reading, judged, moved, ratio, symmetric
+from mustdp.releasing.statistics.curved import At, Curved
+from mustdp.releasing.uncertainty import (
+    Judged,
+    Reading,
+    everything,
+    judged,
+    moved,
+    ratio,
+    symmetric,
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,31 @@ class Mean(Asked):
 
 
 @dataclass(frozen=True)
+class InfluencedMean(Curved):
+    """The mean where records count unequally: its sampling error is that of its influences."""
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "mean"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """One."""
+        return ("",)
+
+    def theta(self, means: FloatArray) -> FloatArray:
+        """In the column's units."""
+        return np.asarray(self.part.mids[0] + self.part.halves[0] * means[..., :1])
+
+    def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
+        """Within the range."""
+        column = self.ground.columns[self.columns[0]].numeric
+        possible = (column.lower, column.upper)
+        return symmetric(value, judge, level, possible) if at.sure else everything(possible)
+
+
+@dataclass(frozen=True)
 class Sum(Asked):
     """The sum of a column: of the records of a group, and of those that have a value."""
 
@@ -82,12 +116,18 @@ class Sum(Asked):
         inside = half**2 * own * here
         error = half**2 * known * here
         # n Var(1_g x) = N_g Var(x | g) + mean^2 N_g (1 - N_g / n)
-        mean = value / max(here, 1.0)
+        mean = value / max(here, 1e-9)
         column = self.ground.columns[self.columns[0]].numeric
         mean = min(max(mean, column.lower), column.upper)
         inside += mean**2 * here * max(1.0 - here / total, 0.0)
         left = self.ground.unsampled(total)
         judge = judged(inside * left, error * left, float(noise))
+        largest = self.ground.largest_weight
+        if largest is not None:  # of all t y: the sum of t^2 times the mean of y^2
+            square = mean**2 + half**2 * max(own, 0.0)
+            judge = Judged(noisy.effective(slot) * square * left, float(noise))
+            yield "", moved(symmetric(value, judge, level), 0.0, largest)
+            return
         yield "", symmetric(value, judge, level, self._possible(column.lower, column.upper))
 
     def _possible(self, lower: float, upper: float) -> tuple[float, float]:
@@ -102,13 +142,13 @@ class Sum(Asked):
 def scaled_variance(sums: FloatArray, noise: FloatArray) -> tuple[float, float]:
     """The variance of u in a slot, from (records, sum u, sum u^2), and the error of noise in it."""
     records, top, squares = (float(x) for x in sums)
-    if not records > 1.0:
+    if not records > 0.0:
         return 1.0, 0.0  # the most that is possible
     mean, square = top / records, squares / records
     along = np.array([2.0 * mean**2 - square, -2.0 * mean, 1.0]) / records
     slope = np.array([-mean, 1.0]) / records
     bias = float(slope @ noise[:2, :2] @ slope)
-    found = (square - mean**2 + bias) * records / (records - 1.0)
+    found = (square - mean**2 + bias) * (records / (records - 1.0) if records > 2.0 else 1.0)
     error = math.sqrt(max(float(along @ noise @ along), 0.0))
     return min(found, 1.0), error
 

@@ -12,7 +12,7 @@ import numpy as np
 from mustdp.releasing.cells import Cells, Cutting, Everybody, Outside, Unclipped
 from mustdp.releasing.stack import Noisy
 from mustdp.releasing.statistics.asked import Asked
-from mustdp.releasing.uncertainty import Reading, ratio
+from mustdp.releasing.uncertainty import Judged, Reading, moved, ratio, symmetric
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Count(Asked):
             yield "", Reading(n, 0.0, (n, n))
             return
         value, noise = float(noisy.sums[slot, 0]), float(noisy.noise.own[0])
-        yield "", number(self, noisy, value, noise, level)
+        yield "", number(self, noisy, slot, value, noise, level)
 
     def describe(self, cell: str) -> str:
         """What is counted."""
@@ -77,7 +77,7 @@ class Tabulated(Asked):
             return
         for k, label in enumerate(self.cutting.labels, start=1):
             value, noise = float(noisy.sums[slot, k]), float(noisy.noise.own[k])
-            yield label, number(self, noisy, value, noise, level)
+            yield label, number(self, noisy, slot, value, noise, level)
 
     def describe(self, cell: str) -> str:
         """What is counted."""
@@ -148,7 +148,7 @@ class Clipping(Asked):
 def share(asked: Asked, noisy: Noisy, slot: int, at: int, level: float) -> Reading:
     """The share of one cell: binomial, over a number of records that may be noisy."""
     records, inside = float(noisy.sums[slot, 0]), float(noisy.sums[slot, at])
-    spread = max(records, 1.0) * asked.ground.unsampled(asked.total(noisy))
+    spread = noisy.effective(slot) * asked.ground.unsampled(asked.total(noisy))
     return ratio(
         inside,
         records,
@@ -159,9 +159,20 @@ def share(asked: Asked, noisy: Noisy, slot: int, at: int, level: float) -> Readi
     )
 
 
-def number(asked: Asked, noisy: Noisy, value: float, noise: float, level: float) -> Reading:
-    """A number of records among all: binomial, given the number of all; never below zero."""
+def number(
+    asked: Asked, noisy: Noisy, slot: int, value: float, noise: float, level: float
+) -> Reading:
+    """A number of records among all: binomial, given the number of all; never below zero.
+
+    With weights, the sum of them; its sampling variance is the sum of their squares.
+    """
     total = asked.total(noisy)
+    largest = asked.ground.largest_weight
+    if largest is not None:
+        inside = value / max(float(noisy.sums[slot, 0]), 1e-9)
+        sampling = noisy.effective(slot) * min(max(inside, 0.0), 1.0)
+        judge = Judged(sampling * asked.ground.unsampled(total), noise)
+        return moved(symmetric(value, judge, level, (0.0, math.inf)), 0.0, largest)
     spread = total * asked.ground.unsampled(total)
     if not asked.ground.public_size and not asked.ground.groups and isinstance(asked, Count):
         spread = 0.0  # the number of all records itself

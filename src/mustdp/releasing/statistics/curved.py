@@ -25,6 +25,8 @@ from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.uncertainty import CLEARLY, Judged, Reading, judged
 
 _STEP = 1e-5
+#: Slopes beyond this say nothing, and their squares must stay numbers.
+_STEEPEST = 1e100
 #: Noise in an average, of columns in [-1, 1], beyond which its square can no longer be neglected.
 _ROOM = 0.25
 
@@ -37,6 +39,12 @@ class At:
     sure: bool  # whether there are enough records for the noise
     means: FloatArray
     noise: FloatArray
+    weighted: bool = False
+
+    @property
+    def bessel(self) -> float:
+        """n / (n - 1), for divisors n - 1; with weights nothing of the kind."""
+        return 1.0 if self.weighted else self.records / (self.records - 1.0)
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class Curved(Asked):
         """Slopes of the estimates, (cells, moments); none where they are not finite."""
         moves = _STEP * np.eye(len(means))
         slopes = (self.theta(means + moves) - self.theta(means - moves)).T / (2.0 * _STEP)
-        return np.where(np.isfinite(slopes), slopes, 0.0)
+        return np.clip(np.where(np.isfinite(slopes), slopes, 0.0), -_STEEPEST, _STEEPEST)
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
@@ -100,7 +108,7 @@ class Curved(Asked):
         bounds = self.bounds(second)
         left = self.ground.unsampled(self.total(noisy))
         for cell, name in enumerate(self.cells):
-            bound = float(bounds[slot, cell]) * left / max(at.records, 1.0) ** 2
+            bound = float(bounds[slot, cell]) * left / at.records**2
             sampling = bound * float(second.sums[slot, cell])
             error = bound * float(np.sqrt(second.noise.own[cell]))
             noise = float(slopes[cell] @ at.noise @ slopes[cell])
@@ -114,11 +122,12 @@ def at_slot(part: Moments, noisy: Noisy, slot: int) -> At:
     deviation = float(np.sqrt(noisy.noise.own[0]))
     records = float(sums[0])
     worst = float(np.sqrt(noisy.noise.own[1 : 1 + d].max()))
-    sure = records > max(CLEARLY * deviation, worst / _ROOM, 1.5)
+    least = 1e-9 if part.ground.weighted else 1.5
+    sure = records > max(CLEARLY * deviation, worst / _ROOM, least)
     if not sure:
         middle = np.zeros(len(sums) - 1)
         middle[d : 2 * d] = 0.5
-        return At(max(records, 1.5), False, middle, np.eye(len(middle)))
+        return At(max(records, least), False, middle, np.eye(len(middle)), part.ground.weighted)
     means = sums[1:] / records
     slope = np.concatenate([-means[:, None], np.eye(len(means))], axis=1) / records
     noise = slope @ noisy.noise.matrix @ slope.T
@@ -126,7 +135,7 @@ def at_slot(part: Moments, noisy: Noisy, slot: int) -> At:
     means = means.copy()
     means[d : 2 * d] += np.diagonal(noise)[:d]
     means[2 * d :] += noise[rows, columns]
-    return At(records, True, means, noise)
+    return At(records, True, means, noise, part.ground.weighted)
 
 
 def covariances(part: Moments, means: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from mustdp.numerics import checks
 from mustdp.releasing.cells import Between, Crossed, Cutting, Listed, Within
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.statistics.asked import Asked
-from mustdp.releasing.statistics.averages import Mean, Sum
+from mustdp.releasing.statistics.averages import InfluencedMean, Mean, Sum
 from mustdp.releasing.statistics.counts import Clipping, Count, Share, Tabulated
 from mustdp.releasing.statistics.quantiles import Quantile, grid_for
 from mustdp.releasing.statistics.regression import Regression
@@ -58,7 +58,9 @@ def read_asked(text: str, ground: Ground) -> Iterator[Asked]:
         for k in columns:
             _ = ground.columns[k].numeric  # refused here, before any data are read
     if name in _SINGLE and not colon:
-        yield from (_SINGLE[name](ground, (k,)) for k in columns)
+        unequal = name == "mean" and ground.weighted
+        single = InfluencedMean if unequal else _SINGLE[name]
+        yield from (single(ground, (k,)) for k in columns)
     elif name == "median" and not colon:
         yield from _quantiles(ground, columns, 0.5, None, "median")
     elif name == "quantile" and colon:

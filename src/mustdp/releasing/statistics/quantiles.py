@@ -55,7 +55,7 @@ class Quantile(Asked):
             return
         column = self.ground.columns[self.columns[0]].numeric
         records = float(noisy.sums[slot, 0])
-        if not records > max(CLEARLY * math.sqrt(noisy.noise.own[0]), 1.0):
+        if not records > max(CLEARLY * math.sqrt(noisy.noise.own[0]), 1e-9):
             middle = 0.5 * (column.lower + column.upper)
             half = 0.5 * column.width
             yield "", Reading(middle, half, (column.lower, column.upper), 1.0, (FEW,))
@@ -64,7 +64,7 @@ class Quantile(Asked):
         variance = noisy.noise.own[1:] - 2.0 * curve * noisy.noise.first[1:]
         variance = np.maximum(variance + curve**2 * noisy.noise.own[0], 0.0) / records**2
         left = self.ground.unsampled(self.total(noisy))
-        sampling = self.p * (1.0 - self.p) * left / records
+        sampling = self.p * (1.0 - self.p) * left * noisy.effective(slot) / records**2
         c = float(ndtri(0.5 + 0.5 * level))
         reach = c * np.sqrt(variance + sampling)
         points = np.array([*self.grid, column.upper])

@@ -36,7 +36,7 @@ class Variance(Curved):
 
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
         """Between 0 and the square of half the range."""
-        bessel = at.records / (at.records - 1.0)
+        bessel = at.bessel
         possible = (0.0, float(self.part.halves[0]) ** 2 * bessel)
         if not at.sure:
             return everything(possible)
@@ -89,7 +89,7 @@ class Covariance(Curved):
 
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
         """At most the product of half the ranges, either way."""
-        bessel = at.records / (at.records - 1.0)
+        bessel = at.bessel
         most = float(np.prod(self.part.halves)) * bessel
         if not at.sure:
             return everything((-most, most))
