@@ -149,3 +149,15 @@ def test_a_plan_reads_no_data(run: Run) -> None:
     refused = run(*f"{line} --width 1e-9".split())
     assert refused.status == 2
     assert "--width must be at least" in refused.err
+
+
+def test_survey_designs(run: Run, people: Path) -> None:
+    line = f"release {people} --column age --lower 0 --upper 100 --epsilon 2 --delta 1e-6"
+    (row,) = answer(run, f"{line} --strata region --stratum-shares 1=0.5,2=0.5")["estimates"]
+    assert row["group"] is None
+    assert "over 2 strata" in row["description"]
+    weighted = answer(run, f"{line} --weights hours --largest-weight 60")["estimates"][0]
+    assert weighted["interval"][0] < 48.5 < weighted["interval"][1]
+    refused = run(*f"{line} --weights hours".split())
+    assert refused.status == 2
+    assert "must be given together" in refused.err

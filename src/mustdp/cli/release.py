@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from mustdp.cli.progress import progress
 from mustdp.cli.reading_options import FileArgument, ReadingOptions
 from mustdp.cli.report import writable
 from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
+from mustdp.cli.survey_options import SurveyOptions
 from mustdp.cli.targets import DeltaOption, RelationOption, TargetOption, stated
 from mustdp.cli.typed import exactly_one, option
 from mustdp.errors import InvalidParameter
@@ -96,6 +98,7 @@ def release(
     file: FileArgument,
     reading: ReadingOptions,
     wanted: StatisticsOptions,
+    survey: SurveyOptions,
     date: DateOption = None,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
@@ -123,6 +126,7 @@ def release(
     exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
     settings: dict[str, Any] = {
         **wanted.read(tuple(wanted.column or ())),
+        **asdict(survey),
         "dates": dict(date or ()),
         "epsilon": epsilon,
         "delta": stated(delta, None),

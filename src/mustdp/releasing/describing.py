@@ -33,6 +33,8 @@ def read_ground(
     relation: Relation,
     population: int | str | None,
     largest_weight: float | None = None,
+    largest_cluster: int | None = None,
+    whole_clusters: bool = False,
 ) -> Ground:
     """The ground of a release, before the number of records is known.
 
@@ -64,6 +66,12 @@ def read_ground(
         None if largest_weight is None else checks.real("largest_weight", largest_weight, above=0),
         population=float(population) if isinstance(population, int) else math.inf,
         census=census,
+        largest_cluster=(
+            None
+            if largest_cluster is None
+            else checks.integer("largest_cluster", largest_cluster, 1, 10**6)
+        ),
+        whole_clusters=whole_clusters,
     )
 
 

@@ -13,6 +13,10 @@ in V, or nothing at all if its value is missing and dropped, and with weights t 
 - ``replace_one``, nothing to something, or between weights: at most max(D, R), as the set of all
   t c lies in the convex hull of V and 0, whose diameter is attained at extreme points;
 - ``replace_one`` between two groups: sqrt(|c|^2 + |c'|^2), at most sqrt(2) R.
+
+*Clusters as units.* If neighbours differ in a whole cluster, of which at most m records are used
+(the first ones, which no other cluster decides), what a cluster adds is a sum of m such vectors,
+and all of the above is multiplied by m. How many records there are is not public then.
 """
 
 from __future__ import annotations
@@ -87,11 +91,20 @@ class Ground:
     largest_weight: float | None = None
     population: float = math.inf
     census: bool = False
+    #: With clusters: the most records of one that count, a public number.
+    largest_cluster: int | None = None
+    #: Whether neighbours differ in a whole cluster.
+    whole_clusters: bool = False
 
     @property
     def counted(self) -> bool:
         """Whether the number of records behind a slot is unknown, so that it must be released."""
-        return not self.public_size or bool(self.groups) or self.dropped or self.weighted
+        return not self.public_size or bool(self.groups) or self.incomplete
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a record, or a cluster of them, may count for less than another."""
+        return self.dropped or self.weighted or self.whole_clusters
 
     @property
     def weighted(self) -> bool:
@@ -101,7 +114,7 @@ class Ground:
     @property
     def public_size(self) -> bool:
         """Whether everybody may know the number of records."""
-        return self.relation == Relation.REPLACE_ONE
+        return self.relation == Relation.REPLACE_ONE and not self.whole_clusters
 
     @property
     def slots(self) -> int:
@@ -110,14 +123,15 @@ class Ground:
 
     def sensitivity(self, part: Bounded) -> float:
         """How far one record moves a part, all slots together; proved above."""
+        times = float(self.largest_cluster or 1) if self.whole_clusters else 1.0
         if self.relation == Relation.ADD_REMOVE:
-            return part.radius
+            return times * part.radius
         found = part.diameter
-        if self.dropped or self.weighted:
+        if self.incomplete:
             found = max(found, part.radius)
         if self.groups:
             found = max(found, math.sqrt(2.0) * part.radius)
-        return found
+        return times * found
 
     def unsampled(self, total: float) -> float:
         """The finite-population correction 1 - n/N; 0 where all of the population is there."""

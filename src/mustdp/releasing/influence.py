@@ -7,6 +7,11 @@ average of psi^2 over the number of records: no law of the data is assumed, no f
 needed (White 1980 for regression). psi^2 is cut at a bound that follows from the ranges. Released
 are psi^2 over the bound: contributions in [0, 1], or [-1/2, 1/2] where the number of records is
 public; radius 1, diameter 1 for each estimate, so sqrt(J) for J of them.
+
+*Clusters.* Records of one cluster are no independent draws: the influences are added up within it
+before they are squared, and cut at m^2 times the bound, m the largest cluster; contributions are
+those of clusters, in [0, 1]. A record that leaves one cluster and enters another moves two of them,
+by one each, so 2 sqrt(J) under replace_one; a whole cluster moves itself alone.
 """
 
 from __future__ import annotations
@@ -52,17 +57,25 @@ class Influences(Part):
 
     @property
     def radius(self) -> float:
-        """Proved above."""
-        return math.sqrt(self.width) * (1.0 + 2.0**-40)
+        """Proved above; of whole clusters, over the number of records that the ground counts."""
+        ground = self.ground
+        times = 1.0 / float(ground.largest_cluster or 1) if ground.whole_clusters else 1.0
+        return times * math.sqrt(self.width) * (1.0 + 2.0**-40)
 
     @property
     def diameter(self) -> float:
         """Proved above."""
-        return math.sqrt(self.width) * (1.0 + 2.0**-40)
+        ground = self.ground
+        two = ground.largest_cluster is not None and not ground.whole_clusters
+        return (2.0 if two else 1.0) * self.radius
+
+    @property
+    def _centred(self) -> bool:
+        return not self.ground.counted and self.ground.largest_cluster is None
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """In shares of the bounds, which differ from slot to slot; halves are given back."""
-        return vectors + (0.0 if self.ground.counted else 0.5 * float(self.ground.n or 0))
+        return vectors + (0.5 * float(self.ground.n or 0) if self._centred else 0.0)
 
     @property
     def covariance(self) -> Covariance:
@@ -71,16 +84,34 @@ class Influences(Part):
 
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """psi^2 over its bound."""
+        found: FloatArray = np.minimum(self._psi(values, slots) ** 2 / self.bounds[slots], 1.0)
+        return found - 0.5 if self._centred else found
+
+    def _psi(self, values: FloatArray, slots: IntArray) -> FloatArray:
         features = self.moments.features(self.moments.scaled(values)) - self.means[slots]
-        psi = np.einsum("rk,rjk->rj", features, self.gradients[slots])
-        found: FloatArray = np.minimum(psi**2 / self.bounds[slots], 1.0)
-        return found if self.ground.counted else found - 0.5
+        found: FloatArray = np.einsum("rk,rjk->rj", features, self.gradients[slots])
+        return found
 
     def sums(self, piece: Piece, per_step: float) -> FloatArray:
         """With weights, the influence of a record is multiplied by its weight: squared here."""
+        if piece.clusters is not None:
+            return self._of_clusters(piece, piece.clusters, per_step)
         if piece.weights is not None:
             piece = Piece(piece.values, piece.slots, piece.weights**2)
         return super().sums(piece, per_step)
+
+    def _of_clusters(self, piece: Piece, clusters: IntArray, per_step: float) -> FloatArray:
+        """Squares of the sums within clusters, of the only slot."""
+        values = piece.values[:, list(self.columns)]
+        here = ~np.isnan(values).any(axis=1)
+        psi = self._psi(values[here], piece.slots[here])
+        if piece.weights is not None:
+            psi *= piece.weights[here, None]
+        found = np.empty((1, self.width))
+        for k in range(self.width):
+            within = np.bincount(clusters[here], psi[:, k])
+            found[0, k] = np.trunc(np.minimum(within**2 / self.bounds[0, k], 1.0) * per_step).sum()
+        return found
 
     def _bounds(self) -> FloatArray:
         """The largest psi^2 at the corners of the box, its middle and some points inside.
@@ -98,4 +129,4 @@ class Influences(Part):
         centred = features[None] - self.means[:, None, :]
         psi = np.einsum("srk,sjk->srj", centred, self.gradients)
         largest: FloatArray = (psi**2).max(axis=1)
-        return np.maximum(largest, 1e-300)
+        return np.maximum(largest * float(self.ground.largest_cluster or 1) ** 2, 1e-300)

@@ -30,6 +30,8 @@ class Piece:
     slots: IntArray
     weights: FloatArray | None = None
     raw: FloatArray | None = None
+    #: The number of every record's cluster; all records are in one piece then.
+    clusters: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.slots)

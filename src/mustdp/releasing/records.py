@@ -6,7 +6,7 @@ or group is one of the others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +33,19 @@ class Table:
     records: Records
     places: Mapping[str, int]
     weights: str | None = None
+    cluster: str | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        """The records, some at a time."""
+        """The records, some at a time; all at once where they come in clusters."""
+        if self.cluster is None:
+            yield from self._parts()
+            return
+        blocks = list(self.records.blocks())
+        if blocks:
+            numbers = np.concatenate([one.values[:, self.places[self.cluster]] for one in blocks])
+            yield clustered(list(self._parts()), numbers, self.ground)
+
+    def _parts(self) -> Iterator[Piece]:
         for block in self.records.blocks():
             for start in range(0, len(block), _ROWS):
                 rows = slice(start, start + _ROWS)
@@ -75,6 +85,7 @@ def open_table(
     used: Collection[int],
     missing: Missing | None,
     weights: str | None = None,
+    cluster: str | None = None,
 ) -> Table:
     """The records of ``data`` with the ``used`` columns, as the ground describes them."""
     plain = _positions(data)
@@ -94,15 +105,37 @@ def open_table(
             raise InvalidParameter.refusing(
                 "by", "must be another column, or one with the groups as categories", ground.by
             )
-    if weights is not None:
-        if weights in wanted:
-            raise InvalidParameter.refusing("weights", "must be another column", weights)
-        wanted[weights] = Number(plain.get(weights, weights))
+    for role, own in (("weights", weights), ("cluster", cluster)):
+        if own is not None:
+            if own in wanted:
+                raise InvalidParameter.refusing(role, "must be another column", own)
+            wanted[own] = Number(plain.get(own, own))
     if not wanted:  # nothing but the number of records is asked for
         first = next((column.name for column in ground.columns), None) or column_names(data)[0]
         wanted[first] = Category(plain.get(first, first), ("-",))
     places = {name: place for place, name in enumerate(wanted)}
-    return Table(ground, open_records(data, list(wanted.values())), places, weights)
+    return Table(ground, open_records(data, list(wanted.values())), places, weights, cluster)
+
+
+def clustered(parts: Sequence[Piece], numbers: FloatArray, ground: Ground) -> Piece:
+    """All records as one piece with their clusters; the first of each, where it is the unit."""
+    values = np.concatenate([one.values for one in parts])
+    weights = [one.weights for one in parts if one.weights is not None]
+    together = np.concatenate(weights) if weights else None
+    _, clusters = np.unique(numbers, return_inverse=True)
+    clusters = clusters.astype(np.int64).ravel()
+    kept = np.arange(len(values))
+    if ground.whole_clusters and ground.largest_cluster is not None:
+        order = np.argsort(clusters, kind="stable")
+        starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
+        rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+        kept = np.sort(order[rank < ground.largest_cluster])
+    return Piece(
+        values[kept],
+        np.zeros(len(kept), dtype=np.int64),
+        None if together is None else together[kept],
+        clusters=clusters[kept],
+    )
 
 
 def read_once(data: Any) -> bool:

@@ -30,6 +30,7 @@ from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.statistics.counts import Clipping
 from mustdp.releasing.statistics.curved import Curved
 from mustdp.releasing.statistics.named import read_asked
+from mustdp.releasing.strata import combined, read_shares
 from mustdp.resampling.sources.wanted import check_missing
 
 
@@ -52,6 +53,11 @@ def private_release(
     population: int | str | None = None,
     weights: str | None = None,
     largest_weight: float | None = None,
+    strata: str | None = None,
+    stratum_shares: Mapping[str, float] | None = None,
+    cluster: str | None = None,
+    largest_cluster: int | None = None,
+    unit: str = "record",
     level: float = 0.95,
     simultaneous: bool = False,
     report_clipping: float | None = None,
@@ -75,7 +81,11 @@ def private_release(
     is released with noise wherever it is needed. ``population`` is the size of what the records
     were sampled from, or ``"census"`` where they are all of it: only noise is left then.
     ``weights`` names a column of survey weights, cut to the public ``largest_weight``: means are
-    then ratios of weighted sums (Hajek), counts and sums those of the population.
+    then ratios of weighted sums (Hajek), counts and sums those of the population. ``strata`` names
+    the column of strata, ``stratum_shares`` their public shares of the population: means and
+    proportions are put together from those of the strata. ``cluster`` names a column of numbers of
+    clusters: standard errors are those of clusters, and with ``unit="cluster"`` a whole cluster, of
+    which ``largest_cluster`` records count at most, is what the guarantee protects.
     ``simultaneous`` widens all intervals until they hold together (Bonferroni). ``report_clipping``
     is a share of the budget, such as 0.05, that goes into saying how many values were clipped.
 
@@ -95,6 +105,15 @@ def private_release(
         report_clipping = checks.real("report_clipping", report_clipping, above=0, below=1)
     if (weights is None) != (largest_weight is None):
         raise InvalidParameter("weights and largest_weight must be given together")
+    if (cluster is None) != (largest_cluster is None) or (cluster is not None and by is not None):
+        raise InvalidParameter(
+            "cluster and largest_cluster must be given together, and not with by"
+        )
+    if checks.choice("unit", unit, ("record", "cluster")) == "cluster" and cluster is None:
+        raise InvalidParameter.refusing("unit", "must be record without clusters", repr(unit))
+    shares = read_shares(strata, stratum_shares, asked, by)
+    if strata is not None:
+        by, groups = strata, tuple(shares)
     missing = check_missing(missing_of(data, missing))
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     ground = read_ground(
@@ -102,7 +121,8 @@ def private_release(
         named=names is not None,
         lower=lower, upper=upper, categories=categories, dates=dates, by=by, groups=groups,
         dropped=missing == "drop", relation=used, population=population,
-        largest_weight=largest_weight,
+        largest_weight=largest_weight, largest_cluster=largest_cluster,
+        whole_clusters=unit == "cluster",
     )  # fmt: skip
 
     def bound(to: Ground) -> list[Asked]:
@@ -125,7 +145,9 @@ def private_release(
     privacy = replace(privacy, seeded=key.seeded)
     if ledger is not None:
         check_charge(ledger, privacy, Relation.REPLACE_ONE)
-    table = open_table(data, ground, {k for one in wanted for k in one.columns}, missing, weights)
+    table = open_table(
+        data, ground, {k for one in wanted for k in one.columns}, missing, weights, cluster
+    )
     estimates = run_rounds(
         ground,
         table.pieces,
@@ -138,4 +160,6 @@ def private_release(
         clipping=report_clipping,
         progress=progress,
     )
+    if strata is not None:
+        estimates = combined(estimates, shares, level)
     return ReleaseResult(estimates, privacy, level)

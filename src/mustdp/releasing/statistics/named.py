@@ -26,6 +26,8 @@ from mustdp.releasing.statistics.spreads import Correlation, Covariance, Deviati
 
 _SINGLE: dict[str, type[Asked]] = {"mean": Mean, "sum": Sum, "variance": Variance, "sd": Deviation}
 _PAIRED: dict[str, type[Asked]] = {"covariance": Covariance, "correlation": Correlation}
+#: Statistics whose errors are known where records come in clusters.
+_CLUSTERED = ("mean", "variance", "sd", *_PAIRED, "regression")
 #: Cells of a histogram of numbers if nothing is said, and the most that are accepted.
 CELLS, MOST_CELLS = 20, 10_000
 NAMES = (
@@ -49,16 +51,20 @@ def read_asked(text: str, ground: Ground) -> Iterator[Asked]:
     said, at, chosen = text.strip().partition("@")
     name, colon, rest = said.partition(":")
     columns = _chosen(chosen, ground) if at else tuple(range(len(ground.columns)))
-    if name == "count" and not colon:
+    if name == "count" and not colon and ground.largest_cluster is None:
         yield from _counts(ground, columns if at or ground.dropped else ())
         return
+    if ground.largest_cluster is not None and name not in _CLUSTERED:
+        raise InvalidParameter.refusing(
+            "statistic", f"must be one of {', '.join(_CLUSTERED)} with clusters", repr(text)
+        )
     if not columns:
         raise InvalidParameter.refusing("columns", f"must be given for {name}", "none")
     if name not in ("proportion", "histogram", "contingency"):
         for k in columns:
             _ = ground.columns[k].numeric  # refused here, before any data are read
     if name in _SINGLE and not colon:
-        unequal = name == "mean" and ground.weighted
+        unequal = name == "mean" and (ground.weighted or ground.largest_cluster is not None)
         single = InfluencedMean if unequal else _SINGLE[name]
         yield from (single(ground, (k,)) for k in columns)
     elif name == "median" and not colon:
