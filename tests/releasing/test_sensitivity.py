@@ -17,6 +17,7 @@ from mustdp.releasing.influence import Influences
 from mustdp.releasing.moments import Moments
 from mustdp.releasing.parts import Part
 from mustdp.releasing.stack import Stack
+from mustdp.releasing.weights import WeightSquares
 from mustdp.resampling.statistics.public import Range
 from tests.releasing.swapping import allowed, movements
 
@@ -64,6 +65,8 @@ def parts(ground: Ground) -> dict[str, tuple[Part, ...]]:
         "influences": (squares,),
         "many": (one, two, inside, table, curve),
     }
+    if ground.weighted:
+        found["squared weights"] = (WeightSquares(ground),)
     if ground.counted:
         found["count"] = (everybody,)
     return found
