@@ -209,7 +209,7 @@ def _shown(value: float, toward: Any, digits: int = 3) -> str:
 def _flags(result: ReleaseResult) -> Iterator[str]:
     for one in result.estimates:
         yield from (f"note: {one.label}: {flag}." for flag in one.flags)
-    said = dict.fromkeys(one.description for one in result.estimates)
+    said = dict.fromkeys(one.description.partition(" where ")[0] for one in result.estimates)
     yield f"estimated: {'; '.join(list(said)[:12])}{'; ...' if len(said) > 12 else ''}."
 
 

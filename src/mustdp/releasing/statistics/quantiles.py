@@ -25,6 +25,8 @@ from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.uncertainty import CLEARLY, FEW, Reading
 from mustdp.resampling.statistics.public import Range
 
+#: Values are whole if less than this share of them is released as lying between whole numbers.
+_BETWEEN = 0.05
 #: A range between whole numbers up to this length has all of them on its grid.
 POINTS = 256
 #: Grid points of any other range: so many that a step is small beside sampling errors. Four times
@@ -84,9 +86,9 @@ class Quantile(Asked):
         yield "", Reading(value, (high - low) / (2.0 * c), (low, high), share)
 
     def _value(self, curve: FloatArray, points: FloatArray, column: Range) -> float:
-        """The grid point where the curve reaches p; on coarse grids, evenly between two of them."""
+        """The grid point where the curve reaches p; evenly between two, unless values are whole."""
         at = _first(curve >= self.p)
-        if at == 0 or whole_grid(column) == self.grid:
+        if at == 0 or (whole_grid(column) == self.grid and _whole_values(curve, points)):
             return float(points[at])
         below = float(curve[at - 1])
         above = 1.0 if at == len(curve) else float(curve[at])
@@ -113,6 +115,13 @@ def whole_grid(column: Range) -> tuple[float, ...]:
         return ()
     parts = 2 ** int(math.log2(POINTS // (high - low)))
     return tuple(low + k / parts for k in range(int(high - low) * parts))
+
+
+def _whole_values(curve: FloatArray, points: FloatArray) -> bool:
+    """Whether next to nobody lies strictly between whole numbers, as far as the release tells."""
+    rises = np.diff(curve, prepend=0.0)
+    between = points[: len(curve)] != np.floor(points[: len(curve)])
+    return float(rises[between].sum()) < _BETWEEN
 
 
 def _first(true: FloatArray | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
