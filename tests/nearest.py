@@ -40,6 +40,7 @@ FEW = (
     "tests/experiments/test_cells.py",
     "tests/cli/test_output.py",
     "tests/report/test_reading.py",
+    "tests/explorer/test_work.py",
 )
 
 

@@ -11,6 +11,7 @@ from mustdp.accounting.plan import Plan as Plan
 from mustdp.accounting.plan import repeat as repeat
 from mustdp.accounting.plan import sequence as sequence
 from mustdp.accounting.plan import subsample as subsample
+from mustdp.accounting.risk import Risk as Risk
 from mustdp.accounting.views import Renyi as Renyi
 from mustdp.accounting.views import Summary as Summary
 from mustdp.accounting.views import Tradeoff as Tradeoff
@@ -33,11 +34,13 @@ from mustdp.calibration.results import Calibrated as Calibrated
 from mustdp.calibration.results import Calibration as Calibration
 from mustdp.calibration.results import PlanCalibration as PlanCalibration
 from mustdp.calibration.results import Solution as Solution
+from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
 from mustdp.calibration.settle import Spent as Spent
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
 from mustdp.calibration.sizes import smallest_first_stage as smallest_first_stage
 from mustdp.errors import BudgetExceeded as BudgetExceeded
+from mustdp.errors import ClusterLost as ClusterLost
 from mustdp.errors import InvalidParameter as InvalidParameter
 from mustdp.errors import MissingExtra as MissingExtra
 from mustdp.errors import MustdpError as MustdpError
@@ -108,6 +111,7 @@ from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegr
 from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
 from mustdp.training.linear.simulation import Chains as Chains
 from mustdp.training.linear.simulation import fit_chains as fit_chains
+from mustdp.training.networks.batchnorm import replace_batchnorm as replace_batchnorm
 from mustdp.training.networks.events import Released as Released
 from mustdp.training.networks.events import Trained as Trained
 from mustdp.training.networks.opacus_bridge import charged_to as charged_to

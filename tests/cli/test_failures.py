@@ -113,3 +113,18 @@ def test_a_reader_that_leaves_early() -> None:
         process.stdout.close()
         complaint = process.stderr.read()
     assert (process.returncode, complaint) == (141, b"")
+
+
+def test_an_interruption_behind_the_answer_is_no_failure() -> None:
+    """It came while processes were tidied up, as a traceback."""
+    program = (
+        "import atexit, os, signal, sys, time\n"
+        "atexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(0.01)))\n"
+        "from mustdp.cli.main import main\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *LINE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout

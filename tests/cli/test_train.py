@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cli.running import Run, check_refused, no_constants
@@ -109,6 +110,11 @@ BAD = [
     ("train mnist --scheme wor -m 5 --steps 5 --epsilon 1 --data /nowhere", "--data must", "/nowh"),
     ("train adult --scheme wor -m 5 --steps 5 --epsilon 1 --data /nowhere", "--data must", "/nowh"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --relation swap", "--relation must"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --checkpoint x", "--checkpoint must be"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --device cpu", "--device must be"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --resume", "--resume must come with"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --save /nowhere/x", "--save must be in"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --ledger /nowhere/x", "/nowhere/x"),
 ]
 
 
@@ -140,3 +146,71 @@ def test_a_network_with_torch(run: Run) -> None:
     given = answer(run, f"{line} --delta 1e-5")
     assert given["test_accuracy"] > 0.6
     assert given["model"] == "mlp"
+
+
+SMALL = "train digits --scheme wor -n 1347 -m 200 --steps 6 --noise-multiplier 4 --delta 1e-5"
+
+
+def made(run: Run, folder: Path, epsilon: float) -> str:
+    file = str(folder / "office.ledger")
+    outcome = run("ledger", "create", file, "--epsilon", epsilon, "--delta", "1e-5")
+    assert outcome.status == 0
+    return file
+
+
+def labels(run: Run, file: str) -> list[str]:
+    shown = json.loads(run("ledger", "entries", file, "--json").out)
+    return [entry["label"] for entry in shown["entries"]]
+
+
+def test_a_ledger_is_charged_and_refuses_before_data_are_read(run: Run, tmp_path: Path) -> None:
+    file = made(run, tmp_path, 2)
+    answer(run, f"{SMALL} --ledger {file}")
+    assert labels(run, file) == ["training: linear model on digits"]
+    large = "train adult --scheme wor -n 30000 -m 15000 --steps 60 --noise-multiplier 4"
+    missing = f"{large} --delta 1e-5 --data {tmp_path / 'missing'}"
+    refused = run(*shlex.split(f"{missing} --ledger {file}"))
+    assert (refused.status, refused.out) == (4, "")
+    for part in ("would be exceeded", "is spent", "left of epsilon 2", "steps at most"):
+        assert part in refused.err
+    check_refused(run(*shlex.split(f"{SMALL} --ledger {file} --seed 1")), "ledger", "seed")
+    assert len(labels(run, file)) == 1
+
+
+def test_interrupted_and_gone_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from mustdp.training.networks.step_noise import StepNoise
+
+    file, checkpoint, saved = made(run, tmp_path, 2), tmp_path / "run.pt", tmp_path / "model.pt"
+    line = f"{SMALL} --model mlp --ledger {file} --checkpoint {checkpoint} --save {saved}"
+    check_refused(run(*shlex.split(f"{line} --resume")), "--resume must come with a --checkpoint")
+    add = StepNoise.add
+
+    def pressed(self: StepNoise, step: int, sums: Any) -> None:
+        if step == 4:
+            raise KeyboardInterrupt
+        add(self, step, sums)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StepNoise, "add", pressed)
+        stopped = run(*shlex.split(line))
+    assert (stopped.status, stopped.out) == (130, "")
+    assert f"{checkpoint} holds 4 of 6 steps" in stopped.err
+    assert "--resume goes on" in stopped.err
+    assert not saved.exists()
+    check_refused(run(*shlex.split(line)), "--checkpoint must not be there yet; --resume")
+    given = answer(run, f"{line} --resume --device cpu")
+    assert given["steps"] == 6
+    [label] = labels(run, file)
+    assert label.startswith("training: 6 steps, run ")
+    weights = torch.load(saved, weights_only=True)
+    assert weights["0.weight"].shape == (128, 64)
+    assert saved.stat().st_mode & 0o077 == 0
+
+
+def test_a_linear_model_is_saved(run: Run, tmp_path: Path) -> None:
+    saved = tmp_path / "model.npz"
+    answer(run, f"{SMALL} --save {saved}")
+    with np.load(saved) as found:
+        assert found["coef"].shape == (10, 64)
+        assert found["intercept"].shape == (10,)

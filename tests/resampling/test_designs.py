@@ -119,6 +119,7 @@ def test_second_stages_of_a_group_draw_from_one_first_stage() -> None:
         (lambda: Design(md.wor(10, 5), 3, 2), "needs a scheme of two stages"),
         (lambda: Design(md.poisson(10, 0.5), 3, 2), "needs a scheme of two stages"),
         (lambda: Design(md.poisson(10, 0.0), 3), "must draw something"),
+        (lambda: Design(md.poisson(10, 1e-300), 3), "must draw something"),
         (lambda: Design("wor", 3), "scheme must be"),  # type: ignore[arg-type]
         (lambda: Design(md.wor(10, 5), 10**9), "subsets must"),
         (lambda: Design(md.must_ow(10, 5, 5), 10**5, 10**5), "reuse must"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
@@ -14,6 +15,8 @@ from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.tables import Shown
 from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
 from mustdp.sampling.naming import scheme_by_name
@@ -54,6 +57,30 @@ class Comparison:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __str__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        heading = f"all schemes; steps: {self.steps}, delta {self.delta:g}, relation "
+        return Shown(
+            heading + self.relation.option,
+            ("scheme", "eta", "distinct", "noise", "epsilon, attained", "certified"),
+            tuple(
+                (
+                    row.scheme.name,
+                    readable(row.eta),
+                    readable(row.expected_distinct),
+                    as_stated(row.noise_multiplier, 4),
+                    readable(row.epsilon.lower, "down"),
+                    readable(row.epsilon.upper, "up") if isfinite(row.epsilon.upper) else "none",
+                )
+                for row in self.rows
+            ),
+        )
+
 
 def compare(
     *,
@@ -66,6 +93,7 @@ def compare(
     noise_multiplier: float | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str = Relation.REPLACE_ONE,
+    group: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson).
@@ -73,8 +101,8 @@ def compare(
     Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
     rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
-    Only the kind of ``mechanism`` matters, as in :func:`calibrate`. ``progress`` is called with the
-    name of each scheme before it is worked on.
+    Only the kind of ``mechanism`` matters, as in :func:`calibrate`; ``group`` is as in
+    :func:`account`. ``progress`` is called with the name of each scheme before it is worked on.
     """
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidParameter(
@@ -101,12 +129,13 @@ def compare(
                     steps=steps,
                     mechanism=mechanism,
                     relation=used,
+                    group=group,
                 )
                 known[key] = found.noise_multiplier, found.epsilon
             elif noise_multiplier is not None:
                 noise = make(noise_multiplier)
                 plan = repeat(steps, subsample(scheme, noise))
-                bounds = account(plan, relation=used).epsilon(delta)
+                bounds = account(plan, relation=used, group=group).epsilon(delta)
                 known[key] = float(noise.noise_multiplier or 0.0), bounds
         rows.append(ComparisonRow(scheme, *known[key]))
     return Comparison(used, steps, delta, tuple(rows))

@@ -40,6 +40,8 @@ class Target:
     epsilon: float
     delta: float
     relation: str | None = None
+    #: How many records of one person may differ.
+    group: int = 1
 
     def __post_init__(self) -> None:
         epsilon = checks.real("epsilon", self.epsilon, above=0, at_most=LARGEST_EPSILON)
@@ -72,7 +74,7 @@ def meet(
     def spent(value: Value, accuracy: float) -> float:
         tries.append(None)
         try:
-            tried = account(plan_of(value), relation=target.relation)
+            tried = account(plan_of(value), relation=target.relation, group=target.group)
             return tried.certified_epsilon(target.delta, accuracy)
         except NumericalFailure as failure:
             tries[-1] = failure
@@ -84,7 +86,7 @@ def meet(
         if len(tries) == 1 and tries[0] is not None:  # not even the least could be certified
             raise tries[0] from None
         raise
-    settled = account(plan_of(value), relation=target.relation)
+    settled = account(plan_of(value), relation=target.relation, group=target.group)
     bounds = settled.epsilon(target.delta)
     if bounds.upper > target.epsilon:  # the search may have used a finer grid; either is certified
         bounds = replace(bounds, upper=settled.certified_epsilon(target.delta, _FINE))

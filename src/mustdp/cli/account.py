@@ -11,7 +11,14 @@ from mustdp.cli.numbers import one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, read_epsilon, read_repeats
+from mustdp.cli.targets import (
+    ACCOUNTING,
+    GroupOption,
+    RunOptions,
+    read_delta,
+    read_epsilon,
+    read_repeats,
+)
 from mustdp.cli.typed import exactly_one, option, word_from
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation
@@ -35,6 +42,27 @@ def _read_method(name: str, text: str) -> str:
     return one_of(name, text, (*METHODS, *_SAME))
 
 
+def _read_delta(name: str, text: str) -> float:
+    """A delta, or 0 for the largest loss there is."""
+    try:
+        return read_delta(name, text)
+    except InvalidParameter as problem:
+        if problem.got not in ("0.0", "-0.0"):
+            raise
+        return 0.0
+
+
+DeltaOption = Annotated[
+    float | None,
+    option(
+        "--delta",
+        _read_delta,
+        metavar="D",
+        help="Ask for epsilon at this delta, well below one in the number of records; 0 asks for "
+        "the largest loss, which Laplace noise bounds.",
+        panel=ACCOUNTING,
+    ),
+]
 EpsilonOption = Annotated[
     float | None,
     option(
@@ -94,6 +122,7 @@ class _Asked:
     method: str
     composition: str
     relation: Relation | None
+    group: int
     #: "delta" or "epsilon", and the value of the other one.
     question: str
     at: float
@@ -125,6 +154,7 @@ class _Asked:
             **words.described(self.scheme),
             **self.mechanism.describe(),
             "relation": relation.option,
+            **words.grouped(self.group),
             "shift": shift,
             "steps": self.steps,
             **({} if self.reuse is None else {"reuse": self.reuse}),
@@ -146,6 +176,7 @@ def account(
     method: MethodOption = "certified",
     composition: CompositionOption = "pair",
     reuse: ReuseOption = None,
+    group: GroupOption = 1,
     json: JsonOption = False,
 ) -> Answer:
     """Account for many applications of a mechanism to random subsamples.
@@ -165,10 +196,13 @@ def account(
         method=method,
         composition=composition,
         relation=run.relation,
+        group=group,
         question="epsilon" if epsilon is None else "delta",
         at=next(value for value in (epsilon, delta) if value is not None),
     )
     plan = asked.plan()
+    if method == "paper" and group != 1:
+        raise InvalidParameter(f"--group {group} does not fit --method paper")
     if method == "paper" and composition != "pair":
         raise InvalidParameter("--composition family does not fit --method paper")
     if reuse is not None and method != "certified":
@@ -190,6 +224,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         relation=asked.relation,
         method=_SAME.get(asked.method, asked.method),
         composition=asked.composition,
+        group=asked.group,
     )
     found: Bounds = getattr(result, asked.question)(asked.at)
     relation = result.relation
@@ -206,13 +241,14 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     if result.method == "one-slope":
         upper = (
             f"upper: {words.THEOREM}, composed; it holds for every pair of neighbouring data sets "
-            f"({relation.neighbours}) and is looser than what --method certified finds."
+            f"({relation.differing(asked.group)}) and is looser than what --method certified finds."
         )
     else:
-        upper = words.upper_in_words(asked.question, relation, found.direction)
+        upper = words.upper_in_words(asked.question, relation, found.direction, asked.group)
     notes = [
         upper,
-        words.lower_in_words(found, relation, asked.scheme),
+        words.lower_in_words(found, relation, asked.scheme, asked.group),
+        *words.coarse_in_words(found),
         words.noise_in_words(asked.mechanism, result.shift, relation),
     ]
     return Answer(

@@ -17,6 +17,7 @@ from mustdp.cli.numbers import read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
+from mustdp.cli.run_files import RunFiles
 from mustdp.cli.targets import RunOptions
 from mustdp.cli.typed import option, parser, word_from
 from mustdp.errors import InvalidParameter
@@ -110,6 +111,7 @@ def train(
     scheme: SchemeOptions,
     run: RunOptions,
     budget: BudgetOptions,
+    files: RunFiles,
     data: DataOption = None,
     model: ModelOption = "linear",
     clip: ClipOption = 1.0,
@@ -137,18 +139,33 @@ def train(
     steps, noise = run.count(), budget.read(scheme.n)
 
     from mustdp.training.budget import settle
-    from mustdp.training.classify import check_model, train_classifier
+    from mustdp.training.classify import Interrupted, check_model, train_classifier
     from mustdp.training.data.named import load_data
 
-    with progress(f"reading {dataset}"):
-        records = load_data(dataset, data)
-    plan = _scheme(scheme, records, run.relation)
+    def certified(plan: Scheme) -> Budget:
+        with progress("certifying"):
+            found = settle(plan, steps=steps, relation=run.relation, **noise)
+            words.two_sided(found.spent().epsilon, "here")
+        return found
+
     check_model(model)
-    with progress("certifying"):
-        settled = settle(plan, steps=steps, relation=run.relation, **noise)
-        words.two_sided(settled.spent().epsilon, "here")
-    with _counting(settled.steps) as on_step:
-        trial = train_classifier(records, settled, on_step=on_step, **settings)
+    files.check(model)
+    with files.opened() as ledger:
+        if ledger is not None and scheme.n is not None:
+            files.check_charge(ledger, certified(scheme.build()), seed)
+        with progress(f"reading {dataset}"):
+            records = load_data(dataset, data)
+        settled = certified(_scheme(scheme, records, run.relation))
+        try:
+            with _counting(settled.steps) as on_step:
+                trial = train_classifier(
+                    records, settled, on_step=on_step, ledger=ledger, **files.read(), **settings
+                )
+        except Interrupted as stopped:
+            raise typer.Abort(
+                f"interrupted: {files.checkpoint} holds {stopped.steps} of {stopped.planned} "
+                "steps; the same command with --resume goes on from there"
+            ) from None
     return _answer(records, settled, trial, settings, json)
 
 

@@ -7,6 +7,8 @@ program       whether a charge fits, and what would still fit if not
 filter        what plans chosen along the way may spend: Renyi filters
 divergences   what one step costs them
 declared      what a plan that was declared in advance may spend
+release       a release is refused before data are touched, charged before noise is drawn
+runs          runs that are interrupted: charged once, never gone back
 chain         hashes that tie every entry to all before it
 store         the file: SQLite, one transaction at a time, errors in words
 entry         header, head and entries as they are stored

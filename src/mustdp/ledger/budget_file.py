@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
-from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -24,10 +24,13 @@ from mustdp.ledger.entry import Entry, Head, Header, Standing
 from mustdp.ledger.exports import as_csv, as_json
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.program import Asked, Outcome, check_covered, judge, refusal
+from mustdp.ledger.runs import Beside, ChargedRun
+from mustdp.ledger.shown import shown
 from mustdp.ledger.store import Store, damaged
 from mustdp.ledger.verifying import Verified, verify
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.numerics import checks
+from mustdp.numerics.tables import Shown
 from mustdp.version import __version__
 
 
@@ -66,13 +69,19 @@ class LedgerFile(Ledger):
         """Let go of the file; the next question or charge opens it again."""
         self._store.close()
 
+    def _shown(self) -> Shown:
+        return shown(self._header, self.entries(), self.spent(), self.left())
+
     def __reduce__(self) -> NoReturn:
         raise InvalidParameter("a ledger in a file must be opened by each process, not sent to it")
 
-    def charge(self, plan: Plan, *, label: str = "", times: int = 1) -> Entry:
+    def charge(
+        self, plan: Plan, *, label: str = "", times: int = 1, beside: Beside | None = None
+    ) -> Entry:
         """Charge ``times`` runs of a plan; when this returns, the charge has reached the disk.
 
-        BudgetExceeded is raised before anything is written. Draw noise only afterwards.
+        BudgetExceeded is raised before anything is written. Draw noise only afterwards. What is
+        to be written ``beside`` the charge is written with it, or neither is.
         """
         asked = self._asked(plan, times)
         label = stored.words("label", label)
@@ -82,6 +91,8 @@ class LedgerFile(Ledger):
             outcome = judge(self._header, head, asked)
             if isinstance(outcome, Outcome):
                 done, after = self._append(connection, head, asked, outcome, label)
+                if beside is not None:
+                    beside(connection, done.number)
         if not isinstance(outcome, Outcome):
             raise refusal(self._header, head, asked, outcome)
         self._seen, self._latest = (after.number, after.hash), after
@@ -103,6 +114,11 @@ class LedgerFile(Ledger):
     def step(self, plan: Plan, times: int = 1) -> None:
         """Charge, as a ledger in memory does; see :meth:`charge`."""
         self.charge(plan, times=times)
+
+    def run(self, name: str) -> ChargedRun:
+        """A run that is charged once, however often it is interrupted (``runs.py``)."""
+        seal = partial(self._chain.seal, self._root)
+        return ChargedRun(stored.words("run", name, empty=False), self._store, seal, self.charge)
 
     def merge(self, other: Ledger) -> None:
         """Charge everything another ledger has recorded, as one entry, if all of it fits."""
@@ -284,10 +300,4 @@ class LedgerFile(Ledger):
         return self._entry((*shown, __version__, link)), after
 
     def _entry(self, row: tuple[Any, ...]) -> Entry:
-        number, when, label, who, text, times, epsilon, package, link = row
-        try:
-            at = datetime.fromisoformat(when)
-            kept = (number, at, label, who, text, times, self._header.relation, epsilon, package)
-            return Entry(*kept, link.hex())
-        except (AttributeError, TypeError, ValueError) as problem:
-            raise damaged(self._store.path, f"entry {number} cannot be read") from problem
+        return stored.read_entry(row, self._header.relation, self._store.path)

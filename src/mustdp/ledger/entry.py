@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from mustdp.accounting.plan import Plan, plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.files.plain import canonical, digest, read_json
 from mustdp.ledger.filter import Cost, Filter
+from mustdp.ledger.store import damaged
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 
@@ -128,6 +130,17 @@ class Entry:
             "package": self.package,
             "hash": self.hash,
         }
+
+
+def read_entry(row: tuple[Any, ...], relation: Relation, path: Path) -> Entry:
+    """The entry of a row, with the text of its plan."""
+    number, when, label, who, text, times, epsilon, package, link = row
+    try:
+        at = datetime.fromisoformat(when)
+        kept = (number, at, label, who, text, times, relation, epsilon, package)
+        return Entry(*kept, link.hex())
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise damaged(path, f"entry {number} cannot be read") from problem
 
 
 def cost_text(cost: Cost) -> str:

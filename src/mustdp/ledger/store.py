@@ -49,6 +49,11 @@ _TABLES = (
     "CREATE TRIGGER entries_stay_as_they_are BEFORE UPDATE ON entries BEGIN "
     "SELECT RAISE(ABORT, 'entries stay as they are'); END",
 )
+#: Made when the first run is charged (``runs.py``).
+RUNS = (
+    "CREATE TABLE runs (name TEXT PRIMARY KEY, entry INTEGER NOT NULL, steps INTEGER NOT NULL, "
+    "state TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID"
+)
 #: Connections of a parent process, never to be closed here.
 _LEFT_ALONE: list[sqlite3.Connection] = []
 _STORES: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -204,7 +209,8 @@ def damaged(path: Path, why: str) -> InvalidParameter:
 def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
     said = connection.execute("PRAGMA application_id").fetchone()[0]
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if said != _APPLICATION or sorted(row[0] for row in found) != sorted(_TABLES):
+    tables = sorted(row[0] for row in found if row[0] != RUNS)
+    if said != _APPLICATION or tables != sorted(_TABLES):
         raise InvalidParameter(f"{path} is no ledger: it is a database of something else")
 
 

@@ -14,6 +14,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.files.plain import canonical, read_json
 from mustdp.ledger.chain import Chain, same
 from mustdp.ledger.entry import Head, fields_of, plan_digest, read_cost
+from mustdp.ledger.runs import check_runs
 from mustdp.ledger.store import damaged
 from mustdp.limits import LARGEST_LEDGER
 
@@ -68,6 +69,7 @@ def verify(
     counted = dict(connection.execute("SELECT text, count FROM atoms").fetchall())
     if counted != plans.counted(runs):
         raise damaged(path, "its counts must be those of its entries")
+    check_runs(connection, path, chain, root)
     if not seen:
         raise InvalidParameter(
             f"{path} does not hold the entry {known}: it is another ledger, or an older state of it"

@@ -25,7 +25,8 @@ _MOST_POINTS = 100_000
 _SCOUT = 1e-6
 #: A profile that falls from this to nothing between two looks ends sharply.
 _SHARP = 1e-12
-_FINEST = 1e-6
+#: Spacing over reach: no less than the first, and no less than the second times the fraction.
+_FINEST, _FINEST_AT = 1e-6, 2e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,7 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
     typical = math.sqrt(total / sum(counts))
     reach = max(s.reach for s in scouted)
     # Rare losses may reach far beyond the deviation of a step; the grid has to span them.
-    spacing = max(fraction * typical, reach * _FINEST, 1e-13)
+    spacing = max(fraction * typical, reach * max(_FINEST, _FINEST_AT * fraction), 1e-13)
     finest = spacing > fraction * typical
     ends = [(k * s.deviation, s.reach) for s, k in zip(scouted, counts, strict=True) if s.sharp]
     if ends and max(ends)[1] > 4.0 * spacing:

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.charging import charge, check_charge
 from mustdp.ledger.ledger import Ledger
+from mustdp.ledger.release import charge_release, check_release
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.releasing.budget import settle_release
+from mustdp.releasing.budget import OneRelease, settle_release
 from mustdp.releasing.describing import Limits, read_ground
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.records import column_names, missing_of, open_table, read_once
@@ -143,8 +143,7 @@ def private_release(
     )
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
-    if ledger is not None:
-        check_charge(ledger, privacy, Relation.REPLACE_ONE)
+    check_release(ledger, OneRelease().scheme, privacy)
     table = open_table(
         data, ground, {k for one in wanted for k in one.columns}, missing, weights, cluster
     )
@@ -153,7 +152,7 @@ def private_release(
         table.pieces,
         bound,
         privacy.noise_multiplier,
-        charge=lambda: charge(ledger, privacy, f"release: {', '.join(asked)}"),
+        charge=lambda: charge_release(ledger, privacy.plan, f"release: {', '.join(asked)}"[:200]),
         source=NoiseSource(key.seed),
         level=level,
         simultaneous=simultaneous,

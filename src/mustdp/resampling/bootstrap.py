@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.charging import charge, check_charge
 from mustdp.ledger.ledger import Ledger
-from mustdp.mechanisms.relation import drawn_from, most_copies, resolve_relation
+from mustdp.ledger.release import charge_release, check_release
+from mustdp.mechanisms.relation import drawn_from, most_copies
 from mustdp.numerics import checks
 from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
@@ -37,7 +37,7 @@ from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Query, Statistic
+from mustdp.resampling.statistics.query import Query, Statistic, check_held
 from mustdp.sampling.scheme import Scheme
 
 #: A bound for all columns, one for each, or one by name.
@@ -63,6 +63,7 @@ def private_bootstrap(
     correct_bias: bool = True,
     workers: int | None = None,
     dask: Any = None,
+    insecure: bool = False,
     ledger: Ledger | None = None,
     seed: Any = None,
     progress: Progress | None = None,
@@ -80,7 +81,9 @@ def private_bootstrap(
     as ``noise_multiplier``, or as the MUST paper's per-query ``epsilon_prime``, which is not a
     guarantee. ``interval`` is normal, percentile or bootstrap-t. With Poisson subsets under
     add_remove the number of records is private: the scheme's n is an estimate that is not compared
-    with the data. ``seed`` repeats a run, for experiments; it is no private release then.
+    with the data. ``dask`` is ``"local"``, a ``distributed.Client`` or the address of a scheduler,
+    without certificates only where ``insecure=True`` says so: anybody can read the records there.
+    ``seed`` repeats a run, for experiments; it is no private release then.
 
     >>> import numpy as np, mustdp as md
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
@@ -97,7 +100,7 @@ def private_bootstrap(
     checks.choice("interval", interval, KINDS)
     level = checks.real("level", level, above=0, below=1)
     check_kind(interval, level, chosen)
-    check_execution(workers, dask)
+    check_execution(workers, dask, insecure)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
     privacy = settle_design(
@@ -111,19 +114,20 @@ def private_bootstrap(
     ).spent()
     key = release_key(seed, name="seed")
     privacy = replace(privacy, seeded=key.seeded)
-    if ledger is not None:
-        check_charge(ledger, privacy, resolve_relation(chosen.scheme, None))
+    check_release(ledger, chosen.scheme, privacy)
     source = _open(data, names, dask)
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
+    check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)
     exact = exact_release(query, privacy.noise_multiplier, copies)
     totals = run_replicates(
         source, drawn, exact.stepped, key,
-        lower=low, upper=high, stated=chosen, workers=workers, dask=dask, progress=progress,
+        lower=low, upper=high, stated=chosen, workers=workers, dask=dask,
+        insecure=insecure, progress=progress,
     )  # fmt: skip
-    charge(ledger, privacy, f"bootstrap: {', '.join(one.name for one in wanted)}")
+    charge_release(ledger, privacy.plan, _label(wanted))
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,
@@ -247,3 +251,9 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
                 f"got {wanted!r}"
             )
     return tuple(found)
+
+
+def _label(wanted: Sequence[Statistic]) -> str:
+    """What an entry of a ledger says about a bootstrap."""
+    label = f"bootstrap: {', '.join(statistic.name for statistic in wanted)}"
+    return label if len(label) <= 200 else f"{label[:197]}..."

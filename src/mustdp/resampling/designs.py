@@ -38,6 +38,8 @@ from mustdp.sampling.streams import BatchStream
 
 #: More replicates than this are refused: they would have to be held in memory.
 MOST_REPLICATES = 10**8
+#: With fewer records expected in a subset, nothing that is divided by their number means anything.
+_SMALLEST_SUBSET = 1e-9
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,9 @@ class Design:
     def __post_init__(self) -> None:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
-        if not self.scheme.expected_size > 0:
-            raise InvalidParameter.refusing("scheme", "must draw something", repr(self.scheme))
+        if not self.scheme.expected_size > _SMALLEST_SUBSET:
+            allowed = f"must draw something: more than {_SMALLEST_SUBSET:g} records on average"
+            raise InvalidParameter.refusing("scheme", allowed, repr(self.scheme))
         subsets = checks.integer("subsets", self.subsets, 1, MOST_REPLICATES)
         reuse = checks.integer("reuse", self.reuse, 1, MOST_REPLICATES // subsets)
         if reuse > 1 and len(self._stages) != 2:

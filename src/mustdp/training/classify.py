@@ -7,22 +7,30 @@ they are no part of the guarantee, which speaks of the training records alone.
 
 from __future__ import annotations
 
+import io
+import os
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.calibration.settle import Spent
+from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.files.replacing import refuse_other_than_files, replace_file
+from mustdp.ledger.ledger import Ledger
+from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics import checks
 from mustdp.randomness.keys import batch_key
+from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.randomness.seeds import SeededRelease
 from mustdp.training.budget import Budget
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.clipping import Records, check_clip
-from mustdp.training.linear.descent import OnStep, Recipe, descend
+from mustdp.training.linear.descent import OnStep, Recipe, descend, exact_noise
 from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss
 from mustdp.training.linear.rates import learning_rates
 
@@ -38,6 +46,14 @@ class Trial:
     privacy: Spent
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a run whose checkpoint holds ``steps`` of the ``planned`` steps."""
+
+    def __init__(self, steps: int, planned: int) -> None:
+        super().__init__()
+        self.steps, self.planned = steps, planned
+
+
 @dataclass(frozen=True)
 class _Asked:
     """How to train, checked."""
@@ -48,6 +64,11 @@ class _Asked:
     schedule: str
     seed: int | None
     on_step: OnStep | None
+    ledger: Ledger | None
+    checkpoint: str | None
+    resume: bool
+    save: str | None
+    device: str | None
 
 
 def train_classifier(
@@ -60,13 +81,24 @@ def train_classifier(
     schedule: str = "constant",
     seed: int | None = None,
     on_step: OnStep | None = None,
+    ledger: Ledger | None = None,
+    checkpoint: str | None = None,
+    resume: bool = False,
+    save: str | None = None,
+    device: str | None = None,
 ) -> Trial:
-    """Train ``model`` within ``budget`` on the training records of ``data``, and test it."""
+    """Train ``model`` within ``budget`` on the training records of ``data``, and test it.
+
+    ``ledger`` is charged before the first step. ``save`` names a file for the trained model. A
+    network can be interrupted and go on (``checkpoint``, ``resume``), on any ``device``.
+    """
     check_model(model)
+    check_files(model, checkpoint, resume, save, device)
     clip = check_clip(clip)
     learning_rates(learning_rate, schedule, budget.steps)  # refused before any work
     privacy = replace(budget.spent(), seeded=seed is not None)
-    asked = _Asked(budget, clip, learning_rate, schedule, seed, on_step)
+    run = (ledger, checkpoint, resume, save, device)
+    asked = _Asked(budget, clip, learning_rate, schedule, seed, on_step, *run)
     predicted = (_linear if model == "linear" else _network)(data, asked)
     return Trial(float(np.mean(predicted == data.y_test)), privacy)
 
@@ -78,6 +110,30 @@ def check_model(model: str) -> None:
         required("torch", "the model 'mlp'")
 
 
+def check_files(
+    model: str, checkpoint: str | None, resume: bool, save: str | None, device: str | None
+) -> None:
+    """Refuse, before any work, what cannot be gone on from or written at the end."""
+    if model == "linear":
+        for name, given in (("checkpoint", checkpoint), ("device", device)):
+            if given is not None:
+                allowed = "must be left out for the model 'linear', which is trained in one go"
+                raise InvalidParameter.refusing(name, allowed, repr(given))
+    if resume and (checkpoint is None or not os.path.lexists(checkpoint)):
+        allowed = "must come with a {checkpoint} that is there: without one it would start anew"
+        got = "none" if checkpoint is None else repr(checkpoint)
+        raise InvalidParameter.refusing("resume", allowed, got, mentions=("checkpoint",))
+    if checkpoint is not None and not resume and os.path.lexists(checkpoint):
+        allowed = "must not be there yet; {resume} goes on from it"
+        raise InvalidParameter.refusing(
+            "checkpoint", allowed, repr(checkpoint), mentions=("resume",)
+        )
+    if save is not None:
+        if not Path(save).parent.is_dir():
+            raise InvalidParameter.refusing("save", "must be in a folder that exists", repr(save))
+        refuse_other_than_files(Path(save))
+
+
 def _linear(data: DataSet, asked: _Asked) -> NDArray[Any]:
     classes = len(data.classes)
     loss: Loss = LogisticLoss() if classes == 2 else MultinomialLoss(classes)
@@ -85,7 +141,16 @@ def _linear(data: DataSet, asked: _Asked) -> NDArray[Any]:
     rates = learning_rates(asked.learning_rate, asked.schedule, asked.budget.steps)
     records = Records(data.X_train, targets, loss, fit_intercept=True)
     recipe = Recipe(asked.budget, asked.clip, rates, start=0.0)
-    weights = descend(records, recipe, batch_key(asked.seed), asked.on_step).weights
+    key = batch_key(asked.seed)
+    privacy = replace(asked.budget.spent(), seeded=key.seeded)
+    check_release(asked.ledger, asked.budget.scheme, privacy)
+    noise = exact_noise(records, recipe, NoiseSource(key.seed))
+    charge_release(asked.ledger, privacy.plan, f"training: linear model on {data.name}")
+    weights = descend(records, recipe, key, asked.on_step, noise).weights
+    if asked.save is not None:
+        content = io.BytesIO()
+        np.savez(content, coef=weights[:, :-1], intercept=weights[:, -1])
+        replace_file(asked.save, content.getvalue())
     scores = data.X_test @ weights[:, :-1].T + weights[:, -1]
     labels: NDArray[Any] = scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0
     return labels
@@ -128,11 +193,23 @@ def _network(data: DataSet, asked: _Asked) -> NDArray[Any]:
                 optimizer, lambda step: float(factors[min(step, budget.steps - 1)])
             ),
             seed=seed,
+            device=asked.device,
+            ledger=asked.ledger,
+            checkpoint=asked.checkpoint,
             callbacks=(released,),
             progress=False,
         )
-    trainer.train()
-    network.eval()
+    try:
+        trainer.train()
+    except KeyboardInterrupt:
+        if asked.checkpoint is None:
+            raise
+        raise Interrupted(trainer.steps, budget.steps) from None
+    network.eval().cpu()
+    if asked.save is not None:
+        content = io.BytesIO()
+        torch.save(network.state_dict(), content)
+        replace_file(asked.save, content.getvalue())
     with torch.no_grad():
         scores = network(torch.tensor(data.X_test, dtype=torch.float32))
     labels: NDArray[Any] = scores.argmax(dim=1).numpy()

@@ -36,7 +36,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def outcome(path: Path, wanted: Any) -> Any:
+def outcome(path: Any, wanted: Any) -> Any:
     """All that a way of reading makes of a file: the numbers to the last bit, or the refusal."""
     try:
         blocks = list(open_records(path, wanted).blocks())
@@ -46,15 +46,15 @@ def outcome(path: Path, wanted: Any) -> Any:
     return values, b"".join(block.missing.tobytes() for block in blocks)
 
 
-def alike(content: bytes, block: int, path: Path, *wanted: Any) -> Any:
+def alike(content: bytes, block: int, path: Path, *wanted: Any, reading: Any = None) -> Any:
     """Both ways give the same, be it numbers or a refusal, in blocks of any length."""
     path.write_bytes(content)
     chosen = wanted or ("x",)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_stream, "_BLOCK", block)
-        fast = outcome(path, chosen)
+        fast = outcome(reading or path, chosen)
         without_pyarrow(patch)
-        assert outcome(path, chosen) == fast
+        assert outcome(reading or path, chosen) == fast
     return fast
 
 

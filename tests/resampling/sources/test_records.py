@@ -230,3 +230,33 @@ def test_texts_that_are_not_utf8_are_refused_where_they_are_read(tmp_path: Path)
     assert gathered(tmp_path / "t.csv", "x")[0] == [[1.0], [2.0]]
     with pytest.raises(InvalidParameter, match=r"text in UTF-8, got one that is none in line 3"):
         gathered(tmp_path / "t.csv", Category("region", ("Süd",)))
+
+
+def test_dask_arrays_are_refused_with_the_way_on() -> None:
+    array = pytest.importorskip("dask.array").ones((4, 2), chunks=2)
+    with pytest.raises(InvalidParameter, match=r"to_dask_dataframe\(\)\), got Array of dask"):
+        open_records(array, [0])
+    assert gathered(array.to_dask_dataframe(columns=["x", "y"]), "y")[0] == [[1.0]] * 4
+
+
+def test_a_file_that_changes_between_two_passes(tmp_path: Path) -> None:
+    path = to_csv(tmp_path)
+    found = open_records(path, WANTED)
+    assert sum(map(len, found.blocks())) == 4
+    path.write_bytes(path.read_bytes() + b"1,a,0,2000-01-01\n")
+    with pytest.raises(InvalidParameter, match=r"t.csv must stay as it was when it was opened"):
+        list(found.blocks())
+
+
+def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InvalidParameter, match="standard input must be readable, got Attribute"):
+        open_records("-", WANTED)
+
+
+@pytest.mark.parametrize("said", [{"header": False}, {"delimiter": ";"}])
+def test_what_is_said_about_lines_where_there_are_none(tmp_path: Path, said: Any) -> None:
+    for data in (arrow(), np.ones(3), to_parquet(tmp_path, arrow())):
+        for opened in (open_records, open_source):
+            with pytest.raises(InvalidParameter, match=r"(header|delimiter) must be left out for"):
+                opened(Reading(data, **said), [0])

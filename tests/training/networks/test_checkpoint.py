@@ -209,7 +209,7 @@ def test_two_runs_do_not_share_a_file(path: Path) -> None:
         other.train(1)
     third: Any = runs.trainer(checkpoint=path)
     with (
-        third._file.held(),
+        third._saved.file.held(),
         pytest.raises(InvalidParameter, match="in use by another run"),
     ):
         third.train(1)

@@ -97,6 +97,32 @@ def test_two_trainers_do_not_end_on_one_file(path: Path) -> None:
     assert md.Ledger.from_json(CheckpointFile(path).read()["ledger"]).steps == 6
 
 
+def test_a_lock_deleted_while_the_file_is_moved(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both checks before the move have passed, and another run begins: neither shows a step."""
+    shown: list[tuple[str, int]] = []
+    others: list[Any] = []
+    move = os.replace
+
+    def meddling(source: Any, target: Any) -> None:
+        if Path(target) == path and len(shown) == 1 and not others:
+            path.with_name("run.pt.lock").unlink()
+            others.append(runs.trainer(checkpoint=path, callbacks=[note("other")]))
+        move(source, target)
+
+    def note(name: str) -> Any:
+        return lambda event: shown.append((name, event.steps))
+
+    run = runs.trainer(checkpoint=path, callbacks=[note("first")])
+    monkeypatch.setattr(os, "replace", meddling)
+    with pytest.raises(InvalidParameter, match="was removed or replaced"):
+        run.train()
+    with pytest.raises(InvalidParameter, match="was written by another run"):
+        others[0].train()
+    assert shown == [("first", 1)]
+
+
 def test_another_file_put_in_place_meanwhile(path: Path) -> None:
     first = written(path)
     older = path.read_bytes()

@@ -38,6 +38,7 @@ def median_norm(case: Case) -> float:
 
 
 @pytest.mark.filterwarnings("ignore:Using padding=.same:UserWarning")
+@pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("make", "way"), EVERY)
 def test_as_if_one_record_at_a_time(make: Callable[[], Case], way: str, seed: int) -> None:

@@ -21,9 +21,9 @@ from mustdp.training.networks.clipping import Clipper  # noqa: E402
 from mustdp.training.networks.masks import Masks  # noqa: E402
 from mustdp.training.networks.records import Records  # noqa: E402
 from mustdp.training.networks.step_noise import (  # noqa: E402
+    Begun,
     StepNoise,
     check_device,
-    from_words,
 )
 from tests.training.networks import runs, zoo  # noqa: E402
 from tests.training.networks.brute_force import (  # noqa: E402
@@ -63,6 +63,27 @@ def test_noise() -> None:
     assert abs(float(torch.dot(one.double(), other.double()))) / 4e11 < 0.015
 
 
+def test_noise_that_was_begun_is_used_once() -> None:
+    noise = StepNoise(batch_key(), 2000.0)
+    noise.begin(3, 1000, GPU)
+    one, again, other = (torch.zeros(1000, dtype=torch.int64, device=GPU) for _ in range(3))
+    noise.add(3, one)
+    noise.add(3, again)
+    noise.begin(4, 1000, GPU)
+    noise.add(5, other)
+    rows = {tuple(x.tolist()) for x in (one, again, other)}
+    assert len(rows) == 3
+
+
+def test_more_values_in_doubt_than_are_fetched_at_once() -> None:
+    words = random_words(bytes(range(32)), bytes(12), 200_000, GPU)
+    for ratio in (3.0, 2.0**31 * 1.1):  # with the latter nearly all are
+        expected, undecided = rounded(GAUSSIAN, words.cpu().numpy().view(np.uint64), ratio)
+        found = Begun(words, ratio, NoiseSource(1)).finished().cpu().numpy()
+        sure = np.setdiff1d(np.arange(len(found)), undecided)
+        assert np.array_equal(found[sure], expected[sure])
+
+
 def test_bits_and_integers_are_those_of_the_cpu() -> None:
     check_device(GPU)
     key, nonce, count = bytes(range(32)), bytes(12), 1_000_003
@@ -71,7 +92,7 @@ def test_bits_and_integers_are_those_of_the_cpu() -> None:
     assert torch.equal(words.cpu(), there)
     for ratio in (3.7, 2.0**26 * 1.1):
         expected, undecided = rounded(GAUSSIAN, there.numpy().view(np.uint64), ratio)
-        found = from_words(words, ratio, NoiseSource(1)).cpu().numpy()
+        found = Begun(words, ratio, NoiseSource(1)).finished().cpu().numpy()
         decided = np.ones(count, dtype=bool)
         decided[undecided] = False
         assert np.array_equal(found[decided], expected[decided])

@@ -14,9 +14,9 @@ from mustdp.randomness.noise_bits import NoiseSource  # noqa: E402
 from mustdp.training.networks.masks import Masks  # noqa: E402
 from mustdp.training.networks.records import rounded_up  # noqa: E402
 from mustdp.training.networks.step_noise import (  # noqa: E402
+    Begun,
     StepNoise,
     check_device,
-    from_words,
 )
 
 CPU = torch.device("cpu")
@@ -61,7 +61,7 @@ def test_the_rounding_on_tensors_is_that_of_the_cpu(ratio: float) -> None:
     words[:6] = [0, -1, 1, 2**63 - 1, -(2**63), 2**20]
     check_device(CPU)
     expected, undecided = rounded(GAUSSIAN, words.view(np.uint64), ratio)
-    found = from_words(torch.from_numpy(words), ratio, NoiseSource(1)).numpy()
+    found = Begun(torch.from_numpy(words), ratio, NoiseSource(1)).finished().numpy()
     decided = np.ones(len(words), dtype=bool)
     decided[undecided] = False
     assert np.array_equal(found[decided], expected[decided])

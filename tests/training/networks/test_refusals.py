@@ -112,6 +112,57 @@ def test_tables_that_change_themselves() -> None:
             runs.trainer(nn.Sequential(table, nn.Flatten(), nn.Linear(6, 3)), data=words)
 
 
+def test_packed_sequences_get_a_clear_answer() -> None:
+    class Packing(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.cells, self.out = nn.GRU(2, 4, batch_first=True), nn.Linear(4, 3)
+
+        def forward(self, x: Any) -> Any:
+            lengths = torch.full((len(x),), 3)
+            packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+            return self.out(self.cells(packed)[1][0])
+
+    data = runs.data()[0].reshape(-1, 3, 2), runs.data()[1]
+    with pytest.raises(NotCovered, match=r"packed sequences.*pad the sequences.*mask the loss"):
+        runs.trainer(Packing(), data=data)
+
+
+def test_recurrent_layers_are_themselves_again_after_a_run() -> None:
+    class Recurrent(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.cells, self.out = nn.GRU(2, 4, batch_first=True), nn.Linear(4, 3)
+
+        def forward(self, x: Any) -> Any:
+            return self.out(self.cells(x)[0][:, -1])
+
+    model = Recurrent()
+    trainer = runs.trainer(model, data=(runs.data()[0].reshape(-1, 3, 2), runs.data()[1]))
+    trainer.train(2)
+    assert trainer.method.startswith("book-keeping")
+    assert "forward" not in vars(model.cells)
+
+
+def test_batch_normalisation_is_replaced() -> None:
+    layers = nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(96, 3)
+    model = nn.Sequential(*layers[:2], nn.Sequential(nn.BatchNorm2d(6, affine=False)), *layers[2:])
+    nn.init.normal_(layers[1].weight)
+    with pytest.raises(NotCovered, match="BatchNorm"):
+        runs.trainer(model, data=images())
+    changed = md.replace_batchnorm(model, groups=4)
+    norms = [m for m in changed.modules() if isinstance(m, nn.GroupNorm)]
+    assert [(m.num_groups, m.num_channels, m.affine) for m in norms] == [
+        (2, 6, True),
+        (2, 6, False),
+    ]
+    assert torch.equal(norms[0].weight, layers[1].weight)
+    assert norms[0].weight is not layers[1].weight
+    assert isinstance(model[1], nn.BatchNorm2d)
+    runs.trainer(changed, data=images()).train(1)
+    assert isinstance(md.replace_batchnorm(nn.BatchNorm1d(5)), nn.GroupNorm)
+
+
 def test_a_model_that_cannot_be_run_record_by_record() -> None:
     class Branching(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self) -> None:

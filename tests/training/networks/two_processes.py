@@ -31,14 +31,19 @@ def alone() -> list[torch.Tensor]:
     ]
 
 
-def together(rank: int, size: int, folder: str) -> None:
-    """Run, stop, go on, and write down what this process ended with."""
+def join(rank: int, size: int, folder: str) -> None:
+    """Meet the other processes."""
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore", SeededRelease)
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=size,
         timeout=datetime.timedelta(seconds=60),
     )  # fmt: skip
+
+
+def together(rank: int, size: int, folder: str) -> None:
+    """Run, stop, go on, and write down what this process ended with."""
+    warnings.simplefilter("ignore", SeededRelease)
+    join(rank, size, folder)
     found: dict[str, Any] = {"weights": [], "fresh": None, "shown": []}
     for number, scheme in enumerate(SCHEMES):
         for steps in (2, None):  # the second trainer goes on where the first one stopped

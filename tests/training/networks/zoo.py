@@ -202,17 +202,65 @@ def tied_by_hand() -> Case:
 
 
 class _Recurrent(nn.Module):  # type: ignore[misc, unused-ignore]
-    def __init__(self) -> None:
+    def __init__(self, cells: nn.RNNBase, width: int, starts: int = 0) -> None:
         super().__init__()
-        self.cells, self.out = nn.LSTM(6, 4, batch_first=True), nn.Linear(4, 3)
+        self.cells, self.out, self.starts = cells, nn.Linear(width, 3), starts
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.out(self.cells(x)[0])
+        first = self.cells.batch_first
+        state = torch.zeros(self.starts, len(x), 4, device=x.device) if self.starts else None
+        values = self.cells(x if first else x.transpose(0, 1), state)[0]
+        found: Tensor = self.out(values if first else values.transpose(0, 1))
         return found
 
 
-def recurrent() -> Case:
-    return sequences(_Recurrent())
+def lstm() -> Case:
+    return sequences(_Recurrent(nn.LSTM(6, 4, batch_first=True), 4))
+
+
+def lstm_of_two_layers_both_ways() -> Case:
+    return sequences(_Recurrent(nn.LSTM(6, 4, num_layers=2, bidirectional=True), 8))
+
+
+def lstm_projected() -> Case:
+    return sequences(_Recurrent(nn.LSTM(6, 4, proj_size=2, batch_first=True), 2))
+
+
+def gru_of_two_layers() -> Case:
+    return sequences(_Recurrent(nn.GRU(6, 4, num_layers=2), 4, starts=2))
+
+
+def simple_recurrence_both_ways() -> Case:
+    return sequences(_Recurrent(nn.RNN(6, 4, bidirectional=True, bias=False), 8))
+
+
+def simple_recurrence_cut_off() -> Case:
+    return sequences(_Recurrent(nn.RNN(6, 4, nonlinearity="relu", batch_first=True), 4))
+
+
+class _Loop(nn.Module):  # type: ignore[misc, unused-ignore]
+    def __init__(self, cell: nn.RNNCellBase) -> None:
+        super().__init__()
+        self.cell, self.out = cell, nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state, found = None, []
+        for place in range(x.shape[1]):
+            state = self.cell(x[:, place], state)
+            found.append(self.out(state[0] if isinstance(state, tuple) else state))
+        return torch.stack(found, 1)
+
+
+def loop_over_lstm_cells() -> Case:
+    return sequences(_Loop(nn.LSTMCell(6, 4)))
+
+
+def loop_over_gru_cells() -> Case:
+    return sequences(_Loop(nn.GRUCell(6, 4)))
+
+
+def loop_over_simple_cells() -> Case:
+    return sequences(_Loop(nn.RNNCell(6, 4, nonlinearity="relu")))
 
 
 class _Attention(nn.Module):  # type: ignore[misc, unused-ignore]
@@ -244,6 +292,11 @@ class _PlacesFirst(nn.Module):  # type: ignore[misc, unused-ignore]
 
 def places_first() -> Case:
     return sequences(_PlacesFirst())
+
+
+def places_first_as_many_as_are_tried() -> Case:
+    x, target = torch.randn(ROWS, 4, 6), torch.randint(3, (ROWS, 4))
+    return _PlacesFirst(), per_record_cross_entropy, (x,), target
 
 
 class _Flattens(nn.Module):  # type: ignore[misc, unused-ignore]
@@ -283,11 +336,20 @@ BOOKKEEPING: tuple[Callable[[], Case], ...] = (
     weight_norm,
     one_dimensional_convolution,
     normalised_by_fixed_statistics,
+    lstm,
+    lstm_of_two_layers_both_ways,
+    lstm_projected,
+    gru_of_two_layers,
+    simple_recurrence_both_ways,
+    simple_recurrence_cut_off,
+    loop_over_lstm_cells,
+    loop_over_gru_cells,
+    loop_over_simple_cells,
 )
 RECORD_BY_RECORD: tuple[Callable[[], Case], ...] = (
     tied_by_hand,
-    recurrent,
     attention,
     places_first,
+    places_first_as_many_as_are_tried,
     flattened,
 )

@@ -46,9 +46,7 @@ class DelimitedText:
         self._lines = Lines(stream, file.where)
         self._rows = csv.reader(self._lines, delimiter=file.delimiter, strict=True)
         self._width: int | None = None
-        first = self._next()
-        while first is not None and not first[1]:
-            first = self._next()
+        first = self._one_row()
         if first is None:
             line = "record" if file.header is False else "line of names"
             raise InvalidParameter(f"{file.where} must have a {line}, got blank lines only")
@@ -75,9 +73,7 @@ class DelimitedText:
 
     def _look_at_second(self) -> None:
         """A line of names that has a number below it may be quoted."""
-        row = self._next()
-        while row is not None and not row[1]:
-            row = self._next()
+        row = self._one_row()
         self._waiting += [] if row is None else [row]
         self._shown = row is not None and looks_like_a_record(row[1]) == "numbers"
 
@@ -106,46 +102,54 @@ class DelimitedText:
             if piece is not None:
                 self._lines.skip()
                 yield piece
-            elif rows := self._some_rows(positions):
+                continue
+            rows = [(line, [row[at] for at in positions]) for line, row in self._waiting]
+            self._waiting = []
+            rows += self._some_rows(_ROWS, positions)
+            if rows:
                 yield _by_standard_library(rows, conversions)
 
-    def _some_rows(self, positions: Sequence[int]) -> list[Row]:
-        """Rows to the end of a block, of fields at ``positions`` alone; not too many at once."""
-        found = [(line, [row[at] for at in positions]) for line, row in self._waiting]
-        self._waiting = []
-        while len(found) < _ROWS:
-            row = self._next()
-            if row is None:
-                break
-            if row[1]:
-                found.append((row[0], [row[1][at] for at in positions]))
-            if self._lines.at_end_of_block:
-                break
-        return found
+    def _one_row(self) -> Row | None:
+        """The next row that is not blank, None at the end."""
+        while self._lines.rest() is not None:
+            if rows := self._some_rows(1):
+                return rows[0]
+        return None
 
-    def _next(self) -> Row | None:
-        """The next row with the number of its last line, empty if blank; None at the end."""
+    def _some_rows(self, most: int, positions: Sequence[int] | None = None) -> list[Row]:
+        """Rows to the end of a block, with the number of their last line; blank ones left out.
+
+        With ``positions`` the fields there alone.
+        """
+        found: list[Row] = []
+        lines, width = self._lines, self._width
         malformed = None
         try:
-            row = next(self._rows, None)
+            for row in self._rows:
+                lines.record_ends()
+                if row:
+                    if len(row) != (width or len(row)):
+                        self._refuse_width(len(row))
+                    kept = row if positions is None else [row[at] for at in positions]
+                    found.append((lines.number, kept))
+                if lines.at_end_of_block or len(found) >= most:
+                    break
         except csv.Error as problem:  # what it says quotes no field
             malformed = "field limit" in str(problem)
-        line, where = self._lines.number, self._file.where
-        self._lines.record_ends()
         if malformed is not None:
             well = "quotation marks and line ends where they belong"
             short = f"fields of at most {LONGEST_FIELD} characters"
             raise InvalidParameter(
-                f"line {line} of {where} must be well-formed: {short if malformed else well}"
+                f"line {lines.number} of {self._file.where} must be well-formed: "
+                f"{short if malformed else well}"
             )
-        if row is None:
-            return None
-        if row and self._width is not None and len(row) != self._width:
-            raise InvalidParameter(
-                f"line {line} of {where} must have {self._width} fields as the first line "
-                f"has, got {len(row)}"
-            )
-        return line, row
+        return found
+
+    def _refuse_width(self, got: int) -> None:
+        raise InvalidParameter(
+            f"line {self._lines.number} of {self._file.where} must have {self._width} fields as "
+            f"the first line has, got {got}"
+        )
 
 
 def _check_first(row: list[str], where: str) -> None:

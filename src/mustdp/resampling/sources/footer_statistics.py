@@ -29,7 +29,7 @@ def refuse_by_statistics(
         return
     try:
         chunks = list(_chunks(decode(footer)))
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError):
+    except (ValueError, IndexError):
         return
     for column, is_unsigned in zip(columns, unsigned, strict=True):
         called, missing, rows = column.of(where), 0, 0
@@ -41,19 +41,26 @@ def refuse_by_statistics(
 
 
 def _chunks(footer: dict[int, Any]) -> Iterator[tuple[int, dict[int, Any]]]:
-    """Row count and metadata of every column chunk."""
-    for group in footer[4]:
-        for chunk in group[1]:
-            if 3 in chunk:
-                yield int(group[3]), chunk[3]
+    """Row count and metadata of every column chunk, as far as they are what they should be."""
+    for group in _structures(footer.get(4)):
+        rows = group.get(3)
+        for chunk in _structures(group.get(1)):
+            metadata = chunk.get(3)
+            if isinstance(metadata, dict) and isinstance(rows, int):
+                yield rows, metadata
+
+
+def _structures(found: object) -> Iterator[dict[int, Any]]:
+    if isinstance(found, list):
+        yield from (one for one in found if isinstance(one, dict))
 
 
 def _refuse_chunk(chunk: dict[int, Any], unsigned: bool, called: str) -> int:
     """How many values are missing; extremes that cannot be used are refused."""
-    statistics = chunk.get(12)
-    if not isinstance(statistics, dict):
+    statistics, kind = chunk.get(12), chunk.get(1)
+    if not isinstance(statistics, dict) or not isinstance(kind, int):
         return 0
-    form = _FORMATS.get(chunk.get(1, 0), "")
+    form = _FORMATS.get(kind, "")
     # Fields 5 and 6, or 1 and 2 of old writers, which may have the order of signed numbers.
     found = [_number(statistics.get(new), form, unsigned) for new in (6, 5)]
     if None in found and not unsigned:

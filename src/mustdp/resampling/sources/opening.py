@@ -77,10 +77,12 @@ def _opened(data: Any, columns: Columns) -> Source:
         return data
     frame = as_frame(data)
     if frame is not None:
+        reading.refuse_layout(frame.where)
         return _from_frame(frame, columns, reading)
     found = located(reading)
     if isinstance(found, Reading):
         return read_delimited(found, columns)
+    reading.refuse_layout(str(found[0]))
     return ParquetSource.open(found, columns, reading)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources.conversion import Conversion
 from mustdp.resampling.sources.footer_statistics import refuse_by_statistics
@@ -66,14 +67,14 @@ class ParquetFiles:
         for path in paths:
             footer, where = _footer(path), str(path)
             frame = footer.frame(where)
-            unsuited = []
+            numbers = []
             for column, one in zip(chosen, wanted, strict=True):
                 there = column._replace(at=_only(footer.names, column, path))
                 frame.refuse_unsuited(there, one)
                 if Conversion(one, reading, "").refuses_missing and frame.is_numeric(there.at):
-                    unsuited.append(there)
-            unsigned = [frame.type_of(column.at).startswith("uint") for column in unsuited]
-            refuse_by_statistics(footer.content, unsuited, unsigned, where)
+                    numbers.append(there)
+            unsigned = [frame.type_of(column.at).startswith("uint") for column in numbers]
+            refuse_by_statistics(footer.content, numbers, unsigned, where)
             parts.append(Part(path, footer.rows, footer.checksum))
         return cls(tuple(parts), chosen)
 
@@ -253,8 +254,9 @@ def _read_footer(path: Path, size: int, changed: int) -> _Footer:
             content = stream.read(length)
         groups = range(metadata.num_row_groups)
         rows = tuple(metadata.row_group(group).num_rows for group in groups)
-        if any(count < 0 for count in rows):
-            raise InvalidParameter(f"{path} must have row groups of 0 rows or more, got fewer")
+        total = int(metadata.num_rows)
+        if min(rows, default=0) < 0 or sum(rows) != total or total > LARGEST_SIZE:
+            raise InvalidParameter(f"{path} must have row groups that add up, got others")
         return _Footer(metadata, schema, tuple(schema.names), rows, content)
 
     return unquoted(read, f"{path} must be a readable Parquet file")

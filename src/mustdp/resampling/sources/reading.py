@@ -60,6 +60,14 @@ class Reading:
         """Whether a file is text whatever its name ends in, because it was described as such."""
         return self.delimiter is not None or self.header is False
 
+    def refuse_layout(self, where: str) -> None:
+        """Refuse what is said about lines and fields where there are none."""
+        given = {"header": self.header, "delimiter": self.delimiter}
+        for name, value in given.items():
+            if value is not None:
+                allowed = f"must be left out for {where}, which is no file of text"
+                raise InvalidParameter.refusing(name, allowed, repr(value))
+
     @cached_property
     def words(self) -> frozenset[str]:
         """The texts that are missing values, in small letters."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from mustdp.resampling.sources.selection import Column, Selected
 from mustdp.resampling.sources.text_stream import TextFile
 from mustdp.resampling.sources.values import Doubles
 from mustdp.resampling.sources.wanted import Category, Number, Wanted, as_wanted
+from mustdp.resampling.unquoted import unquoted
 
 __all__ = ["Block", "Category", "Number", "Records", "open_records"]
 
@@ -87,10 +88,12 @@ def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
         return _DaskRecords(data, wanted, reading)
     frame = as_frame(data)
     if frame is not None:
+        reading.refuse_layout(frame.where)
         return _FrameRecords(frame, wanted, reading)
     found = paths.located(reading)
     if isinstance(found, Reading):
         return _TextRecords(found, wanted)
+    reading.refuse_layout(str(found[0]))
     return _ParquetRecords(ParquetFiles.open(found, wanted, reading), wanted, reading)
 
 
@@ -130,6 +133,7 @@ class _TextRecords(Records):
     def __init__(self, reading: Reading, wanted: Sequence[Wanted]) -> None:
         self._reading = reading
         self._file = TextFile.of(reading)
+        self._state = self._file.state()
         self._open: DelimitedText | None = None
         if self._file.path is None:
             self._open = DelimitedText(self._file, self._file.opened().__enter__())
@@ -144,6 +148,8 @@ class _TextRecords(Records):
         if self._file.path is not None:
             with self._file.opened() as stream:
                 yield from self._through(DelimitedText(self._file, stream))
+            if self._file.state() != self._state:
+                raise InvalidParameter(f"{self._file.where} must stay as it was when it was opened")
             return
         text, self._open = self._open, None
         if text is None:
@@ -159,13 +165,14 @@ class _TextRecords(Records):
 
 
 class _DaskRecords(Records):
-    """Partitions of a dask DataFrame or array come here one after the other."""
+    """Partitions of a dask DataFrame come here one after the other."""
 
     def __init__(self, data: Any, wanted: Sequence[Wanted], reading: Reading) -> None:
-        meta = as_frame(getattr(data, "_meta", None))
+        meta = None if hasattr(data, "chunks") else as_frame(getattr(data, "_meta", None))
         if meta is None or not hasattr(data, "to_delayed"):
             raise InvalidParameter(
-                f"data must be a dask DataFrame or array, got {type(data).__name__} of dask"
+                "data on a Dask cluster must be a DataFrame or a Series (an array has "
+                f"to_dask_dataframe()), got {type(data).__name__} of dask"
             )
         self._data, self._reading = data, reading
         selected = meta.selected(wanted)
@@ -173,12 +180,9 @@ class _DaskRecords(Records):
 
     def blocks(self) -> Iterator[Block]:
         """One partition after the other, each in parts."""
-        for partition in np.ravel(np.asarray(self._data.to_delayed(), dtype=object)):
-            yield from open_records(
-                Reading(partition.compute(), missing=self._reading.missing,
-                        marks=self._reading.marks),
-                self.wanted,
-            ).blocks()  # fmt: skip
+        for number, partition in enumerate(self._data.to_delayed()):
+            rows = unquoted(partition.compute, f"partition {number} must be there to be read")
+            yield from open_records(replace(self._reading, data=rows), self.wanted).blocks()
 
 
 def conversions_of(

@@ -48,9 +48,10 @@ class TextFile:
     def opened(self) -> AbstractContextManager[Any]:
         """Its bytes, unpacked if the name ends in .gz, or if standard input is packed."""
         if self.path is None:
-            stream: Any = sys.stdin.buffer
-            packed = unquoted(lambda: stream.peek(2)[:2], f"{self.where} must be readable")
-            return nullcontext(gzip.GzipFile(fileobj=stream) if packed == _PACKED else stream)
+            refusal = f"{self.where} must be readable"
+            stream: Any = unquoted(lambda: sys.stdin.buffer, refusal)
+            packed = unquoted(lambda: stream.peek(2)[:2] == _PACKED, refusal)
+            return nullcontext(gzip.GzipFile(fileobj=stream) if packed else stream)
         path = self.path
         packed_file = path.name.lower().endswith(".gz")
         return closing(
@@ -59,6 +60,13 @@ class TextFile:
                 f"{path} must be readable",
             )
         )
+
+    def state(self) -> tuple[int, int] | None:
+        """Something that is not the same after the file was written to."""
+        if self.path is None:
+            return None
+        status = unquoted(self.path.stat, f"{self.path} must be readable")
+        return status.st_size, status.st_mtime_ns
 
 
 def blocks(stream: IO[bytes], where: str) -> Iterator[bytes]:
@@ -112,7 +120,7 @@ class Lines:
         return self
 
     def __next__(self) -> str:
-        if self.at_end_of_block:
+        if self._at >= len(self._block):
             self._block, self._at = next(self._blocks), 0
         end = self._block.index(b"\n", self._at) + 1
         line = self._block[self._at : end]

@@ -86,7 +86,8 @@ class Category:
 class Day:
     """A column of dates (ISO 8601, or a type of dates) as days since ``origin``, a public day.
 
-    Of a point in time the date is taken as it is written, whatever the time of day or the zone.
+    Of a point in time the date is taken as it is written, whatever the time of day or the zone. A
+    number in place of missing dates is one of days since the origin.
     """
 
     column: Column

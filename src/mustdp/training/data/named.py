@@ -7,12 +7,13 @@ import os
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.training.data.adult import load_adult
+from mustdp.training.data.cifar10 import load_cifar10
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.data.digits import load_digits
 from mustdp.training.data.mnist import load_mnist
 from mustdp.training.data.openml import cached_folder
 
-NAMES = ("digits", "mnist", "adult")
+NAMES = ("digits", "mnist", "adult", "cifar10")
 
 
 def load_data(
@@ -28,6 +29,12 @@ def load_data(
         return load_digits()
     if name == "mnist":
         return load_mnist(cached_folder("mnist") if data is None else data, pixels=pixels)
+    if name == "cifar10":
+        if data is None:
+            raise InvalidParameter.refusing(
+                "data", "must be the folder of the binary files for cifar10", "nothing"
+            )
+        return load_cifar10(data, pixels=pixels)
     if data is None:
         return load_adult(cached_folder("adult"), verify=False)
     return load_adult(data)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +13,22 @@ from numpy.typing import NDArray
 
 from mustdp.calibration.settle import PaperNoise, Spent
 from mustdp.errors import InvalidParameter
+from mustdp.ledger.ledger import Ledger
+from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import release_key
+from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.descent import OnStep, descend
+from mustdp.training.linear.descent import OnStep, descend, exact_noise
 from mustdp.training.linear.losses import Loss
 from mustdp.training.linear.rates import LearningRate
-from mustdp.training.linear.scikit import BaseEstimator, check_is_fitted, validate_data
+from mustdp.training.linear.scikit import (
+    BaseEstimator,
+    _num_samples,
+    check_is_fitted,
+    validate_data,
+)
 from mustdp.training.linear.settings import settle_recipe
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
@@ -57,6 +68,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         random_state: RandomState = None,
         on_step: OnStep | None = None,
         keep_losses: bool = False,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
     ) -> None:
         self.scheme = scheme
         self.b = b
@@ -76,9 +88,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.on_step = on_step
         self.keep_losses = keep_losses
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train on X (n, d) and y (n,); everything is checked and certified before step one."""
+        key = release_key(self.random_state)
+        if self.ledger is not None:  # before anything but the number of records is looked at
+            budget = settle_recipe(self, _num_samples(X)).budget
+            with opened(self.ledger) as ledger:
+                check_release(ledger, budget.scheme, replace(budget.spent(), seeded=key.seeded))
         try:
             X, y = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], order="C", **self._checks_of_y()
@@ -88,11 +106,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InvalidParameter("X and y must be arrays of numbers, got others") from None
             raise
         loss, targets, learned = self._read_targets(y)
-        key = release_key(self.random_state)
         recipe = settle_recipe(self, len(X))
         privacy = replace(recipe.budget.spent(), seeded=key.seeded)
         records = Records(X, targets, loss, bool(self.fit_intercept))
-        done = descend(records, recipe, key, self.on_step)
+        noise = exact_noise(records, recipe, NoiseSource(key.seed))
+        with opened(self.ledger) as ledger:
+            charge_release(ledger, privacy.plan, f"training: {type(self).__name__}")
+        done = descend(records, recipe, key, self.on_step, noise)
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():
             setattr(self, name, value)
@@ -126,9 +146,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """State to be saved: all but ``loss_curve_``, which is not private."""
+        if isinstance(self.ledger, Ledger):
+            raise InvalidParameter(
+                "ledger must be the path of a file where a model is saved, copied or sent to other "
+                "processes, which would charge a copy; set_params(ledger=None) saves it without"
+            )
         state = dict(super().__getstate__())
         state.pop("loss_curve_", None)
         return state
+
+
+@contextmanager
+def opened(ledger: Any) -> Iterator[Ledger | None]:
+    """The ledger itself, or the one at a path, which is closed afterwards."""
+    if isinstance(ledger, str | os.PathLike):
+        with Ledger.open(ledger) as file:
+            yield file
+        return
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InvalidParameter.refusing(
+            "ledger", "must be a ledger, the path of one, or None", type(ledger).__name__
+        )
+    yield ledger
 
 
 def split_weights(weights: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:

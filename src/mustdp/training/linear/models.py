@@ -6,6 +6,7 @@ the targets, the predictions and the documentation people read.
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from mustdp.calibration.settle import PaperNoise
 from mustdp.errors import InvalidParameter
+from mustdp.ledger.ledger import Ledger
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.linear.descent import OnStep
@@ -102,6 +104,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         random_state: RandomState = None,
         on_step: OnStep | None = None,
         keep_losses: bool = False,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(
             scheme=scheme,
@@ -122,6 +125,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
             random_state=random_state,
             on_step=on_step,
             keep_losses=keep_losses,
+            ledger=ledger,
         )
         self.classes = classes
 

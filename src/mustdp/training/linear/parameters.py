@@ -45,9 +45,12 @@ SHARED = """
         repeatable, which is for experiments only and warns (SeededRelease).
     on_step : callable, default=None
         Called with the number of each finished step, for progress bars.
-
     keep_losses : bool, default=False
         Whether to keep ``loss_curve_``, which is not private.
+    ledger : Ledger, str or path, default=None
+        Every ``fit`` is charged to it, once, before noise is drawn; one that would pass its limit
+        is refused before the data are looked at (BudgetExceeded). A path is opened by whoever
+        fits, so that copies of the model and other processes charge the same file.
 
     Attributes
     ----------

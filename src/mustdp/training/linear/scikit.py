@@ -8,12 +8,17 @@ required("sklearn", "a linear model")
 
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
-from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
+from sklearn.utils.validation import (  # noqa: E402
+    _num_samples,
+    check_is_fitted,
+    validate_data,
+)
 
 __all__ = [
     "BaseEstimator",
     "ClassifierMixin",
     "RegressorMixin",
+    "_num_samples",
     "check_classification_targets",
     "check_is_fitted",
     "validate_data",

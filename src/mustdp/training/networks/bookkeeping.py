@@ -7,10 +7,10 @@ outputs, and nothing else; no gradient of a parameter is computed that would be 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -22,9 +22,11 @@ from mustdp.errors import NotCovered
 from mustdp.training.networks.alone import Behind, Loss, behind, losses_alone
 from mustdp.training.networks.contributions import Contributions, Part
 from mustdp.training.networks.known import keeps_apart
-from mustdp.training.networks.layers import Rule, rule_for
+from mustdp.training.networks.layers import Rule, linear, rule_for
+from mustdp.training.networks.precision import full_precision, shortened
 from mustdp.training.networks.record_by_record import module_share, rows_that_fit, trainable
 from mustdp.training.networks.records import Rows
+from mustdp.training.networks.recurrent import Affine, Inner, is_recurrent, unrolled
 from mustdp.training.networks.separate import (
     MIXED,
     REORDERED,
@@ -34,7 +36,7 @@ from mustdp.training.networks.separate import (
     check_separate,
     per_record,
 )
-from mustdp.training.networks.shares import Share, full_precision, shortened
+from mustdp.training.networks.shares import Share
 
 Masks = Callable[[], AbstractContextManager[None]]
 #: How far, on average over its entries, the two ways to a gradient of the trial may differ,
@@ -170,12 +172,31 @@ class Bookkeeping:
     def _forward(
         self, rows: Rows, mixed: torch.dtype | None, alone: bool = False
     ) -> tuple[Tensor, list[Note]]:
-        size = len(rows.target)
-        with self._noting(size, alone) as notes, shortened(rows.target.device, mixed):
-            if alone:
-                losses = losses_alone(self._model, self._loss, rows)
-            else:
-                losses = self._loss(self._model(*rows.inputs), rows.target)
+        size, notes = len(rows.target), list[Note]()
+        recurrent = [layer for layer in self._layers if is_recurrent(layer.module)]
+        others = [layer for layer in self._layers if not is_recurrent(layer.module)]
+        hooks = [(layer.module, _note_taker(layer, size, notes, alone)) for layer in others]
+        forwards = [
+            (layer.module, unrolled(layer.module, _inside(layer, size, notes, alone)))
+            for layer in recurrent
+        ]
+        # Written out, and cleaned up twice, so that Ctrl-C leaves no hook behind wherever it comes:
+        # while hooks are registered, or during the first cleaning.
+        try:
+            try:
+                for module, taker in hooks:
+                    module.register_forward_hook(taker, with_kwargs=True)
+                for module, forward in forwards:
+                    module.forward = forward
+                with shortened(rows.target.device, mixed):
+                    if alone:
+                        losses = losses_alone(self._model, self._loss, rows)
+                    else:
+                        losses = self._loss(self._model(*rows.inputs), rows.target)
+            finally:
+                _remove(hooks + forwards)
+        finally:
+            _remove(hooks + forwards)
         return per_record(losses, size), notes
 
     def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
@@ -183,34 +204,56 @@ class Bookkeeping:
         if losses.requires_grad:
             edges = [note.edge for note in notes]
             found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=again)
-        with full_precision(losses.device):
-            parts = [
-                Part(_share(note, errors), note.layer.parameters)
-                for note, errors in zip(notes, found, strict=False)
-                if errors is not None
-            ]
-            return Contributions(losses.detach(), parts)
+        parts = [
+            Part(_share(note, errors), note.layer.parameters)
+            for note, errors in zip(notes, found, strict=False)
+            if errors is not None
+        ]
+        return Contributions(losses.detach(), parts)
 
-    @contextmanager
-    def _noting(self, rows: int, alone: bool) -> Iterator[list[Note]]:
-        notes: list[Note] = []
-        with ExitStack() as hooks:
-            for layer in self._layers:
-                handle = layer.module.register_forward_hook(
-                    _note_taker(layer, rows, notes, alone), with_kwargs=True
-                )
-                hooks.callback(handle.remove)
-            yield notes
+
+def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
+    """Take hooks off their modules, found by what they are: a handle may never have come back."""
+    for module, taker in takers:
+        if vars(module).get("forward") is taker:
+            del module.forward
+        for key in [key for key, hook in module._forward_hooks.items() if hook is taker]:
+            module._forward_hooks_with_kwargs.pop(key, None)
+            module._forward_hooks.pop(key, None)
+
+
+def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:
+    """Applies the linear layers of a recurrent one and notes them."""
+
+    @cache
+    def part(weight: str, bias: str) -> Layer:
+        one = Inner(layer.module, weight, bias)
+        return Layer(f"{layer.name}.{weight}", one, linear, trainable(one))
+
+    def apply(weight: str, bias: str, given: Tensor) -> Tensor:
+        one = part(weight, bias)
+        output: Tensor = one.module(given)
+        if one.parameters:
+            _note_taker(one, rows, notes, alone)(one.module, (given,), {}, output)
+        return output
+
+    return apply
 
 
 def _numbers_kept(notes: list[Note]) -> int:
     """How many numbers are written out for each record: parameters without a shorter way."""
-    uses = Counter(id(p) for note in notes for p in note.layer.parameters.values())
+    ways: dict[int, set[tuple[int, ...]]] = {}
+    for note in notes:
+        parameters = note.layer.parameters.values()
+        joined = note.layer.rule is linear
+        way = tuple(id(p) for p in parameters) if joined else (id(note),)
+        for p in parameters:
+            ways.setdefault(id(p), set()).add(way)
     kept = {
         id(p): p.numel()
         for note in notes
         for p in note.layer.parameters.values()
-        if note.layer.rule is None or uses[id(p)] > 1
+        if note.layer.rule is None or len(ways[id(p)]) > 1
     }
     return sum(kept.values())
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from mustdp.errors import InvalidParameter
+from mustdp.training.networks.transfers import sent
 
 KEY_BYTES, NONCE_BYTES = 32, 12
 #: Signed 64-bit words in one block.
@@ -37,8 +38,8 @@ def random_words(key: bytes, nonce: bytes, count: int, device: torch.device) -> 
     if blocks >= 2**31:
         raise InvalidParameter(f"count must be below 2^34, got {count}")
     counters = torch.arange(blocks, dtype=torch.int32, device=device)
-    secret = torch.tensor(struct.unpack("<8i", key), dtype=torch.int32).to(device)
-    once = torch.tensor(struct.unpack("<3i", nonce), dtype=torch.int32).to(device)
+    secret = sent(torch.tensor(struct.unpack("<8i", key), dtype=torch.int32), device)
+    once = sent(torch.tensor(struct.unpack("<3i", nonce), dtype=torch.int32), device)
     run = _compiled() if device.type == "cuda" else chacha_blocks
     return run(secret, counters, once).view(torch.int64).flatten()[:count]
 

@@ -21,11 +21,12 @@ from mustdp.errors import NotCovered
 from mustdp.training.networks.alone import Loss
 from mustdp.training.networks.bookkeeping import Bookkeeping, Masks
 from mustdp.training.networks.contributions import Contributions
+from mustdp.training.networks.precision import full_precision
 from mustdp.training.networks.record_by_record import RecordByRecord, trainable
 from mustdp.training.networks.records import Rows
 from mustdp.training.networks.sensitivity import Bound
 from mustdp.training.networks.separate import Unsuitable, Watch
-from mustdp.training.networks.shares import Sizes, full_precision
+from mustdp.training.networks.shares import Sizes
 
 #: Records, and how often each of them was drawn.
 Piece = tuple[Rows, Tensor]

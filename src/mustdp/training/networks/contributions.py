@@ -55,8 +55,21 @@ class Contributions:
                 sums[key] = sums[key].add_(found) if key in sums else found
 
 
+def _joined(calls: list[Part]) -> list[Part]:
+    first, *others = calls
+    one = first.share.joined([part.share for part in others]) if others else None
+    return calls if one is None else [Part(one, first.parameters)]
+
+
 def _with_single_uses(parts: Sequence[Part]) -> list[Part]:
-    """Join all parts that share a parameter into one that has its contributions written out."""
+    """Join all parts that share a parameter into one that has its contributions written out.
+
+    Calls of one layer may have a shorter way.
+    """
+    calls: dict[tuple[int, ...], list[Part]] = {}
+    for part in parts:
+        calls.setdefault(tuple(id(p) for p in part.parameters.values()), []).append(part)
+    parts = [part for same in calls.values() for part in _joined(same)]
     uses = Counter(id(p) for part in parts for p in part.parameters.values())
     single: list[Part] = []
     shared: list[Part] = []

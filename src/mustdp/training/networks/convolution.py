@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mustdp.training.networks.precision import as_convolutions
 from mustdp.training.networks.rounding import single, weighted_rows
 from mustdp.training.networks.separate import Unsuitable
 from mustdp.training.networks.shares import Kept, Products, Share, Sizes, is_kept, trains
@@ -72,10 +73,19 @@ class Patches(Share):
 
     def each(self) -> dict[str, Tensor]:
         """Every record's gradient, written out."""
-        found = [part.each() for _, part in self._parts()]
-        if len(found) == 1:
-            return found[0]
-        return {name: torch.cat([part[name] for part in found]) for name in found[0]}
+        layer, found = self._layer, {}
+        if trains(layer, "weight"):
+            records, groups = len(self._errors), layer.groups
+            p, q = layer.weight[0].numel(), layer.out_channels // groups
+            total = self._errors.new_empty(records, groups, q, p)
+            with as_convolutions(total.device):
+                for rows, part in self._parts():
+                    left, right = part.errors.mT.flatten(0, 1), part.inputs.flatten(0, 1)
+                    torch.bmm(left, right, out=total[rows].flatten(0, 1))
+            found["weight"] = total.view(records, *layer.weight.shape)
+        if trains(layer, "bias"):
+            found["bias"] = self._biases
+        return found
 
     def _parts(self) -> Iterator[tuple[slice, Products]]:
         weight, groups = self._layer.weight, self._layer.groups

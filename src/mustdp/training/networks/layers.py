@@ -7,7 +7,7 @@ Conv2d has a file of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mustdp.training.networks.convolution import convolution
+from mustdp.training.networks.recurrent import Inner
 from mustdp.training.networks.rounding import (
     row_squares,
     single,
@@ -29,17 +30,19 @@ from mustdp.training.networks.shares import Kept, Products, Share, Sizes, is_kep
 Rule = Callable[[Any, Tensor, Tensor], Share]
 
 
-def linear(layer: nn.Linear, given: Tensor, errors: Tensor) -> Share:
+def linear(layer: nn.Linear | Inner, given: Tensor, errors: Tensor) -> Share:
     """Dimensions between the first and the last are places at which the weight is used."""
-    share = Dense(layer, given, errors)
-    out = is_kept(given[0].numel() // layer.in_features, layer.in_features, layer.out_features)
-    return Kept(share.each()) if out else share
+    return _shorter(Dense(layer, given, errors))
+
+
+def _shorter(share: Dense) -> Share:
+    return Kept(share.each()) if is_kept(*share.extent) else share
 
 
 class Dense(Share):
     """A Linear layer: norms from inputs and errors, then one matrix product."""
 
-    def __init__(self, layer: nn.Linear, given: Tensor, errors: Tensor) -> None:
+    def __init__(self, layer: nn.Linear | Inner, given: Tensor, errors: Tensor) -> None:
         if given.ndim < 2:
             raise Unsuitable(
                 f"a Linear layer takes vectors without a record dimension: {given.shape}"
@@ -54,6 +57,19 @@ class Dense(Share):
     def terms(self) -> int:
         """One for each record and place."""
         return self._rows * self._errors.shape[1]
+
+    @property
+    def extent(self) -> tuple[int, int, int]:
+        """Places, and the numbers that come in and go out at each."""
+        return self._errors.shape[1], self._layer.in_features, self._layer.out_features
+
+    def joined(self, others: Sequence[Share]) -> Share | None:
+        """Calls are places: the weight's contribution is the sum over all of them."""
+        calls = [self, *(other for other in others if isinstance(other, Dense))]
+        if len(calls) <= len(others):
+            return None
+        given, errors = ([getattr(call, name) for call in calls] for name in ("_given", "_errors"))
+        return _shorter(Dense(self._layer, torch.cat(given, 1), torch.cat(errors, 1)))
 
     def sizes(self) -> Sizes:
         """From the inputs and errors alone."""

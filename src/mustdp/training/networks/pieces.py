@@ -12,6 +12,7 @@ from mustdp.sampling.scheme import Scheme
 from mustdp.training.networks.clipping import Clipper, Piece
 from mustdp.training.networks.records import FILLED, Records, rounded_up
 from mustdp.training.networks.sensitivity import Workload
+from mustdp.training.networks.transfers import sent
 
 #: Records that are worked on at once, at most: the rounding of a sum grows with their number.
 _LARGEST = 1 << 13
@@ -37,7 +38,7 @@ class Pieces:
             if self._device.type == "cuda":
                 indices, counts = rounded_up(indices, counts, rows)
             weights = torch.tensor(counts, dtype=torch.float64)
-            yield self._records.take(indices), weights.to(self._device)
+            yield self._records.take(indices), sent(weights, self._device)
 
     def workload(self, scheme: Scheme, relation: Relation, processes: int) -> Workload:
         """The most that one step of the scheme may ask for, from its description alone.

@@ -3,17 +3,29 @@
 All processes draw the same batch and take every ``size``-th record of it. The first one adds the
 noise to its own sum; then the sums are added up, so that no process holds the sum without noise
 and all of them make the same update.
+
+What a process does by itself stands in ``with ranks.together():``. At its end they tell each other
+whether all went well, so that one that fails does not let the others wait, and they go no further.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
+from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.sampling.batch import Batch, drawn
+
+#: What is compared but never shown: it is private, or may be.
+RECORDS = "records"
+_LONGEST = 160
 
 
 class Ranks:
@@ -23,10 +35,16 @@ class Ranks:
         joined = distributed.is_available() and distributed.is_initialized()
         self.rank = distributed.get_rank() if joined else 0
         self.size = distributed.get_world_size() if joined else 1
+        #: Whether the others know why the run has ended, or cannot be reached.
+        self._told = False
+        #: Whether somebody has pressed Ctrl-C.
+        self._pressed = False
+        #: Where flags have to be for the processes to exchange them.
+        self._device = "cuda" if joined and distributed.get_backend() == "nccl" else "cpu"
 
     @property
     def first(self) -> bool:
-        """Whether this process adds the noise and writes the checkpoints."""
+        """Whether this process adds the noise, charges the ledger and writes the checkpoints."""
         return self.rank == 0
 
     def part(self, batch: Batch) -> Batch:
@@ -36,12 +54,71 @@ class Ranks:
         mine = slice(self.rank, None, self.size)
         return drawn(batch.indices[mine].copy(), batch.counts[mine].copy())
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What every process does by itself; if one of them fails, all raise, with its reason."""
+        if self.size == 1:
+            yield
+            return
+        problem: BaseException | None = None
+        try:
+            yield
+        except BaseException as found:
+            problem = found
+        if problem is None and self._pressed:
+            self._pressed, problem = False, KeyboardInterrupt()
+        self._tell(problem)
+
+    def leave(self, problem: BaseException) -> None:
+        """Tell the others, who are about to ask whether all is well, unless they know."""
+        if self.size > 1 and not self._told:
+            with suppress(BaseException):
+                self._tell(problem)
+        self._told = False
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Note Ctrl-C and raise it where all processes can be told; the second one at once."""
+        own = threading.current_thread() is threading.main_thread()
+        usual = own and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self.size == 1 or not usual:
+            yield
+            return
+
+        def note(number: int, frame: FrameType | None) -> None:
+            if self._pressed:
+                signal.default_int_handler(number, frame)
+            self._pressed = True
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+            if self._pressed:
+                raise KeyboardInterrupt
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._pressed = False
+
+    def same(self, facts: Mapping[str, str]) -> None:
+        """Refuse, on all processes, to go on if they do not have the same facts, by name."""
+        for rank, theirs in enumerate(self._gathered(dict(facts))):
+            for name, here in facts.items():
+                if theirs.get(name) != here:
+                    there = _short(str(theirs.get(name)))
+                    shown = f"rank {self.rank} has {_short(here)}, rank {rank} {there}"
+                    raise InvalidParameter(
+                        f"all processes must have the same {name}, as one guarantee is stated for "
+                        "what they release together: "
+                        + (f"rank {rank} has others" if name == RECORDS else shown)
+                    )
+
     def add_up(self, values: Sequence[Tensor]) -> list[Tensor]:
         """The sums over all processes, of tensors of one kind; exact for integers."""
         if self.size == 1:
             return list(values)
         flat = torch.cat([value.flatten() for value in values])
-        distributed.all_reduce(flat)
+        with self._exchange():
+            distributed.all_reduce(flat)
         pieces = torch.split(flat, [value.numel() for value in values])
         return [piece.view_as(value) for piece, value in zip(pieces, values, strict=True)]
 
@@ -50,16 +127,52 @@ class Ranks:
         if self.size == 1:
             return value
         held = [value]
-        distributed.broadcast_object_list(held)
+        with self._exchange():
+            distributed.broadcast_object_list(held)
         return held[0]
 
     def agree_on(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors by those of the first process."""
         if self.size > 1:
             for tensor in tensors:
-                distributed.broadcast(tensor, 0)
+                distributed.broadcast(tensor.detach(), 0)  # the same storage
 
-    def wait(self) -> None:
-        """Until all have come here."""
-        if self.size > 1:
-            distributed.barrier()
+    def _gathered(self, value: Any) -> list[Any]:
+        if self.size == 1:
+            return [value]
+        held: list[Any] = [None] * self.size
+        with self._exchange():
+            distributed.all_gather_object(held, value)
+        return held
+
+    @contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """After an exchange that fails there is nobody who could be told."""
+        try:
+            yield
+        except BaseException:
+            self._told = True
+            raise
+
+    def _tell(self, problem: BaseException | None) -> None:
+        """Say whether all is well here; if it is not everywhere, raise the reason.
+
+        That is this process's own problem, or that of the first one that has any. Of errors that
+        are not this package's only the kind is passed on: they may quote data.
+        """
+        [failed] = self.add_up([torch.tensor([int(problem is not None)], device=self._device)])
+        if not int(failed):
+            return
+        told = problem
+        if problem is not None and not isinstance(problem, MustdpError):
+            kind = type(problem).__name__
+            told = MustdpError(f"rank {self.rank} failed with a {kind}; no rank goes any further")
+        reasons = self._gathered(told)
+        self._told = True
+        if problem is not None:
+            raise problem
+        raise next(reason for reason in reasons if reason is not None)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from mustdp.errors import MustdpError, NotCovered
 from mustdp.training.networks.alone import Loss, line_of, quiet
 from mustdp.training.networks.contributions import Contributions, Part
+from mustdp.training.networks.precision import shortened
 from mustdp.training.networks.records import Rows
 from mustdp.training.networks.separate import Unsuitable, per_record
-from mustdp.training.networks.shares import Kept, Share, shortened
+from mustdp.training.networks.shares import Kept, Share
 
 #: Numbers that the gradients of one piece may take: half a gigabyte of float32.
 LARGEST_KEPT = 1 << 27

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,10 @@ from torch import Tensor
 from torch.utils.data import TensorDataset, default_collate
 
 from mustdp.errors import InvalidParameter
+from mustdp.training.networks.transfers import sent
 
+#: Records of which several processes compare whether they are the same.
+_COMPARED = 64
 #: On a GPU the number of rows is filled up to a multiple of this.
 FILLED = 128
 
@@ -52,14 +56,30 @@ class Records:
     def take(self, indices: NDArray[np.int64]) -> Rows:
         """Some records, by number."""
         if self._tensors is None:
-            *inputs, target = (value.to(self._device) for value in _collated(self._data, indices))
+            *inputs, target = (
+                sent(value, self._device) for value in _collated(self._data, indices)
+            )
             return Rows(tuple(inputs), target)
         rows = torch.tensor(indices)
         *inputs, target = (self._selected(t, rows) for t in self._tensors)
         return Rows(tuple(inputs), target)
 
+    def fingerprint(self) -> str:
+        """A hash of a few records, for processes that must number the same ones alike.
+
+        It is compared and never shown. A dataset may draw anew whenever it is asked, so that of
+        it only the length can be compared.
+        """
+        found = hashlib.sha256(str(self.n).encode())
+        rows = torch.tensor(np.unique(np.linspace(0, self.n - 1, _COMPARED).astype(np.int64)))
+        for tensor in self._tensors or ():
+            some = tensor.index_select(0, rows.to(tensor.device)).cpu().contiguous()
+            found.update(f"{some.dtype} {tuple(some.shape)}".encode())
+            found.update(some.view(torch.uint8).numpy().tobytes())
+        return found.hexdigest()
+
     def _selected(self, values: Tensor, rows: Tensor) -> Tensor:
-        return values.index_select(0, rows.to(values.device)).to(self._device)
+        return sent(values.index_select(0, sent(rows, values.device)), self._device)
 
 
 def rounded_up(

@@ -14,6 +14,9 @@ from mustdp.errors import InvalidParameter
 from mustdp.ledger.ledger import Ledger
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
+from mustdp.training.networks.ranks import RECORDS
+from mustdp.training.networks.records import Records
+from mustdp.version import __version__
 
 _FIELDS = {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
 
@@ -34,6 +37,20 @@ def description(
         "seed": "given" if seeded else "none",
     }
     return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
+
+
+def facts(
+    run: dict[str, str], budget: Budget, records: Records, scheduler: Any, ledger: str | None
+) -> dict[str, str]:
+    """Everything that processes which make one run together must have in common, by name."""
+    return {
+        "version": __version__,
+        **run,
+        "delta": repr(budget.delta),
+        RECORDS: records.fingerprint(),
+        "scheduler": "none" if scheduler is None else type(scheduler).__name__,
+        "ledger": str(ledger),
+    }
 
 
 def charged(budget: Budget, steps: int) -> Ledger:
@@ -64,11 +81,11 @@ def state_of(
 
 
 def check_state(
-    state: dict[str, Any], run: dict[str, str], budget: Budget, path: Path
+    state: dict[str, Any], run: dict[str, str], budget: Budget, path: Path | None
 ) -> tuple[BatchStream, Ledger]:
     """Batches and ledger of a state that belongs to this run; any other is refused."""
     refused = f"checkpoint {path} belongs to another run, nothing was changed: "
-    if not isinstance(state, dict) or set(state) != _FIELDS:
+    if not isinstance(state, dict) or set(state) - {"charge"} != _FIELDS:
         raise InvalidParameter(f"{path} is no checkpoint of a training run")
     for name, here in run.items():
         there = state["run"].get(name)

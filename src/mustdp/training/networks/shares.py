@@ -12,14 +12,13 @@ and sums come with the numbers that bound their error (docs/derivations/clipping
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from mustdp.training.networks.recurrent import Inner
 from mustdp.training.networks.rounding import (
     gamma,
     row_squares,
@@ -62,6 +61,10 @@ class Share(ABC):
     def each(self) -> dict[str, Tensor]:
         """Every record's contribution, by parameter name; records first, float32."""
 
+    def joined(self, others: Sequence[Share]) -> Share | None:
+        """One share for several calls of a layer, where that is shorter than :meth:`each`."""
+        return None
+
 
 class Kept(Share):
     """Contributions that are small, or that nothing shorter is known for: kept as they are."""
@@ -102,7 +105,7 @@ class Products:
     """
 
     def __init__(
-        self, layer: nn.Linear | nn.Conv2d, inputs: Tensor, errors: Tensor, biases: Tensor
+        self, layer: nn.Linear | nn.Conv2d | Inner, inputs: Tensor, errors: Tensor, biases: Tensor
     ) -> None:
         self.inputs, self.errors, self.biases = inputs, errors, biases
         self.weight, self.bias = trains(layer, "weight"), trains(layer, "bias")
@@ -173,39 +176,7 @@ def is_kept(places: int, p: int, q: int) -> bool:
     return places > 1 and p * q <= 2 * places * (p + q)
 
 
-def trains(module: nn.Module, name: str) -> bool:
+def trains(module: nn.Module | Inner, name: str) -> bool:
     """Whether the module has a parameter of that name and it is to be trained."""
     parameter = getattr(module, name, None)
     return parameter is not None and bool(parameter.requires_grad)
-
-
-def shortened(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
-    """Forward passes in a shorter format; for None they stay as they are."""
-    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
-
-
-@contextmanager
-def full_precision(device: torch.device) -> Iterator[None]:
-    """Products in true float32 on a GPU, where the default may be a shortened format."""
-    if device.type != "cuda":
-        yield
-        return
-    matmul: Any = torch.backends.cuda.matmul
-    convolution: Any = torch.backends.cudnn
-    settings: list[tuple[Any, str, Any]] = [
-        (matmul, "allow_tf32", False),
-        (convolution, "allow_tf32", False),
-    ]
-    if hasattr(convolution, "conv"):
-        settings = [
-            (matmul, "fp32_precision", "ieee"),
-            (convolution.conv, "fp32_precision", "ieee"),
-        ]
-    before = [getattr(place, name) for place, name, _ in settings]
-    try:
-        for place, name, value in settings:
-            setattr(place, name, value)
-        yield
-    finally:
-        for (place, name, _), value in zip(settings, before, strict=True):
-            setattr(place, name, value)

@@ -10,7 +10,7 @@ further bits as they need.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import cast
 
@@ -26,9 +26,12 @@ from mustdp.randomness.keys import BatchKey
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.training.networks.central_noise import central_noise
 from mustdp.training.networks.chacha import NONCE_BYTES, random_words
+from mustdp.training.networks.transfers import fetched, sent
 
 #: Values that a GPU works on at once.
 _TOGETHER = 1 << 24
+#: Values in doubt that are fetched without asking how many there are; about 5 in a million are.
+_FEW = 1 << 10
 Candidates = Callable[[Tensor, float, float, float], tuple[Tensor, Tensor]]
 
 
@@ -42,40 +45,90 @@ class StepNoise:
         self._ratio = check_ratio(ratio)
         self._seed = key.seed
         self._source = NoiseSource() if key.seed is None else None
+        self._begun: tuple[int, list[Begun]] | None = None
+
+    def begin(self, step: int, count: int, device: torch.device) -> None:
+        """Start on the noise of a step, so that a GPU has it ready when the sums are."""
+        if device.type != "cpu":
+            self._begun = step, list(self._start(step, count, device))
 
     def add(self, step: int, sums: Tensor) -> None:
         """Add the noise of a step to integer sums, in place."""
-        source = self._source or NoiseSource(self._seed, path=(step,))
         flat = sums.view(-1)
         if sums.device.type == "cpu":
-            flat += central_noise(self._ratio, len(flat), source)
+            flat += central_noise(self._ratio, len(flat), self._of(step))
             return
-        for part in torch.split(flat, _TOGETHER):
-            part += device_noise(self._ratio, len(part), sums.device, source)
+        begun, self._begun = self._begun, None  # used once
+        if begun is None or begun[0] != step or sum(map(len, begun[1])) != len(flat):
+            begun = step, list(self._start(step, len(flat), sums.device))
+        for part, noise in zip(torch.split(flat, _TOGETHER), begun[1], strict=True):
+            part += noise.finished()
+
+    def _start(self, step: int, count: int, device: torch.device) -> Iterator[Begun]:
+        source = self._of(step)
+        for start in range(0, count, _TOGETHER):
+            yield begin(self._ratio, min(_TOGETHER, count - start), device, source)
+
+    def _of(self, step: int) -> NoiseSource:
+        return self._source or NoiseSource(self._seed, path=(step,))
 
 
 def device_noise(ratio: float, count: int, device: torch.device, source: NoiseSource) -> Tensor:
     """``count`` independent exact values on a device, under a key that the source gives."""
+    return begin(ratio, count, device, source).finished()
+
+
+def begin(ratio: float, count: int, device: torch.device, source: NoiseSource) -> Begun:
+    """Start on them."""
     check_device(device)
     words = random_words(source.words(4).tobytes(), bytes(NONCE_BYTES), count, device)
-    return from_words(words, ratio, source)
+    return Begun(words, ratio, source)
 
 
-def from_words(words: Tensor, ratio: float, source: NoiseSource) -> Tensor:
-    """The integers that begin with these words; what they leave open, the source decides."""
-    law = GAUSSIAN
-    widest = float(law.uncertainty(np.array([law.surely_within]))[0])
-    within = float(math.floor(ratio * law.surely_within) - 1)
-    run = _compiled() if words.is_cuda else _candidates
-    found, doubtful = run(words, ratio, 0.5 - ratio * widest, within)
-    places = doubtful.nonzero().flatten()
-    if len(places):
-        leading = words[places].cpu().numpy().view(np.uint64)
-        values, undecided = rounded(law, leading, ratio)
+class Begun:
+    """The integers that begin with these words; what they leave open, the source decides.
+
+    The values in doubt are on their way to the CPU as soon as a GPU has found them, which nobody
+    waits for before :meth:`finished`.
+    """
+
+    def __init__(self, words: Tensor, ratio: float, source: NoiseSource) -> None:
+        law = GAUSSIAN
+        widest = float(law.uncertainty(np.array([law.surely_within]))[0])
+        within = float(math.floor(ratio * law.surely_within) - 1)
+        run = _compiled() if words.is_cuda else _candidates
+        self._words, self._ratio, self._source = words, ratio, source
+        self._found, self._doubtful = run(words, ratio, 0.5 - ratio * widest, within)
+        few = min(_FEW, len(words))
+        self._places = torch.nonzero_static(self._doubtful, size=few, fill_value=0).flatten()
+        self._number = fetched(self._doubtful.sum())
+        self._leading = fetched(words[self._places])
+        self._copied: torch.cuda.Event | None = None
+        if words.is_cuda:
+            self._copied = torch.cuda.current_stream(words.device).record_event()
+
+    def __len__(self) -> int:
+        """How many values there are."""
+        return len(self._found)
+
+    def finished(self) -> Tensor:
+        """All of them, decided."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        number = int(self._number)
+        if not number:
+            return self._found
+        places, leading = self._places[:number], self._leading[:number].numpy().view(np.uint64)
+        if number > len(self._places):
+            places = self._doubtful.nonzero().flatten()
+            leading = self._words[places].cpu().numpy().view(np.uint64)
+        values, undecided = rounded(GAUSSIAN, leading, self._ratio)
         for k in undecided:
-            values[k] = settle(law, int(leading[k]), ratio, lambda: int(source.words(1)[0]))
-        found[places] = torch.from_numpy(values).to(words.device)
-    return found
+            values[k] = settle(
+                GAUSSIAN, int(leading[k]), self._ratio, lambda: int(self._source.words(1)[0])
+            )
+        self._found[places] = sent(torch.from_numpy(values), self._words.device)
+        return self._found
 
 
 def _candidates(

@@ -16,15 +16,15 @@ checkpoint are made again, with fresh noise, and charged once: nobody has seen t
 Fresh rather than the same noise, because noise that can be made again must be written down, and
 whoever has it and two checkpoints has the gradients; and because two runs that go on from copies
 of one checkpoint would release different gradients under the same noise, which cancels. Batches
-are repeated, so copies of a checkpoint are not independent runs either: go on from one of them.
-With a seed everything is repeated exactly, which is what experiments want; there is no privacy
-then anyway.
+are repeated, so copies of a checkpoint are not independent runs either: go on from one of them,
+the latest, which a ledger enforces (``charging.py``).
+With a seed everything is repeated exactly, for experiments; there is no privacy then anyway.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from torch import Tensor, nn
 
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
+from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, release_key
@@ -41,7 +42,7 @@ from mustdp.sampling.batch import Batch
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
 from mustdp.training.networks.alone import Loss
-from mustdp.training.networks.checkpoint import CheckpointFile
+from mustdp.training.networks.charging import RunCharge
 from mustdp.training.networks.clipping import ClippedSum, Clipper
 from mustdp.training.networks.events import Callback, Released, Trained
 from mustdp.training.networks.masks import Masks
@@ -54,9 +55,11 @@ from mustdp.training.networks.run_state import (
     charged,
     check_state,
     description,
+    facts,
     restore,
     state_of,
 )
+from mustdp.training.networks.saving import SavedRun
 from mustdp.training.networks.sensitivity import bound_for, check_clip
 from mustdp.training.networks.separate import as_before, refuse_mixing
 from mustdp.training.networks.setup import (
@@ -77,8 +80,9 @@ class PrivateTrainer:
     ``(inputs, ..., target)`` or a dataset with a length and ``data[i]``. ``clip`` is the bound C
     on the norm of one record's gradient. ``max_rows`` works on large batches in pieces, with the
     same result. ``checkpoint`` names a file; if it exists the run goes on from it (or is refused,
-    with ``resume=False``), and steps are released every ``checkpoint_every`` steps. ``losses=True``
-    hands out the mean loss of every batch, which is not private.
+    with ``resume=False``), and steps are released every ``checkpoint_every`` steps. ``ledger`` is
+    charged for the whole budget, once, before the first step. ``losses=True`` hands out the mean
+    loss of every batch, which is not private.
 
     Under ``torch.distributed`` all processes make one run together.
     """
@@ -97,6 +101,7 @@ class PrivateTrainer:
         device: Any = None,
         mixed_precision: torch.dtype | None = None,
         seed: int | None = None,
+        ledger: Ledger | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 1,
         resume: bool = True,
@@ -104,43 +109,53 @@ class PrivateTrainer:
         progress: bool | None = None,
         losses: bool = False,
     ) -> None:
-        if not isinstance(budget, Budget):
-            raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
-        self.model, self.budget = model, budget
-        self._module = bare(model)
-        self._one = budget.plan(1)
-        self._clip = check_clip(clip)
-        self._deviation = budget.noise_multiplier * self._clip
-        self._losses = losses
-        self._size = checks.real(
-            "expected size of the scheme", budget.scheme.expected_size, above=0
-        )
-        most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
-        self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
-        self._callbacks, self._show = tuple(callbacks), progress
-        check_optimizer(optimizer, self._module)
-        optimizer.zero_grad()  # whatever gradients are left over are not private
-        self._optimizer, self._scheduler = optimizer, scheduler
-        self._device = read_device(device, self._module)
-        self._module.to(self._device)
-        self._records = Records(data, self._device)
-        # Of a private number of records the budget's scheme has an estimate; this one draws.
-        self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
-        self._ranks = Ranks()
+        self._ranks, self._seeded = Ranks(), seed is not None
+        with self._ranks.together():
+            if not isinstance(budget, Budget):
+                raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
+            self.model, self.budget, self._module = model, budget, bare(model)
+            self._one, self.ledger = budget.plan(1), charged(budget, 0)
+            self._clip = check_clip(clip)
+            self._deviation = budget.noise_multiplier * self._clip
+            self._losses = losses
+            self._size = checks.real(
+                "expected size of the scheme", budget.scheme.expected_size, above=0
+            )
+            most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
+            self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
+            self._callbacks, self._show = tuple(callbacks), progress
+            check_optimizer(optimizer, self._module)
+            self._optimizer, self._scheduler = optimizer, scheduler
+            self._device = read_device(device, self._module)
+            self._run = description(budget, self._clip, self._module, optimizer, self._seeded)
+            saves = checkpoint is not None
+            charge = RunCharge(ledger, budget, seeded=self._seeded, checkpoint=saves)
+            self._saved = SavedRun(checkpoint, self._ranks, charge)
+            # Refused here, before the data are touched, where the ledger's limit would be passed.
+            state = self._saved.found(resume, lambda found: self._checked(found)[1].steps)
+            optimizer.zero_grad()  # whatever gradients are left over are not private
+            self._module.to(self._device)
+            self._records = Records(data, self._device)
+            # Of a private number of records the budget's scheme has an estimate; this one draws.
+            self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
+        # A process that cannot reach the ledger may leave it out: the first one charges.
+        charges = self._ranks.agree(charge.ledger)
+        shared = facts(self._run, budget, self._records, scheduler, charge.ledger or charges)
+        self._ranks.same(shared | {"losses": str(losses), "checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
-        self._seeded = seed is not None
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
-        self._batches = BatchStream(self._scheme, key, stop=budget.steps)
-        self._masks = Masks(key, self._device, self._ranks.rank)
-        self._trials = Trials(self._records, key, self._ranks.rank)
-        self._clipper = self._try_out(loss, read_mixed(mixed_precision))
-        self._pieces = Pieces(self._records, self._device, self._clipper, most_rows)
-        workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
-        self._bound = bound_for(self._clip, self._deviation, workload)
-        self._noise = StepNoise(key, self._deviation / self._bound.step)
-        self.ledger = charged(budget, 0)
-        self._file = None if checkpoint is None else CheckpointFile(checkpoint)
-        self._go_on(resume)
+        with self._ranks.together():
+            self._draw_by(key)
+            self._trials = Trials(self._records, key, self._ranks.rank)
+            self._clipper = self._try_out(loss, read_mixed(mixed_precision))
+            self._pieces = Pieces(self._records, self._device, self._clipper, most_rows)
+            workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
+            self._bound = bound_for(self._clip, self._deviation, workload)
+            self._noise = StepNoise(key, self._deviation / self._bound.step)
+        self._ranks.same({"lattice": repr(self._bound)})
+        state = self._ranks.agree(state)
+        with self._ranks.together():
+            self._restore(state)
 
     @property
     def steps(self) -> int:
@@ -164,24 +179,27 @@ class PrivateTrainer:
         last = self.steps + (
             left if steps is None else min(left, checks.integer("steps", steps, 0))
         )
+        self._ranks.same({"number of steps": f"{self.steps} to {last}"})
         losses: list[float] = []
-        held = self._file.held() if self._file and self._ranks.first else nullcontext()
-        with held:
+        with self._ranks.patient(), ExitStack() as held:
+            with self._ranks.together():
+                held.enter_context(self._saved.held())
             try:
-                self._save(only_if_new=True)
+                self._saved.begin(self._state())
                 with Progress(self.budget, self.steps, self._show and self._ranks.first) as bar:
                     shown = 0
                     while self.steps < last:
                         loss = self._step()
                         losses += [] if loss is None else [loss]
                         bar.step(self.steps, loss)
-                        if self._file and self.steps % self._every and self.steps < last:
+                        if self._saved.file and self.steps % self._every and self.steps < last:
                             continue
                         if self._release(tuple(losses[shown:])):
                             break
                         shown = len(losses)
-            except BaseException:
-                self._rewind()
+            except BaseException as problem:
+                self._ranks.leave(problem)
+                self._restore(self._saved.back())
                 raise
         ledger = charged(self.budget, 0 if self._seeded else self.steps)
         return Trained(
@@ -190,21 +208,25 @@ class PrivateTrainer:
 
     def _step(self) -> float | None:
         number = self.steps
-        batch = self._batches.batch(number)
-        self._bound.check_size(batch.size)
-        found = self._clipped(number, self._ranks.part(batch))
-        sums = on_lattice(found.gradients, self._bound.step)
-        if self._ranks.first:
-            self._noise.add(number, sums)
+        with self._ranks.together():
+            batch = self._batches.batch(number)
+            self._bound.check_size(batch.size)
+            if self._ranks.first:
+                self._noise.begin(number, self._bound.workload.parameters, self._device)
+            found = self._clipped(number, self._ranks.part(batch))
+            sums = on_lattice(found.gradients, self._bound.step)
+            if self._ranks.first:
+                self._noise.add(number, sums)
         sums, bad = self._ranks.add_up([sums, found.not_finite])
-        if not int(bad) == 0:
-            raise NumericalFailure(
-                f"step {number + 1}: the gradients of some records are not finite; the data holds "
-                "NaN or infinity, or the model has diverged (a smaller learning rate helps). "
-                "Nothing of this step was released"
-            )
-        self.ledger.step(self._one)
-        self._update(off_lattice(sums, self._bound.step, found.gradients))
+        with self._ranks.together():
+            if not int(bad) == 0:
+                raise NumericalFailure(
+                    f"step {number + 1}: the gradients of some records are not finite; the data "
+                    "holds NaN or infinity, or the model has diverged (a smaller learning rate "
+                    "helps). Nothing of this step was released"
+                )
+            self.ledger.step(self._one)
+            self._update(off_lattice(sums, self._bound.step, found.gradients))
         if not self._losses:
             return None
         [loss] = self._ranks.add_up([found.loss])
@@ -230,55 +252,38 @@ class PrivateTrainer:
 
     def _release(self, losses: tuple[float, ...]) -> bool:
         """Charge on disk, then show; whether a callback asked for the end."""
-        self._save()
+        if self._saved.file is not None:
+            self._saved.save(self._state(), self.steps)
         event = Released(self.model, self.steps, losses, self.budget, self._seeded)
-        for callback in self._callbacks:
-            callback(event)
+        with self._ranks.together():
+            for callback in self._callbacks:
+                callback(event)
         return bool(self._ranks.agree(event.stopped))
 
-    def _save(self, only_if_new: bool = False) -> None:
-        if self._file is None:
-            return
-        if self._ranks.first and not (only_if_new and self._file.exists()):
-            at = BatchStream(
-                self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
-            )
-            self._file.write(
-                state_of(self._run, at, self.ledger, self._module, self._optimizer, self._scheduler)
-            )
-        self._ranks.wait()
-
-    def _go_on(self, resume: bool) -> None:
-        self._run = description(
-            self.budget, self._clip, self._module, self._optimizer, self._seeded
+    def _state(self) -> dict[str, Any]:
+        at = BatchStream(
+            self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
         )
-        if self._file is None:
-            return
-        here = self._file.exists() and self._ranks.first
-        if here and not resume:
-            raise InvalidParameter(
-                f"checkpoint {self._file.path} exists; resume=True goes on from it, another name "
-                "starts anew"
-            )
-        state = self._ranks.agree(self._file.read() if here else None)
-        if state is not None:
-            self._restore(state)
+        parts = (self._module, self._optimizer, self._scheduler)
+        return state_of(self._run, at, self.ledger, *parts)
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        if self._file is None:
+    def _checked(self, state: dict[str, Any]) -> tuple[BatchStream, Ledger]:
+        return check_state(state, self._run, self.budget, self._saved.path)
+
+    def _restore(self, state: dict[str, Any] | None) -> None:
+        """Back to a state: one to go on from, or what was shown last of a run that broke off."""
+        if state is None:
             return
-        batches, ledger = check_state(state, self._run, self.budget, self._file.path)
+        batches, ledger = self._checked(state)
         if self._seeded and batches.key != self._batches.key:
-            raise InvalidParameter(f"checkpoint {self._file.path} was made with another seed")
+            raise InvalidParameter(f"checkpoint {self._saved.path} was made with another seed")
         restore(state, self._module, self._optimizer, self._scheduler)
         self.ledger = ledger
-        self._batches = BatchStream(self._scheme, batches.key, stop=self.budget.steps)
-        self._masks = Masks(batches.key, self._device, self._ranks.rank)
+        self._draw_by(batches.key)
 
-    def _rewind(self) -> None:
-        """Back to what was released last: steps behind it have not been charged on disk."""
-        if self._file is not None and self._file.exists() and self._ranks.size == 1:
-            self._restore(self._file.read())
+    def _draw_by(self, key: BatchKey) -> None:
+        self._batches = BatchStream(self._scheme, key, stop=self.budget.steps)
+        self._masks = Masks(key, self._device, self._ranks.rank)
 
     def _try_out(self, loss: Loss, mixed: torch.dtype | None) -> Clipper:
         trials = self._trials.at_first()
