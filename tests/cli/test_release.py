@@ -139,13 +139,16 @@ def test_pages_and_tables_are_written(run: Run, people: Path, tmp_path: Path) ->
     assert "--csv must be a file in a folder that exists" in refused.err
 
 
-def test_a_plan_reads_no_data(run: Run) -> None:
+def test_a_plan_reads_no_data(run: Run, tmp_path: Path) -> None:
     line = "plan -n 10000 --column age --lower 0 --upper 100 --statistic mean --delta 1e-6"
     found = answer(run, f"{line} --epsilon 0.5 --epsilon 2")
     first, second = (row["width"] for row in found["rows"])
     assert first > second > 0
     wanted = answer(run, f"{line} --width {first}")["rows"][0]
     assert wanted["epsilon"] == pytest.approx(0.5, rel=0.02)
+    page = tmp_path / "plan.html"
+    answer(run, f"{line} --epsilon 1 --report {page}")
+    assert page.read_text().count("<svg") == 2
     refused = run(*f"{line} --width 1e-9".split())
     assert refused.status == 2
     assert "--width must be at least" in refused.err

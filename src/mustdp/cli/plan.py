@@ -9,10 +9,13 @@ from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import read_integer, read_number
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
+from mustdp.cli.release import ReportOption
+from mustdp.cli.report import writable
 from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, RelationOption, read_target, stated
 from mustdp.cli.typed import exactly_one, option, word_from
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.numerics.decimals import readable
 
 RecordsOption = Annotated[
@@ -53,6 +56,7 @@ def plan(
     delta: DeltaOption = None,
     relation: RelationOption = None,
     like: LikeOption = "normal",
+    report: ReportOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Say how wide the intervals of a release will be, or which epsilon a width needs.
@@ -75,6 +79,10 @@ def plan(
     if relation is not None:
         settings["relation"] = relation
 
+    target = None if report is None else writable("--report", report)
+    if report is not None:
+        required("matplotlib", "a report page")
+
     from mustdp.releasing.planning import expected_widths, smallest_epsilon
 
     asked, level = wanted.asked, wanted.level
@@ -82,6 +90,15 @@ def plan(
         found = [smallest_epsilon(width, asked, **settings)]
     else:
         found = [(one, expected_widths(asked, epsilon=one, **settings)) for one in epsilon or ()]
+    if target is not None:
+        from mustdp.report.released import plan_page
+
+        around = found[0][0]
+        several = [
+            (one, expected_widths(asked, epsilon=one, **settings))
+            for one in ([at for at, _ in found] if len(found) > 2 else _spread(around))
+        ]
+        plan_page(several, n).write(target)
     flat = [(at, one) for at, several in found for one in several]
     rows = [{"epsilon": at, **one.as_dict()} for at, one in flat]
     return Answer(
@@ -101,6 +118,11 @@ def plan(
         ),
         note=f"width: of the {100 * level:g} % interval, for {like} data within the ranges.",
     )
+
+
+def _spread(epsilon: float) -> list[float]:
+    """Epsilons around one, for a picture."""
+    return [epsilon * 2.0**k for k in range(-4, 4)]
 
 
 def _shown(value: float) -> str:

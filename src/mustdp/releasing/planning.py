@@ -11,7 +11,7 @@ that of the analytic formula; a release is calibrated anew, and certified.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,11 +188,3 @@ def _normal(shares: FloatArray) -> FloatArray:
     """Quantiles of a normal law around 1/2 with standard deviation 1/6, kept in [0, 1]."""
     found: FloatArray = np.clip(0.5 + ndtri(shares) / 6.0, 0.0, 1.0)
     return found
-
-
-def widths_against_epsilon(
-    epsilons: Sequence[float], statistics: str | Sequence[str], **settings: Any
-) -> Iterator[tuple[float, tuple[Expected, ...]]]:
-    """Expected widths at each of some epsilons, for a picture."""
-    for epsilon in epsilons:
-        yield epsilon, expected_widths(statistics, epsilon=epsilon, **settings)

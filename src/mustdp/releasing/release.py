@@ -30,13 +30,15 @@ from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.statistics.counts import Clipping
 from mustdp.releasing.statistics.curved import Curved
 from mustdp.releasing.statistics.named import read_asked
+from mustdp.releasing.statistics.spelled import spelled
 from mustdp.releasing.strata import combined, read_shares
 from mustdp.resampling.sources.wanted import check_missing
+from mustdp.resampling.statistics.query import Statistic
 
 
 def private_release(
     data: Any,
-    statistics: str | Sequence[str] = "mean",
+    statistics: str | Statistic | Sequence[str | Statistic] = "mean",
     *,
     lower: Limits | None = None,
     upper: Limits | None = None,
@@ -69,11 +71,12 @@ def private_release(
 
     ``statistics``: one or several of count, sum, mean, proportion:CONDITION, variance, sd, median,
     quantile:P, histogram, covariance, correlation, regression, contingency; they share the budget.
-    Each is asked of every column, or of those behind an @, as in ``mean@age``. Numbers are clipped
-    to [lower, upper], which must be known without looking at the data; ``categories`` are public
-    lists by column; ``dates`` are columns of dates with a public day each, from which days are
-    counted. ``by`` names a column and ``groups`` its public values: everything is then
-    released for each of them and for all others together.
+    Each is asked of every column, or of those behind an @, as in ``mean@age``; the bootstrap's
+    objects, such as ``md.Mean(columns=["age"])``, will do. Numbers are clipped to [lower, upper],
+    which must be known without looking at the data; ``categories`` are public lists by column;
+    ``dates`` are columns of dates with a public day each, from which days are counted. ``by`` names
+    a column and ``groups`` its public values: everything is then released for each of them and for
+    all others together.
 
     ``missing``: ``"refuse"``, the default; ``"drop"``, which leaves a record out of every statistic
     that needs the value and makes the number of records used private; or the number in its place.
@@ -97,7 +100,8 @@ def private_release(
     True
     """
     used = Relation.read(relation)
-    asked = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    given = (statistics,) if isinstance(statistics, str | Statistic) else tuple(statistics)
+    asked = tuple(map(spelled, given))
     if not asked:
         raise InvalidParameter("statistics must name at least one statistic, got none")
     level = checks.real("level", level, above=0, below=1)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mustdp.ledger.entry import Standing
 from mustdp.numerics.decimals import as_stated, readable
 from mustdp.pages.document import Cell, Page
 from mustdp.plots.drawing import Theme, figure_of, new_axes
-from mustdp.plots.released import released_estimates
+from mustdp.plots.released import released_estimates, widths_against_epsilon
 from mustdp.releasing.estimate import ReleasedEstimate
+from mustdp.releasing.planning import Expected
 from mustdp.releasing.result import ReleaseResult
 from mustdp.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Pictures on one page, and estimates in one of them.
 _MOST_PICTURES, _MOST_BARS = 12, 40
@@ -41,6 +47,26 @@ def release_page(result: ReleaseResult, standing: Standing | None = None) -> Pag
             "Numbers are clipped to stated ranges before anything is computed, so a mean is the "
             "mean of clipped values.",
         ]
+    )
+    page.footer(f"mustdp {__version__}")
+    return page
+
+
+def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Page:
+    """The page of a plan: expected widths against epsilon, as a picture and as a table."""
+    page = Page("Before anything is spent", f"Expected widths of intervals for {n:,} records")
+    page.paragraph(
+        "No data were read for this. The widths are those of data that are spread over their "
+        "ranges as stated; what real data give differs with how they are spread."
+    )
+
+    def draw(theme: Theme) -> Figure:
+        return figure_of(widths_against_epsilon(widths, ax=new_axes(theme), theme=theme))
+
+    page.figure(draw, alt="Expected widths of the intervals, falling with epsilon.")
+    page.table(
+        ["epsilon", *(one.label for one in widths[0][1])],
+        [(readable(at), *(_number(one.width) for one in found)) for at, found in widths],
     )
     page.footer(f"mustdp {__version__}")
     return page
@@ -80,11 +106,11 @@ def _cost(page: Page, result: ReleaseResult, standing: Standing | None) -> None:
 def _picture(
     page: Page, result: ReleaseResult, name: str, rows: tuple[ReleasedEstimate, ...]
 ) -> None:
-    def draw(theme: Theme) -> object:
+    def draw(theme: Theme) -> Figure:
         ax = new_axes(theme, 5.6, 0.9 + 0.32 * len(rows))
         return figure_of(released_estimates(result, name, ax=ax, theme=theme))
 
-    page.figure(draw, alt=f"Estimates of {name} with their intervals.")  # type: ignore[arg-type]
+    page.figure(draw, alt=f"Estimates of {name} with their intervals.")
 
 
 def _table(page: Page, result: ReleaseResult, rows: tuple[ReleasedEstimate, ...]) -> None:
