@@ -88,8 +88,15 @@ class Influences(Part):
         return found - 0.5 if self._centred else found
 
     def _psi(self, values: FloatArray, slots: IntArray) -> FloatArray:
+        """One product after the other: a library's sums may be rounded by where a row stands.
+
+        So psi of a record depends, to the last bit, on that record and on what is public.
+        """
         features = self.moments.features(self.moments.scaled(values)) - self.means[slots]
-        found: FloatArray = np.einsum("rk,rjk->rj", features, self.gradients[slots])
+        slopes = self.gradients[slots]
+        found = np.zeros((len(values), self.width))
+        for k in range(features.shape[1]):
+            found += features[:, k : k + 1] * slopes[:, :, k]
         return found
 
     def sums(self, piece: Piece, per_step: float) -> FloatArray:

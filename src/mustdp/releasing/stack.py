@@ -6,8 +6,8 @@ noise goes on every coordinate: of standard deviation z/2 under replace_one, whe
 multiplier is noise over *half* of what swapping a record does, and z under add_remove.
 
 *Rounding.* A contribution is cut towards zero to steps of a lattice. That moves it by less than a
-step in each of the W coordinates of a slot, and two of them apart by less than sqrt(2 W) steps; the
-noise is enlarged by that, and by 2^-40 for the rounding of the contributions themselves.
+step in each of the W coordinates of a slot, and two of them apart by less than sqrt(2 W) steps, m
+times that where a unit is a cluster of m records; the noise is enlarged by that, and by 2^-40 for the rounding of the contributions themselves.
 
 *Rounds.* A second vector may be chosen by what the first has shown. With shares s_1 + s_2 = 1 of
 the budget, noise of sigma / sqrt(s_i) and sensitivity 1 each, round i is mu_i-Gaussian private with
@@ -25,6 +25,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.relation import Relation
 from mustdp.noise.lattice import lattice_for
 from mustdp.noise.release import LatticeNoise, release
@@ -80,14 +81,23 @@ class Stack:
         """The noise of every coordinate, on its lattice."""
         half = 0.5 if self.ground.relation == Relation.REPLACE_ONE else 1.0
         scale = self.noise_multiplier * half / math.sqrt(self.share) * (1.0 + 2.0**-40)
-        reach = max(
-            scale * part.radius for scale, part in zip(self._scales, self.parts, strict=True)
-        )
-        records = max(1, math.floor(min(_RECORDS, _RECORDS * scale / reach)))
-        lattice = lattice_for(scale, reach=reach, records=records)
+        reach = self._reach()
+        lattice = lattice_for(scale, reach=reach, records=self._room(scale, reach))
         width = sum(part.width for part in self.parts)
-        margin = math.sqrt(2.0 * width) * lattice.step + 2.0**-40
+        cut = float(self.ground.largest_cluster or 1)  # so many records are cut in one unit
+        margin = cut * math.sqrt(2.0 * width) * lattice.step + 2.0**-40
         return LatticeNoise(scale * (1.0 + margin), lattice)
+
+    @staticmethod
+    def _room(scale: float, reach: float) -> int:
+        """The number of records that sums are sure to be exact for."""
+        return max(1, math.floor(min(_RECORDS, _RECORDS * scale / reach)))
+
+    def _reach(self) -> float:
+        """The largest coordinate of a contribution."""
+        return max(
+            scale * part.radius for scale, part in zip(self._scales, self.parts, strict=True)
+        ) * float(self.ground.largest_cluster or 1)
 
     def totals(
         self, pieces: Iterable[Piece], progress: Progress | None = None
@@ -105,6 +115,11 @@ class Stack:
             done += len(piece)
             if progress is not None:
                 progress("adding up", done)
+        if self.parts and not done <= self._room(self.noise.scale, self._reach()):
+            raise NumericalFailure(
+                "there are more records than sums are exact for with so little noise; nothing was "
+                "released"
+            )
         return found, done
 
     def released(self, totals: FloatArray, source: NoiseSource) -> tuple[Noisy, ...]:
