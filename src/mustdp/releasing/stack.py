@@ -7,7 +7,8 @@ multiplier is noise over *half* of what swapping a record does, and z under add_
 
 *Rounding.* A contribution is cut towards zero to steps of a lattice. That moves it by less than a
 step in each of the W coordinates of a slot, and two of them apart by less than sqrt(2 W) steps, m
-times that where a unit is a cluster of m records; the noise is enlarged by that, and by 2^-40 for the rounding of the contributions themselves.
+times that where a unit is a cluster of m records; the noise is enlarged by that, and by 2^-40 for
+the rounding of the contributions themselves.
 
 *Rounds.* A second vector may be chosen by what the first has shown. With shares s_1 + s_2 = 1 of
 the budget, noise of sigma / sqrt(s_i) and sensitivity 1 each, round i is mu_i-Gaussian private with
