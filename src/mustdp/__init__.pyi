@@ -61,6 +61,12 @@ from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.relation import Relation as Relation
 from mustdp.progress import Progress as Progress
 from mustdp.randomness.seeds import SeededRelease as SeededRelease
+from mustdp.releasing.estimate import ReleasedEstimate as ReleasedEstimate
+from mustdp.releasing.planning import Expected as Expected
+from mustdp.releasing.planning import expected_widths as expected_widths
+from mustdp.releasing.planning import smallest_epsilon as smallest_epsilon
+from mustdp.releasing.release import private_release as private_release
+from mustdp.releasing.result import ReleaseResult as ReleaseResult
 from mustdp.resampling.bootstrap import private_bootstrap as private_bootstrap
 from mustdp.resampling.designs import Design as Design
 from mustdp.resampling.designs import bag_of_little_bootstraps as bag_of_little_bootstraps

@@ -25,7 +25,9 @@ from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.plan import plan
 from mustdp.cli.reading_options import NAMES as READING_NAMES
+from mustdp.cli.release import release
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.risk import risk
@@ -53,6 +55,8 @@ COMMANDS = (
     train,
     audit,
     bootstrap,
+    release,
+    plan,
     ledger,
     reproduce,
 )
@@ -62,6 +66,8 @@ for _command in COMMANDS:
 #: What the package calls by another name than a command's options do.
 _OTHER_NAMES = {
     "bootstrap": READING_NAMES,
+    "release": {**READING_NAMES, "statistics": "--statistic"},
+    "plan": {"columns": "--column", "statistics": "--statistic"},
     "ledger": {"path": "FILE", "key": "--key-file"},
 }
 
