@@ -2,7 +2,7 @@
 
     python benchmarks/risk.py            tables
     python benchmarks/risk.py --json     one JSON object
-    python benchmarks/risk.py --all      riskcal's noise for a true-positive rate too, which takes long
+    python benchmarks/risk.py --all      riskcal's noise for a true-positive rate too (slow)
 
 riskcal (Kulynych et al. 2024, arXiv 2407.02191) answers for DP-SGD with Poisson batches under
 add_remove, so that is what is compared. Both sides are asked in turn.
