@@ -133,7 +133,7 @@ def test_targets_out_of_reach() -> None:
 def test_bad_targets(change: dict[str, object]) -> None:
     arguments = {"epsilon": 1.0, "delta": 1e-5, "steps": 10, **change}
     with pytest.raises(md.InvalidParameter, match=next(iter(change))):
-        md.calibrate(md.wor(100, 10), **arguments)  # type: ignore[arg-type]
+        md.calibrate(md.wor(100, 10), **arguments)  # type: ignore[call-overload]
 
 
 def test_too_little_noise_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ def test_pictures_as_svg_and_pdf(explorer: Explorer) -> None:
             assert picture.status == 200
             assert b"<svg" in picture.content
         assert get(explorer, f"{name}.pdf?{SMALL}").content.startswith(b"%PDF")
-    missing = SMALL.replace("steps=2", "steps=4444")
+    missing = SMALL.replace("steps=2", "steps=7")
     assert get(explorer, f"contour.svg?{missing}").status == 404
 
 

@@ -50,7 +50,7 @@ def test_newest_first_though_everybody_is_busy(monkeypatch: pytest.MonkeyPatch) 
     assert set(order) == {2}
     go_on.set()
     settled(work, rows(1))
-    work.stop()
+    assert work.stop(patience=20)
 
 
 def test_a_part_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_a_part_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         settled(work, rows(3))
     assert sorted(seen, key=str) == sorted(rows(3), key=str)
-    work.stop()
+    assert work.stop(patience=20)
 
 
 def test_what_nobody_asks_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_what_nobody_asks_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> Non
     time.sleep(0.3)
     assert not work._pile
     assert not work._answers
-    work.stop()
+    assert work.stop(patience=20)
 
 
 def test_a_fault_in_one_part_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_fault_in_one_part_does_not_end_the_others(monkeypatch: pytest.MonkeyP
     assert {one["error"] for one in found.values()} == {
         "nothing could be computed: ZeroDivisionError"
     }
-    work.stop()
+    assert work.stop(patience=20)
 
 
 def test_a_part_waits_for_the_noise_of_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,4 +103,4 @@ def test_a_part_waits_for_the_noise_of_its_scheme(monkeypatch: pytest.MonkeyPatc
     work, asked = Work(), Asked.read({"n": "12", "b": "6", "m": "2", "epsilon": "1"})
     settled(work, [Part("risk", asked, "wor"), Part("contour", asked, "2")])
     assert noises == {"row": None, "risk": 7.0, "contour": 7.0}
-    work.stop()
+    assert work.stop(patience=20)

@@ -30,7 +30,7 @@ def running() -> Iterator[Explorer]:
     try:
         yield explorer
     finally:
-        explorer.close()
+        explorer.close(patience=120)
         thread.join(10)
 
 

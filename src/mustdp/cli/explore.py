@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import partial
 from typing import Annotated
 
@@ -63,6 +65,7 @@ def explore(
     try:
         explorer.serve()
     except KeyboardInterrupt:
-        return
-    finally:
-        explorer.free()
+        if not explorer.free(patience=1.0):
+            # Threads that still compute cannot be told to end, and nothing is lost with them.
+            sys.stdout.flush()
+            os._exit(0)

@@ -12,6 +12,7 @@ import io
 import json
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -32,6 +33,8 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+#: matplotlib's pictures carry their style inside; alone, they may use nothing else.
+_PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -81,19 +84,19 @@ class Explorer:
         """Answer until :meth:`close` is called from elsewhere."""
         self._server.serve_forever(poll_interval=0.2)
 
-    def close(self) -> None:
-        """Stop answering and computing, and free the port."""
+    def close(self, patience: float = 0.0) -> bool:
+        """Stop answering and computing; False if something still runs after so many seconds."""
         self._server.shutdown()
-        self.free()
+        return self.free(patience)
 
-    def free(self) -> None:
-        """Free the port of a server that is not serving, and stop its work."""
+    def free(self, patience: float = 0.0) -> bool:
+        """Free the port of a server that is not serving, and stop its work, as in :meth:`close`."""
         self._server.server_close()
-        self.work.stop()
+        return self.work.stop(patience)
 
     def answer(self, path: str, query: str) -> tuple[str, bytes]:
         """The kind and content of what lies at a path below the token."""
-        if path in ("", "explorer.js", "explorer.css"):
+        if path in ("", "explorer.js", "explorer.css", "icon.svg"):
             return _fixed(path)
         place, _, kind = path.rpartition(".")
         make = _MADE.get((place, kind))
@@ -204,12 +207,15 @@ class _Handler(BaseHTTPRequestHandler):
         return self.owner.answer(rest, parts.query)
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
-        self.send_response(status)
-        for name, value in {**_HEADERS, "Content-Type": _TYPES[kind]}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        headers = {**_HEADERS, "Content-Type": _TYPES[kind], "Content-Length": str(len(content))}
+        if kind == "svg":
+            headers["Content-Security-Policy"] = _PICTURE_POLICY
+        with suppress(ConnectionError):  # whoever asked may have gone
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: addresses hold the token."""

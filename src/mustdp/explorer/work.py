@@ -33,13 +33,13 @@ class Work:
         self._running: set[Part] = set()
         self._answers: OrderedDict[Part, dict[str, Any]] = OrderedDict()
         self._stopped = False
-        self._threads = 0
+        self._threads: list[Thread] = []
         for _ in range(_THREADS):
             self._begin()
 
     def _begin(self) -> None:
-        self._threads += 1
-        Thread(target=self._go, daemon=True).start()
+        self._threads.append(Thread(target=self._go, daemon=True))
+        self._threads[-1].start()
 
     def ask(self, parts: Sequence[Part]) -> tuple[dict[Part, dict[str, Any]], list[Part]]:
         """The answers that are there, and the parts under way; what is missing goes on top."""
@@ -52,18 +52,22 @@ class Work:
                 if part not in self._answers and part not in self._running:
                     self._on_top(part, now)
             self._changed.notify_all()
-            busy = len(self._running) == self._threads < _MOST_THREADS
+            busy = len(self._running) == len(self._threads) < _MOST_THREADS
             if busy and self._pile and self._running.isdisjoint(parts):
                 self._begin()
             found = {one: self._answers[one] for one in parts if one in self._answers}
             return found, [one for one in parts if one in self._running]
 
-    def stop(self) -> None:
-        """Take no further parts; what runs ends with the process."""
+    def stop(self, patience: float = 0.0) -> bool:
+        """Take no further parts; say whether what runs has ended within so many seconds."""
         with self._changed:
             self._stopped = True
             self._pile.clear()
             self._changed.notify_all()
+        end = time.monotonic() + patience
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _on_top(self, part: Part, now: float) -> None:
         self._pile.pop(part, None)
@@ -93,6 +97,8 @@ class Work:
 
     def _next(self) -> Part | None:
         """The topmost part whose scheme's noise is known; the row that tells it comes first."""
+        if self._stopped:
+            return None
         now = time.monotonic()
         for part, asked in reversed(tuple(self._pile.items())):
             if now - asked > _FORGOTTEN:
