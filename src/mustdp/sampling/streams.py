@@ -23,7 +23,7 @@ from mustdp.randomness.substreams import BATCHES, EPOCHS, Substreams
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.epoch_draws import Portion, draw_shuffled, portion_of
 from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
-from mustdp.sampling.scheme import scheme_from_description
+from mustdp.sampling.scheme import Scheme, scheme_from_description
 
 _FORMAT = "mustdp batch stream"
 _VERSION = 1
