@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import Counter
 from itertools import product
 
@@ -91,6 +92,7 @@ def test_streams_go_on_and_split(epoch: md.Epoch) -> None:
     head = [next(stream) for _ in range(4)]
     state = json.loads(json.dumps(stream.state))
     assert head + list(BatchStream.restore(state, epoch)) == whole
+    assert head + list(pickle.loads(pickle.dumps(stream))) == whole
     ranks = epoch.batches(7, epochs=3).split(2)
     numbered = sorted((k, b.rows().tolist()) for rank in ranks for k, b in rank.numbered())
     assert [rows for _, rows in numbered] == [b.rows().tolist() for b in whole]

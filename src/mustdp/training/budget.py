@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.calibration.settle import PaperNoise, PaperStatement, Settled, Spent, settle_noise
+from mustdp.errors import NotCovered
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
 from mustdp.mechanisms.relation import Relation
@@ -76,6 +77,8 @@ def settle(
 
     Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given.
     """
+    if not isinstance(scheme, Scheme):
+        raise NotCovered(f"a training run draws batch by batch, got {scheme!r}")
     run = _Run(scheme, checks.integer("steps", steps, 1, MOST_STEPS))
     found = settle_noise(
         run,

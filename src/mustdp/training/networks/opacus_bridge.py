@@ -42,6 +42,11 @@ class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, scheme: Scheme, *, seed: int | None = None) -> None:
+        if not isinstance(scheme, Scheme):
+            raise NotCovered(
+                "Opacus drops batches that were loaded ahead, which leaves gaps in an epoch; use a "
+                "scheme that draws batch by batch, such as poisson"
+            )
         checks.real("expected size of the scheme", scheme.expected_size, above=0)
         self.scheme = scheme
         self._batches = scheme.batches(release_key(seed, name="seed"))
