@@ -221,7 +221,7 @@ def _joint(
     """Bind all statistics to their columns and put them into one release."""
     for at, (least, most) in enumerate(zip(low, high, strict=True)):
         _check_order(least, most, f" for column {at} (the first is 0)")
-    public = Public(low, high, design.size, design.poisson)
+    public = Public(low, high, design.size, design.poisson, design.repeated_pairs)
     picks: list[tuple[int, ...]] = []
     queries: list[Query] = []
     for statistic in wanted:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import mustdp as md
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.randomness.keys import batch_key
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps
 from mustdp.resampling.execution import bundles, portions, table
 from mustdp.resampling.execution.bundles import handed_out, in_bundles
@@ -225,7 +226,7 @@ def test_data_that_are_not_finite_are_refused_before_clipping(
 def test_draws_that_are_not_those_asked_for_are_noticed(ranks: list[int]) -> None:
     multisets = ((rank, np.zeros((1, 2)), np.ones(1, dtype=np.int64)) for rank in ranks)
     if ranks == [0, 1, 2, 3, 4]:  # more than asked for are left alone
-        assert portions.evaluated(multisets, QUERY, 0, 4).shape == (4, 6)
+        assert portions.evaluated(multisets, QUERY, 0, 4, batch_key(7)).shape == (4, 6)
         return
     with pytest.raises(NumericalFailure, match="once each and in order"):
-        portions.evaluated(multisets, QUERY, 0, 4)
+        portions.evaluated(multisets, QUERY, 0, 4, batch_key(7))

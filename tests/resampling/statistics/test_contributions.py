@@ -53,7 +53,7 @@ def test_which_queries_are_linear() -> None:
         for poisson in (False, True):
             assert case.query(5, poisson).linear == ((name, poisson) in LINEAR)
     public = Public([0.0], [1.0], 5)
-    assert not UserStatistic(lambda values, counts: 0.0, 1.0).query(public).linear
+    assert not UserStatistic(lambda values, counts: 0.0, 1.0, average=True).query(public).linear
     assert not OfActualSize(Mean(), Public([0.0], [1.0], 5.0, poisson=True)).linear
     assert not joint(5).linear
     assert Joint((Mean().query(public), Mean().query(public)), ((0,), (0,))).linear

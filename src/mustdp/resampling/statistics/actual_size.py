@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from mustdp.errors import NumericalFailure
+from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Averaged, Block, Query, Statistic
@@ -27,6 +27,11 @@ class OfActualSize(Query):
 
     def __post_init__(self) -> None:
         typical = self._typical
+        if typical.halved:
+            raise NotCovered(
+                "function must be stated to be an average, with average=True, where subsets are "
+                "divided by a random size"
+            )
         blocks = tuple(replace(block, divisor=1.0, shift=0.0) for block in typical.blocks)
         object.__setattr__(self, "blocks", blocks)
         object.__setattr__(self, "labels", typical.labels)

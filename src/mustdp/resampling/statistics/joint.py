@@ -94,6 +94,19 @@ class Joint(Query):
         """The totals of the queries, side by side."""
         return np.concatenate([query.total(own, counts) for query, own in self.apart(values)])
 
+    @property
+    def halved(self) -> bool:
+        """Whether any query is."""
+        return any(query.halved for query in self.queries)
+
+    def total_in_halves(
+        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
+    ) -> FloatArray:
+        """The totals of the queries, side by side."""
+        return np.concatenate(
+            [query.total_in_halves(own, counts, halves) for query, own in self.apart(values)]
+        )
+
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The estimates of the queries, side by side."""
         return np.concatenate(

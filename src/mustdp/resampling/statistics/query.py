@@ -116,6 +116,17 @@ class Query(ABC):
     def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """What noise is added to: ``values`` (distinct, columns), already clipped, and counts."""
 
+    @property
+    def halved(self) -> bool:
+        """Whether the total is made from two random halves of the subset as well."""
+        return False
+
+    def total_in_halves(
+        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
+    ) -> FloatArray:
+        """The total where ``halves`` are the counts of two random halves of the multiset."""
+        return self.total(values, counts)
+
     def restored(self, totals: FloatArray) -> FloatArray:
         """The released vectors ``(..., width)`` behind totals, noisy or not."""
         vectors: FloatArray = totals / self.divisors + self.shifts
