@@ -45,8 +45,8 @@ def inferred(
 ) -> Inference:
     """What the private bootstrap infers, without its bookkeeping."""
     values = np.clip(data.reshape(len(data), -1), *bounds)
-    ends = ([end] * values.shape[1] for end in bounds)
-    public = Public(*ends, design.size, design.poisson, design.repeated_pairs)
+    low, high = ([end] * values.shape[1] for end in bounds)
+    public = Public(low, high, design.size, design.poisson, design.repeated_pairs)
     query = statistic.query(public)
     seed = int(rng.integers(2**62))
     rows = []
@@ -202,21 +202,28 @@ def test_the_note_advises_what_helps() -> None:
 
 
 def test_little_bootstraps_with_few_first_stages() -> None:
-    """A rare event, 5 first stages of 100 records: most second stages see what their first saw."""
-    design = bag_of_little_bootstraps(N, b=100, subsets=5, reuse=10)
+    """With heavy tails every first stage has a variance of its own, which its second stages tell.
 
-    def draw(rng: np.random.Generator) -> FloatArray:
-        return (rng.random(N) < 0.01).astype(np.float64)
-
-    statistic = Mean(squares=False)
-    assert coverage(draw, 0.01, design, statistic, (0.0, 1.0)) >= ENOUGH
+    2000 trials: 92 % is asked for; with the variances inside it would be 82 %.
+    """
+    design = bag_of_little_bootstraps(10_000, b=100, subsets=5, reuse=40)
+    rng, hits = np.random.default_rng(17), 0
+    for _ in range(2000):
+        centre = rng.normal(0.0, math.sqrt(1.0 / design.n))
+        groups = centre + rng.normal(0.0, math.sqrt(design.between), (5, 1))
+        own = np.sqrt(design.within * rng.gamma(0.2, 5.0, (5, 1)))
+        replicates = groups + own * rng.normal(size=(5, 40))
+        spread = spread_of(design, replicates, 0.0)
+        reach = spread.quantile(0.95) * math.sqrt(spread.variance)
+        hits += abs(float(replicates.mean())) <= reach
+    assert hits >= 0.92 * 2000
 
 
 def test_standard_errors_of_a_deviation_on_poisson_subsets() -> None:
-    """sigma / sqrt(2 n) and what resampling adds: a step of one error gave 1.4 times as much."""
+    """sigma / sqrt(2 n) and what resampling adds: a step of one error gave 1.25 times as much."""
     design, rng = Design(md.poisson(N, 0.05), 100), np.random.default_rng(11)
     found = [
-        inferred(design, StandardDeviation(), rng.normal(size=N), (-4.0, 4.0), rng)
+        inferred(design, StandardDeviation(), rng.normal(size=N), (-10.0, 10.0), rng)
         .estimates[0]
         .standard_error
         for _ in range(15)
