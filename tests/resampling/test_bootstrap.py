@@ -146,6 +146,39 @@ def test_levels_widen_intervals() -> None:
     assert wider.estimates[0].width > 1.3 * result.estimates[0].width
 
 
+def test_a_finite_population_and_intervals_that_hold_together() -> None:
+    plain, finite = released(), released(population=N + N // 10)
+    assert finite.estimate == plain.estimate
+    assert finite.standard_error < 0.9 * plain.standard_error
+    together = released(["mean", "variance"], simultaneous=True)
+    alone = released(["mean", "variance"])
+    for one, other in zip(alone.estimates, together.estimates, strict=True):
+        assert other.width > 1.1 * one.width
+
+
+def test_results_say_what_was_estimated() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": AGES, "income": 1e3 * AGES})
+    result = released("mean", frame, columns="income", lower=0, upper=200_000)
+    assert result.estimates[0].description == "mean of income clipped to [0, 200000]"
+    assert "mean of income clipped to [0, 200000]" in str(result)
+    both = released(
+        [md.LinearRegression(), md.Proportion(above=60.0, columns=("age",))],
+        frame,
+        columns=["age", "income"],
+        lower=[0, 0],
+        upper=[100, 200_000],
+    )
+    assert [one.label for one in both.estimates] == ["intercept", "slope of age", "proportion"]
+    assert [one.description for one in both.estimates][1:] == [
+        "slope of age in the regression of income clipped to [0, 200000] on age clipped to "
+        "[0, 100]",
+        "share of records with age clipped to [0, 100] > 60",
+    ]
+    unnamed = released("regression", PAIRS)
+    assert unnamed.estimates[1].label == "slope of column 0"
+
+
 def test_nested_designs_charge_reuse() -> None:
     design = md.bag_of_little_bootstraps(N, b=100, subsets=5, reuse=6)
     result = released(design=design, replicates=None, noise_multiplier=400.0, delta=1e-4)
