@@ -257,8 +257,8 @@ def combinations(
 ) -> Iterator[tuple[Callable[..., Outcome], str, str, str]]:
     """What is compared, row by row."""
     if unkind:
-        for name, law in UNKIND.items():
-            for statistic in law.of or ():
+        for name, own in UNKIND.items():
+            for statistic in own.of or ():
                 for design in ("subsampling", "m-out-of-n", "Poisson", "little bootstraps"):
                     yield resampled, name, statistic, design
         return
