@@ -152,6 +152,7 @@ def test_a_finite_population_and_intervals_that_hold_together() -> None:
     assert finite.standard_error < 0.9 * plain.standard_error
     together = released(["mean", "variance"], simultaneous=True)
     alone = released(["mean", "variance"])
+    assert together.as_dict()["simultaneous"] is True
     for one, other in zip(alone.estimates, together.estimates, strict=True):
         assert other.width > 1.1 * one.width
 

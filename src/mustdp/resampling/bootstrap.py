@@ -144,8 +144,9 @@ def private_bootstrap(
     for note in found.notes:
         warnings.warn(note, InferenceNote, stacklevel=2)
     return BootstrapResult(
-        found.estimates, privacy, chosen, level, interval, found.replicates, found.notes
-    )
+        found.estimates, privacy, chosen, level, interval, found.replicates, found.notes,
+        simultaneous,
+    )  # fmt: skip
 
 
 def _open(data: Any, names: tuple[str, ...] | None, dask: Any) -> Source:

@@ -40,6 +40,7 @@ class BootstrapResult:
     kind: Kind
     replicates: FloatArray
     notes: tuple[str, ...] = ()
+    simultaneous: bool = False
 
     @property
     def estimate(self) -> float:
@@ -83,6 +84,7 @@ class BootstrapResult:
             **top,
             "level": self.level,
             "kind": self.kind,
+            "simultaneous": self.simultaneous,
             "estimates": rows,
             "privacy": self.privacy.as_dict(),
             "design": self.design.describe(),

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
+from mustdp.errors import NumericalFailure
+
 #: A noisy variance is divided by if it is above so many of its standard errors.
 CLEARLY = 3.0
 #: One-sided normal quantile of the limit that takes the place of a hidden variance.
@@ -91,6 +93,8 @@ def symmetric(value: float, spread: Spread, level: float, possible: tuple[float,
 def everything(possible: tuple[float, float], spread: Spread, flag: str) -> Reading:
     """What is left where the noise says nothing: all that is possible, and the middle of it."""
     low, high = possible
+    if not math.isfinite(high - low):
+        raise NumericalFailure(f"nothing is known about an estimate that can be {low} to {high}")
     return Reading(0.5 * (low + high), 0.5 * (high - low), possible, spread, (flag,))
 
 
