@@ -70,7 +70,7 @@ def _at(paper: dict[str, Any], count: int) -> At:
     )
     plan = repeat(count, subsample(scheme, gaussian(noise_multiplier=sigma)))
     pair = account(plan, method="paper").delta(epsilon)
-    bounds = account(plan).delta(epsilon)
+    bounds = account(plan, composition="pair").delta(epsilon)
     return At(count, authors.lower, authors.upper, pair.attained_lower, bounds.lower, bounds.upper)
 
 
