@@ -78,6 +78,11 @@ from mustdp.resampling.statistics.user import UserStatistic as UserStatistic
 from mustdp.resampling.statistics.variance import StandardDeviation as StandardDeviation
 from mustdp.resampling.statistics.variance import Variance as Variance
 from mustdp.sampling.batch import Batch as Batch
+from mustdp.sampling.epochs import Epoch as Epoch
+from mustdp.sampling.epochs import RandomAllocation as RandomAllocation
+from mustdp.sampling.epochs import Shuffle as Shuffle
+from mustdp.sampling.epochs import random_allocation as random_allocation
+from mustdp.sampling.epochs import shuffle as shuffle
 from mustdp.sampling.law import MultiplicityLaw as MultiplicityLaw
 from mustdp.sampling.nested import NestedDesign as NestedDesign
 from mustdp.sampling.scheme import Multistage as Multistage

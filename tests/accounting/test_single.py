@@ -9,7 +9,6 @@ import pytest
 
 import mustdp as md
 from mustdp.loss.pairs import family_pair
-from mustdp.loss.uncomposed import attained
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
@@ -27,7 +26,7 @@ def test_one_attained_step_is_charged_for_mass_left_out() -> None:
             completed[place] += 0.05
             exact = family(name, completed, 1.0, "gaussian")
             for epsilon in (0.0, 0.05, 0.2, 0.5):
-                assert attained(pair, epsilon) <= exact.profile(epsilon)
+                assert pair.attained(epsilon) <= exact.profile(epsilon)
 
 
 @pytest.mark.parametrize("shift", [0.3, 1.0, 4.0])

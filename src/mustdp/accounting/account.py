@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.paper import PaperAccount
-from mustdp.accounting.plan import Atom, Plan, Subsample, atoms, draws_everything
+from mustdp.accounting.plan import Atom, InEpoch, Plan, Subsample, atoms, draws_everything
 from mustdp.accounting.sides import UpperSide, in_both_orders
 from mustdp.accounting.tighter import COMPOSITIONS, ONE_PAIR, FamilyComposition
 from mustdp.accounting.views import (
@@ -33,7 +33,6 @@ from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.scheme import Poisson
 
 METHODS = ("certified", "one-slope", "paper")
 
@@ -183,13 +182,14 @@ def account(
 ) -> Account | PaperAccount:
     """Account for a plan.
 
-    The default relation is add_remove if every draw is Poisson, replace_one otherwise. ``accuracy``
-    is the relative accuracy of epsilon. ``method="one-slope"`` composes the paper's theorem, in
-    which one slope serves every multiplicity, instead of the certificate: valid, and looser.
-    ``method="paper"`` composes the paper's own pair of data sets: what that pair attains, not a
-    guarantee. ``composition="family"`` takes longer and chooses the worst pair anew in every step,
-    which brings the bounds of ``epsilon`` and ``delta`` closer together where one kind of step is
-    repeated under replace_one and has a family; other plans and other views stay as they are.
+    The default relation is add_remove if every draw is Poisson or allocates, else replace_one.
+    ``accuracy`` is the relative accuracy of epsilon. ``method="one-slope"`` composes the paper's
+    theorem, in which one slope serves every multiplicity, instead of the certificate: valid, and
+    looser. ``method="paper"`` composes the paper's own pair of data sets: what that pair attains,
+    not a guarantee. ``composition="family"`` takes longer and chooses the worst pair anew in every
+    step, which brings the bounds of ``epsilon`` and ``delta`` closer together where one kind of
+    step is repeated under replace_one and has a family; other plans and other views stay as they
+    are.
 
     >>> import mustdp as md
     >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
@@ -211,7 +211,7 @@ def account(
     if relation is not None:
         used = Relation.read(relation)
     else:
-        used = Relation.ADD_REMOVE if all(map(_poisson, counted)) else Relation.REPLACE_ONE
+        used = Relation.ADD_REMOVE if all(map(_random_size, counted)) else Relation.REPLACE_ONE
     if method == "paper":
         paper = PaperAccount(plan, epsilon_width=accuracy)
         if relation is not None and used != paper.relation:
@@ -233,5 +233,7 @@ def account(
     return Account(plan, used, accuracy, method, composition)
 
 
-def _poisson(atom: Atom) -> bool:
-    return isinstance(atom, Subsample) and isinstance(atom.scheme, Poisson)
+def _random_size(atom: Atom) -> bool:
+    if isinstance(atom, InEpoch):
+        return not atom.epoch.fixed_size
+    return isinstance(atom, Subsample) and not atom.scheme.fixed_size

@@ -16,12 +16,13 @@ from mustdp.accounting.atom_profiles import (
 )
 from mustdp.accounting.composed_profiles import group_profiles
 from mustdp.accounting.copies import mechanisms, observe
-from mustdp.accounting.plan import Atom, Subsample
+from mustdp.accounting.epoch_pairs import epoch_sides
+from mustdp.accounting.plan import Atom, InEpoch, Subsample
 from mustdp.amplification.stages import DEPTH, TAIL, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import DominatingPair, Profile
-from mustdp.loss.pairs import MixturePair, family_pair
+from mustdp.loss.pairs import ConcretePair, family_pair
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.checks import frozen
@@ -42,7 +43,7 @@ class AtomPairs:
 
     shift: float | None
     dominating: DominatingPair
-    families: Mapping[str, MixturePair]
+    families: Mapping[str, ConcretePair]
 
     @property
     def directions(self) -> dict[str, Profile]:
@@ -55,6 +56,8 @@ def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
     """The dominating pair and the attained pairs of one atom under a relation."""
     if isinstance(atom, Mechanism):
         return _plain(atom, relation)
+    if isinstance(atom, InEpoch):
+        return AtomPairs(*epoch_sides(atom, relation, method))
     if isinstance(atom.inner, Mechanism):
         return _subsampled(atom.scheme, atom.inner, relation, method)
     return _nested(atom, relation, method)
@@ -136,7 +139,7 @@ def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
 
 def _families(
     mechanism: Mechanism, law: MultiplicityLaw, shift: float | None, releases: int
-) -> dict[str, MixturePair]:
+) -> dict[str, ConcretePair]:
     """The attained families; several Gaussian releases are looked at through their sum."""
     if not isinstance(mechanism, AdditiveNoise) or shift is None or law.positive.size == 0:
         return {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mustdp.accounting.atom_profiles import GroupProfile
-from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, Subsample, atoms
+from mustdp.accounting.plan import Atom, InEpoch, Plan, Repeat, Sequence, Subsample, atoms
 from mustdp.amplification.stages import stage_profiles
 from mustdp.errors import NotCovered
 from mustdp.loss.curve import UpperCurve
@@ -38,6 +38,8 @@ def group_profiles(plan: Plan, reach: float) -> GroupProfiles:
         if not isinstance(plan.scheme, Multistage):
             raise NotCovered("only fixed-size schemes can be nested")
         return stage_profiles(plan.scheme, group_profiles(plan.inner, reach), reach)
+    if isinstance(plan, InEpoch):
+        raise NotCovered("an epoch on a subset is not covered")
     if isinstance(plan, Repeat) and plan.count == 1:
         return group_profiles(plan.inner, reach)
     return ComposedProfiles(plan, reach)

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
+from mustdp.errors import NotCovered
 from mustdp.mechanisms.mechanism import Gaussian, Mechanism
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
@@ -63,6 +64,8 @@ def _first(atom: Subsample) -> Observed:
         if isinstance(scheme, Multistage) and isinstance(inner.scheme, Multistage):
             scheme = Multistage(scheme.n, scheme.stages + inner.scheme.stages)
         inner = _first_atom(inner.inner)
+    if not isinstance(inner, Mechanism):
+        raise NotCovered("an epoch on a subset is not covered")
     return Observed(inner, 1, scheme.law(1, _SMALLEST))
 
 
@@ -74,7 +77,7 @@ def mechanisms(plan: Plan) -> list[Mechanism]:
     """All mechanisms that a plan releases from."""
     found: list[Mechanism] = []
     for atom in atoms(plan):
-        found += mechanisms(atom.inner) if isinstance(atom, Subsample) else [atom]
+        found += [atom] if isinstance(atom, Mechanism) else mechanisms(atom.inner)
     return found
 
 

@@ -2,6 +2,7 @@
 
     gaussian(...)            one noisy release                       (a mechanism is a plan)
     subsample(scheme, plan)  run the plan on one fresh draw of the scheme
+    subsample(epoch, noise)  one noisy release on every batch of one epoch
     repeat(k, plan)          run the plan k times, independently
     sequence(plan, ...)      run different plans one after another
 
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism
 from mustdp.numerics import checks
+from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme, scheme_from_description
 
 
@@ -34,6 +36,10 @@ class Subsample:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
         _check(self.inner, "inner")
+        if _has_epoch(self.inner):
+            raise NotCovered(
+                "an epoch on a subset is not covered: no group profile is known for it here"
+            )
         for scheme in _schemes(self.inner):
             if isinstance(scheme, Poisson):
                 raise NotCovered(
@@ -51,6 +57,23 @@ class Subsample:
                     f"the inner scheme draws from n = {scheme.n} entries, but the scheme around it "
                     f"hands over {size}"
                 )
+
+
+@dataclass(frozen=True)
+class InEpoch:
+    """Release with ``inner`` on every batch of one ``epoch``."""
+
+    epoch: Epoch
+    inner: Gaussian
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.epoch, Epoch):
+            raise InvalidParameter(f"epoch must be an epoch, got {self.epoch!r}")
+        if not isinstance(self.inner, Gaussian):
+            raise NotCovered(
+                "an epoch is covered with Gaussian noise on every batch alone, "
+                f"got {getattr(self.inner, 'name', type(self.inner).__name__)!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -78,14 +101,33 @@ class Sequence:
             _check(part, "every part of a sequence")
 
 
-Plan: TypeAlias = Mechanism | Subsample | Repeat | Sequence
+Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence
 #: What a plan comes down to: single releases and subsampled plans, each so many times.
-Atom: TypeAlias = Mechanism | Subsample
+Atom: TypeAlias = Mechanism | Subsample | InEpoch
 
 
-def subsample(scheme: Scheme, inner: Plan) -> Subsample:
-    """Run ``inner`` on one fresh draw of ``scheme``."""
+@overload
+def subsample(scheme: Scheme, inner: Plan) -> Subsample: ...
+@overload
+def subsample(scheme: Epoch, inner: Plan) -> InEpoch: ...
+@overload
+def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch: ...
+def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
+    """Run ``inner`` on one fresh draw of ``scheme``, or on every batch of one epoch."""
+    if isinstance(scheme, Epoch):
+        return InEpoch(scheme, inner)  # type: ignore[arg-type]
     return Subsample(scheme, inner)
+
+
+def steps_of(scheme: Sampling, steps: int, inner: Plan) -> Plan:
+    """``steps`` releases: so many fresh draws, or whole epochs and what is left of the last."""
+    if not isinstance(scheme, Epoch):
+        return Repeat(steps, Subsample(scheme, inner))
+    epochs, rest = divmod(checks.integer("steps", steps, 1, MOST_STEPS), scheme.bins)
+    whole, part = subsample(scheme, inner), subsample(scheme.first(rest or 1), inner)
+    if not rest:
+        return Repeat(epochs, whole)
+    return Sequence((Repeat(epochs, whole), part)) if epochs else part
 
 
 def repeat(count: int, inner: Plan) -> Repeat:
@@ -113,6 +155,8 @@ def describe(plan: Plan) -> dict[str, Any]:
     """Plain description of a plan, for JSON; :func:`plan_from_description` reads it back."""
     if isinstance(plan, Subsample):
         return {"subsample": plan.scheme.describe(), "inner": describe(plan.inner)}
+    if isinstance(plan, InEpoch):
+        return {"epoch": plan.epoch.describe(), "inner": describe(plan.inner)}
     if isinstance(plan, Repeat):
         return {"repeat": plan.count, "inner": describe(plan.inner)}
     if isinstance(plan, Sequence):
@@ -130,6 +174,10 @@ def plan_from_description(description: object) -> Plan:
         _only(description, "subsample", "inner")
         scheme = scheme_from_description(description["subsample"])
         return Subsample(scheme, plan_from_description(description["inner"]))
+    if "epoch" in description:
+        _only(description, "epoch", "inner")
+        epoch = epoch_from_description(description["epoch"])
+        return subsample(epoch, plan_from_description(description["inner"]))
     if "repeat" in description:
         _only(description, "repeat", "inner")
         return Repeat(description["repeat"], plan_from_description(description["inner"]))
@@ -155,7 +203,7 @@ def _only(description: dict[str, Any], *keys: str) -> None:
 
 
 def _check(plan: object, name: str) -> None:
-    if not isinstance(plan, Mechanism | Subsample | Repeat | Sequence):
+    if not isinstance(plan, Mechanism | Subsample | InEpoch | Repeat | Sequence):
         raise InvalidParameter(
             f"{name} must be a mechanism, subsample(...), repeat(...) or sequence(...), "
             f"got {plan!r}"
@@ -173,6 +221,14 @@ def _schemes(plan: Plan) -> Iterator[Scheme]:
             yield from _schemes(part)
 
 
+def _has_epoch(plan: Plan) -> bool:
+    if isinstance(plan, Sequence):
+        return any(map(_has_epoch, plan.parts))
+    if isinstance(plan, Repeat | Subsample):
+        return _has_epoch(plan.inner)
+    return isinstance(plan, InEpoch)
+
+
 def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
     if isinstance(plan, Repeat):
         yield from _walk(plan.inner, times * plan.count)
@@ -185,6 +241,8 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
             yield from _walk(merged.inner, times)
         else:
             yield merged, times
+    elif isinstance(plan, InEpoch) and plan.epoch.bins == 1:  # one batch of all records
+        yield plan.inner, times
     else:
         yield plan, times
 

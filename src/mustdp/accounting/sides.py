@@ -18,6 +18,15 @@ from mustdp.loss.questions import Question
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 
+#: The families of attained pairs, and what each is called in the other order of the neighbours.
+_OTHER_ORDER = {
+    "aligned": "reversed",
+    "reversed": "aligned",
+    "symmetric": "symmetric",
+    "crowded": "crowded, reversed",
+    "crowded, reversed": "crowded",
+}
+
 
 class UpperSide:
     """The dominating pairs of all atoms, composed: certified, the larger of both directions."""
@@ -62,11 +71,7 @@ def lower_side(
     Under replace_one an adaptive data holder may take a different order in every step; under
     add_remove the record is on one side throughout.
     """
-    names = [
-        name
-        for name in ("aligned", "reversed", "symmetric")
-        if all(name in pair.families for pair in pairs)
-    ]
+    names = [name for name in _OTHER_ORDER if all(name in pair.families for pair in pairs)]
     choices = [(name, _mixture(pairs, counts, name, name)) for name in names]
     if relation == Relation.REPLACE_ONE and "aligned" in names and max(counts) > 1:
         choices += [
@@ -81,9 +86,8 @@ def in_both_orders(
     lower: LowerCurve, epsilon: FloatArray, smallest: float
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Lower bounds of the deltas of each named pair, in the order named and in the other."""
-    other = {"aligned": "reversed", "reversed": "aligned", "symmetric": "symmetric"}
-    found = lower.curves(epsilon, smallest, tuple(other))
-    return [(found[name], found[back]) for name, back in other.items() if name in found]
+    found = lower.curves(epsilon, smallest, tuple(_OTHER_ORDER))
+    return [(found[name], found[back]) for name, back in _OTHER_ORDER.items() if name in found]
 
 
 def _mixture(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import repeat, subsample
+from mustdp.accounting.plan import steps_of
 from mustdp.calibration.noise import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
@@ -16,15 +16,16 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
+from mustdp.sampling.epochs import Sampling, random_allocation, shuffle
 from mustdp.sampling.naming import scheme_by_name
 from mustdp.sampling.scheme import Multistage, Scheme
 
 
 @dataclass(frozen=True)
-class ComparisonRow:
-    """What one scheme needs and gives."""
+class EpochRow:
+    """What one scheme, or one kind of epoch, needs and gives."""
 
-    scheme: Scheme
+    scheme: Sampling
     noise_multiplier: float
     epsilon: Bounds
 
@@ -40,13 +41,21 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True)
+class ComparisonRow(EpochRow):
+    """What one scheme needs and gives."""
+
+    scheme: Scheme
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """Rows for all schemes that fit the sizes, under one relation."""
+    """Rows for all schemes that fit the sizes, under one relation, and for epochs if wanted."""
 
     relation: Relation
     steps: int
     delta: float
     rows: tuple[ComparisonRow, ...]
+    epochs: tuple[EpochRow, ...] = ()
 
     def __iter__(self) -> Iterator[ComparisonRow]:
         return iter(self.rows)
@@ -66,15 +75,17 @@ def compare(
     noise_multiplier: float | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str = Relation.REPLACE_ONE,
+    epochs: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare all schemes with batches of m (in expectation, for Poisson).
+    """Compare all schemes with batches of m (in expectation, for Poisson and allocation).
 
     Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
     rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
-    Only the kind of ``mechanism`` matters, as in :func:`calibrate`. ``progress`` is called with the
-    name of each scheme before it is worked on.
+    ``epochs`` adds random allocation to ceil(n / m) bins and shuffling, with as many batches, for
+    Gaussian noise. Only the kind of ``mechanism`` matters, as in :func:`calibrate`. ``progress`` is
+    called with the name of each scheme before it is worked on.
     """
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidParameter(
@@ -86,8 +97,11 @@ def compare(
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     make = noise_of_kind(mechanism)
     known: dict[object, tuple[float, Bounds]] = {}
-    rows = []
-    schemes = schemes_of(n, b, m)
+    rows: list[ComparisonRow] = []
+    passes: list[EpochRow] = []
+    schemes: list[Sampling] = [*schemes_of(n, b, m)]
+    if epochs:
+        schemes += epochs_of(n, m)
     for done, scheme in enumerate(schemes):
         if progress is not None:
             progress(scheme.name, done, len(schemes))
@@ -105,11 +119,19 @@ def compare(
                 known[key] = found.noise_multiplier, found.epsilon
             elif noise_multiplier is not None:
                 noise = make(noise_multiplier)
-                plan = repeat(steps, subsample(scheme, noise))
+                plan = steps_of(scheme, steps, noise)
                 bounds = account(plan, relation=used).epsilon(delta)
                 known[key] = float(noise.noise_multiplier or 0.0), bounds
-        rows.append(ComparisonRow(scheme, *known[key]))
-    return Comparison(used, steps, delta, tuple(rows))
+        if isinstance(scheme, Scheme):
+            rows.append(ComparisonRow(scheme, *known[key]))
+        else:
+            passes.append(EpochRow(scheme, *known[key]))
+    return Comparison(used, steps, delta, tuple(rows), tuple(passes))
+
+
+def epochs_of(n: int, m: int) -> list[Sampling]:
+    """Random allocation to ceil(n / m) bins and shuffling, where a batch is not everything."""
+    return [random_allocation(n, -(-n // m)), shuffle(n, m)] if m < n else []
 
 
 def schemes_of(n: int, b: int, m: int) -> list[Scheme]:

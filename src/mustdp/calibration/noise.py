@@ -4,43 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.accounting.plan import Plan, steps_of
 from mustdp.calibration.results import Calibration, PlanCalibration
 from mustdp.calibration.search import Target, meet, smallest_noise
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Laplace, Mechanism
 from mustdp.numerics import checks
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Epoch, Sampling
 
 _KINDS: dict[str, type[AdditiveNoise]] = {"gaussian": Gaussian, "laplace": Laplace}
 
 
 def calibrate(
-    scheme: Scheme,
+    scheme: Sampling,
     *,
     epsilon: float,
     delta: float,
-    steps: int,
+    steps: int | None = None,
+    epochs: int | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
 ) -> Calibration:
     """Find the noise multiplier for ``steps`` draws of ``scheme`` to be (epsilon, delta)-DP.
 
+    Where ``scheme`` is an epoch, give ``epochs`` instead, or the number of batches as ``steps``.
     The certified epsilon of the result is at most ``epsilon`` and within 0.1 % of it. Only the kind
     of ``mechanism`` matters: its name will do, and the size of a noise that is given is not used.
     """
-    steps = checks.integer("steps", steps, 1, MOST_STEPS)
+    count = _count(scheme, steps, epochs)
     found = calibrate_plan(
-        lambda noise: repeat(steps, subsample(scheme, noise)),
+        lambda noise: steps_of(scheme, count, noise),
         epsilon=epsilon,
         delta=delta,
         mechanism=mechanism,
         relation=relation,
     )
     return Calibration(
-        found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, steps
+        found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, count
     )
+
+
+def _count(scheme: Sampling, steps: int | None, epochs: int | None) -> int:
+    """The number of batches."""
+    checks.exactly_one(steps=steps, epochs=epochs)
+    if epochs is None:
+        return checks.integer("steps", steps, 1, MOST_STEPS)
+    if not isinstance(scheme, Epoch):
+        allowed = "must be left out for a scheme that draws batch by batch"
+        raise InvalidParameter.refusing("epochs", allowed, epochs)
+    return checks.integer("epochs", epochs, 1, MOST_STEPS // scheme.bins) * scheme.bins
 
 
 def calibrate_plan(

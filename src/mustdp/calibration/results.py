@@ -9,6 +9,7 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation
+from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.scheme import Scheme
 
 
@@ -37,9 +38,9 @@ class PlanCalibration(Calibrated):
 
 @dataclass(frozen=True)
 class Calibration(PlanCalibration):
-    """Noise that meets a target for repeated draws of one scheme."""
+    """Noise that meets a target for repeated draws of one scheme, or so many batches of epochs."""
 
-    scheme: Scheme
+    scheme: Sampling
     steps: int
 
 

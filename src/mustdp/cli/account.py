@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
+from mustdp.cli.epochs import (
+    BinsOption,
+    EpochsOption,
+    batches,
+    counted,
+    not_poisson,
+    not_poisson_in_words,
+    sampling,
+)
 from mustdp.cli.numbers import one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
     from mustdp.accounting.paper import Attained
     from mustdp.accounting.plan import Plan
     from mustdp.mechanisms.mechanism import Mechanism
-    from mustdp.sampling.scheme import Scheme
+    from mustdp.sampling.epochs import Sampling
 
 #: An older word for a method, still understood.
 _SAME = {"section4": "one-slope"}
@@ -87,7 +96,7 @@ ReuseOption = Annotated[
 class _Asked:
     """A plan and the question about it, read from the options."""
 
-    scheme: Scheme
+    scheme: Sampling
     mechanism: Mechanism
     steps: int
     reuse: int | None
@@ -105,10 +114,11 @@ class _Asked:
     def plan(self) -> Plan:
         """The release as an expression; a reused subset is written as it happens."""
         import mustdp
+        from mustdp.accounting.plan import steps_of
 
         scheme = self.scheme
         if self.reuse is None:
-            return mustdp.repeat(self.steps, mustdp.subsample(scheme, self.mechanism))
+            return steps_of(scheme, self.steps, self.mechanism)
         if not isinstance(scheme, mustdp.Multistage) or len(scheme.stages) < 2:
             raise InvalidParameter(
                 f"--reuse {self.reuse} does not fit {scheme.name}: it repeats the last of at least "
@@ -127,6 +137,7 @@ class _Asked:
             "relation": relation.option,
             "shift": shift,
             "steps": self.steps,
+            **counted(self.scheme, self.steps),
             **({} if self.reuse is None else {"reuse": self.reuse}),
             "method": self.method,
         }
@@ -146,6 +157,8 @@ def account(
     method: MethodOption = "certified",
     composition: CompositionOption = "pair",
     reuse: ReuseOption = None,
+    bins: BinsOption = None,
+    epochs: EpochsOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Account for many applications of a mechanism to random subsamples.
@@ -157,10 +170,11 @@ def account(
     --steps 1000 --epsilon 1
     """
     exactly_one({"--epsilon": epsilon, "--delta": delta})
+    drawn = sampling(scheme, bins)
     asked = _Asked(
-        scheme=scheme.build(),
+        scheme=drawn,
         mechanism=noise.build(),
-        steps=run.count(),
+        steps=batches(drawn, run, epochs),
         reuse=reuse,
         method=method,
         composition=composition,
@@ -201,6 +215,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         **words.origin(found),
         "composition": result.composition,
     }
+    data |= not_poisson(asked.scheme, asked.mechanism, asked.steps, asked.question, asked.at, found)
     if as_json:
         return Answer(data, as_json=True)
     if result.method == "one-slope":
@@ -214,6 +229,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         upper,
         words.lower_in_words(found, relation, asked.scheme),
         words.noise_in_words(asked.mechanism, result.shift, relation),
+        not_poisson_in_words(data, asked.question),
     ]
     return Answer(
         data,
@@ -221,7 +237,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         heading=asked.heading(),
         columns=(asked.given, f"{asked.question}, lower", f"{asked.question}, upper"),
         rows=((f"{asked.at:g}", readable(found.lower, "down"), readable(found.upper, "up")),),
-        note="\n".join(notes),
+        note="\n".join(filter(None, notes)),
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
+from mustdp.cli.epochs import BinsOption, EpochsOption, batches, counted, sampling
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -17,7 +18,7 @@ from mustdp.numerics.decimals import as_stated, readable
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.mechanisms.mechanism import Mechanism
-    from mustdp.sampling.scheme import Scheme
+    from mustdp.sampling.epochs import Sampling
 
 UNKNOWNS = ("noise", "steps", "m", "b")
 #: Schemes whose batch, and whose first stage, can be solved for.
@@ -45,6 +46,8 @@ def calibrate(
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
     solve_for: SolveForOption = "noise",
+    bins: BinsOption = None,
+    epochs: EpochsOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Find the smallest noise that keeps many applications within (epsilon, delta).
@@ -63,17 +66,22 @@ def calibrate(
         "delta": stated(delta, scheme.n),
         "relation": run.relation,
     }
-    find = {"noise": _noise, "steps": _steps, "m": _size, "b": _size}[solve_for]
-    found = find(scheme, noise, run, target, solve_for)
+    if solve_for == "noise":
+        drawn = sampling(scheme, bins)
+        found = _noise(drawn, noise, batches(drawn, run, epochs), target)
+    else:
+        for name, given in {"--bins": bins, "--epochs": epochs}.items():
+            if given is not None:
+                raise InvalidParameter(f"{name} {given} does not fit --solve-for {solve_for}")
+        find = {"steps": _steps, "m": _size, "b": _size}[solve_for]
+        found = find(scheme, noise, run, target, solve_for)
     return _answer(solve_for, target, *found, json)
 
 
-_Found = tuple["Scheme", "Mechanism", int, "Bounds"]
+_Found = tuple["Sampling", "Mechanism", int, "Bounds"]
 
 
-def _noise(
-    scheme: SchemeOptions, noise: NoiseOptions, run: RunOptions, target: dict[str, Any], _: str
-) -> _Found:
+def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, Any]) -> _Found:
     import mustdp
 
     scales = {"--noise-multiplier": noise.noise_multiplier, "--shift": noise.shift}
@@ -83,10 +91,9 @@ def _noise(
                 f"{name} {as_typed(scale)} does not fit --solve-for noise, which finds it; "
                 "--solve-for steps, m and b take a noise"
             )
-    built, steps = scheme.build(), run.count()
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **target)
-    return built, found.mechanism, steps, found.epsilon
+        found = mustdp.calibrate(drawn, steps=steps, mechanism=noise.mechanism, **target)
+    return drawn, found.mechanism, steps, found.epsilon
 
 
 def _steps(
@@ -123,7 +130,7 @@ def _size(
 def _answer(
     unknown: str,
     target: dict[str, Any],
-    scheme: Scheme,
+    scheme: Sampling,
     mechanism: Mechanism,
     steps: int,
     found: Bounds,
@@ -146,6 +153,7 @@ def _answer(
         "relation": relation.option,
         "shift": shift,
         "steps": steps,
+        **counted(scheme, steps),
         "target_epsilon": target["epsilon"],
         "epsilon": words.two_sided(found),
         "delta": target["delta"],

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.options import (
@@ -76,9 +78,22 @@ class ComparisonOptions:
         }
 
 
+WithEpochsOption = Annotated[
+    bool,
+    typer.Option(
+        "--with-epochs",
+        help="Rows for random allocation to n / m bins and for shuffling as well, with as many "
+        "batches; takes longer.",
+    ),
+]
+
+
 @with_bundles
 def compare(
-    options: ComparisonOptions, mechanism: MechanismOption = "gaussian", json: JsonOption = False
+    options: ComparisonOptions,
+    mechanism: MechanismOption = "gaussian",
+    with_epochs: WithEpochsOption = False,
+    json: JsonOption = False,
 ) -> Answer:
     """Compare all schemes with batches of m (expected, for poisson) under one relation.
 
@@ -92,7 +107,7 @@ def compare(
     import mustdp
 
     with progress() as move:
-        result = mustdp.compare(**asked, mechanism=mechanism, progress=move)
+        result = mustdp.compare(**asked, mechanism=mechanism, epochs=with_epochs, progress=move)
     return answer(result, asked, mechanism, json)
 
 
@@ -110,7 +125,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
             ),
             **words.origin(row.epsilon),
         }
-        for row in result
+        for row in (*result, *result.epochs)
     ]
     absent = [name for name in NAMES if name not in {row["scheme"] for row in rows}]
     data = {
@@ -153,7 +168,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
                 readable(row.epsilon.lower, "down"),
                 readable(row.epsilon.upper, "up"),
             )
-            for row in result
+            for row in (*result, *result.epochs)
         ),
         note="\n".join(notes),
     )

@@ -12,10 +12,11 @@ from mustdp.cli.numbers import clipped, one_of, read_integer, read_number
 from mustdp.cli.typed import as_typed, exactly_one, option, word_from, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
-from mustdp.sampling.catalogue import BY_NAME, KINDS, NAMES
+from mustdp.sampling.catalogue import BY_NAME, EPOCH_NAMES, KINDS, NAMES
 
 if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.sampling.epochs import Epoch
     from mustdp.sampling.scheme import Scheme
 
 Stages = tuple[tuple[str, int], ...]
@@ -96,11 +97,12 @@ class SchemeOptions:
         str | None,
         option(
             "--scheme",
-            word_of(NAMES),
+            word_of((*NAMES, *EPOCH_NAMES)),
             metavar="NAME",
             help="poisson (-n, --rate); wor, wr: one stage without or with replacement (-n, -m); "
             "must-ow, must-ww, must-wo, must-oo: two stages, o without and w with replacement "
-            "(-n, -b, -m).",
+            "(-n, -b, -m). Where --bins can be given also allocation (-n, --bins or -m) and "
+            "shuffle (-n, -m): the batches of whole epochs.",
             panel=_SCHEME,
         ),
     ] = None
@@ -135,6 +137,11 @@ class SchemeOptions:
                 f"--scheme is missing: one of {', '.join(NAMES)}, or --stages instead"
             )
         exactly_one({"--scheme": self.scheme, "--stages": self.stages})
+        if self.scheme in EPOCH_NAMES:
+            raise InvalidParameter(
+                f"--scheme {self.scheme} does not fit here: batches are drawn one by one, by one "
+                f"of {', '.join(NAMES)} or --stages"
+            )
         if self.scheme is None:
             return self._sizes(("n",), "--stages", later)
         return self._sizes(BY_NAME[self.scheme].sizes, f"--scheme {self.scheme}", later)
@@ -168,6 +175,21 @@ class SchemeOptions:
         name = one_of(f"--scheme with {owner}", self.scheme, allowed)
         takes = tuple(size for size in BY_NAME[name].sizes if size not in (unknown, "rate"))
         return name, self._sizes(takes, f"--scheme {name} with {owner}")
+
+    def epoch(self, bins: int | None) -> Epoch:
+        """The epoch that the options describe."""
+        from mustdp.sampling.epochs import random_allocation, shuffle
+
+        owner = f"--scheme {self.scheme}"
+        if self.stages is not None:
+            raise InvalidParameter(f"--stages {as_typed(self.stages)} does not fit {owner}")
+        if self.scheme == "shuffle":
+            if bins is not None:
+                raise InvalidParameter(f"--bins {bins} does not fit {owner}, which takes -n and -m")
+            return shuffle(**self._sizes(("n", "m"), owner))
+        exactly_one({"--bins": bins, "-m": self.m})
+        n = self._sizes(("n", "m") if bins is None else ("n",), owner)["n"]
+        return random_allocation(n, bins if bins is not None else -(-n // (self.m or 1)))
 
     def _sizes(
         self, takes: tuple[str, ...], owner: str, later: tuple[str, ...] = ()

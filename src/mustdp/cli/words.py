@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.calibration.settle import Spent
     from mustdp.mechanisms.mechanism import Mechanism
-    from mustdp.sampling.scheme import Scheme
+    from mustdp.sampling.epochs import Sampling
 
 THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
 #: Digits of a noise multiplier in words.
@@ -27,23 +27,30 @@ _PAIRS = {
 _PRESENCE = {
     "aligned": "with the record, at the end of its range, and without it",
     "reversed": "without the record, and with it at the end of its range",
+    "crowded": "with the record at one end of its range and without it, all others at the other "
+    "end; seen through the largest batch, Chua et al., arXiv 2403.17673",
+    "crowded, reversed": "the crowded pair in the other order",
 }
 #: Which order of the neighbours decided an upper bound under add-remove.
 _DIRECTIONS = {"remove": "; removing a record decides it", "add": "; adding a record decides it"}
 
 
-def describe(scheme: Scheme) -> str:
+def describe(scheme: Sampling) -> str:
     """A scheme in one phrase, as a heading."""
+    from mustdp.sampling.epochs import Epoch
     from mustdp.sampling.scheme import Multistage, Poisson
 
     if isinstance(scheme, Multistage):
         return f"{scheme.name} of {scheme.n} records, stages {','.join(map(str, scheme.stages))}"
     if isinstance(scheme, Poisson):
         return f"{scheme.name} of {scheme.n} records, rate {scheme.rate:g}"
+    if isinstance(scheme, Epoch):
+        size = readable(scheme.expected_size)
+        return f"{scheme.name} of {scheme.n} records to {scheme.bins} batches of about {size}"
     return scheme.name
 
 
-def described(scheme: Scheme) -> dict[str, Any]:
+def described(scheme: Sampling) -> dict[str, Any]:
     """A scheme as data, with what decides its privacy and its use."""
     return {
         **scheme.describe(),
@@ -81,7 +88,7 @@ def origin(bounds: Bounds) -> dict[str, Any]:
     }
 
 
-def both_in_words(bounds: Bounds, what: str, relation: Relation, scheme: Scheme) -> str:
+def both_in_words(bounds: Bounds, what: str, relation: Relation, scheme: Sampling) -> str:
     """What the two bounds say, a line each."""
     upper = upper_in_words(what, relation, bounds.direction)
     return f"{upper}\n{lower_in_words(bounds, relation, scheme)}"
@@ -95,7 +102,7 @@ def upper_in_words(what: str, relation: Relation, direction: str = "") -> str:
     )
 
 
-def lower_in_words(bounds: Bounds, relation: Relation, scheme: Scheme) -> str:
+def lower_in_words(bounds: Bounds, relation: Relation, scheme: Sampling) -> str:
     """What an attained lower bound says, and which data sets attain it."""
     if bounds.attained_by.startswith("adaptive"):
         return (
@@ -107,9 +114,9 @@ def lower_in_words(bounds: Bounds, relation: Relation, scheme: Scheme) -> str:
     return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme)}."
 
 
-def pair_in_words(name: str, relation: Relation, scheme: Scheme) -> str:
+def pair_in_words(name: str, relation: Relation, scheme: Sampling) -> str:
     """A named pair of data sets."""
-    present = scheme.name == "poisson" and relation == Relation.ADD_REMOVE
+    present = scheme.leaves_empty and relation == Relation.ADD_REMOVE
     pairs = _PRESENCE if present else _PAIRS
     details = f" ({pairs[name]})" if name in pairs else ""
     return f"the {name} pair of data sets{details}"

@@ -23,7 +23,7 @@ from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import DominatingPair, connect_values, just_below
 from mustdp.loss.lumps import Lump, spacing_for
 from mustdp.loss.merge import lumps_of, merge
-from mustdp.loss.pairs import MixturePair
+from mustdp.loss.pairs import ConcretePair
 from mustdp.loss.points import Grid
 from mustdp.loss.questions import Question
 from mustdp.loss.readoff import ReadOff, Side
@@ -124,7 +124,7 @@ class UpperCurve:
 
 
 #: One composition of the lower side: (pair, count, which points of the grid it is merged on).
-LowerParts = Sequence[tuple[MixturePair, int, int]]
+LowerParts = Sequence[tuple[ConcretePair, int, int]]
 
 
 class LowerCurve:
@@ -156,13 +156,13 @@ class LowerCurve:
         pair, _, which = max(parts, key=lambda part: part[1])
         return spacing_for(self._lumps_of(pair, which), self._grid.spacing)
 
-    def _lumps_of(self, pair: MixturePair, which: int) -> list[Lump]:
+    def _lumps_of(self, pair: ConcretePair, which: int) -> list[Lump]:
         if id(pair) not in self._lumps:
             found = lumps_of(pair, self._grid.spacing, self._grid.points[which])
             self._lumps[id(pair)] = found
         return self._lumps[id(pair)]
 
-    def _loss(self, pair: MixturePair, which: int, spacing: float, fine: bool) -> DiscreteLoss:
+    def _loss(self, pair: ConcretePair, which: int, spacing: float, fine: bool) -> DiscreteLoss:
         key = (id(pair), spacing, fine)
         if key not in self._merged:
             points = self._grid.points[which]

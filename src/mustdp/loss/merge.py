@@ -18,29 +18,25 @@ import numpy as np
 
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.lumps import Lump, find_lumps, offset_for
-from mustdp.loss.pairs import MixturePair
+from mustdp.loss.pairs import ConcretePair
 from mustdp.numerics.arrays import FloatArray, IntArray
 
-_TABLE = 4000
-_FAR = 38.5
 _SMALLEST = 1e-290
-#: Fine atoms per coarse cell.
-_FINENESS = 6
 
 
 def merge(
-    pair: MixturePair, spacing: float, points: IntArray, lumps: Sequence[Lump] | None = None
+    pair: ConcretePair, spacing: float, points: IntArray, lumps: Sequence[Lump] | None = None
 ) -> DiscreteLoss:
     """A discrete loss that ``pair`` dominates, near ``points * spacing`` and their negatives.
 
     ``lumps`` are looked for unless they are given; the grid is moved to the largest.
     """
-    p, q = _atoms(pair, spacing, points)
+    p, q = _sorted(pair, spacing, points)
     if p.size == 0:  # nothing resolved: a loss below zero, which attains nothing, is always valid
         return DiscreteLoss(spacing, np.array([-1]), np.ones(1), lost=pair.lost)
     loss = np.log(p) - np.log(q)
     if lumps is None:
-        lumps = find_lumps(p, q, spacing, constant_ends=pair.ends.size > 0)
+        lumps = find_lumps(p, q, spacing, constant_ends=pair.constant_ends)
     offset = offset_for(lumps, spacing)
     # The guide reaches past every atom, so that each cell of a sweep can close.
     low, high = (
@@ -79,24 +75,15 @@ def merge(
     return DiscreteLoss(spacing, distinct, weights, lost=pair.lost, offset=offset)
 
 
-def lumps_of(pair: MixturePair, spacing: float, points: IntArray) -> list[Lump]:
+def lumps_of(pair: ConcretePair, spacing: float, points: IntArray) -> list[Lump]:
     """The lumps of a pair, seen at this spacing."""
-    p, q = _atoms(pair, spacing, points)
-    return find_lumps(p, q, spacing, constant_ends=pair.ends.size > 0)
+    p, q = _sorted(pair, spacing, points)
+    return find_lumps(p, q, spacing, constant_ends=pair.constant_ends)
 
 
-def _atoms(pair: MixturePair, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
+def _sorted(pair: ConcretePair, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
     """Masses under P and Q of fine cells of outcomes, by increasing loss."""
-    # Outcomes where either side has mass, more of them around the components.
-    far = np.linspace(-pair.span - _FAR, pair.span + _FAR, _TABLE)
-    near = np.linspace(-10.0, 10.0 + min(pair.span, 40.0), _TABLE)
-    x = np.unique(np.concatenate([far, near]))
-    loss = np.maximum.accumulate(pair.loss(x))
-    steps = np.arange(_FINENESS) / _FINENESS
-    side = (points[:-1, None] + np.diff(points)[:, None] * steps).ravel() * spacing
-    borders = np.concatenate([-side[:0:-1], side])
-    borders = borders[(borders > loss[0]) & (borders < loss[-1])]
-    p, q = pair.cells(np.unique(np.concatenate([np.interp(borders, loss, x), pair.ends])))
+    p, q = pair.outcomes(spacing, points)
     kept = p > _SMALLEST
     # Where Q underflows it is taken larger than it is, which lowers the loss. Any order of merging
     # is post-processing, so the atoms may be sorted.

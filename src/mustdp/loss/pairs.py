@@ -7,15 +7,39 @@ written mirrored.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from mustdp.mechanisms.noise import Noise
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.sampling.law import MultiplicityLaw
 
 _MOST_COMPONENTS = 512
+_TABLE = 4000
+_FAR = 38.5
+#: Fine cells of outcomes per cell of the grid.
+_FINENESS = 6
+
+
+class ConcretePair(Protocol):
+    """A pair of output distributions that neighbours really have, or one that it dominates."""
+
+    @property
+    def lost(self) -> float:
+        """Mass of Q that the outcomes leave out, at most."""
+
+    @property
+    def constant_ends(self) -> bool:
+        """Whether the loss is constant beyond some outcome."""
+
+    def outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """P from below and Q from above on outcomes fine enough for a grid."""
+
+    def attained(self, epsilon: float) -> float:
+        """P(S) - e^epsilon Q(S) for a set S near the best one, rounded down."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +92,38 @@ class MixturePair:
         left = -self.noise.saturation(float(self.q.distances.max()))
         right = self.noise.saturation(float(self.p.distances.max()))
         return np.array([x for x in (left, right) if np.isfinite(x)])
+
+    @property
+    def constant_ends(self) -> bool:
+        """Whether there are such outcomes."""
+        return self.ends.size > 0
+
+    def outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Cells between outcomes whose losses are near ``points * spacing`` and in between."""
+        # Outcomes where either side has mass, more of them around the components.
+        far = np.linspace(-self.span - _FAR, self.span + _FAR, _TABLE)
+        near = np.linspace(-10.0, 10.0 + min(self.span, 40.0), _TABLE)
+        x = np.unique(np.concatenate([far, near]))
+        loss = np.maximum.accumulate(self.loss(x))
+        steps = np.arange(_FINENESS) / _FINENESS
+        side = (points[:-1, None] + np.diff(points)[:, None] * steps).ravel() * spacing
+        borders = np.concatenate([-side[:0:-1], side])
+        borders = borders[(borders > loss[0]) & (borders < loss[-1])]
+        return self.cells(np.unique(np.concatenate([np.interp(borders, loss, x), self.ends])))
+
+    def attained(self, epsilon: float) -> float:
+        """P(S) - e^epsilon Q(S) for a half-line S near the best one, rounded down."""
+        low, high = -self.span - 40.0, self.span + 40.0
+        for _ in range(6):
+            grid = np.linspace(low, high, 101)
+            above = np.flatnonzero(self.loss(grid) >= epsilon)
+            if not above.size:
+                return 0.0
+            place = int(above[0])
+            high, low = float(grid[place]), float(grid[max(place - 1, 0)])
+        up, down = self.cells(np.array([high]))
+        value = up[1] * (1.0 - 1e-13) - math.exp(min(epsilon, 700.0)) * (down[1] + self.lost)
+        return max(0.0, float(value))
 
     def loss(self, x: FloatArray) -> FloatArray:
         """log dP/dQ at x."""

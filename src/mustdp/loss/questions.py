@@ -16,7 +16,7 @@ import numpy as np
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.loss import uncomposed
 from mustdp.loss.dots import Profile
-from mustdp.loss.pairs import MixturePair
+from mustdp.loss.pairs import ConcretePair
 from mustdp.numerics import checks
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Question(ABC):
         """The answer for one loss from above, by its profile."""
 
     @abstractmethod
-    def of_pair(self, pair: MixturePair) -> float:
+    def of_pair(self, pair: ConcretePair) -> float:
         """The answer for one loss from below, by a pair that attains it."""
 
     @abstractmethod
@@ -81,9 +81,9 @@ class DeltaAt(Question):
         """The profile's own value."""
         return float(profile(np.array([self.epsilon]))[0])
 
-    def of_pair(self, pair: MixturePair) -> float:
+    def of_pair(self, pair: ConcretePair) -> float:
         """What a half-line near the best one attains."""
-        return uncomposed.attained(pair, self.epsilon)
+        return pair.attained(self.epsilon)
 
     def room(self, answer: float, accuracy: float) -> float:
         """In proportion to delta, however small."""
@@ -115,7 +115,7 @@ class EpsilonAt(Question):
         """The first epsilon at which the profile is small enough."""
         return uncomposed.first_below(profile, self.delta)
 
-    def of_pair(self, pair: MixturePair) -> float:
+    def of_pair(self, pair: ConcretePair) -> float:
         """The last epsilon at which the pair attains more."""
         return uncomposed.last_above(pair, self.delta)
 

@@ -17,7 +17,7 @@ from mustdp.loss.compose import OUTSIDE, Composition
 from mustdp.loss.cover import Snapshot
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.merge import lumps_of, merge
-from mustdp.loss.pairs import MixturePair
+from mustdp.loss.pairs import ConcretePair
 from mustdp.loss.questions import EpsilonAt, Question
 from mustdp.loss.recursion import STEEPEST, Recursion, Window, answer
 from mustdp.numerics.arrays import IntArray
@@ -27,7 +27,7 @@ _DECISIONS, _FEWEST_DECISIONS, _LONGEST = 400, 10, 2e7
 _DROPPED = 1e-9
 
 #: Pairs to choose from, the points they are merged on, and for how many steps.
-Choice = tuple[Sequence[MixturePair], IntArray, int]
+Choice = tuple[Sequence[ConcretePair], IntArray, int]
 
 
 @dataclass(frozen=True, eq=False)

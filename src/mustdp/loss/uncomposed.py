@@ -8,7 +8,7 @@ import numpy as np
 
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import Profile
-from mustdp.loss.pairs import MixturePair
+from mustdp.loss.pairs import ConcretePair
 
 
 def first_below(profile: Profile, delta: float) -> float:
@@ -31,27 +31,12 @@ def first_below(profile: Profile, delta: float) -> float:
     return high
 
 
-def attained(pair: MixturePair, epsilon: float) -> float:
-    """P(S) - e^epsilon Q(S) for a half-line S near the best one, rounded down."""
-    low, high = -pair.span - 40.0, pair.span + 40.0
-    for _ in range(6):
-        grid = np.linspace(low, high, 101)
-        above = np.flatnonzero(pair.loss(grid) >= epsilon)
-        if not above.size:
-            return 0.0
-        place = int(above[0])
-        high, low = float(grid[place]), float(grid[max(place - 1, 0)])
-    up, down = pair.cells(np.array([high]))
-    value = up[1] * (1.0 - 1e-13) - math.exp(min(epsilon, 700.0)) * (down[1] + pair.lost)
-    return max(0.0, float(value))
-
-
-def last_above(pair: MixturePair, delta: float) -> float:
+def last_above(pair: ConcretePair, delta: float) -> float:
     """An epsilon at which the pair still attains more than ``delta``, or zero."""
-    if attained(pair, 0.0) <= delta:
+    if pair.attained(0.0) <= delta:
         return 0.0
     low, high = 0.0, LARGEST_EPSILON
     while high - low > 1e-11 * (1e-3 + high):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if attained(pair, middle) > delta else (low, middle)
+        low, high = (middle, high) if pair.attained(middle) > delta else (low, middle)
     return low

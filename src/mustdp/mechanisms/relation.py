@@ -3,8 +3,8 @@
 ``replace_one``: one record is swapped, n stays. One copy of it moves a bounded sum from one end of
 the ball of radius C to the other: 2 C.
 
-``add_remove``: one record more or less. Only under Poisson sampling does its place stay empty, and
-one copy moves the sum by C. A scheme with batches of a fixed size fills the place with another
+``add_remove``: one record more or less. Under Poisson sampling and in epochs its place stays empty,
+and one copy moves the sum by C. A scheme with batches of a fixed size fills the place with another
 record, so one copy still moves the sum by up to 2 C.
 """
 
@@ -17,6 +17,7 @@ from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.sampling.epochs import Sampling
     from mustdp.sampling.scheme import Scheme
 
 
@@ -54,19 +55,19 @@ _DIFFERENCE = {
 }
 
 
-def default_relation(scheme: Scheme) -> Relation:
-    """``add_remove`` for Poisson sampling, as the field has it; ``replace_one`` otherwise."""
+def default_relation(scheme: Sampling) -> Relation:
+    """``add_remove`` where batch sizes are random, as the field has it; ``replace_one`` else."""
     return Relation.REPLACE_ONE if scheme.fixed_size else Relation.ADD_REMOVE
 
 
-def resolve_relation(scheme: Scheme, relation: str | None) -> Relation:
+def resolve_relation(scheme: Sampling, relation: str | None) -> Relation:
     """Check a relation, or choose the scheme's default for None."""
     return default_relation(scheme) if relation is None else Relation.read(relation)
 
 
-def moves(scheme: Scheme, relation: Relation) -> float:
+def moves(scheme: Sampling, relation: Relation) -> float:
     """How far one copy moves a sum of contributions of norm at most C, in units of C."""
-    return 1.0 if not scheme.fixed_size and relation == Relation.ADD_REMOVE else 2.0
+    return 1.0 if scheme.leaves_empty and relation == Relation.ADD_REMOVE else 2.0
 
 
 #: How far off, as a factor, a public estimate of a private number of records may be.
@@ -99,6 +100,6 @@ def most_copies(scheme: Scheme, relation: Relation) -> int:
     return scheme.n * (FARTHEST_ESTIMATE if relation == Relation.ADD_REMOVE else 1)
 
 
-def shift_of(mechanism: Mechanism, scheme: Scheme, relation: Relation) -> float | None:
+def shift_of(mechanism: Mechanism, scheme: Sampling, relation: Relation) -> float | None:
     """The shift of one copy under this scheme and relation (None for a custom mechanism)."""
     return mechanism.shift_for(moves(scheme, relation))

@@ -21,6 +21,7 @@ from mustdp.randomness.cipher import KEY_BYTES, aes_counter
 from mustdp.randomness.keys import BatchKey
 
 BATCHES = 0x6D757374  # the streams of sampling/streams.py
+EPOCHS = 0x65706F63  # the epochs of sampling/streams.py
 NESTED = 0x6E657374  # the trees of sampling/nested.py
 
 

@@ -39,6 +39,12 @@ CATALOGUE = (
     Named("must-wo", "MUSTwo", ("n", "b", "m"), ("wr", "wor")),
     Named("must-oo", "MUSToo", ("n", "b", "m"), ("wor", "wor")),
 )
+#: Epochs: rules that share all records out over the batches of one pass.
+EPOCHS = (
+    Named("allocation", "random allocation", ("n", "bins")),
+    Named("shuffle", "shuffling", ("n", "m")),
+)
+EPOCH_NAMES = tuple(one.name for one in EPOCHS)
 BY_NAME = {one.name: one for one in CATALOGUE}
 BY_LABEL = {one.label: one for one in CATALOGUE}
 NAMES = tuple(BY_NAME)

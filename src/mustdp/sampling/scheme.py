@@ -37,6 +37,8 @@ class Scheme(ABC):
     n: int
     #: Whether every batch has the same size, so that another record takes a missing one's place.
     fixed_size: ClassVar[bool] = True
+    #: Whether a record that is not there leaves its place empty.
+    leaves_empty: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -100,6 +102,7 @@ class Poisson(Scheme):
     """Every record is taken independently with chance ``rate``."""
 
     fixed_size: ClassVar[bool] = False
+    leaves_empty: ClassVar[bool] = True
 
     n: int
     rate: float

@@ -1,7 +1,8 @@
 """A stream of batches: decided by one key, restartable, and split over workers at will.
 
-Batch t depends on the key and on t alone. So any batch can be had without the ones before it, a
-stream can go on where it stopped, and workers that share a stream draw, between them, exactly the
+Batch t depends on the key and on t alone (in epochs, batch t is number t % bins of epoch t // bins,
+and all batches of an epoch are drawn at once). So any batch can be had without the ones before it,
+a stream can go on where it stopped, and workers that share a stream draw, between them, exactly the
 batches that one worker alone would have drawn.
 
 A state or a key stands for the batches themselves: keep it as secret as they are. Equal batches
@@ -10,7 +11,7 @@ need equal versions of numpy's samplers, which numpy may improve from one releas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mustdp.errors import InvalidParameter
@@ -18,9 +19,11 @@ from mustdp.files.plain import digest
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, batch_key
-from mustdp.randomness.substreams import BATCHES, Substreams
+from mustdp.randomness.substreams import BATCHES, EPOCHS, Substreams
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.scheme import Scheme, scheme_from_description
+from mustdp.sampling.epoch_draws import Portion, draw_shuffled, portion_of
+from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
+from mustdp.sampling.scheme import scheme_from_description
 
 _FORMAT = "mustdp batch stream"
 _VERSION = 1
@@ -32,31 +35,31 @@ _FIELDS = frozenset(
 class BatchStream(Iterator[Batch]):
     """Batches ``position, position + stride, …`` below ``stop`` of the stream of a key.
 
-    Made by :meth:`Scheme.batches`, which starts at batch 0 with stride 1. ``seed`` is a seed, a
-    key, or None for a fresh secret key. Drawing moves only this object: a stream that was split or
-    saved and is then drawn from as well repeats batches.
+    Made by :meth:`Scheme.batches` or :meth:`Epoch.batches`, which start at batch 0 with stride 1.
+    ``seed`` is a seed, a key, or None for a fresh secret key. Drawing moves only this object: a
+    stream that was split or saved and is then drawn from as well repeats batches.
     """
 
     def __init__(
         self,
-        scheme: Scheme,
+        scheme: Sampling,
         seed: int | BatchKey | None = None,
         *,
         position: int = 0,
         stride: int = 1,
         stop: int | None = None,
     ) -> None:
-        if not isinstance(scheme, Scheme):
+        if not isinstance(scheme, Sampling):
             raise InvalidParameter(f"scheme must be a mustdp scheme, got {scheme!r}")
         self._scheme = scheme
         self._key = batch_key(seed)
         self._position = checks.integer("position", position, 0)
         self._stride = checks.integer("stride", stride, 1)
         self._stop = LARGEST_SIZE if stop is None else checks.integer("stop", stop, 0)
-        self._generators = Substreams(self._key, BATCHES)
+        self._draw = _drawer(scheme, self._key)
 
     @property
-    def scheme(self) -> Scheme:
+    def scheme(self) -> Sampling:
         """The scheme that every batch is drawn by."""
         return self._scheme
 
@@ -85,12 +88,12 @@ class BatchStream(Iterator[Batch]):
     def batch(self, number: int) -> Batch:
         """Batch ``number`` of the unsplit stream; the position stays where it is."""
         number = checks.integer("number", number, 0, self._stop - 1)
-        return self._scheme.draw(self._generators.at(number))
+        return self._draw(number)
 
     def __next__(self) -> Batch:
         if self._position >= self._stop:
             raise StopIteration
-        batch = self._scheme.draw(self._generators.at(self._position))
+        batch = self._draw(self._position)
         self._position = min(self._position + self._stride, LARGEST_SIZE)
         return batch
 
@@ -132,7 +135,7 @@ class BatchStream(Iterator[Batch]):
         return {**body, "checksum": _checksum(body)}
 
     @classmethod
-    def restore(cls, state: object, scheme: Scheme | None = None) -> BatchStream:
+    def restore(cls, state: object, scheme: Sampling | None = None) -> BatchStream:
         """Go on from a :attr:`state`; with ``scheme`` given, only if it is that scheme's."""
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise InvalidParameter(
@@ -152,7 +155,7 @@ class BatchStream(Iterator[Batch]):
                 "state must be undamaged: its checksum must be that of its contents, "
                 f"got {state['checksum']!r}"
             )
-        described = scheme_from_description(state["scheme"])
+        described = _described(state["scheme"])
         if scheme is not None and described != scheme:
             raise InvalidParameter(f"state must be that of {scheme!r}, got one of {described!r}")
         return cls(
@@ -162,6 +165,54 @@ class BatchStream(Iterator[Batch]):
             stride=state["stride"],
             stop=state["stop"],
         )
+
+
+class _EpochBatches:
+    """The batches of epochs by number; the portion that was drawn last is kept."""
+
+    def __init__(self, epoch: Epoch, key: BatchKey) -> None:
+        self._epoch, self._key = epoch, key
+        self._generators = Substreams(key, EPOCHS)
+        self._known: tuple[int, Portion | tuple[Batch, ...]] | None = None
+
+    def __call__(self, number: int) -> Batch:
+        epoch, place = divmod(number, self._epoch.bins)
+        if place >= self._epoch.steps:
+            raise InvalidParameter(
+                f"number must be that of one of the first {self._epoch.steps} batches of an epoch, "
+                f"got batch {place} of epoch {epoch}"
+            )
+        known = self._known
+        if isinstance(self._epoch, RandomAllocation):
+            n, bins = self._epoch.n, self._epoch.bins
+            if known is None or known[0] != epoch or not _holds(known[1], place):
+                ends = portion_of(n, bins, place)
+                found = Portion(n, bins, *ends, lambda: self._generators.at(epoch))
+                known = self._known = epoch, found
+        elif known is None or known[0] != epoch:
+            m = round(self._epoch.expected_size)
+            known = self._known = epoch, draw_shuffled(self._epoch.n, m, self._generators.at(epoch))
+        batches = known[1]
+        return batches.batch(place) if isinstance(batches, Portion) else batches[place]
+
+
+def _holds(known: Portion | tuple[Batch, ...], place: int) -> bool:
+    return isinstance(known, Portion) and known.first <= place < known.stop
+
+
+def _drawer(scheme: Sampling, key: BatchKey) -> Callable[[int], Batch]:
+    """What draws a batch by its number."""
+    if isinstance(scheme, Epoch):
+        return _EpochBatches(scheme, key)
+    generators = Substreams(key, BATCHES)
+    return lambda number: scheme.draw(generators.at(number))
+
+
+def _described(description: object) -> Sampling:
+    names = ("allocation", "shuffle")
+    if isinstance(description, dict) and description.get("scheme") in names:
+        return epoch_from_description(description)
+    return scheme_from_description(description)
 
 
 def _checksum(body: dict[str, Any]) -> str:

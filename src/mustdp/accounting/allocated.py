@@ -1,0 +1,235 @@
+"""Profiles of one epoch of random allocation, from both sides.
+
+With the terms of ``amplification/allocation.py``, M bins of which the first k are released, and
+T = sum over those k of D_i - E D_i, y = M |alpha - 1| up to the factor in the backward direction,
+
+    add_remove   H(P || Q) = E(T - y)_+ / M                    y = M (e^eps - 1),   D = X
+                 H(Q || P) = e^eps E(-T - y)_+ / M             y = M (1 - e^-eps),  D = X
+    replace_one  H         = E(T - y)_+ / M                    y = M (e^eps - 1),   D = X - alpha X'
+
+Never more than k/M times the Gaussian profile, by convexity: that bound takes over where it is
+smaller or negligible. Values are found block by block of y, when they are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from mustdp.amplification.allocation import RELATIVE_ERROR, Term
+from mustdp.loss.convex_tables import OneSide, OutcomePair, outcome_pair
+from mustdp.loss.sums import FINENESS, Aim, IndependentSum
+from mustdp.loss.uncomposed import first_below
+from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
+
+#: Where the Gaussian bound is below the first nothing better is looked for. Where the profile is
+#: below the second it is held at that until the Gaussian bound is smaller.
+_NEGLIGIBLE, _SMALLEST = 1e-31, 1e-20
+#: Below this the grid may be coarse; where most of the mass is it has to be fine.
+_SMALL, _COARSE, _FINE = 1e-15, 3.0, 0.6
+#: How far blocks reach, and how far apart, in nats, the points in a block are.
+_RATIO, _NATS = 1.8, 0.1
+_FEWEST, _MOST = 64, 400
+#: The same for replace_one, where every point has a law of its own; points that share an aim.
+_NODE_NATS, _BULK_NATS, _DEEP_NATS, _SHARED = 0.15, 0.06, 1.0, 4
+_REPLACED_SMALLEST, _REPLACED_CELLS, _STUCK = 1e-17, 120, 16
+_UP = 1.0 + 1e-13
+
+
+class GaussianBound:
+    """k/M times the profile of the Gaussian mechanism."""
+
+    def __init__(self, shift: float, share: float) -> None:
+        self._shift, self._share = np.array(shift), share
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The bound at many epsilons, rounded up."""
+        size = self._share * GaussianNoise().profile(self._shift, epsilon) * (1.0 + 1e-11)
+        return np.minimum(np.maximum(size, 1e-300), 1.0)
+
+    @cached_property
+    def end(self) -> float:
+        """An epsilon from which on the bound is negligible."""
+        return first_below(self, _NEGLIGIBLE)
+
+
+class AllocationProfile:
+    """One direction under add_remove: the profile from above, and its bounds at many points."""
+
+    def __init__(self, shift: float, bins: int, steps: int, *, backward: bool) -> None:
+        self._bins, self._backward = bins, backward
+        self._plain = GaussianBound(shift, steps / bins)
+        self._sum = IndependentSum(Term(shift), steps, RELATIVE_ERROR, mirrored=backward)
+        end = float(self._y(np.array([self._plain.end]))[0])
+        if backward:
+            end = min(end, steps * (1.0 - 1e-9))
+        self._edges = [0.0, min(self._sum.scale, 0.5 * end)]
+        while self._edges[-1] * _RATIO < end:
+            self._edges.append(self._edges[-1] * _RATIO)
+        self._edges.append(end)
+        self._blocks: dict[int, _Block] = {}
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons, rounded up."""
+        out = self._plain(epsilon)
+        y = self._y(epsilon) * (1.0 - 8.0 * ROUNDOFF)
+        if self._backward:
+            out[y >= self._sum.count] = 0.0
+        which = np.searchsorted(self._edges, y, side="right") - 1
+        for number in np.unique(which[out > _NEGLIGIBLE]):
+            here = which == number
+            block, beyond = self._reached(int(number))
+            at = np.full(int(here.sum()), block.y[-1]) if beyond else y[here]
+            found = np.interp(at, block.y, block.upper) * (_UP / self._bins)
+            if self._backward:
+                found = found * np.exp(epsilon[here])
+            out[here] = np.minimum(out[here], found)
+        return out
+
+    def _reached(self, number: int) -> tuple[_Block, bool]:
+        """A block, or the last one before it where the profile is not negligible yet."""
+        for earlier in range(number + 1):
+            if earlier >= len(self._edges) - 1:
+                return self._block(earlier - 1), True
+            block = self._block(earlier)
+            if earlier < number and block.upper[-1] < _SMALLEST * self._bins:
+                return block, True
+        return block, False
+
+    @cached_property
+    def side(self) -> OneSide:
+        """Bounds at all points where the profile is not negligible."""
+        ys, lower, upper = [], [], []
+        for number in range(len(self._edges) - 1):
+            block = self._block(number)
+            cut = slice(0, None) if number == len(self._edges) - 2 else slice(0, -1)
+            ys.append(block.y[cut])
+            lower.append(block.lower[cut])
+            upper.append(block.upper[cut])
+            if not block.lower[-1] > _SMALLEST * self._bins:
+                break
+        y, low, high = (np.concatenate(parts) / self._bins for parts in (ys, lower, upper))
+        if not self._backward:
+            return OneSide(y, low * (1.0 - 1e-12), high * _UP)
+        beta = 1.0 / (1.0 - y)
+        return OneSide(beta - 1.0, low * beta * (1.0 - 1e-12), high * beta * _UP)
+
+    def _y(self, epsilon: FloatArray) -> FloatArray:
+        if self._backward:
+            return np.asarray(-self._bins * np.expm1(-epsilon))
+        return np.asarray(self._bins * np.expm1(np.minimum(epsilon, 600.0)))
+
+    def _block(self, number: int) -> _Block:
+        if number not in self._blocks:
+            ends = self._edges[number], self._edges[number + 1]
+            self._blocks[number] = _Block(self._sum, *ends, _SMALL * self._bins)
+        return self._blocks[number]
+
+
+class _Block:
+    """Bounds of E(T - y)_+ for y between two ends, each side when it is asked for."""
+
+    def __init__(self, total: IndependentSum, start: float, stop: float, small: float) -> None:
+        self._sum, self._aim = total, total.aim(start, stop)
+        nodes = math.ceil(self._aim.tilt * (stop - start) / _NATS)
+        self.y = np.linspace(start, stop, min(max(nodes, _FEWEST), _MOST))
+        share = _COARSE if self._aim.price < small else _FINE if start < total.scale * 4.0 else 1.0
+        self._fineness = FINENESS * share
+
+    @cached_property
+    def upper(self) -> FloatArray:
+        return self._sum.upper(self.y, self._aim, self._fineness)
+
+    @cached_property
+    def lower(self) -> FloatArray:
+        return self._sum.lower(self.y, self._aim, self._fineness)
+
+
+class ReplacedProfile:
+    """Replace_one, the same in both orders; ``shift`` is that of one record, C / sigma."""
+
+    def __init__(self, shift: float, bins: int, steps: int) -> None:
+        self._shift, self._bins, self._steps = shift, bins, steps
+        self._plain = GaussianBound(2.0 * shift, steps / bins)
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons, off chords between the points, rounded up."""
+        out = self._plain(epsilon)
+        x = np.expm1(np.minimum(epsilon, 600.0)) * (1.0 - 8.0 * ROUNDOFF)
+        nodes, upper = self._upper
+        inside = x <= nodes[-1]
+        out[inside] = np.minimum(out[inside], np.interp(x[inside], nodes, upper) * _UP)
+        return out
+
+    @cached_property
+    def side(self) -> OneSide:
+        """Bounds at all points where the profile is not negligible."""
+        x, upper = self._upper
+        lower = [self._lower(node, aim) for node, aim in zip(x.tolist(), self._aims, strict=True)]
+        return OneSide(x, np.array(lower) / self._bins * (1.0 - 1e-12), upper)
+
+    @cached_property
+    def _upper(self) -> tuple[FloatArray, FloatArray]:
+        """Points alpha - 1, chosen by how fast the profile falls, and upper bounds there."""
+        end = math.expm1(min(self._plain.end, 600.0))
+        nodes, found = [], []
+        self._aims: list[Aim] = []
+        x, step, bulk = 0.0, 0.0, self._at(0.0).scale / self._bins
+        while True:
+            total, y = self._at(x), x * self._bins
+            if len(nodes) % _SHARED == 0:
+                known = 0.1 * found[-1] * self._bins if found else math.inf
+                aim = total.aim(y, y + _SHARED * step * self._bins, known)
+                step = step or _BULK_NATS * bulk
+            value = float(total.upper(np.array([y]), aim, FINENESS * _FINE)[0]) / self._bins * _UP
+            value = min(value, float(self._plain(np.log1p(np.array([x])))[0]))
+            nodes.append(x)
+            found.append(value)
+            self._aims.append(aim)
+            stuck = len(found) > _STUCK and value >= 0.9 * found[-_STUCK]
+            if x >= end or value < _REPLACED_SMALLEST or stuck or len(found) == _MOST:
+                return np.array(nodes), np.minimum.accumulate(found)
+            nats = _NODE_NATS if value > 1e-12 else _DEEP_NATS
+            if len(found) > 1:
+                fell = math.log(max(found[-2], 1e-300) / value)
+                wanted = step * nats / max(fell, nats / 3.0)
+                step = max(min(wanted, 2.0 * step), _BULK_NATS * bulk)
+            x = min(x + step, end)
+
+    def _lower(self, x: float, aim: Aim) -> float:
+        y = np.array([x * self._bins])
+        return float(self._at(x).lower(y, aim, FINENESS * _FINE)[0])
+
+    def _at(self, x: float) -> IndependentSum:
+        term = Term(self._shift, 1.0 + x)
+        return IndependentSum(term, self._steps, RELATIVE_ERROR, even=_REPLACED_CELLS)
+
+
+class TabulatedPair:
+    """The pair below two tabulated directions, made when it is asked for."""
+
+    lost = 0.0
+    constant_ends = False
+
+    def __init__(
+        self,
+        name: str,
+        ahead: AllocationProfile | ReplacedProfile,
+        behind: AllocationProfile | ReplacedProfile,
+    ) -> None:
+        self.name, self._ahead, self._behind = name, ahead, behind
+
+    @cached_property
+    def _pair(self) -> OutcomePair:
+        return outcome_pair(self.name, self._ahead.side, self._behind.side)
+
+    def outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Probabilities under P and Q."""
+        return self._pair.outcomes(spacing, points)
+
+    def attained(self, epsilon: float) -> float:
+        """What the best test attains, rounded down."""
+        return self._pair.attained(epsilon)

@@ -1,0 +1,195 @@
+"""Epochs: one pass over the data in many batches, every record in at most one of them.
+
+Random allocation puts each record into one of the bins, uniformly and independently of the others,
+so that batches have random sizes. Shuffling cuts a random order into batches of a fixed size. An
+epoch is described once; the same object draws its batches and is charged for them. A run that ends
+early is an epoch of which only the first ``steps`` batches are released.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import checks
+from mustdp.randomness.substreams import generator
+from mustdp.sampling.batch import Batch
+from mustdp.sampling.epoch_draws import draw_allocation, draw_shuffled
+from mustdp.sampling.scheme import Scheme
+
+if TYPE_CHECKING:
+    from mustdp.randomness.keys import BatchKey
+    from mustdp.sampling.streams import BatchStream
+
+
+class Epoch(ABC):
+    """A random rule that shares ``n`` records out over batches, each record to one of them."""
+
+    #: Whether every batch has the same size.
+    fixed_size: ClassVar[bool]
+    #: Whether a record that is not there leaves its place empty.
+    leaves_empty: ClassVar[bool] = True
+
+    n: int
+    #: Number of batches of a whole epoch.
+    bins: int
+    #: Number of batches that are released: the first so many.
+    steps: int
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The rule's name on the command line."""
+
+    @abstractmethod
+    def first(self, steps: int) -> Epoch:
+        """The same rule, of which only the first ``steps`` batches are released."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
+        """All batches of one epoch; without ``rng`` from the operating system's entropy."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON; ``epoch_from_description`` reads it back."""
+
+    @property
+    def eta(self) -> float:
+        """Chance that one given record is in a given batch (the first, where they differ)."""
+        return self.expected_size / self.n
+
+    @property
+    @abstractmethod
+    def expected_size(self) -> float:
+        """Expected number of records in a batch."""
+
+    @property
+    def expected_distinct(self) -> float:
+        """Expected number of distinct records in a batch: all of them are."""
+        return self.expected_size
+
+    def batches(self, seed: int | BatchKey | None = None, epochs: int | None = None) -> BatchStream:
+        """Stream of the batches of ``epochs`` epochs (without end for None), one after another.
+
+        Batch t is number t % bins of epoch t // bins. A seed or a key decides them; without one,
+        the key is secret and fresh from the operating system.
+        """
+        from mustdp.sampling.streams import BatchStream  # streams are made of epochs
+
+        stop = None if epochs is None else checks.integer("epochs", epochs, 0) * self.bins
+        return BatchStream(self, seed, stop=stop)
+
+
+@dataclass(frozen=True)
+class RandomAllocation(Epoch):
+    """Every record goes to one of ``bins`` batches, uniformly and independently."""
+
+    fixed_size: ClassVar[bool] = False
+
+    n: int
+    bins: int
+    steps: int = 0  # all of them
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", checks.integer("n", self.n, 1))
+        bins = checks.integer("bins", self.bins, 1, 2**31 - 1)
+        object.__setattr__(self, "bins", bins)
+        steps = checks.integer("steps", self.steps or bins, 1, bins)
+        object.__setattr__(self, "steps", steps)
+
+    @property
+    def name(self) -> str:
+        """The rule's name on the command line."""
+        return "allocation"
+
+    @property
+    def expected_size(self) -> float:
+        """Expected batch size ``n / bins``; the size itself is random."""
+        return self.n / self.bins
+
+    def first(self, steps: int) -> RandomAllocation:
+        """The same allocation, of which only the first ``steps`` batches are released."""
+        return replace(self, steps=checks.integer("steps", steps, 1, self.bins))
+
+    def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
+        """All batches of one epoch."""
+        return draw_allocation(self.n, self.bins, generator(rng))[: self.steps]
+
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON."""
+        return {"scheme": self.name, "n": self.n, "bins": self.bins, **_partly(self)}
+
+
+@dataclass(frozen=True)
+class Shuffle(Epoch):
+    """A random order of the records, cut into batches of ``m``; the last one may be smaller."""
+
+    fixed_size: ClassVar[bool] = True
+
+    n: int
+    m: int
+    steps: int = 0  # all of them
+    bins: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", checks.integer("n", self.n, 1))
+        object.__setattr__(self, "m", checks.integer("m", self.m, 1, self.n))
+        object.__setattr__(self, "bins", -(-self.n // self.m))
+        steps = checks.integer("steps", self.steps or self.bins, 1, self.bins)
+        object.__setattr__(self, "steps", steps)
+
+    @property
+    def name(self) -> str:
+        """The rule's name on the command line."""
+        return "shuffle"
+
+    @property
+    def expected_size(self) -> float:
+        """The batch size."""
+        return float(self.m)
+
+    def first(self, steps: int) -> Shuffle:
+        """The same order, of which only the first ``steps`` batches are released."""
+        return replace(self, steps=checks.integer("steps", steps, 1, self.bins))
+
+    def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
+        """All batches of one epoch."""
+        return draw_shuffled(self.n, self.m, generator(rng))[: self.steps]
+
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON."""
+        return {"scheme": self.name, "n": self.n, "m": self.m, **_partly(self)}
+
+
+#: Whatever draws batches: one at a time, or those of an epoch.
+Sampling: TypeAlias = Scheme | Epoch
+
+
+def random_allocation(n: int, bins: int) -> RandomAllocation:
+    """One epoch: every one of ``n`` records in exactly one of ``bins`` batches, independently."""
+    return RandomAllocation(n, bins)
+
+
+def shuffle(n: int, m: int) -> Shuffle:
+    """One epoch of a shuffled loader: ``n`` records in random order, in batches of ``m``."""
+    return Shuffle(n, m)
+
+
+def epoch_from_description(description: object) -> Epoch:
+    """Rebuild an epoch from what :meth:`Epoch.describe` gave; anything else is refused."""
+    if isinstance(description, dict) and all(description.values()):
+        given = {key: value for key, value in description.items() if key != "scheme"}
+        keys = set(given) - {"steps"}
+        if description.get("scheme") == "allocation" and keys == {"n", "bins"}:
+            return RandomAllocation(**given)
+        if description.get("scheme") == "shuffle" and keys == {"n", "m"}:
+            return Shuffle(**given)
+    raise InvalidParameter(f"description must be what Epoch.describe() gives, got {description!r}")
+
+
+def _partly(epoch: Epoch) -> dict[str, int]:
+    return {"steps": epoch.steps} if epoch.steps < epoch.bins else {}
