@@ -115,8 +115,10 @@ def forget() -> None:
 
 
 def accounted(scheme: md.Scheme, noise_multiplier: float, steps: int) -> md.Account:
+    """One pair per step, whose cost is followed here; families have a section of their own."""
     noise = md.gaussian(noise_multiplier=noise_multiplier)
-    return md.account(md.repeat(steps, md.subsample(scheme, noise)))
+    plan = md.repeat(steps, md.subsample(scheme, noise))
+    return md.account(plan, composition="pair")
 
 
 def spent(make: Callable[[], md.Scheme], noise_multiplier: float, steps: int) -> md.Bounds:
@@ -235,6 +237,50 @@ def must_rows(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
         epsilon, delta = map(interval, timed.answer)
         rows.append({"setting": label, "epsilon": epsilon, "delta": delta, **timed.described()})
         figures.append(Figure(f"{label}: seconds", timed.median, target))
+    return rows, figures
+
+
+#: Fixed-size batches under replace_one: scheme, noise, steps, composition, the upper bound and the
+#: seconds that are allowed, and the dimension of a release where it is one number.
+FAMILIES: tuple[tuple[Callable[[], md.Scheme], float, int, str, float, float, int | None], ...] = (
+    (partial(md.wor, 60_000, 2000), 3.117, 300, "auto", 1.77, 2.0, None),
+    (partial(md.wor, 60_000, 2000), 3.117, 300, "family", 1.760, 5.0, None),
+    (partial(md.wor, 60_000, 256), 1.6, 14_063, "family", 4.70, 20.0, None),
+    (partial(md.wr, 60_000, 2000), 3.153, 300, "family", 1.80, 8.0, None),
+    (large_ow, 4.283, 300, "family", 1.94, 12.0, None),
+    (partial(md.must_ow, 10_000, 118, 200), 4.0, 1000, "family", 9.53, 20.0, None),
+    (partial(md.wor, 60_000, 2000), 3.117, 300, "auto", 1.7589, 3.0, 1),
+    (partial(md.wor, 60_000, 256), 1.6, 10**6, "auto", 104.95, 15.0, None),
+    (partial(md.wor, 50_000, 120), 6.0, 104_166, "auto", 1.118, 15.0, None),
+)
+
+
+def family_rows(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
+    """The worst of a family chosen in every step, against the bounds it is to reach."""
+    rows, figures = [], []
+    for make, z, steps, composition, most, seconds, dimension in FAMILIES:
+        scheme = make()
+        label = f"{scheme.name} eta={scheme.eta:.4g} z={z:g} k={steps}, {composition}"
+        label += "" if dimension is None else f", dimension {dimension}"
+        report(label)
+
+        def ask(
+            scheme: md.Scheme = scheme, z: float = z, steps: int = steps,
+            composition: str = composition, dimension: int | None = dimension,
+        ) -> tuple[md.Bounds, str]:  # fmt: skip
+            plan = md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=z)))
+            account = md.account(plan, composition=composition, dimension=dimension)
+            return account.epsilon(DELTA), account.composition
+
+        timed = in_turn({label: ask}, repeats=1)[label]
+        bounds, composed = timed.answer
+        rows.append(
+            {"setting": label, **interval(bounds), "composition": composed, **timed.described()}
+        )
+        figures += [
+            Figure(f"{label}: upper", bounds.upper, most),
+            Figure(f"{label}: seconds", timed.median, seconds),
+        ]
     return rows, figures
 
 
@@ -390,6 +436,7 @@ def interpret(program: str) -> None:
 SECTIONS: dict[str, Callable[[Report], tuple[list[dict[str, Any]], list[Figure]]]] = {
     "poisson": poisson_rows,
     "must": must_rows,
+    "family": family_rows,
     "growth": growth,
     "calibration": calibrations,
     "one_step": certificates,

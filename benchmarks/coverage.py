@@ -6,6 +6,8 @@ it, the non-private bootstrap of scipy, and one private release on all records w
 
     python benchmarks/coverage.py --json > coverage.json
     python benchmarks/coverage.py --data-sets 100          # a quick look
+
+One release on real data is measured by ``adult_coverage.py``.
 """
 
 from __future__ import annotations
@@ -35,7 +37,6 @@ from mustdp.resampling.statistics.variance import Variance
 FloatArray = NDArray[np.float64]
 N, M, T = 10_000, 200, 100
 EPSILON, DELTA, LEVEL = 2.0, 1e-5, 0.95
-QUANTILE = float(stats.norm.ppf(0.5 + LEVEL / 2))
 
 
 @dataclass(frozen=True)
@@ -166,70 +167,14 @@ def _slope(x: FloatArray, y: FloatArray, axis: int) -> FloatArray:
 
 
 def one_shot(law: Law, statistic: str, design: str, rng: np.random.Generator) -> Outcome:
-    """One Gaussian release on all records, with what its interval needs, at the same budget.
-
-    Values are scaled to [-1, 1] and averages of powers and products are released, each block of k
-    with noise ``z sqrt(k) (half its range) / n``, so that all together have noise multiplier z.
-    """
-    data, limits = records(law, statistic, rng), bounds(law, statistic)
-    low, high = np.atleast_1d(limits["lower"]), np.atleast_1d(limits["upper"])
-    mid, half = (low + high) / 2, (high - low) / 2
-    u = (np.clip(data.reshape(N, -1), low, high) - mid) / half
-    z = one_shot_multiplier()
-    if statistic == "median":
-        return _one_shot_median(u[:, 0], float(mid[0]), float(half[0]), z, rng)
-    terms = {
-        "mean": [(u[:, 0], 1.0), (u[:, 0] ** 2, 0.5)],
-        "variance": [(u[:, 0] ** power, 1.0 if power % 2 else 0.5) for power in (1, 2, 3, 4)],
-        "slope": [(u[:, 0], 1.0), (u[:, -1], 1.0), (u[:, 0] ** 2, 0.5), (u[:, -1] ** 2, 0.5),
-                  (u[:, 0] * u[:, -1], 1.0)],
-    }[statistic]  # fmt: skip
-    scale = z * math.sqrt(len(terms)) / N
-    noise = np.array([scale * reach for _, reach in terms])
-    seen = (
-        np.array([values.mean() for values, _ in terms]) + rng.standard_normal(noise.size) * noise
-    )
-    if statistic == "mean":
-        centre = float(mid[0] + half[0] * seen[0])
-        error = half[0] * math.sqrt(max(seen[1] - seen[0] ** 2, 0.0) / N + noise[0] ** 2)
-        part = (half[0] * noise[0] / error) ** 2
-    elif statistic == "variance":
-        a, b, c, d = seen
-        found = b - a**2
-        fourth = d - 4 * a * c + 6 * a**2 * b - 3 * a**4
-        added = noise[1] ** 2 + (2 * a * noise[0]) ** 2
-        spread = max(fourth - found**2, 0.0) / N + added
-        centre, error, part = half[0] ** 2 * found, half[0] ** 2 * math.sqrt(spread), added / spread
-    else:
-        a, b, aa, bb, ab = seen
-        sxx, syy, sxy = aa - a**2, bb - b**2, ab - a * b
-        slope = sxy / sxx
-        gradient = np.array([(-b + 2 * a * slope) / sxx, -a / sxx, -slope / sxx, 0.0, 1 / sxx])
-        added = float(gradient**2 @ noise**2)
-        spread = max(syy - slope * sxy, 0.0) / sxx / N + added
-        ratio = float(half[1] / half[0])
-        centre, error, part = slope * ratio, ratio * math.sqrt(spread), added / spread
-    return Outcome(centre - QUANTILE * error, centre + QUANTILE * error, float(part), False)
-
-
-def _one_shot_median(
-    u: FloatArray, mid: float, half: float, z: float, rng: np.random.Generator
-) -> Outcome:
-    grid = np.linspace(-1.0, 1.0, 34)[1:-1]
-    noise = z * math.sqrt(grid.size) / (2 * N)
-    curve = np.searchsorted(np.sort(u), grid, side="right") / N
-    curve = np.maximum.accumulate(curve + rng.standard_normal(grid.size) * noise)
-    error = math.sqrt(0.25 / N + noise**2)
-    levels = np.concatenate([[min(0.0, curve[0])], curve, [max(1.0, curve[-1])]])
-    places = np.concatenate([[-1.0], grid, [1.0]])
-    ends = np.interp([0.5 - QUANTILE * error, 0.5 + QUANTILE * error], levels, places)
-    share = noise**2 / error**2
-    return Outcome(mid + half * float(ends[0]), mid + half * float(ends[1]), share, False)
-
-
-def one_shot_multiplier() -> float:
-    """Noise multiplier of a single release on all records: swapping a record moves it by 2."""
-    return md.analytic_sigma(EPSILON, DELTA, 2.0)
+    """One release on all records at the same budget."""
+    name = {"slope": "regression"}.get(statistic, statistic)
+    result = md.private_release(
+        records(law, statistic, rng), name, epsilon=EPSILON, delta=DELTA, level=LEVEL, seed=rng,
+        **bounds(law, statistic),
+    )  # fmt: skip
+    estimate = result.estimates[-1]
+    return Outcome(*estimate.interval, estimate.noise_share, bool(estimate.flags))
 
 
 def share_of(

@@ -34,11 +34,13 @@ FEW = (
     "tests/training/linear/test_rates.py",
     "tests/training/networks/test_randomness.py",
     "tests/resampling/test_spread.py",
+    "tests/releasing/test_sensitivity.py",
     "tests/plots/test_rendering.py",
     "tests/pages/test_document.py",
     "tests/experiments/test_cells.py",
     "tests/cli/test_output.py",
     "tests/report/test_reading.py",
+    "tests/explorer/test_work.py",
 )
 
 

@@ -11,6 +11,7 @@ from mustdp.accounting.plan import Plan as Plan
 from mustdp.accounting.plan import repeat as repeat
 from mustdp.accounting.plan import sequence as sequence
 from mustdp.accounting.plan import subsample as subsample
+from mustdp.accounting.risk import Risk as Risk
 from mustdp.accounting.views import Renyi as Renyi
 from mustdp.accounting.views import Summary as Summary
 from mustdp.accounting.views import Tradeoff as Tradeoff
@@ -33,11 +34,13 @@ from mustdp.calibration.results import Calibrated as Calibrated
 from mustdp.calibration.results import Calibration as Calibration
 from mustdp.calibration.results import PlanCalibration as PlanCalibration
 from mustdp.calibration.results import Solution as Solution
+from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
 from mustdp.calibration.settle import Spent as Spent
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
 from mustdp.calibration.sizes import smallest_first_stage as smallest_first_stage
 from mustdp.errors import BudgetExceeded as BudgetExceeded
+from mustdp.errors import ClusterLost as ClusterLost
 from mustdp.errors import InvalidParameter as InvalidParameter
 from mustdp.errors import MissingExtra as MissingExtra
 from mustdp.errors import MustdpError as MustdpError
@@ -58,6 +61,12 @@ from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.relation import Relation as Relation
 from mustdp.progress import Progress as Progress
 from mustdp.randomness.seeds import SeededRelease as SeededRelease
+from mustdp.releasing.estimate import ReleasedEstimate as ReleasedEstimate
+from mustdp.releasing.planning import Expected as Expected
+from mustdp.releasing.planning import expected_widths as expected_widths
+from mustdp.releasing.planning import smallest_epsilon as smallest_epsilon
+from mustdp.releasing.release import private_release as private_release
+from mustdp.releasing.result import ReleaseResult as ReleaseResult
 from mustdp.resampling.bootstrap import private_bootstrap as private_bootstrap
 from mustdp.resampling.designs import Design as Design
 from mustdp.resampling.designs import bag_of_little_bootstraps as bag_of_little_bootstraps

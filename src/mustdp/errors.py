@@ -5,6 +5,8 @@ MustdpError
 │   └── NotCovered         well-formed, but no theorem here covers it: refused, with the reason
 ├── MissingExtra           a package is needed that is not installed (exit status 2)
 ├── NumericalFailure       a number came out that cannot be trusted (exit status 3)
+│   └── Contradiction      a lower bound above an upper one: a proof or its arithmetic is wrong
+├── ClusterLost            a cluster has gone before its work was done (exit status 3)
 └── BudgetExceeded         a charge does not fit a ledger's limit (exit status 4)
 """
 
@@ -73,6 +75,14 @@ class MissingExtra(MustdpError, ImportError):
 
 class NumericalFailure(MustdpError, ArithmeticError):
     """A computation whose result cannot be certified; never replaced by a guess."""
+
+
+class Contradiction(NumericalFailure):
+    """A value is attained above what was certified: no number of this computation is trusted."""
+
+
+class ClusterLost(MustdpError, RuntimeError):
+    """The scheduler or all workers of a cluster have gone before the work was done."""
 
 
 class BudgetExceeded(MustdpError):

@@ -21,6 +21,7 @@ _BROUGHT_BY = {
     "threadpoolctl": "parallel",
     "dask": "dask",
     "distributed": "dask",
+    "cryptography": "dask",
 }
 #: Packages that are installed under another name than they are imported by.
 _INSTALLED_AS = {"sklearn": "scikit-learn"}

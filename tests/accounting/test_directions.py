@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 
@@ -77,7 +79,7 @@ def test_renyi_orders_take_the_larger_direction() -> None:
 def test_renyi_leaves_out_what_the_worse_direction_does(
     monkeypatch: pytest.MonkeyPatch, outside: tuple[float, float]
 ) -> None:
-    moments, left = UpperCurve.log_mgf, iter(outside)
+    moments, left = UpperCurve.log_mgf, cycle(outside)
 
     def spoilt(self: UpperCurve, theta: FloatArray, rare: float) -> tuple[FloatArray, float]:
         return moments(self, theta, rare)[0], next(left)

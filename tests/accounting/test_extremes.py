@@ -70,6 +70,8 @@ def test_hardly_any_noise_reveals_who_was_drawn(z: float, relation: str) -> None
             continue
         assert bounds.lower <= seen * (1 + 1e-9)
         assert bounds.upper >= seen * (1 - 1e-6)
+        if bounds.coarse:
+            continue
         assert bounds.upper <= seen * (1 + 0.01)
         answered += 1
     assert answered or z < 0.05
@@ -90,7 +92,9 @@ def test_one_record_copied_many_times(relation: str) -> None:
     steps = 100
     copied = md.repeat(steps, md.subsample(md.must_ow(1000, 1, 200), md.gaussian(shift=0.01)))
     single = md.repeat(steps, md.subsample(md.wor(1000, 1), md.gaussian(shift=2.0)))
-    one, other = (md.account(plan, relation=relation) for plan in (copied, single))
+    one, other = (
+        md.account(plan, relation=relation, composition="pair") for plan in (copied, single)
+    )
     for delta in (1e-3, 1e-7):
         assert one.epsilon(delta).lower <= other.epsilon(delta).upper
         assert other.epsilon(delta).lower <= one.epsilon(delta).upper
@@ -133,7 +137,7 @@ def test_beyond_what_a_transform_can_hold() -> None:
     """Where no bound can be certified there is no answer, and the reason is given."""
     plan = md.repeat(10**9, md.subsample(md.poisson(10**9, 1e-8), gaussian(1.0)))
     with pytest.raises(md.NumericalFailure, match="transform"):
-        md.account(plan).delta(1.0)
+        md.account(plan, accuracy=1e-3).delta(1.0)
 
 
 @pytest.mark.slow

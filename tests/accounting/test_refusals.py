@@ -60,8 +60,8 @@ def test_not_covered(build: Callable[[], object]) -> None:
         lambda: md.subsample(md.wor(200, 20), md.subsample(md.wr(21, 5), NOISE)),
         lambda: md.subsample(md.wor(200, 20), md.repeat(2, md.subsample(md.wr(200, 5), NOISE))),
         lambda: md.subsample(md.wor(200, 201), NOISE),
-        lambda: md.subsample("wor", NOISE),  # type: ignore[arg-type]
-        lambda: md.subsample(md.wor(200, 20), "gaussian"),  # type: ignore[arg-type]
+        lambda: md.subsample("wor", NOISE),  # type: ignore[call-overload]
+        lambda: md.subsample(md.wor(200, 20), "gaussian"),  # type: ignore[call-overload]
         lambda: md.repeat(3, md.wor(200, 20)),  # type: ignore[arg-type]
         lambda: md.sequence(),
         lambda: md.sequence(STEP, None),  # type: ignore[arg-type]

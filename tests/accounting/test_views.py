@@ -137,7 +137,7 @@ def test_zero_concentrated_covers_orders_in_between() -> None:
     account = md.account(SUBSAMPLED)
     rho = account.zero_concentrated().value
     orders = 1.0 + np.geomspace(0.011, 990.0, 37)
-    assert np.all(account.renyi(orders).upper <= rho * orders * (1 + 1e-9))
+    assert np.all(account.renyi(orders).approximate <= rho * orders * (1 + 1e-9))
 
 
 def test_curves_agree_with_single_answers() -> None:
@@ -151,8 +151,8 @@ def test_curves_agree_with_single_answers() -> None:
 
 def test_what_renyi_leaves_out_is_taken_off_delta() -> None:
     orders = np.array([2.0, 5.0, 20.0])
-    whole = Renyi(orders, 0.1 * orders, 0.1 * orders, 0.0)
-    rough = Renyi(orders, 0.1 * orders, 0.1 * orders, 1e-3)
+    whole = Renyi(orders, 0.1 * orders, 0.1 * orders, 0.0, 0.1 * orders)
+    rough = Renyi(orders, 0.1 * orders, 0.1 * orders, 1e-3, 0.1 * orders)
     assert rough.epsilon(1e-3) == math.inf
     assert rough.epsilon(2e-3) == pytest.approx(whole.epsilon(1e-3))
     by_formula = 0.1 * orders + np.log1p(-1 / orders) - np.log(1e-3 * orders) / (orders - 1)
@@ -161,9 +161,57 @@ def test_what_renyi_leaves_out_is_taken_off_delta() -> None:
 
 def test_one_number_for_a_curve_holds_between_what_was_looked_at() -> None:
     """(a - 1) D_a may follow its chord between two orders; mu is the safe end of its bracket."""
-    renyi = Renyi(np.array([2.0, 3.0]), np.zeros(2), np.array([2.0, 3.0]), 0.0)
+    orders = np.array([2.0, 3.0])
+    renyi = Renyi(orders, np.zeros(2), orders, 0.0, orders)
     assert zero_concentrated(renyi).value >= 4.0 / (2.5 * 1.5)  # at order 2.5
     epsilon = np.linspace(0.0, 3.0, 30_001)
     for mu in (0.3, 0.7, 1.3, 2.1):
         value = gaussian_dp(epsilon, GaussianNoise().profile(np.array(mu), epsilon)).value
         assert mu <= value <= mu * (1 + 2e-6)
+
+
+def test_mu_of_gaussian_noise_is_exact() -> None:
+    """Once 1.0008 for a shift of 1; unequal steps and several records add up in squares."""
+    assert gaussian_account(1.0, 1).gaussian_dp().value == pytest.approx(1.0, rel=2e-14)
+    plan = md.sequence(md.repeat(4, md.gaussian(shift=0.5)), md.gaussian(noise_multiplier=2.0))
+    found = md.account(plan, relation="add_remove", group=3).gaussian_dp()
+    mu = 3.0 * math.sqrt(4 * 0.25 + 0.25)
+    assert mu <= found.value <= mu * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_views_keep_the_accuracy_that_was_asked_for(relation: str) -> None:
+    plan = md.repeat(40, md.subsample(md.wor(60, 12), md.gaussian(noise_multiplier=3.0)))
+    rough, fine = (md.account(plan, relation=relation, accuracy=a) for a in (1e-2, 2e-4))
+    for view in ("gaussian_dp", "zero_concentrated"):
+        low, high = getattr(fine, view)(), getattr(rough, view)()
+        assert low.gap <= 2e-4 * low.value
+        assert high.gap <= 1e-2 * high.value
+        assert low.value * (1 - 1e-3) <= high.value <= low.value * (1 + 1e-2)
+        assert not low.coarse
+    near, far = fine.renyi([1.001, 4.0]), rough.renyi([1.001, 4.0])
+    assert near.gap <= 2e-4
+    assert np.all(near.upper <= far.upper * (1 + 1e-9))
+    assert np.all(far.upper <= near.upper * (1 + 1e-2))
+
+
+def test_rates_keep_the_accuracy_that_was_asked_for() -> None:
+    """Of Gaussian noise both bounds are the truth, up to the accuracy."""
+    exact = ndtr(ndtri(1 - RATES) - 1.0)
+    for accuracy in (1e-2, 5e-4):
+        plan = md.repeat(4, md.gaussian(shift=0.5))
+        view = md.account(plan, relation="replace_one", accuracy=accuracy).tradeoff(RATES)
+        assert view.gap <= accuracy
+        assert np.all(exact - 3 * accuracy <= view.lower)
+        assert np.all(view.lower <= exact + 1e-12)
+        assert np.all(exact - 1e-12 <= view.upper)
+        assert np.all(view.upper <= exact + 3 * accuracy)
+
+
+def test_views_out_of_reach_are_coarse_or_refused() -> None:
+    rare = md.repeat(50, md.subsample(md.poisson(10**8, 1e-6), md.gaussian(noise_multiplier=0.6)))
+    found = md.account(rare).renyi([1.5, 2.0])
+    assert found.coarse
+    assert found.gap > 1e-3
+    with pytest.raises(md.NumericalFailure, match="accuracy"):
+        md.account(rare, accuracy=1e-3).renyi([1.5, 2.0])

@@ -106,11 +106,12 @@ def test_under_add_remove_the_bound_is_reached_by_the_grid(name: str, noise: str
     assert np.allclose(found, step.upper, rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("noise", list(MAKERS))
-def test_poisson_under_replace_one_is_reached_by_the_grid(noise: str) -> None:
+def test_poisson_under_replace_one_is_reached_by_the_grid(noise: str, group: int) -> None:
     mechanism = MAKERS[noise](noise_multiplier=0.7)
-    step = one_step(poisson(3, 0.3), mechanism, EPSILONS, relation="replace_one")
-    worst = Worst(laws("poisson", "replace_one", 1), noise, 0.7)
+    step = one_step(poisson(3, 0.3), mechanism, EPSILONS, relation="replace_one", group=group)
+    worst = Worst(laws("poisson", "replace_one", group), noise, 0.7)
     found = np.array([worst.at(epsilon) for epsilon in EPSILONS])
     assert np.allclose(found, step.upper, rtol=1e-9, atol=1e-13)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,30 @@ def test_bent_triples_are_never_above_straight_ones(which: int) -> None:
         assert np.all(bent <= straight * (1.0 + 1e-9))
         last = bent
     assert np.any(last < 0.9 * straight)
+
+
+def reached(corner: Corner, which: int, x: FloatArray, other: FloatArray, y: FloatArray) -> bool:
+    """Whether lengths and inner product at x are below those of a corner's triangle."""
+    u, w, inner = np.linalg.norm(y - x), np.linalg.norm(other - x), float((y - x) @ (other - x))
+    long, wide = corner.lengths[which], corner.lengths[-1]
+    return bool(u <= long and w <= wide and inner <= long * wide * corner.cosines[which] + 1e-12)
+
+
+def test_a_cell_covers_two_triangles_over_the_same_points() -> None:
+    # One of them may be obtuse, and only the other could give w the room to grow.
+    family, rng = replace(nested(OW, 2.0), parts=16), np.random.default_rng(5)
+    corners = [family.corners(cell) for cell in family.cells()]
+    places = [rng.standard_normal((4, 3)) for _ in range(20)]
+    places = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in places]
+    for m in (0.3, 0.5, 0.7, 0.95):
+        d = math.sqrt(1.0 - m * m)
+        places.append(np.array([[0.0, 1.0, 0], [d, m, 0], [-d, m, 0], [0, -1.0, 0]]))
+    for x, other, slot, first in places:
+        assert any(
+            all(reached(ahead, k, x, other, y) for k, y in enumerate((slot, first)))
+            and all(reached(behind, k, other, x, y) for k, y in enumerate((slot, first)))
+            for ahead, behind in corners
+        )
 
 
 def plane(points: Sequence[complex], weights: Sequence[float]) -> FloatArray:

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from mustdp import Scheme, gaussian, laplace, must_ow, one_step, poisson, wor, wr
 from mustdp.amplification import attained
 from mustdp.amplification.one_step import upper_bound
-from mustdp.amplification.poisson import replace_one_record
+from mustdp.amplification.poisson import replaced_records
 from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
@@ -105,6 +105,33 @@ def test_poisson_under_replace_one_is_the_symmetric_pair(
 
 
 @pytest.mark.parametrize("noise", list(MAKERS))
+@pytest.mark.parametrize("shift", [1e-6, 0.5, 5.0])
+@pytest.mark.parametrize(("rate", "group"), [(0.3, 2), (0.01, 3), (1.0, 2), (1e-9, 5), (0.9, 7)])
+def test_groups_under_poisson_and_replace_one_are_the_symmetric_pair(
+    rate: float, group: int, shift: float, noise: str
+) -> None:
+    """sum_j p_j N(j s/2) against its mirror image, p binomial: attained, and never exceeded."""
+    in_a_ball = MAKERS[noise](noise_multiplier=2 / shift)
+    step = one_step(poisson(50, rate), in_a_ball, EPSILONS, relation="replace_one", group=group)
+    with mp.workdps(60):
+        law = exact_pairs.binomial(group, mp.mpf(rate))
+    for k, e in enumerate(EPSILONS):
+        exact = exact_pairs.symmetric(noise, law, step.shift or 0.0, e)
+        check_upper(step.upper[k], exact, accuracy_for(shift, exact) if shift > 0.1 else None)
+        check_lower(step.lower[k], exact)
+
+
+def test_a_large_group_is_coarsened_upwards() -> None:
+    """More multiplicities than are kept apart: the bound grows, and grows little."""
+    law = [mp.binomial(300, j) * mp.mpf(0.5) ** 300 for j in range(301)]
+    noise = gaussian(noise_multiplier=60.0)
+    step = one_step(poisson(400, 0.5), noise, [0.5, 6.0], relation="replace_one", group=300)
+    for k, e in enumerate((0.5, 6.0)):
+        exact = exact_pairs.symmetric("gaussian", law, step.shift or 0.0, e)
+        assert exact <= mp.mpf(float(step.upper[k])) <= 1.2 * exact
+
+
+@pytest.mark.parametrize("noise", list(MAKERS))
 @pytest.mark.parametrize("shift", [1e-9, 0.5, 5.0, 17.0, 30.0])
 @pytest.mark.parametrize("name", ["wr", "wor", "all"])
 def test_attained_values_under_replace_one_are_attained(
@@ -169,7 +196,7 @@ def test_a_rate_of_zero_costs_nothing() -> None:
         step = one_step(poisson(9, 0.0), gaussian(shift=3.0), EPSILONS, relation=relation)
         assert step.upper.tolist() == step.lower.tolist() == [0.0] * len(EPSILONS)
     law = poisson(9, 0.0).law()
-    assert replace_one_record(law, GaussianNoise(), 1.0, np.zeros(2)).tolist() == [0.0, 0.0]
+    assert replaced_records(law, GaussianNoise(), 1.0, np.zeros(2)).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("noise", [GaussianNoise(), LaplaceNoise()])
@@ -198,7 +225,7 @@ def test_mass_that_a_poisson_law_left_out_is_added(noise: Noise) -> None:
     rough = MultiplicityLaw(0, np.array([0.7, 0.2]), 0.1, 1e-16)
     epsilon = np.array([0.0, 0.5, 2.0])
     for value, e in zip(
-        replace_one_record(rough, noise, 12.0, epsilon), epsilon.tolist(), strict=True
+        replaced_records(rough, noise, 12.0, epsilon), epsilon.tolist(), strict=True
     ):
         assert mp.mpf(float(value)) >= exact_pairs.symmetric(noise.name, whole, 12.0, e)
 
@@ -212,7 +239,7 @@ def test_replaced_records_at_tiny_shifts(shift: float, rate: float) -> None:
         exact_law = exact_pairs.flip(rate)
     epsilon = rate * shift * np.array([0.01, 0.1, 0.3, 0.7, 1.0, 2.0])
     for noise in NOISES:
-        values = replace_one_record(law, noise, shift, epsilon)
+        values = replaced_records(law, noise, shift, epsilon)
         for value, e in zip(values.tolist(), epsilon.tolist(), strict=True):
             exact = exact_pairs.symmetric(noise.name, exact_law, shift, e)
             assert mp.mpf(value) >= exact

@@ -64,11 +64,35 @@ def test_laplace_with_x_between_the_others(u: float, w: float) -> None:
 
     exact = []
     for t in np.exp(EPSILON):
-        value = q * density(z) - (t - 1.0) * (1.0 - q) * density(z + u) - t * q * density(z - w)
-        exact.append(float(np.maximum(value, 0.0).sum() * step))
+        sides = []
+        for near in (0.0, u):  # y in the place of x, and at its distance
+            rest = (t - 1.0) * (1.0 - q) * density(z + near) + t * q * density(z - w)
+            value = np.maximum(q * density(z) - rest, 0.0) * step
+            sides.append((value[z < 0.0].sum(), value[z >= 0.0].sum()))
+        exact.append(max(sides[0][0], sides[1][0]) + sides[1][1])
     bound = apart_profile(q, u, w, EPSILON)
-    assert np.all(bound >= np.array(exact) - 1e-8)
-    assert np.all(bound <= np.array(exact) + 1e-8)
+    assert np.all(bound >= np.array(exact) - 1e-5)
+    assert np.all(bound <= np.array(exact) + 1e-5)
+
+
+def test_laplace_with_x_between_the_others_covers_shorter_distances() -> None:
+    # While all of one side pays, moving y closer to x loses more, not less.
+    longest = apart_profile(0.2, 1.5, 1.0, EPSILON)
+    for u in (0.0, 0.1, 0.5, 1.0):
+        for w in (0.2, 1.0):
+            exact = []
+            z = np.linspace(-40.0, 40.0, 400_001)
+            still, common, moved = (0.5 * np.exp(-np.abs(z - at)) for at in (0.0, -u, w))
+            for t in np.exp(EPSILON):
+                value = 0.2 * still - (t - 1.0) * 0.8 * common - t * 0.2 * moved
+                exact.append(float(np.maximum(value, 0.0).sum() * (z[1] - z[0])))
+            assert np.all(longest >= np.array(exact) - 1e-7)
+
+
+@pytest.mark.parametrize("shift", [12.0, 30.0, 40.0])
+def test_far_apart_points_still_have_a_profile(shift: float) -> None:
+    bound = triple_profile(0.1, shift, shift, 0.3, EPSILON)
+    assert np.all((bound >= 0.1 - 1e-6) & (bound <= 0.1 + 1e-6))
 
 
 @pytest.mark.parametrize("b", [0.0, 0.02, 0.1, 0.3])

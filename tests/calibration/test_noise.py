@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,16 +41,16 @@ def test_on_the_safe_side_and_close(
         scheme, epsilon=epsilon, delta=delta, steps=steps, mechanism=mechanism, relation=relation
     )
     assert found.epsilon.lower <= found.epsilon.upper <= epsilon
-    assert found.epsilon.upper >= epsilon * (1 - 2e-3)
+    assert found.epsilon.upper >= epsilon * (1 - 4e-3)
     # What is promised is what the account of the very noise returned says.
     noise = getattr(md, mechanism)(noise_multiplier=found.noise_multiplier)
     account = md.account(md.repeat(steps, md.subsample(scheme, noise)), relation=relation)
-    assert account.certified_epsilon(delta) <= epsilon
+    assert account.epsilon(delta).upper <= epsilon
     assert account.relation == found.relation
     # A little less noise would be over the target.
-    less = getattr(md, mechanism)(noise_multiplier=found.noise_multiplier * (1 - 4e-3))
+    less = getattr(md, mechanism)(noise_multiplier=found.noise_multiplier * (1 - 6e-3))
     weaker = md.account(md.repeat(steps, md.subsample(scheme, less)), relation=relation)
-    assert weaker.certified_epsilon(delta) > epsilon
+    assert weaker.epsilon(delta).upper > epsilon
 
 
 def test_a_number_known_in_the_field() -> None:
@@ -132,7 +133,7 @@ def test_targets_out_of_reach() -> None:
 def test_bad_targets(change: dict[str, object]) -> None:
     arguments = {"epsilon": 1.0, "delta": 1e-5, "steps": 10, **change}
     with pytest.raises(md.InvalidParameter, match=next(iter(change))):
-        md.calibrate(md.wor(100, 10), **arguments)  # type: ignore[arg-type]
+        md.calibrate(md.wor(100, 10), **arguments)  # type: ignore[call-overload]
 
 
 def test_too_little_noise_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,9 +160,11 @@ def test_a_bound_just_over_the_target_is_not_let_through(
 
     monkeypatch.setattr(md.Account, "certified_epsilon", flattering)
     monkeypatch.setattr(md.Account, "epsilon", honest)
+    # Under add_remove, where no family says less than the search.
+    target: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "relation": "add_remove"}
     searches: dict[str, Callable[[], object]] = {
-        "noise": lambda: md.calibrate(SCHEME, epsilon=1.0, delta=1e-5, steps=200),
-        "steps": lambda: md.most_steps(SCHEME, mechanism=NOISE, epsilon=1.0, delta=1e-5),
+        "noise": lambda: md.calibrate(SCHEME, steps=200, **target),
+        "steps": lambda: md.most_steps(SCHEME, mechanism=NOISE, **target),
     }
     with pytest.raises(md.NumericalFailure, match="its account says"):
         searches[search]()
@@ -169,14 +172,15 @@ def test_a_bound_just_over_the_target_is_not_let_through(
 
 
 def test_noise_that_cannot_be_certified_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    certified = md.Account.certified_epsilon
+    for name in ("certified_epsilon", "epsilon"):
+        answer = getattr(md.Account, name)
 
-    def fails(self: md.Account, delta: float, accuracy: float | None = None) -> float:
-        if self.shift is not None and self.shift > 2.0 / 9.0:
-            raise md.NumericalFailure("too little noise")
-        return certified(self, delta, accuracy)
+        def fails(self: md.Account, *given: float, answer: Any = answer) -> object:
+            if self.shift is not None and self.shift > 2.0 / 9.0:
+                raise md.NumericalFailure("too little noise")
+            return answer(self, *given)
 
-    monkeypatch.setattr(md.Account, "certified_epsilon", fails)
+        monkeypatch.setattr(md.Account, name, fails)
     found = md.calibrate(SCHEME, epsilon=20.0, delta=1e-5, steps=5)
     assert 9.0 <= found.noise_multiplier <= 9.0 * (1 + 1e-6)
 

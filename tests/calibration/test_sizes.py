@@ -18,7 +18,7 @@ def certified(
     scheme: md.Scheme, steps: int, relation: str | None, mechanism: md.Mechanism = NOISE
 ) -> float:
     plan = md.repeat(steps, md.subsample(scheme, mechanism))
-    return md.account(plan, relation=relation).certified_epsilon(1e-5)
+    return md.account(plan, relation=relation).epsilon(1e-5).upper
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,15 @@ def test_what_cannot_be_certified_does_not_fit(monkeypatch: pytest.MonkeyPatch) 
     """A failure of the account counts as over the budget; it never lets a size through."""
     scheme = md.wor(500, 25)
     honest = md.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5)
-    answer = md.Account.certified_epsilon
+    for name in ("certified_epsilon", "epsilon"):
+        answer = getattr(md.Account, name)
 
-    def fails(self: md.Account, delta: float, accuracy: float | None = None) -> float:
-        if self.steps > honest.value // 2:
-            raise md.NumericalFailure("too many")
-        return answer(self, delta, accuracy)
+        def fails(self: md.Account, *given: float, answer: Any = answer) -> object:
+            if self.steps > honest.value // 2:
+                raise md.NumericalFailure("too many")
+            return answer(self, *given)
 
-    monkeypatch.setattr(md.Account, "certified_epsilon", fails)
+        monkeypatch.setattr(md.Account, name, fails)
     found = md.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5)
     assert found.value == honest.value // 2
 
@@ -123,7 +124,8 @@ def test_sizes_are_searched_under_the_relation_asked_for(
 ) -> None:
     asked: list[str | None] = []
 
-    def spy(plan: md.Plan, *, relation: str | None = None) -> md.Account:
+    def spy(plan: md.Plan, *, relation: str | None = None, composition: str) -> md.Account:
+        assert composition in ("auto", "pair")
         asked.append(relation)
         return md.account(plan, relation=relation, accuracy=0.05)
 
@@ -150,7 +152,7 @@ def test_every_result_holds_what_was_accounted() -> None:
     ]
     for one in found:
         again = md.account(one.plan, relation=one.relation)
-        assert again.certified_epsilon(one.delta) <= 3.0
+        assert again.epsilon(one.delta).upper <= 3.0
         assert (one.relation, one.delta) == (one.epsilon.relation, 1e-5)
         assert isinstance(one, md.Solution | md.Calibration)
         assert one.plan == md.repeat(one.steps, md.subsample(one.scheme, one.mechanism))

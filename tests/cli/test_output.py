@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,20 @@ def test_a_terminal_is_not_flooded() -> None:
     show(Answer({}, as_json=False, columns=("i",), rows=(("7",),) * 1000), out, io.StringIO())
     assert out.getvalue().count("7") == 40
     assert "960 more rows" in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_no_terminal_is_too_narrow_for_a_bound(width: int, monkeypatch: Any) -> None:
+    """Where the table does not fit, its rows are taken apart; no number is ever cut."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    names = ("noise multiplier", "delta", "epsilon, lower", "epsilon, upper")
+    cells = ("3.3257", "1e-05", "1.700", "1.999")
+    out = Terminal()
+    show(Answer({}, as_json=False, columns=names, rows=(cells,)), out, io.StringIO())
+    for cell in cells:
+        assert cell in out.getvalue()
+    assert "…" not in out.getvalue()
+    assert ("epsilon, upper: 1.999" in out.getvalue()) == (width < 80)
 
 
 def test_json_is_pure_even_on_a_terminal() -> None:

@@ -293,6 +293,12 @@ def test_the_report_holds_everything_in_the_folder(tmp_path: Path) -> None:
         assert part in page
     assert "5 (1)" in page
     assert "quick run" in page
+    # The conclusion comes first and leads to what differs without a reason.
+    conclusion = page.index("come out again</strong>")
+    assert conclusion < page.index('<dl class="facts">')
+    assert '<a href="#section-2">The item two</a>' in page
+    assert '<a href="#section-1">The item one</a>.' not in page
+    assert '<h2 id="section-2">The item two</h2>' in page
     assert names(tmp_path / "pictures") == ["one.svg", "two.svg"]
     for picture in (tmp_path / "pictures").iterdir():
         assert picture.stat().st_size < 300_000

@@ -146,7 +146,7 @@ def test_the_two_numbers_and_their_names(tmp_path: Path) -> None:
         ledger.charge(md.repeat(200, STEP))
         ledger.charge(STEP, times=100)
         found = ledger.standing()
-        tight = md.account(md.repeat(300, STEP), relation="replace_one").certified_epsilon(1e-6)
+        tight = md.account(md.repeat(300, STEP), relation="replace_one").epsilon(1e-6).upper
         assert found.program == "adaptive"
         assert found.fixed == pytest.approx(tight, rel=1e-3)
         assert tight < found.adaptive < 1.6 * tight

@@ -189,8 +189,8 @@ def test_tables_scroll_in_their_own_box_and_keep_tones() -> None:
     page.table(("name", "a", "b"), rows, "What it shows.")
     text = page.html()
     assert '<div class="box" tabindex="0" role="region" aria-label="What it shows.">' in text
-    assert '<td class="good">1.5</td><td>2</td>' in text
-    assert '<td class="quiet">so</td><td class="bad">3</td>' in text
+    assert '<td data-column="a" class="good">1.5</td><td data-column="b">2</td>' in text
+    assert '<td data-column="a" class="quiet">so</td><td data-column="b" class="bad">3</td>' in text
     assert '<th scope="row" class="left">two</th>' in text
     assert '<th scope="col">b</th>' in text
     assert ".box { overflow-x: auto;" in text

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import mustdp as md
 from mustdp.plots.drawing import DARK, LOOKS, ON_DARK, THEMES, look_of, looks_for, new_axes
+from mustdp.plots.winners import winners
 
 B, M = [50, 100, 200, 400], [10, 30, 90]
 VALUES = np.add.outer(np.log(M), -np.log(B)) + 10.0
@@ -163,3 +164,12 @@ def test_the_package_loads_no_pictures_until_they_are_asked_for() -> None:
         "assert 'mustdp.plots' in sys.modules; assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_winners_are_drawn_where_they_win() -> None:
+    share = np.array([[1.0, 0.0], [1.0, 0.5]])
+    ax = winners([-1.0, 1.0], [1, 2], share)
+    (mesh,) = ax.collections
+    assert np.array_equal(np.asarray(mesh.get_array()).reshape(2, 2), share)
+    with pytest.raises(md.InvalidParameter, match="share must have 2 rows"):
+        winners([0.0], [1, 2], share)

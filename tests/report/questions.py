@@ -26,4 +26,4 @@ def page(question: Question) -> str:
 
 @cache
 def compared(question: Question) -> md.Comparison:
-    return md.compare(**dataclasses.asdict(question))
+    return md.compare(**dataclasses.asdict(question), composition="pair")

@@ -23,10 +23,20 @@ def test_everything_has_its_place(width: int, tmp_path: Path) -> None:
     for across, up in found["pictures"]:
         assert 250 < across <= width
         assert 0.6 < up / across < 0.9
-    assert len(found["boxes"]) == 2
+    assert len(found["boxes"]) == 3
     assert all(own <= width for own, _ in found["boxes"])
-    # On a phone the tables do scroll in their boxes, so the check above says something.
-    assert all(content > own for own, content in found["boxes"]) == (width == 390)
+    # Nothing has to be scrolled to: on a phone, rows are taken apart.
+    assert all(content <= own for own, content in found["boxes"])
+
+
+def test_a_wide_table_scrolls_in_its_box(tmp_path: Path) -> None:
+    """On a desktop; so the checks of boxes above say something."""
+    wide = Page("wide")
+    wide.table([f"column {k}" for k in range(40)], [["1234567"] * 40])
+    for width, scrolls in ((1280, True), (390, False)):
+        found = measured(wide.html(), width, tmp_path)
+        assert found["scroll"] <= width
+        assert all((content > own) == scrolls for own, content in found["boxes"])
 
 
 def test_no_request_leaves_the_page(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ def test_the_same_work_at_the_same_guarantee() -> None:
 def test_at_one_noise() -> None:
     report = found(SAME_GUARANTEE)
     noise = md.gaussian(noise_multiplier=report.rows["wor"].noise_multiplier)
-    expected = md.account(md.repeat(3, md.subsample(md.must_ow(30, 10, 4), noise))).epsilon(1e-3)
+    plan = md.repeat(3, md.subsample(md.must_ow(30, 10, 4), noise))
+    expected = md.account(plan, composition="pair").epsilon(1e-3)
     assert report.at_one_noise == {"wor": report.rows["wor"].epsilon, "must-ow": expected}
 
 

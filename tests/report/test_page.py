@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import shlex
 from html import unescape
 
 import pytest
 
+import mustdp as md
+from mustdp.accounting.risk import percent
 from mustdp.numerics.decimals import readable
 from mustdp.pages import Page
 from mustdp.report import Question
@@ -34,7 +37,7 @@ def tables(text: str) -> list[list[list[str]]]:
 
 @BOTH
 def test_the_numbers_are_those_of_compare(question: Question) -> None:
-    first, second = tables(page(question))
+    first, _, second = tables(page(question))
     for row, cells, work in zip(compared(question), first, second, strict=True):
         epsilons = [readable(row.epsilon.lower, "down"), readable(row.epsilon.upper, "up")]
         at = cells.index(epsilons[0])
@@ -46,6 +49,34 @@ def test_the_numbers_are_those_of_compare(question: Question) -> None:
         assert work[0] == cells[0]
         assert work[1] == readable(row.eta)
         assert float(work[2].replace(",", "")) == pytest.approx(row.expected_distinct, rel=5e-3)
+
+
+@BOTH
+def test_what_an_attacker_achieves_is_on_the_page(question: Question) -> None:
+    text, report = unescape(page(question)), found(question)
+    for row, (name, risk) in zip(tables(page(question))[1], report.risks.items(), strict=True):
+        plan = md.repeat(
+            question.steps,
+            md.subsample(
+                report.rows[name].scheme,
+                md.gaussian(noise_multiplier=report.rows[name].noise_multiplier),
+            ),
+        )
+        again = md.account(plan, relation=question.relation).risk()
+        assert again == risk
+        assert row[2] == readable(risk.advantage.upper, "up")
+        assert row[3:6] == [percent(one.upper, "up") for one in risk.tpr]
+    for sentence in report.risks["must-ow"].sentences():
+        assert sentence in text
+
+
+@BOTH
+def test_epsilon_and_delta_are_explained(question: Question) -> None:
+    text = page(question)
+    assert "<strong>Epsilon</strong>" in text
+    assert "<strong>Delta</strong>" in text
+    epsilon = question.epsilon or found(question).reference.epsilon.upper
+    assert f"by at most {readable(math.exp(epsilon), 'up')}" in text
 
 
 @BOTH

@@ -14,53 +14,70 @@ from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, InEpoch, Plan, Subsample, atoms, draws_everything
-from mustdp.accounting.sides import UpperSide, in_both_orders
+from mustdp.accounting.pure import Pure
+from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tpr, risk
+from mustdp.accounting.shown import in_words, shown
+from mustdp.accounting.sides import UpperSide
 from mustdp.accounting.tighter import COMPOSITIONS, ONE_PAIR, FamilyComposition
+from mustdp.accounting.viewed import Viewer
 from mustdp.accounting.views import (
     NEGLIGIBLE_DELTA,
     Renyi,
     Summary,
     Tradeoff,
-    gaussian_dp,
-    tradeoff,
     zero_concentrated,
 )
 from mustdp.accounting.workings import Workings
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON
+from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.loss.curve import LowerCurve
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray
 
 METHODS = ("certified", "one-slope", "paper")
+#: Relative accuracy of epsilon if none is asked for.
+_ACCURACY = 1e-3
 
 
 class Account:
-    """Certified bounds of one plan under one relation.
+    """Certified bounds of one plan under one relation, for up to ``group`` records that differ.
 
     May be shared between threads, which wait for each other, and pickled if the plan can be.
     ``composition`` says how the upper bound of the last epsilon or delta was composed: with "one
     pair" per step, with the "exact-family", or with the family inside "blocks" of steps.
+    ``dimension`` is that of every release, where it was said.
     """
 
     def __init__(
-        self, plan: Plan, relation: Relation, accuracy: float, method: str,
-        composition: str = "pair",
+        self, plan: Plan, relation: Relation, accuracy: float | None, method: str,
+        composition: str = "pair", dimension: int | None = None, group: int = 1,
     ) -> None:  # fmt: skip
         self.plan, self.relation = plan, Relation.read(relation)
-        self.accuracy, self.method = accuracy, method
-        self._work = Workings(plan, self.relation, method)
+        self.accuracy, self.method = _ACCURACY if accuracy is None else accuracy, method
+        self._strict = accuracy is not None
+        self.group = group
+        self._work = Workings(plan, self.relation, method, group)
         self.steps = self._work.steps
-        self.composition, self._chosen = ONE_PAIR, composition
-        family = composition == "family"
-        self._family = FamilyComposition(plan, self.relation) if family else None
+        self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
+        proved = composition if group == 1 else "pair"  # families are proved for one record
+        self._family = FamilyComposition(plan, self.relation, proved, dimension)
         self._lock = RLock()
 
-    def __reduce__(self) -> tuple[type[Account], tuple[Plan, Relation, float, str, str]]:
+    def __reduce__(self) -> tuple[type[Account], tuple[object, ...]]:
         """What is sent elsewhere is the description; it is worked out again there."""
-        return Account, (self.plan, self.relation, self.accuracy, self.method, self._chosen)
+        accuracy = self.accuracy if self._strict else None
+        chosen = self._chosen, self.dimension, self.group
+        return Account, (self.plan, self.relation, accuracy, self.method, *chosen)
+
+    def __repr__(self) -> str:
+        return f"Account({in_words(self.plan)}; relation {self.relation.option})"
+
+    def __str__(self) -> str:
+        return shown(self).text()
+
+    def _repr_html_(self) -> str:
+        return shown(self).html()
 
     @property
     def shift(self) -> float | None:
@@ -73,21 +90,47 @@ class Account:
         return self._bounds(DeltaAt(epsilon))
 
     def epsilon(self, delta: float) -> Bounds:
-        """Bounds of epsilon at ``delta``."""
+        """Bounds of epsilon at ``delta``; at 0, where no loss is infinite, the largest loss."""
+        if _is_zero(delta):
+            pure = self._pure(delta)
+            gap = pure.upper - pure.lower
+            coarse = gap > self.accuracy * pure.upper
+            if coarse and self._strict:
+                raise NumericalFailure(
+                    f"epsilon = {pure.upper!r} is certified at delta = 0, but {pure.lower!r} may do"
+                )
+            name = pure.attained_by
+            return Bounds(pure.lower, pure.upper, name, "both", gap, self.relation, coarse)
         return self._bounds(EpsilonAt(delta))
 
     def _bounds(self, question: Question) -> Bounds:
         with self._lock:
-            found = certify(self._work, question, self.accuracy)
-            if self._family is not None:
-                found, self.composition = self._family.tighten(found, question)
+            found = certify(self._work, question, self.accuracy, strict=self._strict)
+            found, self.composition = self._family.tighten(found, question)
             return found
+
+    def _pure(self, delta: float) -> Pure:
+        """The largest loss, or a refusal of a delta of zero."""
+        with self._lock:
+            pure = self._work.pure
+        if pure is None:
+            raise InvalidParameter.refusing(
+                "delta",
+                f"must be a number >= {SMALLEST_DELTA:g} and < 1 here, as only the certificate of "
+                "Laplace noise has an epsilon at 0",
+                float(delta),
+            )
+        return pure
 
     def certified_epsilon(self, delta: float, accuracy: float | None = None) -> float:
         """The upper bound of epsilon alone, with one pair, for searches that need no lower one."""
+        if _is_zero(delta):
+            return self._pure(delta).upper
         wanted = self.accuracy if accuracy is None else accuracy
         with self._lock:
-            return certify(self._work, EpsilonAt(delta), wanted, both_sides=False).upper
+            question = EpsilonAt(delta)
+            strict = self._strict
+            return certify(self._work, question, wanted, both_sides=False, strict=strict).upper
 
     def curve(self, epsilon: ArrayLike) -> Curve:
         """Bounds of delta at many epsilons at once, at the first spacing."""
@@ -102,40 +145,59 @@ class Account:
     def tradeoff(self, fpr: ArrayLike) -> Tradeoff:
         """Missed-detection rates of an attacker at false-positive rates ``fpr``."""
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
-        eps = self._epsilons()
-        with self._sides() as (upper_side, lower_side):
-            upper = upper_side.curve(eps, NEGLIGIBLE_DELTA)
-            attained = in_both_orders(lower_side, eps, NEGLIGIBLE_DELTA)
-        return tradeoff(rates, eps, upper, attained)
+        with self._lock:
+            return self._viewer.tradeoff(rates, self._end())
+
+    def risk(self, fpr: ArrayLike = USUAL_FPR) -> Risk:
+        """What an attacker who sees everything released achieves at false-positive rates ``fpr``.
+
+        >>> import mustdp as md
+        >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
+        >>> print(f"{md.account(plan).risk([0.01]).tpr[0].upper:.3f}")
+        0.018
+        """
+        return risk(self, fpr)
+
+    def certified_tpr(self, fpr: float) -> float:
+        """The upper bound of the true-positive rate alone, looked for closely around its place."""
+        rate = checks.real("fpr", fpr, at_least=0, at_most=1)
+        with self._lock:
+            upper = self._work.upper(self._work.grid(FRACTIONS.first))
+            return closest_tpr(rate, lambda eps: upper.curve(eps, NEGLIGIBLE_DELTA))
+
+    def certified_advantage(self, accuracy: float | None = None) -> float:
+        """The upper bound of the advantage alone: delta at epsilon 0, with one pair."""
+        wanted = self.accuracy if accuracy is None else accuracy
+        with self._lock:
+            return certify(self._work, DeltaAt(0.0), wanted, both_sides=False).upper
 
     def renyi(self, orders: ArrayLike) -> Renyi:
         """Renyi divergences of the given orders, all above 1."""
         given = checks.reals("orders", orders, at_least=1, at_most=1e6)
         if not np.all(given > 1):
             raise InvalidParameter(f"orders must be > 1, got {given.min()!r}")
-        with self._sides() as (upper_side, lower_side):
-            upper, outside = upper_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
-            lower = lower_side.log_mgf(given - 1.0, NEGLIGIBLE_DELTA)
-        # The pairs leave out events of their own, so at high orders the lower side may come out
-        # above; what it bounds from below is the divergence with nothing left out.
-        lower = np.minimum(lower, upper)
-        return Renyi(given, lower / (given - 1.0), upper / (given - 1.0), outside)
+        with self._lock:
+            return self._viewer.renyi(given)
 
     def gaussian_dp(self) -> Summary:
         """The smallest mu of Gaussian DP that is an upper bound of this account."""
-        eps = self._epsilons()
         with self._lock:
-            upper = self._work.upper(self._work.grid(FRACTIONS.first))
-            return gaussian_dp(eps, upper.curve(eps, NEGLIGIBLE_DELTA))
+            exact = self._work.gaussian
+            if exact is not None:
+                return Summary(exact, "upper bound, and exact: Gaussian noise on all records")
+            return self._viewer.gaussian_dp(self._end())
 
     def zero_concentrated(self) -> Summary:
         """The rho of zero-concentrated DP that covers the Renyi orders from 1.01 to 1000."""
         return zero_concentrated(self.renyi(1.0 + np.geomspace(0.01, 999.0, 240)))
 
-    def _epsilons(self) -> FloatArray:
-        """Epsilons from 0 to where delta is negligible."""
-        end = min(LARGEST_EPSILON, max(1.0, self.certified_epsilon(NEGLIGIBLE_DELTA)))
-        return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 1500) * end])
+    @property
+    def _viewer(self) -> Viewer:
+        return Viewer(self._work, self.accuracy, self._strict)
+
+    def _end(self) -> float:
+        """The epsilon at which delta is negligible."""
+        return min(LARGEST_EPSILON, max(1.0, self.certified_epsilon(NEGLIGIBLE_DELTA)))
 
     @contextmanager
     def _sides(self) -> Iterator[tuple[UpperSide, LowerCurve]]:
@@ -150,56 +212,77 @@ def account(
     plan: Plan,
     *,
     relation: str | None = None,
-    accuracy: float = 1e-3,
+    accuracy: float | None = None,
     method: Literal["certified", "one-slope"] = "certified",
-    composition: str = "pair",
+    composition: str = "auto",
+    dimension: int | None = None,
+    group: int = 1,
 ) -> Account: ...
 @overload
 def account(
     plan: Plan,
     *,
     relation: str | None = None,
-    accuracy: float = 1e-3,
+    accuracy: float | None = None,
     method: Literal["paper"],
-    composition: str = "pair",
+    composition: str = "auto",
+    dimension: int | None = None,
+    group: int = 1,
 ) -> PaperAccount: ...
 @overload
 def account(
     plan: Plan,
     *,
     relation: str | None = None,
-    accuracy: float = 1e-3,
+    accuracy: float | None = None,
     method: str,
-    composition: str = "pair",
+    composition: str = "auto",
+    dimension: int | None = None,
+    group: int = 1,
 ) -> Account | PaperAccount: ...
 def account(
     plan: Plan,
     *,
     relation: str | None = None,
-    accuracy: float = 1e-3,
+    accuracy: float | None = None,
     method: str = "certified",
-    composition: str = "pair",
+    composition: str = "auto",
+    dimension: int | None = None,
+    group: int = 1,
 ) -> Account | PaperAccount:
     """Account for a plan.
 
     The default relation is add_remove if every draw is Poisson or allocates, else replace_one.
-    ``accuracy`` is the relative accuracy of epsilon. ``method="one-slope"`` composes the paper's
-    theorem, in which one slope serves every multiplicity, instead of the certificate: valid, and
-    looser. ``method="paper"`` composes the paper's own pair of data sets: what that pair attains,
-    not a guarantee. ``composition="family"`` takes longer and chooses the worst pair anew in every
-    step, which brings the bounds of ``epsilon`` and ``delta`` closer together where one kind of
-    step is repeated under replace_one and has a family; other plans and other views stay as they
-    are.
+    ``accuracy`` is the relative accuracy of epsilon: what cannot be had at the accuracy given is
+    refused; with none given it is 1e-3, and what falls short of that is answered by bounds that
+    hold and are marked as ``coarse``. ``method="one-slope"`` composes the paper's theorem, in which
+    one slope serves every multiplicity, instead of the certificate: valid, and looser.
+    ``method="paper"`` composes the paper's own pair of data sets: what that pair attains, not a
+    guarantee.
+
+    ``composition="auto"`` also keeps a family of pairs where one is proved (fixed-size batches
+    under replace_one) and lets the worst be chosen anew in every step, which brings the bounds of
+    ``epsilon`` and ``delta`` closer together in a second or three; "family" takes up to twenty for
+    closer ones, "pair" keeps to one pair per step. Other views have one pair per step.
+    ``dimension=1`` says that every release is a single number, which is a little less to hide.
+    ``group=g`` says what the plan guarantees to somebody who owns up to g records: neighbours then
+    differ in g records, all replaced, or all on one side; families are proved for one record.
 
     >>> import mustdp as md
     >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
     >>> bounds = md.account(plan).epsilon(delta=1e-5)
-    >>> print(f"{bounds.lower:.2f} <= epsilon <= {bounds.upper:.2f}")
-    0.72 <= epsilon <= 0.77
+    >>> print(f"{bounds.lower:.3f} <= epsilon <= {bounds.upper:.3f}")
+    0.722 <= epsilon <= 0.724
     """
-    accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
+    if accuracy is not None:
+        accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
     checks.choice("method", method, METHODS)
     checks.choice("composition", composition, COMPOSITIONS)
+    group = checks.integer("group", group, 1)
+    if dimension is not None:
+        dimension = checks.integer("dimension", dimension, 1)
+    if method == "one-slope" and composition == "auto":
+        composition = "pair"
     if composition == "family" and method != "certified":
         raise NotCovered.refusing(
             "composition",
@@ -213,7 +296,11 @@ def account(
     else:
         used = Relation.ADD_REMOVE if all(map(_random_size, counted)) else Relation.REPLACE_ONE
     if method == "paper":
-        paper = PaperAccount(plan, epsilon_width=accuracy)
+        if group > 1:
+            raise NotCovered.refusing(
+                "group", "must be 1 with {method} paper", group, mentions=("method",)
+            )
+        paper = PaperAccount(plan, epsilon_width=_ACCURACY if accuracy is None else accuracy)
         if relation is not None and used != paper.relation:
             raise NotCovered.refusing(
                 "relation",
@@ -230,7 +317,12 @@ def account(
             "{add_remove}",
             mentions=tuple(Relation),
         )
-    return Account(plan, used, accuracy, method, composition)
+    return Account(plan, used, accuracy, method, composition, dimension, group)
+
+
+def _is_zero(delta: object) -> bool:
+    """Whether this is the number 0, which False is not."""
+    return isinstance(delta, int | float) and not isinstance(delta, bool) and delta == 0
 
 
 def _random_size(atom: Atom) -> bool:

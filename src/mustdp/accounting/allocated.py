@@ -175,7 +175,8 @@ class ReplacedProfile:
     def _upper(self) -> tuple[FloatArray, FloatArray]:
         """Points alpha - 1, chosen by how fast the profile falls, and upper bounds there."""
         end = math.expm1(min(self._plain.end, 600.0))
-        nodes, found = [], []
+        nodes: list[float] = []
+        found: list[float] = []
         self._aims: list[Aim] = []
         x, step, bulk = 0.0, 0.0, self._at(0.0).scale / self._bins
         while True:

@@ -29,7 +29,6 @@ from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme
 
-_ONE = MultiplicityLaw(1, frozen(np.ones(1)), 0.0, 0.0)
 _LAW_TAIL = 1e-40
 
 
@@ -52,37 +51,42 @@ class AtomPairs:
         return {"both": ahead} if self.dominating.self_dual else {"remove": ahead, "add": behind}
 
 
-def atom_pairs(atom: Atom, relation: Relation, method: str) -> AtomPairs:
-    """The dominating pair and the attained pairs of one atom under a relation."""
+def atom_pairs(atom: Atom, relation: Relation, method: str, group: int = 1) -> AtomPairs:
+    """The dominating pair and the attained pairs of one atom for ``group`` records that differ."""
     if isinstance(atom, Mechanism):
-        return _plain(atom, relation)
+        return _plain(atom, relation, group)
     if isinstance(atom, InEpoch):
-        return AtomPairs(*epoch_sides(atom, relation, method))
+        return AtomPairs(*epoch_sides(atom, relation, method, group))
     if isinstance(atom.inner, Mechanism):
-        return _subsampled(atom.scheme, atom.inner, relation, method)
-    return _nested(atom, relation, method)
+        return _subsampled(atom.scheme, atom.inner, relation, method, group)
+    return _nested(atom, relation, method, group)
 
 
-def subsampled_pair(scheme: Scheme, mechanism: Mechanism, relation: Relation) -> DominatingPair:
+def subsampled_pair(
+    scheme: Scheme, mechanism: Mechanism, relation: Relation, group: int = 1
+) -> DominatingPair:
     """What dominates a mechanism on one draw: the certificate, or its two directions."""
     if relation == Relation.REPLACE_ONE:
-        return DominatingPair.of(SubsampledProfile(scheme, mechanism, relation))
+        return DominatingPair.of(SubsampledProfile(scheme, mechanism, relation, group=group))
     return DominatingPair(
-        SubsampledProfile(scheme, mechanism, relation, "remove"),
-        SubsampledProfile(scheme, mechanism, relation, "add"),
+        SubsampledProfile(scheme, mechanism, relation, "remove", group),
+        SubsampledProfile(scheme, mechanism, relation, "add", group),
     )
 
 
-def _plain(mechanism: Mechanism, relation: Relation) -> AtomPairs:
+def _plain(mechanism: Mechanism, relation: Relation, group: int) -> AtomPairs:
     """A release on all records: one copy moves the sum by 2 C, or by C under add_remove."""
     shift = mechanism.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
-    dominating = DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
-    return AtomPairs(shift, dominating, _families(mechanism, _ONE, shift, 1))
+    dominating = DominatingPair.of(GroupProfile(mechanism.profiles(shift), group))
+    law = MultiplicityLaw(group, frozen(np.ones(1)), 0.0, 0.0)
+    return AtomPairs(shift, dominating, _families(mechanism, law, shift, 1))
 
 
-def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method: str) -> AtomPairs:
+def _subsampled(
+    scheme: Scheme, mechanism: Mechanism, relation: Relation, method: str, group: int
+) -> AtomPairs:
     shift = mechanism.shift_for(moves(scheme, relation))
-    law, poisson = scheme.law(1, _LAW_TAIL), isinstance(scheme, Poisson)
+    law, poisson = scheme.law(group, _LAW_TAIL), isinstance(scheme, Poisson)
     if method == "one-slope":
         if poisson != (relation == Relation.ADD_REMOVE):
             raise NotCovered.refusing(
@@ -94,7 +98,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
             )
         dominating = DominatingPair.of(OneSlopeProfile(law, mechanism.profiles(shift)))
     else:
-        dominating = subsampled_pair(scheme, mechanism, relation)
+        dominating = subsampled_pair(scheme, mechanism, relation, group)
     families = _families(mechanism, law, shift, 1)
     if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
@@ -103,7 +107,7 @@ def _subsampled(scheme: Scheme, mechanism: Mechanism, relation: Relation, method
     return AtomPairs(shift, dominating, families)
 
 
-def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
+def _nested(atom: Subsample, relation: Relation, method: str, group: int) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
     if relation != Relation.REPLACE_ONE:
@@ -125,11 +129,11 @@ def _nested(atom: Subsample, relation: Relation, method: str) -> AtomPairs:
         )
     inner = group_profiles(atom.inner, LARGEST_EPSILON + 2 * DEPTH)
     if isinstance(scheme, Multistage):
-        law = stage_law(scheme.reduced[0], scheme.n, 1, TAIL)
+        law = stage_law(scheme.reduced[0], scheme.n, group, TAIL)
         inside = staged_inside(scheme, inner, LARGEST_EPSILON)
     else:
-        law, inside = scheme.law(), inner
-    seen = observe(atom)
+        law, inside = scheme.law(group), inner
+    seen = observe(atom, group)
     shift = seen.mechanism.shift_for(2.0)
     families = _families(seen.mechanism, seen.law, shift, seen.releases)
     if isinstance(scheme, Poisson):

@@ -42,12 +42,14 @@ class SubsampledProfile:
     mechanism: Mechanism
     relation: Relation
     direction: Direction = "both"
+    group: int = 1
 
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons."""
         return upper_bound(
-            self.scheme, self.mechanism, epsilon, relation=self.relation, direction=self.direction
-        )
+            self.scheme, self.mechanism, epsilon, relation=self.relation,
+            direction=self.direction, group=self.group,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

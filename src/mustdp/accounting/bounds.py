@@ -17,6 +17,8 @@ class Bounds:
     decided the upper bound under add_remove. ``numerical_gap`` estimates how much of the distance
     between the two is due to discretisation: each bound is that close to what finer grids give.
     ``relation`` says which data sets are neighbours; None where nothing was accounted for.
+    ``coarse`` says that the default accuracy could not be reached: both bounds hold, and
+    ``numerical_gap`` is how far off they may be.
     """
 
     lower: float
@@ -25,6 +27,7 @@ class Bounds:
     direction: str = "both"
     numerical_gap: float = 0.0
     relation: Relation | None = None
+    coarse: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 from mustdp.accounting.atom_pairs import AtomPairs
 from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.pure import Pure
 from mustdp.accounting.refine import Fractions, Look, refine
+from mustdp.accounting.sides import UpperSide
 from mustdp.accounting.workings import Workings
-from mustdp.errors import NumericalFailure
-from mustdp.loss.questions import EpsilonAt, Question
+from mustdp.errors import Contradiction, NumericalFailure
+from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 
 FRACTIONS = Fractions(first=0.05, finest=0.05 / 64, boldness=0.9)
+#: How far from the largest loss, as a share of it, chords to it begin.
+_NEAR = 0.2
+#: Spacings that serve where the first one is too fine for the longest transform.
+_COARSER = (0.2, 0.8)
 
 
 def certify(
-    work: Workings, question: Question, accuracy: float, *, both_sides: bool = True
+    work: Workings,
+    question: Question,
+    accuracy: float,
+    *,
+    both_sides: bool = True,
+    strict: bool = True,
 ) -> Bounds:
     """Answer a question about a plan from both sides, or only from above.
 
     The plan was described by whoever asks; ``work`` counted its atoms and holds, under the relation
     that was resolved, the dominating pair of each and the pairs that it attains. Where the two
     bounds meet their distance is the proof of their accuracy; elsewhere their numerical part is
-    estimated by doubling the spacing.
+    estimated by doubling the spacing. What is out of reach of the accuracy is refused if
+    ``strict``, else answered by the best bounds seen, which hold all the same, marked as coarse.
     """
     relation = work.relation
+    pure = work.pure
+    if pure is not None and isinstance(question, DeltaAt) and question.epsilon >= pure.upper:
+        return Bounds(0.0, 0.0, "none", "both", 0.0, relation)  # no loss is that large
     if work.steps == 1:  # nothing to compose: the profiles themselves are the answer
-        return _uncomposed(work.pairs[0], question, relation)
+        return _uncomposed(work.pairs[0], question, relation, pure)
     if isinstance(question, EpsilonAt) and work.beyond >= question.delta:
         return Bounds(0.0, math.inf, "none", "both", math.inf, relation)
+
+    seen: list[Bounds] = []
 
     def look_at(fraction: float) -> Look[Bounds]:
         grid = work.grid(fraction)  # the pairs are scouted and one grid is laid for all
@@ -39,18 +58,24 @@ def certify(
         # Read off.
         upper, direction = above.worst(question)
         lower, name = (0.0, "") if below is None else below.best(question)
+        if pure is not None:
+            upper = _within(pure, above, question, upper)
+            if isinstance(question, DeltaAt):
+                lower, name = max((lower, name), (pure.attained(question.epsilon), "aligned"))
         lower = consistent(lower, upper)
         room = question.room(upper, accuracy)
         if math.isinf(upper) or upper - lower <= room:
-            met = Bounds(lower, upper, name, direction, upper - lower, relation)
-            return Look(met, good_enough=True)
+            seen.append(Bounds(lower, upper, name, direction, upper - lower, relation))
+            return Look(seen[-1], good_enough=True)
         # How much of the distance is due to the grid?
         gap = above.gap(question, direction)
         if below is not None:
             gap = max(gap, below.gap(question, name))
+        gap = min(gap, upper - lower)  # a finer grid moves neither bound past the other
         excess = gap / (room / 2) if room > 0 else math.inf
+        seen.append(Bounds(lower, upper, name, direction, gap, relation))
         return Look(
-            Bounds(lower, upper, name, direction, gap, relation),
+            seen[-1],
             good_enough=gap <= room / 2,
             excess=excess,
             finest=grid.finest,
@@ -59,14 +84,69 @@ def certify(
             f"accuracy={1.1 * accuracy * excess:.2g} can be reached",
         )
 
-    return refine(look_at, FRACTIONS)
+    try:
+        return refine(look_at, FRACTIONS)
+    except Contradiction:
+        raise
+    except NumericalFailure as failure:
+        if strict or not (seen or _looked(look_at)):
+            raise failure
+        best = _best(seen)
+        room = question.room(best.upper, accuracy)
+        met = best.upper - best.lower <= room or best.numerical_gap <= room / 2
+        return replace(best, coarse=not met)
 
 
-def _uncomposed(pairs: AtomPairs, question: Question, relation: Relation) -> Bounds:
+def _within(pure: Pure, above: UpperSide, question: Question, upper: float) -> float:
+    """An upper bound that knows where the losses end.
+
+    Delta is convex in e^epsilon and zero at the largest loss, so it lies below the chord from any
+    smaller epsilon to there; grids that end a little beyond do not know.
+    """
+    if not isinstance(question, DeltaAt):
+        return min(upper, pure.upper)
+    left, furthest = pure.upper - question.epsilon, _NEAR * pure.upper
+    away = 4.0 * left
+    while away <= furthest:
+        start = pure.upper - away
+        value, _ = above.worst(DeltaAt(start))
+        share = math.expm1(-left) / math.expm1(-away) * (1.0 + 1e-13)
+        upper = min(upper, value * share * (1.0 + 4e-16 * pure.upper / left))
+        away *= 4.0
+    return upper
+
+
+def _looked(look_at: Callable[[float], Look[Bounds]]) -> bool:
+    """Whether one of the coarser spacings gave anything."""
+    for fraction in _COARSER:
+        try:
+            look_at(fraction)
+        except Contradiction:
+            raise
+        except NumericalFailure:
+            continue
+        return True
+    return False
+
+
+def _best(seen: list[Bounds]) -> Bounds:
+    """The smallest certified and the largest attained of several answers to one question."""
+    above = min(seen, key=lambda bounds: bounds.upper)
+    below = max(seen, key=lambda bounds: bounds.lower)
+    lower = consistent(below.lower, above.upper)
+    gap = min(max(above.numerical_gap, below.numerical_gap), above.upper - lower)
+    return replace(above, lower=lower, attained_by=below.attained_by, numerical_gap=gap)
+
+
+def _uncomposed(
+    pairs: AtomPairs, question: Question, relation: Relation, pure: Pure | None
+) -> Bounds:
     """One atom that occurs once: its profiles and pairs answer directly."""
     certified = [(question.of_profile(each), name) for name, each in pairs.directions.items()]
     attained = [(question.of_pair(each), name) for name, each in pairs.families.items()]
     upper, direction = max(certified, key=lambda answer: answer[0])
+    if pure is not None and isinstance(question, EpsilonAt):
+        upper = min(upper, pure.upper)
     lower, name = max([(0.0, "none"), *attained], key=lambda answer: answer[0])
     return Bounds(consistent(lower, upper), upper, name, direction, 0.0, relation)
 
@@ -74,7 +154,7 @@ def _uncomposed(pairs: AtomPairs, question: Question, relation: Relation) -> Bou
 def consistent(lower: float, upper: float) -> float:
     """The lower bound, or a refusal to answer if the two contradict each other."""
     if not lower <= upper * (1.0 + 1e-9) + 1e-300:
-        raise NumericalFailure(
+        raise Contradiction(
             f"the bounds contradict each other: {lower!r} is attained, {upper!r} was certified"
         )
     return min(lower, upper)

@@ -41,23 +41,23 @@ class _TooWide(Exception):
     """The law of the copies has too many values to be useful."""
 
 
-def observe(atom: Subsample) -> Observed:
+def observe(atom: Subsample, group: int = 1) -> Observed:
     """The sum of all releases on a subset if that is one release again, else the first of them."""
     leaves = set(mechanisms(atom))
     leaf = next(iter(leaves))
     if len(leaves) == 1 and isinstance(leaf, Gaussian):
         try:
-            law = _sum_law(atom, 1)
+            law = _sum_law(atom, group)
         except _TooWide:
             pass
         else:
             kept = frozen(law.weights.copy())
             total = MultiplicityLaw(law.first, kept, law.cut, law.relative_error)
             return Observed(leaf, _releases(atom), total)
-    return _first(atom)
+    return _first(atom, group)
 
 
-def _first(atom: Subsample) -> Observed:
+def _first(atom: Subsample, group: int) -> Observed:
     """The first release: the stages on the way to it make one multistage scheme."""
     scheme, inner = atom.scheme, _first_atom(atom.inner)
     while isinstance(inner, Subsample):
@@ -66,7 +66,7 @@ def _first(atom: Subsample) -> Observed:
         inner = _first_atom(inner.inner)
     if not isinstance(inner, Mechanism):
         raise NotCovered("an epoch on a subset is not covered")
-    return Observed(inner, 1, scheme.law(1, _SMALLEST))
+    return Observed(inner, 1, scheme.law(group, _SMALLEST))
 
 
 def _first_atom(plan: Plan) -> Atom:

@@ -2,8 +2,9 @@
 
 Shuffling, from above: given the order the record is in one batch, so that by joint convexity an
 epoch is no worse than one Gaussian release. From below: the maximum of the batches
-(``loss/maximum.py``), for the others at the opposite end of the record's range (*crowded* where its
-place may be left empty, *aligned* where it is filled) or in the middle.
+(``loss/maximum.py``) for the others at the opposite end of the record's range and its place left
+empty (*crowded*); or the whole epoch, as if it had been allocated, for the others in the middle, or
+all like the record that takes its place.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from mustdp.accounting.allocated import AllocationProfile, ReplacedProfile, Tabu
 from mustdp.accounting.atom_profiles import GroupProfile
 from mustdp.accounting.plan import InEpoch
 from mustdp.errors import NotCovered
-from mustdp.loss.convex_tables import OutcomePair
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.maximum import maximum_pair
 from mustdp.loss.pairs import ConcretePair
@@ -20,12 +20,24 @@ from mustdp.mechanisms.mechanism import Gaussian
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.sampling.epochs import Epoch, RandomAllocation
 
+#: Shuffled epochs with less noise are seen through their largest batch alone, which is quick.
+_MOST_TABULATED = 1.0
 #: What one epoch contributes: shift, dominating pair, attained pairs by name.
 Sides = tuple[float, DominatingPair, dict[str, ConcretePair]]
 
 
-def epoch_sides(atom: InEpoch, relation: Relation, method: str) -> Sides:
-    """The shift, the dominating pair and the attained pairs of one epoch."""
+def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) -> Sides:
+    """The shift, the dominating pair and the attained pairs of one epoch.
+
+    Several records of one person may all be in one batch: given where they are, they move the
+    batches of an epoch by ``group`` shifts at most, so that by joint convexity an epoch is no worse
+    than one Gaussian release on such a group. What one record attains, the group attains too.
+    """
+    if group > 1:
+        shift, _, families = epoch_sides(atom, relation, method)
+        whole = atom.inner.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
+        together = GroupProfile(atom.inner.profiles(group * max(shift, whole)))
+        return shift, DominatingPair.of(together), families
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover epochs")
     epoch, mechanism = atom.epoch, atom.inner
@@ -46,26 +58,42 @@ def epoch_sides(atom: InEpoch, relation: Relation, method: str) -> Sides:
 
 def _allocated(epoch: RandomAllocation, mechanism: Gaussian) -> Sides:
     shift = mechanism.shift_for(1.0)
-    ahead = AllocationProfile(shift, epoch.bins, epoch.steps, backward=False)
-    behind = AllocationProfile(shift, epoch.bins, epoch.steps, backward=True)
-    families: dict[str, ConcretePair] = {
+    ahead, behind = _directions(epoch, shift)
+    return shift, DominatingPair(ahead, behind), _orders(ahead, behind)
+
+
+def _directions(epoch: Epoch, shift: float) -> tuple[AllocationProfile, AllocationProfile]:
+    """Both directions of one batch of many being moved by ``shift``."""
+    return (
+        AllocationProfile(shift, epoch.bins, epoch.steps, backward=False),
+        AllocationProfile(shift, epoch.bins, epoch.steps, backward=True),
+    )
+
+
+def _orders(ahead: AllocationProfile, behind: AllocationProfile) -> dict[str, ConcretePair]:
+    return {
         "aligned": TabulatedPair("aligned", ahead, behind),
         "reversed": TabulatedPair("reversed", behind, ahead),
     }
-    return shift, DominatingPair(ahead, behind), families
 
 
 def _shuffled(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Sides:
     shift = mechanism.shift_for(moves(epoch, relation))
     drawn = min(1.0, epoch.steps * epoch.expected_size / epoch.n)
+    families: dict[str, ConcretePair] = {}
 
-    def seen(name: str, a: float, b: float) -> OutcomePair:
-        return maximum_pair(name, epoch.steps, a * shift, b * shift, 1.0 - drawn)
+    def see(name: str, a: float, b: float) -> None:
+        families[name] = maximum_pair(name, epoch.steps, a * shift, b * shift, 1.0 - drawn)
 
-    moved = {"aligned": (1.0, 0.0), "reversed": (0.0, 1.0)}
+    if epoch.n == epoch.bins * epoch.expected_size and shift <= _MOST_TABULATED:
+        # The record is in every batch equally often, and nobody else is seen: as if allocated.
+        families |= _orders(*_directions(epoch, shift))
+    else:
+        see("aligned", 1.0, 0.0)
+        see("reversed", 0.0, 1.0)
     if relation == Relation.REPLACE_ONE:
-        moved["symmetric"] = (0.5, -0.5)
+        see("symmetric", 0.5, -0.5)
     elif mechanism.in_a_ball:
-        moved |= {"crowded": (2.0, 1.0), "crowded, reversed": (1.0, 2.0)}
-    families: dict[str, ConcretePair] = {name: seen(name, *to) for name, to in moved.items()}
+        see("crowded", 2.0, 1.0)
+        see("crowded, reversed", 1.0, 2.0)
     return shift, DominatingPair.of(GroupProfile(mechanism.profiles(shift))), families

@@ -10,6 +10,9 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.law import stage_law
 from mustdp.sampling.scheme import Multistage
 
+#: Copies that move the result further than this are left to the single pair: nothing is hidden.
+_FARTHEST = 30.0
+
 
 def family_of(
     atom: Atom, relation: Relation, *, dimension: int | None = None, tail: float = 1e-20
@@ -21,6 +24,8 @@ def family_of(
     if not isinstance(scheme, Multistage) or not isinstance(mechanism, AdditiveNoise):
         return None
     stages, shift = scheme.reduced, mechanism.shift_for(2.0)
+    if shift > _FARTHEST:
+        return None
     gaussian = isinstance(mechanism, Gaussian)
     # A stated shift says how far one copy moves the result, not that contributions add up.
     adds_up = mechanism.in_a_ball

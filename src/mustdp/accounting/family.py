@@ -5,8 +5,9 @@ reversed one below; no data set is both. Here the worst member of a family is ch
 and at every alpha (``loss/recursion.py``), which is still a proof and almost exact. The lower bound
 is attained by a data holder who chooses between aligned and reversed as releases come in.
 
-Segments are given in the order of execution and worked through backwards: adaptivity lets the
-adversary choose inside each step's own family, so the value belongs to that order.
+Steps of one kind are worked through backwards, one by one. Of several kinds each is worked through
+by itself, and what comes out is composed as one dominating pair per kind; that holds in any order
+of the steps, interleaved or chosen along the way (docs/derivations/family.md).
 """
 
 from __future__ import annotations
@@ -20,20 +21,19 @@ import numpy as np
 from mustdp.accounting.atom_pairs import AtomPairs, atom_pairs
 from mustdp.accounting.families import family_of
 from mustdp.accounting.plan import Atom
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.loss.blocks import composed_blocks
-from mustdp.loss.compose import Composition
-from mustdp.loss.cover import Cover, Tests, make_tests
-from mustdp.loss.curve import UpperCurve
+from mustdp.loss.blocks import block_loss
+from mustdp.loss.compose import Composition, Part
+from mustdp.loss.cover import Cover, make_tests
+from mustdp.loss.curve import ComposedLoss, UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import connect
-from mustdp.loss.points import Survey, survey
-from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
-from mustdp.loss.recursion import Kernels, Recursion, Window, answer
+from mustdp.loss.points import Survey, few_points, survey
+from mustdp.loss.questions import EpsilonAt, Question
+from mustdp.loss.recursion import Recursion, Window, answer
 from mustdp.loss.strategy import Attained, attained
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import FloatArray, IntArray
 
 #: Work: grid points times members times steps; about a hundred million a second on one core.
 DEFAULT_WORK = 6e8
@@ -46,10 +46,10 @@ _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
 _MOST_MEMBERS, _FEWEST_MEMBERS = 64, 16
 #: Cells that are looked at in any case, and how much work buys one more.
 _FEWEST_CELLS, _WORK_PER_CELL = 48, 2e6
+#: Values that are kept of all members together: rare losses that reach far make long transforms.
+_MOST_VALUES = 1.6e7
 #: Where along the way cells are judged, as shares of all steps, and how far from the path.
 _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
-#: Dots of a profile: their distance near zero over the deviation, and how many lie beyond.
-_DENSE, _SPARSE = 0.15, 90
 _ASIDE = np.linspace(-2.5, 2.5, 9)
 
 #: Shorter blocks gain nothing over the single pair.
@@ -59,7 +59,8 @@ _BLOCK_RARE = 1e-4
 #: At this delta the path through one block is looked at.
 _BLOCK_DELTA = 1e-3
 
-Segment = tuple[Atom, int]
+Counted = tuple[Atom, int]
+_UNKNOWN = Attained(0.0, "none", (), ())
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class FamilyBounds:
 
 
 def family_bounds(
-    segments: Sequence[Segment],
+    counted: Sequence[Counted],
     relation: Relation,
     question: Question,
     *,
@@ -88,27 +89,27 @@ def family_bounds(
 ) -> FamilyBounds | None:
     """Bounds of epsilon at delta, or of delta at epsilon; None where no atom has a family.
 
-    ``segments`` are (atom, count) in the order of execution.
+    ``counted`` are atoms, each once, with how often they occur, in whatever order.
     """
-    if not segments or any(count < 1 for _, count in segments):
-        raise InvalidParameter("segments must hold at least one step each")
-    plan = _Plan(tuple(segments), relation, question, dimension)
+    if not counted or any(count < 1 for _, count in counted):
+        raise InvalidParameter("every atom must occur at least once")
+    plan = _Plan(tuple(counted), relation, question, dimension)
     if plan.steps < 2 or all(family is None for family in plan.families.values()):
         return None
     return plan.answer(work)
 
 
 class _Plan:
-    """One question about a sequence of segments."""
+    """One question about atoms and their counts."""
 
     def __init__(
-        self, segments: tuple[Segment, ...], relation: Relation, question: Question,
+        self, counted: tuple[Counted, ...], relation: Relation, question: Question,
         dimension: int | None,
     ) -> None:  # fmt: skip
-        self.segments, self.question = segments, question
-        self.steps = sum(count for _, count in segments)
-        self.atoms: tuple[Atom, ...] = tuple(dict.fromkeys(atom for atom, _ in segments))
-        self.counts = [sum(c for a, c in segments if a == atom) for atom in self.atoms]
+        self.question = question
+        self.atoms: tuple[Atom, ...] = tuple(atom for atom, _ in counted)
+        self.counts = [count for _, count in counted]
+        self.steps = sum(self.counts)
         self.pairs: list[AtomPairs] = [atom_pairs(a, relation, "certified") for a in self.atoms]
         self.survey = survey((pair.dominating for pair in self.pairs), self.counts)
         self.scouted = self.survey.scouted
@@ -137,109 +138,125 @@ class _Plan:
         if not (0.0 < self.delta < 1.0 and self.epsilon < LARGEST_EPSILON):
             return FamilyBounds(0.0, self.old, "none", "single pair", 1, 1)
         self._cells = int(_FEWEST_CELLS + work / _WORK_PER_CELL)
-        low = self._lower()
-        upper, composition, block, members = self._upper(low, work)
+        if len(self.atoms) > 1:  # what is attained would belong to one order of the steps
+            low, (upper, composition, block, members) = _UNKNOWN, self._by_kind(work)
+        else:
+            low = self._lower(self.question, self.epsilon, self.deviation, 0, self.steps)
+            upper, composition, block, members = self._upper(low, work)
         if not upper < self.old:
             upper, composition, block, members = self.old, "single pair", 1, 1
-        if not low.value <= upper * (1.0 + 1e-9):
-            raise NumericalFailure(
-                f"the bounds contradict each other: {low.value!r} is attained, but {upper!r} was "
-                "found as the upper bound"
-            )
-        return FamilyBounds(
-            min(low.value, upper), upper, low.attained_by, composition, block, members
-        )
+        return FamilyBounds(low.value, upper, low.attained_by, composition, block, members)
 
-    def _lower(self, length: int | None = None) -> Attained:
-        """What is attained; for one block of ``length`` steps, at a delta of its own."""
-        families = [pair.families for pair in self.pairs]
-        names = ("aligned", "reversed")
-        if any(name not in family for family in families for name in names):
-            return Attained(0.0, "none", (), ())
+    def _lower(
+        self, question: Question, epsilon: float, deviation: float, which: int, length: int
+    ) -> Attained:
+        """What ``length`` steps of one atom attain; ``epsilon`` lies above the answer."""
+        families = self.pairs[which].families
+        if "aligned" not in families or "reversed" not in families:
+            return _UNKNOWN
         grid = self.survey.grid(_LOWER_FRACTION)
-        question, epsilon, deviation = self.question, self.epsilon, self.deviation
-        if length is not None:
-            deviation *= math.sqrt(length / self.steps)
-            question, epsilon = EpsilonAt(_BLOCK_DELTA), 5.0 * deviation
-        choices = []
-        for atom, count in self.segments:
-            i = self.atoms.index(atom)
-            pairs = [families[i][name] for name in names]
-            choices.append((pairs, grid.points[i], count if length is None else length))
+        pairs = [families["aligned"], families["reversed"]]
+        choices = [(pairs, grid.points[which], length)]
         return attained(choices, grid.spacing, question, epsilon, deviation, _MARKS)
 
     def _upper(self, low: Attained, work: float) -> tuple[float, str, int, int]:
         """The bound, how it was composed, the steps of a block, and the members of the family."""
         for fraction in _FRACTIONS:
             window = self._window(low, fraction)
-            members = work / (window.transform * self.steps)
+            members = min(work / self.steps, _MOST_VALUES) / window.transform
             if members >= _MOST_MEMBERS / 2:
                 break
         most = int(min(_MOST_MEMBERS, max(_FEWEST_MEMBERS, members)))
         if members < _FEWEST_MEMBERS / 1.5:
-            if len(self.segments) > 1:  # only a single kind of step is cut into blocks
-                return math.inf, "", 1, most
-            return self._in_blocks(low, work)
-        covers = [
-            self._members(atom, low, window, points, most)
-            for atom, points in zip(self.atoms, self._points(window), strict=True)
-        ]
-        recursion = Recursion(window, "upper")
-        kernels = [recursion.kernels(cover) for cover in covers]
-        for atom, count in reversed(self.segments):
-            self._run(recursion, kernels[self.atoms.index(atom)], count)
-        widest = max(len(cover) for cover in covers)
-        return answer(recursion, self.question), "family", self.steps, widest
-
-    def _run(self, recursion: Recursion, kernels: Kernels, count: int) -> None:
-        for _ in range(count):
-            recursion.step(kernels)
-
-    def _in_blocks(self, low: Attained, work: float) -> tuple[float, str, int, int]:
-        """Blocks of equal length, and the shorter last one, as dominating pairs."""
-        atom = self.atoms[0]
-        length = math.ceil(self.steps / 2)
-        while True:
-            window = self._block_window(length, low.slope)
-            needed = window.transform * length * _FEWEST_MEMBERS
-            if needed <= work:
-                break
-            # The window shrinks with the block, so this ends a little early rather than late.
-            length = math.ceil(self.steps / math.ceil(self.steps / length * min(needed / work, 2)))
-            if length < _SHORTEST_BLOCK:
-                return math.inf, "", 1, 1
-        inner = self._lower(length)
-        points = self._points(window)[0]
-        cover = self._members(atom, inner, window, points, _FEWEST_MEMBERS, length)
+            return self._in_blocks(low.slope, work)
+        near = low.value if isinstance(self.question, EpsilonAt) else self.epsilon
+        cover = self._members(0, low, window, most, near, self.deviation)
         recursion = Recursion(window, "upper")
         kernels = recursion.kernels(cover)
-        whole, rest = divmod(self.steps, length)
-        parts: list[tuple[FloatArray, int]] = []
+        for _ in range(self.steps):
+            recursion.step(kernels)
+        return answer(recursion, self.question), "family", self.steps, len(cover)
+
+    def _in_blocks(self, slope: float, work: float) -> tuple[float, str, int, int]:
+        """Blocks of equal length, and the shorter last one, as dominating pairs."""
+        found = self._blocks(0, math.ceil(self.steps / 2), slope, work)
+        if found is None:
+            return math.inf, "", 1, 1
+        parts, length, members = found
+        value = self.question.of_composed(ComposedLoss(parts, "upper"))
+        return value, "family in blocks", length, members
+
+    def _by_kind(self, work: float) -> tuple[float, str, int, int]:
+        """Each kind of step in blocks of its own, as long as possible."""
+        grid = self.survey.grid(_FRACTIONS[-1])
+        single: list[Part] = [
+            (connect(pair.dominating, grid.spacing, points), count)
+            for pair, points, count in zip(self.pairs, grid.points, self.counts, strict=True)
+        ]
+        slope = max(0.1, Composition(single).best_tilt(self.epsilon))
+        parts: list[Part] = []
+        shortest, widest = self.steps, 1
+        for which, count in enumerate(self.counts):
+            found = None
+            if self.families[self.atoms[which]] is not None and count > 1:
+                found = self._blocks(which, count, slope, work / len(self.atoms))
+            if found is None:
+                parts.append(single[which])
+                continue
+            own, length, members = found
+            parts += own
+            shortest, widest = min(shortest, length), max(widest, members)
+        value = self.question.of_composed(ComposedLoss(parts, "upper"))
+        return value, "family in blocks", shortest, widest
+
+    def _blocks(
+        self, which: int, length: int, slope: float, work: float
+    ) -> tuple[list[Part], int, int] | None:
+        """All steps of one atom in blocks of at most ``length``; None if those were too short."""
+        count = self.counts[which]
+        while True:
+            window = self._block_window(which, length, slope)
+            needed = window.transform * length * _FEWEST_MEMBERS
+            if needed <= work and window.transform * _FEWEST_MEMBERS <= _MOST_VALUES:
+                break
+            # The window shrinks with the block, so this ends a little early rather than late.
+            length = math.ceil(count / math.ceil(count / length * min(max(needed / work, 1.1), 2)))
+            if length < _SHORTEST_BLOCK:
+                return None
+        deviation = self.scouted[which].deviation * math.sqrt(length)
+        inner = self._lower(EpsilonAt(_BLOCK_DELTA), 5.0 * deviation, deviation, which, length)
+        cover = self._members(which, inner, window, _FEWEST_MEMBERS, inner.value, deviation)
+        recursion = Recursion(window, "upper")
+        kernels = recursion.kernels(cover)
+        whole, rest = divmod(count, length)
+        parts = []
         for step in range(1, length + 1):
             recursion.step(kernels)
             if step in (rest, length):
-                parts.append((recursion.values[-window.first :], 1 if step == rest else whole))
-        value = composed_blocks(window.spacing, parts, self.question)
-        return value, "family in blocks", length, len(cover)
+                loss = block_loss(window.spacing, recursion.values[-window.first :])
+                parts.append((loss, 1 if step == rest else whole))
+        return parts, length, len(cover)
 
     def _window(self, low: Attained, fraction: float) -> Window:
         """All steps: around the path from the answer down to zero."""
         asks_epsilon = isinstance(self.question, EpsilonAt)
         near = low.value if asks_epsilon and low.value > 0 else self.epsilon
-        return self._frame(fraction, near + 1.5 * self.deviation, self.deviation, low.slope)
+        return self._frame(0, fraction, near + 1.5 * self.deviation, self.deviation, low.slope)
 
-    def _block_window(self, length: int, slope: float) -> Window:
+    def _block_window(self, which: int, length: int, slope: float) -> Window:
         """One block: up to where its profile is negligible for the whole."""
-        deviation = self.deviation * math.sqrt(length / self.steps)
-        pair, seen = self.pairs[0].dominating, self.scouted[0]
+        pair, seen = self.pairs[which].dominating, self.scouted[which]
         grid = Survey((seen,), (length,)).grid(_FRACTIONS[-1])
         single = Composition([(connect(pair, grid.spacing, grid.points[0]), length)])
         top = single.chernoff_epsilon(_BLOCK_RARE * self.delta * length / self.steps)
-        return self._frame(_FRACTIONS[-1], top, deviation, slope)
+        deviation = seen.deviation * math.sqrt(length)
+        return self._frame(which, _FRACTIONS[-1], max(top, deviation), deviation, slope)
 
-    def _frame(self, fraction: float, top: float, deviation: float, slope: float) -> Window:
+    def _frame(
+        self, which: int, fraction: float, top: float, deviation: float, slope: float
+    ) -> Window:
         d = self.survey.grid(fraction).spacing
-        reach = max(self._reach(pair) for pair in self.pairs)
+        reach = self._reach(self.pairs[which])
         bottom = 2.2 * deviation + 16.0 * d
         down = min(reach, 2.0 * deviation + 16.0 * d)
         tilt = min(slope, 300.0 / max(top + down, bottom + reach))
@@ -258,42 +275,25 @@ class _Plan:
         self._reaches[id(pair)] = float(looks[small[0]] if small.size else looks[-1])
         return self._reaches[id(pair)]
 
-    def _points(self, window: Window) -> list[IntArray]:
-        """Grid indices at which each atom's profiles are evaluated: sparse, chords are safe."""
-        points = []
-        for seen in self.scouted:
-            near = min(window.up, max(8, math.ceil(4.0 * seen.deviation / window.spacing)))
-            step = max(1, round(_DENSE * seen.deviation / window.spacing))
-            far = np.rint(np.geomspace(near, max(window.up, near + 1), _SPARSE)).astype(np.int64)
-            points.append(np.unique(np.concatenate([np.arange(0, near, step), far])))
-        return points
-
     def _members(
-        self, atom: Atom, low: Attained, window: Window, points: IntArray, most: int,
-        length: int | None = None,
-    ) -> list[DiscreteLoss]:  # fmt: skip
-        """The losses of one atom's family, refined and joined; of its single pair without one."""
-        family = self.families[atom]
+        self, which: int, low: Attained, window: Window, most: int, near: float, deviation: float
+    ) -> list[DiscreteLoss]:
+        """The losses of one atom's family, refined and joined; of its single pair without one.
+
+        Tests lie around the path from ``near``, after all steps, to zero before the first.
+        """
+        family = self.families[self.atoms[which]]
+        points = few_points(window.spacing, self.scouted[which].deviation, window.up)
         if family is None:
-            pair = self.pairs[self.atoms.index(atom)].dominating
-            return [connect(pair, window.spacing, points)]
+            return [connect(self.pairs[which].dominating, window.spacing, points)]
         cover = Cover(family, window.spacing, points)
         if not low.snapshots:
             return cover.losses(cover.profiles(family.cells()))
-        tests = self._tests(low, window, points, length)
-        rows = cover.refined(family.ends(), tests, min(family.most_cells, self._cells))
-        return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))
-
-    def _tests(self, low: Attained, window: Window, points: IntArray, length: int | None) -> Tests:
-        """Tests around the path from the answer, after all steps, to zero before the first."""
-        near, deviation = low.value, self.deviation
-        if length is not None:
-            deviation *= math.sqrt(length / self.steps)
-        elif isinstance(self.question, DeltaAt):
-            near = self.epsilon
         places, allowed = [], []
         for share in low.marks:
             width = deviation * math.sqrt(share * (1.0 - share) + 0.02)
             places.append(near * share + _ASIDE * width)
             allowed.append(_TOLERANCE * np.exp(np.square(_ASIDE) / 4.0))
-        return make_tests(low.snapshots, places, allowed, window.spacing, points)
+        tests = make_tests(low.snapshots, places, allowed, window.spacing, points)
+        rows = cover.refined(family.ends(), tests, min(family.most_cells, self._cells))
+        return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))

@@ -8,11 +8,13 @@ best of them counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
 
 import numpy as np
 
 from mustdp.accounting.atom_pairs import AtomPairs
-from mustdp.loss.curve import LowerCurve, LowerParts, UpperCurve
+from mustdp.loss.curve import LowerCurve, LowerParts, Moments, UpperCurve
 from mustdp.loss.points import Grid
 from mustdp.loss.questions import Question
 from mustdp.mechanisms.relation import Relation
@@ -41,6 +43,13 @@ class UpperSide:
             direction: UpperCurve(chosen, counts, grid) for direction, chosen in directions.items()
         }
 
+    @cached_property
+    def coarser(self) -> UpperSide:
+        """The same at twice the spacing, from the same evaluations."""
+        other = copy(self)
+        other._curves = {name: curve.coarser for name, curve in self._curves.items()}
+        return other
+
     def worst(self, question: Question) -> tuple[float, str]:
         """The certified answer, and the direction that decided it."""
         answers = [(curve.value(question), direction) for direction, curve in self._curves.items()]
@@ -61,6 +70,11 @@ class UpperSide:
         return np.asarray(np.max([moments for moments, _ in found], axis=0)), max(
             outside for _, outside in found
         )
+
+    def whole_log_mgf(self, theta: FloatArray, crude: Sequence[Moments]) -> FloatArray:
+        """Log moments of all losses, none left out."""
+        found = [curve.whole_log_mgf(theta, crude) for curve in self._curves.values()]
+        return np.asarray(np.max(found, axis=0))
 
 
 def lower_side(

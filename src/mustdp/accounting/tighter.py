@@ -1,4 +1,4 @@
-"""Bounds of a plan made tighter by a family of pairs, where its steps are all alike and have one.
+"""Bounds of a plan made tighter by a family of pairs, where some of its steps have one.
 
 The bounds of one pair per step and those of the family (``family.py``) are both proved for the same
 plan, so the smaller upper and the larger lower one hold as well. Their crossing would refute one of
@@ -12,25 +12,33 @@ from dataclasses import replace
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.certify import consistent
 from mustdp.accounting.families import family_of
-from mustdp.accounting.family import FamilyBounds, family_bounds
-from mustdp.accounting.plan import Atom, Plan, atoms
+from mustdp.accounting.family import Counted, FamilyBounds, family_bounds
+from mustdp.accounting.plan import Plan, atoms
+from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.loss.questions import Question
 from mustdp.mechanisms.relation import Relation
 
-#: What a plan may be composed with.
-COMPOSITIONS = ("pair", "family")
+#: What a plan may be composed with, and the work that its family may take: "auto" answers in about
+#: a second or three, "family" in up to twenty.
+_WORK = {"auto": 6e7, "pair": 0.0, "family": 1.2e9}
+COMPOSITIONS = tuple(_WORK)
 ONE_PAIR = "one pair"
 _NAMES = {"family": "exact-family", "family in blocks": "blocks"}
 #: More than any question leaves out of a law: whoever has no family then never has one.
 _COARSEST_TAIL = 1e-6
+#: Plans of more kinds of steps than this are left to one pair: each kind would take its time.
+_MOST_KINDS = 8
 
 
 class FamilyComposition:
     """What the family says about one plan, each question worked out once."""
 
-    def __init__(self, plan: Plan, relation: Relation) -> None:
-        self._relation = relation
-        self._steps = _alike(plan, relation)
+    def __init__(
+        self, plan: Plan, relation: Relation, composition: str, dimension: int | None
+    ) -> None:
+        self._relation, self._dimension = relation, dimension
+        self._work = _WORK[composition]
+        self._counted = _with_family(plan, relation) if self._work else ()
         self._found: dict[Question, FamilyBounds | None] = {}
 
     def tighten(self, bounds: Bounds, question: Question) -> tuple[Bounds, str]:
@@ -58,16 +66,26 @@ class FamilyComposition:
         return tighter, composed
 
     def _ask(self, question: Question) -> FamilyBounds | None:
-        if self._steps is None:
+        if not self._counted:
             return None
         if question not in self._found:
-            self._found[question] = family_bounds([self._steps], self._relation, question)
+            try:
+                self._found[question] = family_bounds(
+                    self._counted, self._relation, question,
+                    dimension=self._dimension, work=self._work,
+                )  # fmt: skip
+            except Contradiction:
+                raise
+            except NumericalFailure:  # the bounds of one pair stand by themselves
+                self._found[question] = None
         return self._found[question]
 
 
-def _alike(plan: Plan, relation: Relation) -> tuple[Atom, int] | None:
-    """The one kind of step that the plan repeats, if it has a family; None otherwise."""
+def _with_family(plan: Plan, relation: Relation) -> tuple[Counted, ...]:
+    """The atoms of a plan with their counts; none if one pair per step is all there is."""
     counted = tuple(atoms(plan).items())
-    if len(counted) != 1 or counted[0][1] < 2:
-        return None
-    return None if family_of(counted[0][0], relation, tail=_COARSEST_TAIL) is None else counted[0]
+    repeated = any(
+        count > 1 and family_of(atom, relation, tail=_COARSEST_TAIL) is not None
+        for atom, count in counted
+    )
+    return counted if repeated and len(counted) <= _MOST_KINDS else ()

@@ -23,49 +23,62 @@ class Tradeoff:
     """Missed-detection rates of an attacker at given false-positive rates.
 
     ``lower`` is certified: no attacker on any pair of neighbours misses less often. ``upper`` is
-    reached: an attacker on the named pair misses at most this often.
+    reached: an attacker on the named pair misses at most this often. ``gap`` estimates how much of
+    either rate is due to grids; ``coarse`` says that it is more than the account's accuracy.
     """
 
     false_positive: FloatArray
     lower: FloatArray
     upper: FloatArray
+    gap: float = 0.0
+    coarse: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Renyi:
     """Renyi divergences by order.
 
-    ``upper`` bounds the divergence of every pair of neighbours outside an event of probability
-    ``outside`` (losses so rare that they were counted as infinite). ``lower`` is reached by a named
-    pair outside such an event; without it, sampling with replacement has astronomically large
-    divergences from the draw that holds nothing but copies of one record. Epsilons converted from
-    these (:meth:`epsilon`) are looser than the account's own.
+    ``upper`` bounds the divergence of every pair of neighbours, nothing left out; infinite if it is
+    not known to be finite. ``lower`` is reached by a named pair. ``approximate`` bounds the
+    divergence outside an event of probability ``outside`` (losses so rare that they were counted as
+    infinite), as in approximate concentrated DP: sampling with replacement has astronomically large
+    divergences from the draw that holds nothing but copies of one record, and hardly any without
+    it. Epsilons converted from these (:meth:`epsilon`) are looser than the account's own. ``gap``
+    estimates which share of a divergence is due to the grid; ``coarse`` as in :class:`Tradeoff`.
     """
 
     orders: FloatArray
     lower: FloatArray
     upper: FloatArray
     outside: float
+    approximate: FloatArray
+    gap: float = 0.0
+    coarse: bool = False
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of epsilon by Canonne, Kamath & Steinke 2020 (arXiv 2004.00010v3), Prop. 12.
 
-        Looser than :meth:`Account.epsilon`; ``outside`` is taken off delta first.
+        Looser than :meth:`Account.epsilon`. From ``approximate``: ``outside`` is taken off delta.
         """
         left = delta - self.outside
         if not left > 0:
             return float("inf")
         a = self.orders
-        spent = self.upper + np.log1p(-1.0 / a) - (np.log(left) + np.log(a)) / (a - 1.0)
+        spent = self.approximate + np.log1p(-1.0 / a) - (np.log(left) + np.log(a)) / (a - 1.0)
         return float(max(0.0, np.min(spent)))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One number for a whole curve, with what it is."""
+    """One number for a whole curve, with what it is.
+
+    ``gap`` estimates how much of it is due to grids; ``coarse`` as in :class:`Tradeoff`.
+    """
 
     value: float
     meaning: str
+    gap: float = 0.0
+    coarse: bool = False
 
 
 def tradeoff(
@@ -143,9 +156,11 @@ def zero_concentrated(renyi: Renyi) -> Summary:
     room = a * (a - 1.0) - np.square(widest)
     if not np.all(room > 0):
         return Summary(float("inf"), "the orders are too far apart to say anything between them")
-    rho = float(np.max((a - 1.0) * renyi.upper / room))
+    rho = float(np.max((a - 1.0) * renyi.approximate / room))
     return Summary(
         rho,
         f"upper bound: rho of zCDP for orders from {a.min():g} to {a.max():g}, outside an event "
         f"of probability {renyi.outside:.3g}",
+        renyi.gap * rho,
+        renyi.coarse,
     )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from mustdp.accounting.atom_pairs import AtomPairs, atom_pairs
+from mustdp.accounting.moments import log_moments
 from mustdp.accounting.plan import Plan, atoms
+from mustdp.accounting.pure import Pure, pure_epsilon
 from mustdp.accounting.sides import UpperSide, lower_side
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.loss.curve import LowerCurve
+from mustdp.loss.curve import LowerCurve, Moments
 from mustdp.loss.points import Grid, Survey, survey
+from mustdp.mechanisms.mechanism import Gaussian
 from mustdp.mechanisms.relation import Relation
 
 
@@ -20,16 +23,17 @@ class Workings:
     """A plan under one relation: its atoms, their pairs, and both sides on every grid so far.
 
     An atom has one dominating pair. A family of pairs, the worst chosen anew in every step, stands
-    beside this (``family.py``) and is asked only where an account was told to (``tighter.py``).
+    beside this (``family.py``) and makes the bounds tighter afterwards (``tighter.py``).
     """
 
-    def __init__(self, plan: Plan, relation: Relation, method: str) -> None:
+    def __init__(self, plan: Plan, relation: Relation, method: str, group: int = 1) -> None:
         self.relation = relation
         counted = atoms(plan)
         self.counts: tuple[int, ...] = tuple(counted.values())
         self.pairs: tuple[AtomPairs, ...] = tuple(
-            atom_pairs(atom, relation, method) for atom in counted
+            atom_pairs(atom, relation, method, group) for atom in counted
         )
+        self._description = counted, group, method
         self._grids: dict[float, Grid] = {}
         self._uppers: dict[Grid, UpperSide] = {}
         self._lowers: dict[Grid, LowerCurve] = {}
@@ -38,6 +42,30 @@ class Workings:
     def steps(self) -> int:
         """How many atoms are released, each counted as often as it occurs."""
         return sum(self.counts)
+
+    @cached_property
+    def pure(self) -> Pure | None:
+        """The largest loss, where it is known to be finite."""
+        counted, group, method = self._description
+        return pure_epsilon(counted, self.relation, group) if method == "certified" else None
+
+    @cached_property
+    def gaussian(self) -> float | None:
+        """The one shift, rounded up, that Gaussian noise on all records comes to; else None."""
+        counted, group, _ = self._description
+        if not all(isinstance(atom, Gaussian) for atom in counted):
+            return None
+        shifts = (float(pair.shift or 0.0) for pair in self.pairs)
+        squares = (count * s * s for count, s in zip(self.counts, shifts, strict=True))
+        return group * math.sqrt(math.fsum(squares)) * (1.0 + 1e-14)
+
+    @cached_property
+    def moments(self) -> tuple[Moments, ...]:
+        """Crude bounds of the Renyi moments of every atom, nothing left out."""
+        counted, group, _ = self._description
+        return tuple(
+            partial(log_moments, atom, relation=self.relation, group=group) for atom in counted
+        )
 
     @cached_property
     def beyond(self) -> float:

@@ -93,9 +93,15 @@ class Triangle:
 
 
 def triangle(
-    shift: float, omega: tuple[float, float], share: tuple[float, float], *, ball: bool = True
-) -> Triangle:
-    """Upper ends of u, v, w, cos A and cos B for omega and f = b/omega in the given ranges."""
+    shift: float, omega: tuple[float, float], share: tuple[float, float], *, ball: bool = True,
+    one_of_two: bool = False,
+) -> Triangle:  # fmt: skip
+    """Upper ends of u, v, w, cos A and cos B for omega and f = b/omega in the given ranges.
+
+    Two triangles over the same x and x' share w = s sin omega, so none may grow it: one that is
+    obtuse at x then has its lengths below those of f = 1, but any cosine at x' (and the other way
+    round for f = 0). With ``one_of_two`` cells at these ends cover such triangles as well.
+    """
     a1, a2 = (1.0 - share[1]) * omega[0], min((1.0 - share[0]) * omega[1], _RIGHT)
     b1, b2 = share[0] * omega[0], min(share[1] * omega[1], _RIGHT)
     longest = 1.0
@@ -109,14 +115,14 @@ def triangle(
         length(math.cos(b1)),
         length(math.cos(a1)),
         length(math.sin(min(omega[1], _RIGHT))),
-        _raised(math.sin(a2)),
-        _raised(math.sin(b2)),
+        1.0 if one_of_two and share[0] <= 0.0 else _raised(math.sin(a2)),
+        1.0 if one_of_two and share[1] >= 1.0 else _raised(math.sin(b2)),
     )
 
 
 def _raised(part: float) -> float:
     """A fraction rounded up to 36 bits, so that mirror images share their profiles."""
-    return min(1.0, math.ceil(part * _UP * 2.0**36) / 2.0**36)
+    return min(1.0, math.ceil(part * _UP * 2.0**36 + 2.0**-10) / 2.0**36)
 
 
 def disc_cells(parts: int, *, shares: int = 1) -> tuple[Cell, ...]:

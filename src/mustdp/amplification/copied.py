@@ -53,6 +53,7 @@ class Copies:
             np.stack([amount for *_, amount in demands], axis=1) * (1.0 - self._slack),
             np.array([place for _, place, _ in demands]),
             np.array([copies for copies, *_ in demands], dtype=np.int64),
+            16.0 * ROUNDOFF * self.shift * (1.0 + float(self.law.positive_values[-1])),
         )
         return np.minimum(market.certified(bends) + self.law.cut, 1.0)
 
@@ -106,8 +107,8 @@ class NestedCopies(Copies):
     def corners(self, cell: Cell) -> tuple[Corner, Corner]:
         """(U, u_1, w) and (V, v_1, w)."""
         omega, share, other = cell.ranges
-        slot = triangle(self.shift, omega, share)
-        first = triangle(self.shift, omega, other)
+        slot = triangle(self.shift, omega, share, one_of_two=True)
+        first = triangle(self.shift, omega, other, one_of_two=True)
         return (
             Corner((slot.u, first.u, slot.w), (slot.cos_x, first.cos_x)),
             Corner((slot.v, first.v, slot.w), (slot.cos_other, first.cos_other)),

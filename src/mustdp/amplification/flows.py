@@ -100,6 +100,8 @@ class Market:
     demand: FloatArray  # one row per t
     demand_at: FloatArray
     demand_copies: IntArray
+    #: How far the rounding of the places may have brought a supply and a demand together.
+    blur: float = 0.0
 
     def certified(self, bends: Sequence[Bend] = ()) -> FloatArray:
         """The value of a good flow at every t, without what the law left out."""
@@ -126,7 +128,7 @@ class Market:
             for i, flow in flows.items():
                 theta = np.divide(flow, sent, out=np.zeros(flow.size), where=flow > 0.0)
                 used = np.divide(flow, wanted[:, i], out=np.zeros(flow.size), where=flow > 0.0)
-                gap = max(float(self.supply_at[j] - self.demand_at[i]), SHORTEST)
+                gap = max(float(self.supply_at[j] - self.demand_at[i]) + self.blur, SHORTEST)
                 terms[j, i] = _Term(
                     j, i,
                     theta * (self.supply[j] * (1.0 + _ROOM)),

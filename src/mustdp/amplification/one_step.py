@@ -14,7 +14,7 @@ from mustdp.amplification import attained
 from mustdp.amplification.directions import add_direction, remove_direction
 from mustdp.amplification.mixed_slope import certificate
 from mustdp.amplification.one_slope import one_slope_bound
-from mustdp.amplification.poisson import replace_one_record
+from mustdp.amplification.poisson import MOST_TAKEN, replaced_records
 from mustdp.amplification.stages import TAIL, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
@@ -171,19 +171,20 @@ def _poisson_replace(
     epsilon: FloatArray,
     group: int,
 ) -> FloatArray:
-    """Poisson under replace_one: exact for one record of a sum, the certificate otherwise."""
+    """Poisson under replace_one: exact for records of a sum, the certificate otherwise."""
     if not isinstance(mechanism, AdditiveNoise):
         raise NotCovered(
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
             "under replace_one needs; use add_remove or a fixed-size scheme"
         )
-    law = scheme.law(group)
+    # Small groups have a whole law; of larger ones what is cut off is added to delta.
+    law = scheme.law(group) if group <= MOST_TAKEN else scheme.law(group, TAIL)
     if law.eta < RAREST:  # what is not taken tells nothing: the chance itself is the bound
         return np.full(epsilon.size, min(1.0, law.eta * (1.0 + 1e-9) + law.cut))
-    if group > 1 or not mechanism.in_a_ball:
+    if not mechanism.in_a_ball:
         # Swapping a record and leaving it out may both move the result by the whole shift.
         return certificate(law, profiles, epsilon)[0]
-    return replace_one_record(law, mechanism.noise, mechanism.shift_for(2.0), epsilon)
+    return replaced_records(law, mechanism.noise, mechanism.shift_for(2.0), epsilon)
 
 
 def _moves_wholly(scheme: Scheme, mechanism: AdditiveNoise, relation: Relation) -> bool:

@@ -1,22 +1,24 @@
-"""Poisson sampling when one record is replaced: exact for noise on a bounded sum.
+"""Poisson sampling when records are replaced: exact for noise on a bounded sum, for groups too.
 
-A record is taken with chance q and then moves the sum by at most half the shift s away from where
-it stands without that record; swapping it moves the sum by at most s. (This is so for contributions
-in a ball, of which s is the diameter. A shift that was stated says nothing of the kind: a count of
-ones and zeros moves by s when a one is left out. It gets the general certificate.) For a set S let
-x, x', x_0 be its probabilities with the record taken, with its substitute taken, with neither. For
-any shares w + w_0 = 1 and slopes beta, beta_0,
+J of the g records are taken, P(J = j) = rho_j, binomial; each of them moves the sum by at most half
+the shift s away from where it stands without them. (This is so for contributions in a ball, of
+which s is the diameter. A shift that was stated says nothing of the kind: a count of ones and zeros
+moves by s when a one is left out. It gets the general certificate.) For a set S let x_j be its
+probability with j of the records taken, w_i with i of their substitutes, x_0 = w_0. Any j of the
+ones and any i of the others move the sum apart by at most (i + j) s/2, so for all beta
 
-    x <= w (delta_s(beta) + beta x') + w_0 (delta_{s/2}(beta_0) + beta_0 x_0),
+    x_j <= delta_{(i+j) s/2}(beta) + beta w_i.
 
-so with w beta = alpha and q w_0 beta_0 = (alpha - 1)(1 - q) the terms in x' and x_0 vanish from
-P(S) - alpha Q(S) = q x - alpha q x' - (alpha - 1)(1 - q) x_0, and
+With cap_0 = (alpha - 1) rho_0 and cap_i = alpha rho_i, let any shares lambda_i sum to one and any
+u_j > 0 be given. With beta_ji = (cap_i / lambda_i) u_j / sum_k rho_k u_k the terms in w_i vanish
+from P(S) - alpha Q(S) = sum_j rho_j x_j - sum_i cap_i w_i (over j >= 1, i >= 0), and
 
-    h(alpha) <= q (w delta_s(alpha/w) + w_0 delta_{s/2}((alpha - 1)(1 - q)/(q w_0))).
+    h(alpha) <= sum_i lambda_i sum_{j>=1} rho_j delta_{(i+j) s/2}(beta_ji).
 
-Any shares are a certificate. The best ones are read off the threshold of the pair
-(1-q) N(0) + q N(s/2) against (1-q) N(0) + q N(-s/2), which attains the bound: it is the dominating
-pair of Lebeda, Regehr, Kamath & Steinke 2024, arXiv 2405.20769v1.
+The best choice is read off the threshold t of the pair sum_j rho_j N(j s/2) against
+sum_i rho_i N(-i s/2): u_j = f(t - j s/2), lambda_i in proportion to cap_i f(t + i s/2). All beta_ji
+are then the likelihood ratios at t, and the bound is attained by that pair. For g = 1 it is the
+dominating pair of Lebeda, Regehr, Kamath & Steinke 2024, arXiv 2405.20769v1.
 """
 
 from __future__ import annotations
@@ -30,36 +32,60 @@ from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.law import MultiplicityLaw
 
 _PROFILE_ERROR = 1e-11
+#: Wider laws are coarsened upwards: cells of multiplicities stand for the largest of them.
+MOST_TAKEN = 128
+_LARGEST_CUBE = 2_000_000
 
 
-def replace_one_record(
+def replaced_records(
     law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray
 ) -> FloatArray:
-    """Upper bound at e^epsilon, epsilon >= 0, for the law of one record under Poisson sampling."""
+    """Upper bound at e^epsilon, epsilon >= 0, for the law of the records under Poisson sampling."""
     if law.positive.size == 0:
         return np.full(epsilon.size, law.cut)
-    taken = float(law.positive[0])
-    half = np.asarray(shift / 2.0)
-    whole = np.asarray(shift)
-    t = symmetric_threshold(law, noise, shift, epsilon)
+    law = law.coarsened(MOST_TAKEN, up=True)
+    chunk = max(1, _LARGEST_CUBE // (law.positive.size * (law.positive.size + 1)))
+    parts = [
+        _replaced(law, noise, shift, epsilon[start : start + chunk])
+        for start in range(0, epsilon.size, chunk)
+    ]
+    return np.concatenate([np.empty(0), *parts])
+
+
+def _replaced(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray) -> FloatArray:
+    half = shift / 2.0
+    rho, taken = law.positive, law.positive_values
+    t = symmetric_threshold(law, noise, shift, epsilon)[:, None]
+    # Shares of the records taken: log of u_j / sum_k rho_k u_k.
+    u = noise.log_ratio(taken * half, t)[0]
+    u = u - _log_sum(u + np.log(rho))
     with np.errstate(divide="ignore"):
-        # log of (alpha - 1)(1 - q)/q, which is -inf for alpha = 1 and for q = 1
-        idle = epsilon + np.log(-np.expm1(-epsilon)) + np.log(law.zero) - np.log(taken)
-    share = epsilon - noise.log_ratio(whole, t + half)[0]
-    share_idle = idle - noise.log_ratio(half, t)[0]
-    total = np.logaddexp(share, share_idle)
-    share, share_idle = share - total, share_idle - total
+        # log of (alpha - 1) rho_0, which is -inf for alpha = 1 and for rho_0 = 0
+        idle = epsilon + np.log(-np.expm1(-epsilon)) + np.log(law.zero)
+    caps = np.column_stack([idle, epsilon[:, None] + np.log(rho)])
+    others = np.append(0.0, taken)
+    away = np.column_stack([np.zeros(epsilon.size), noise.log_ratio(taken * half, -t)[0]])
+    shares = caps + away
+    shares = shares - _log_sum(shares)
+    used = np.isfinite(shares)
+    level = np.where(used, caps - np.where(used, shares, 0.0), 0.0)
+    betas = level[:, :, None] + u[:, None, :]
     # Rounding may have used up to a few units in the last place of every logarithm involved.
-    room = 8.0 * ROUNDOFF * (8.0 + epsilon + abs(np.log(taken)) + np.abs(total))
-    swapped = np.exp(share) * _value(noise, whole, epsilon - share - room)
-    used = np.isfinite(share_idle)
-    against_idle = np.where(used, idle - np.where(used, share_idle, 0.0) - room, 0.0)
-    removed = np.where(used, np.exp(share_idle) * _value(noise, half, against_idle), 0.0)
-    bound = taken * (swapped + removed) * (1.0 + _PROFILE_ERROR + 4.0 * law.relative_error)
+    size = 16.0 + 2.0 * others.size + epsilon[:, None, None] + np.abs(betas)
+    size = size + np.abs(level)[:, :, None] + 2.0 * np.abs(u)[:, None, :]
+    size = size + np.abs(np.where(used, shares, 0.0))[:, :, None] - np.log(rho)
+    room = 8.0 * ROUNDOFF * size + 2.0 * law.relative_error
+    distance = (others[:, None] + taken) * half
+    values = np.maximum(noise.profile(distance, betas - room), noise.smallest)
+    bound = np.einsum("ei,eij,j->e", np.exp(shares), values, rho)
+    rounding = _PROFILE_ERROR + 4.0 * law.relative_error + 8.0 * others.size * ROUNDOFF
+    bound = bound * (1.0 + rounding)
     if not np.all(bound >= 0):
         raise NumericalFailure(f"no bound found for epsilon={epsilon[:3]!r} at shift {shift!r}")
     return np.asarray(np.minimum(bound + law.cut, 1.0))
 
 
-def _value(noise: Noise, distance: FloatArray, epsilon: FloatArray) -> FloatArray:
-    return np.maximum(noise.profile(distance, epsilon), noise.smallest)
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Log of the sum of exponentials along each row, as a column."""
+    top = logs.max(axis=1, keepdims=True)
+    return np.asarray(np.log(np.exp(logs - top).sum(axis=1, keepdims=True)) + top)

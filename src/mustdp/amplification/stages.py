@@ -11,11 +11,13 @@ import math
 
 import numpy as np
 
+from mustdp.amplification.effort import certificate_cost
 from mustdp.amplification.mixed_slope import certificate
 from mustdp.mechanisms.noise import dual
 from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.convex import chord
+from mustdp.numerics.cost import check_cost
 from mustdp.numerics.tangents import TangentTable, two_sided
 from mustdp.sampling.law import stage_law
 from mustdp.sampling.scheme import Multistage
@@ -124,6 +126,7 @@ def staged_inside(scheme: Multistage, inner: GroupProfiles, reach: float) -> Gro
     without it the cost would be the product of the stages' group numbers.
     """
     stages = scheme.reduced
+    check_cost("stages", "a certificate", certificate_cost(scheme.n, stages, TAIL))
     profiles = inner
     for level in range(len(stages) - 1, 0, -1):
         population = stages[level - 1].size

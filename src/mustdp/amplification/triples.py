@@ -41,6 +41,8 @@ SHORTEST = 1e-7
 _STEP, _NEAR, _FAR = 0.08, 8.0, 20.0
 #: No node lies further to the right: what is above counts at the last one.
 _HIGHEST = 9.0
+#: Nor further to the left, nor where the mean's density underflows.
+_LOWEST, _UNDERFLOWS = 37.0, -700.0
 #: Below this sine of the angle the line takes its place.
 _FLAT = 2e-3
 #: Relative accuracy allowed for ndtr and erfcx, and for the arguments of put prices.
@@ -70,8 +72,8 @@ def triple_mean(
     end = 0.5 * w - math.log(max(least, 1e-300)) / w
     nodes, weights = _nodes(max(w, u * cosine), min(math.ceil(4.0 * end) / 4.0, _HIGHEST))
     with np.errstate(over="ignore", under="ignore"):
-        second = np.exp(w * nodes - 0.5 * w * w) * _below(w * nodes)
-        first = np.exp(u * cosine * nodes - 0.5 * (u * cosine) ** 2) * _below(u * nodes)
+        second = np.exp(w * nodes - 0.5 * w * w) * _below(w, nodes)
+        first = np.exp(u * cosine * nodes - 0.5 * (u * cosine) ** 2) * _below(u, nodes)
     # The node at minus infinity, where S vanishes, and R's mean too unless the angle is right.
     second = np.append(0.0, second)
     first = np.append(0.0 if cosine > 0.0 else 1.0, first)
@@ -126,13 +128,17 @@ def line_profile(
 
 
 def apart_profile(chance: float, u: float, w: float, epsilon: FloatArray) -> FloatArray:
-    """The same for Laplace noise with x between y and x': R falls and S grows along the line.
+    """The same for Laplace noise with x between y and x', at distances of at most u and w.
 
     Left of x the ratio S is constant, right of it R is, so the payoff is q - b e^{-w} - a R on the
-    left and q - a e^{-u} - b S on the right; both are integrated in closed form.
+    left and q - a e^{-u} - b S on the right; both are integrated in closed form. The right part
+    grows in both distances. The left one grows in w; in u it first falls, while all of that side
+    pays, and then grows, so it is largest at an end: y in the place of x, or at distance u.
     """
     q, a, b = coefficients(chance, epsilon)
-    total = _half_line(q - b * math.exp(-w), a, u) + _half_line(q - a * math.exp(-u), b, w)
+    strike = q - b * math.exp(-w)
+    left = np.maximum(_half_line(strike, a, u), 0.5 * np.maximum(strike - a, 0.0))
+    total = left + _half_line(q - a * math.exp(-u), b, w)
     # No term exceeds q: where a strike is positive its price on that side is below it.
     return np.minimum(total * (1.0 + _PROFILE_ERROR) + 256.0 * ROUNDOFF * q, 1.0)
 
@@ -190,9 +196,9 @@ def _scaled(noise: Noise, distance: float, share: FloatArray, log_price: FloatAr
     return out
 
 
-def _below(exponent: FloatArray) -> FloatArray:
-    """A factor just below one that covers the rounding of e^exponent."""
-    return np.asarray(1.0 - ROUNDOFF * (16.0 + 8.0 * np.abs(exponent)))
+def _below(steep: float, y: FloatArray) -> FloatArray:
+    """A factor just below one that covers the rounding of e^{steep y - steep^2/2}."""
+    return np.asarray(1.0 - ROUNDOFF * (16.0 + 8.0 * steep * (np.abs(y) + steep)))
 
 
 @lru_cache(maxsize=256)
@@ -205,6 +211,10 @@ def _nodes(steep: float, end: float) -> tuple[FloatArray, FloatArray]:
     near = np.arange(end + 2.0 * _STEP, -_NEAR, -_STEP)
     far = near[-1] - np.cumsum(_STEP * 1.08 ** np.arange(1, 60))
     y = np.concatenate([near, far[far > -_FAR - steep], [-_FAR - steep]])[::-1]
+    # Further down nothing is left of mass or mean in double precision; any nodes are valid.
+    y = y[(y > -_LOWEST) & (steep * y - 0.5 * steep * steep > _UNDERFLOWS)]
+    if not y.size:
+        raise NumericalFailure(f"points {steep:.3g} apart are too far for the mean of a triple")
     with np.errstate(under="ignore"):
         mass = np.diff(ndtr(y), prepend=0.0)
         mean = np.diff(ndtr(y - steep), prepend=0.0)

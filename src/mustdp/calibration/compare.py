@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
@@ -14,6 +15,8 @@ from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.tables import Shown
 from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
 from mustdp.sampling.epochs import Sampling, random_allocation, shuffle
@@ -63,6 +66,30 @@ class Comparison:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __str__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        heading = f"all schemes; steps: {self.steps}, delta {self.delta:g}, relation "
+        return Shown(
+            heading + self.relation.option,
+            ("scheme", "eta", "distinct", "noise", "epsilon, attained", "certified"),
+            tuple(
+                (
+                    row.scheme.name,
+                    readable(row.eta),
+                    readable(row.expected_distinct),
+                    as_stated(row.noise_multiplier, 4),
+                    readable(row.epsilon.lower, "down"),
+                    readable(row.epsilon.upper, "up") if isfinite(row.epsilon.upper) else "none",
+                )
+                for row in self.rows
+            ),
+        )
+
 
 def compare(
     *,
@@ -75,6 +102,8 @@ def compare(
     noise_multiplier: float | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str = Relation.REPLACE_ONE,
+    group: int = 1,
+    composition: str = "auto",
     epochs: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -84,8 +113,9 @@ def compare(
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
     rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
     ``epochs`` adds random allocation to ceil(n / m) bins and shuffling, with as many batches, for
-    Gaussian noise. Only the kind of ``mechanism`` matters, as in :func:`calibrate`. ``progress`` is
-    called with the name of each scheme before it is worked on.
+    Gaussian noise. Only the kind of ``mechanism`` matters, as in :func:`calibrate`; ``group`` and
+    ``composition`` are as in :func:`account`. ``progress`` is called with the name of each scheme
+    before it is worked on.
     """
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidParameter(
@@ -115,12 +145,15 @@ def compare(
                     steps=steps,
                     mechanism=mechanism,
                     relation=used,
+                    group=group,
+                    composition=composition,
                 )
                 known[key] = found.noise_multiplier, found.epsilon
             elif noise_multiplier is not None:
                 noise = make(noise_multiplier)
                 plan = steps_of(scheme, steps, noise)
-                bounds = account(plan, relation=used).epsilon(delta)
+                asking = account(plan, relation=used, composition=composition, group=group)
+                bounds = asking.epsilon(delta)
                 known[key] = float(noise.noise_multiplier or 0.0), bounds
         if isinstance(scheme, Scheme):
             rows.append(ComparisonRow(scheme, *known[key]))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import overload
 
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.calibration.results import Calibration, PlanCalibration
+from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
 from mustdp.calibration.search import Target, meet, smallest_noise
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS
@@ -16,6 +18,7 @@ from mustdp.sampling.epochs import Epoch, Sampling
 _KINDS: dict[str, type[AdditiveNoise]] = {"gaussian": Gaussian, "laplace": Laplace}
 
 
+@overload
 def calibrate(
     scheme: Sampling,
     *,
@@ -25,20 +28,75 @@ def calibrate(
     epochs: int | None = None,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
-) -> Calibration:
+    group: int = 1,
+    composition: str = "auto",
+) -> Calibration: ...
+@overload
+def calibrate(
+    scheme: Sampling,
+    *,
+    steps: int | None = None,
+    epochs: int | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    advantage: float | None = None,
+    mechanism: str | Mechanism = "gaussian",
+    relation: str | None = None,
+    group: int = 1,
+) -> RiskCalibration: ...
+def calibrate(
+    scheme: Sampling,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    steps: int | None = None,
+    epochs: int | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    advantage: float | None = None,
+    mechanism: str | Mechanism = "gaussian",
+    relation: str | None = None,
+    group: int = 1,
+    composition: str = "auto",
+) -> Calibration | RiskCalibration:
     """Find the noise multiplier for ``steps`` draws of ``scheme`` to be (epsilon, delta)-DP.
 
     Where ``scheme`` is an epoch, give ``epochs`` instead, or the number of batches as ``steps``.
-    The certified epsilon of the result is at most ``epsilon`` and within 0.1 % of it. Only the kind
-    of ``mechanism`` matters: its name will do, and the size of a noise that is given is not used.
+    The certified epsilon of the result is at most ``epsilon`` and mostly within 0.2 % of it. Only
+    the kind of ``mechanism`` matters: its name will do, and the size of a noise is not used.
+    ``group`` is how many records of one person the guarantee covers, as in :func:`account`,
+    and so is ``composition``.
+    Instead of ``epsilon`` and ``delta``, what an attacker can achieve may be the target: ``tpr``,
+    the largest true-positive rate at the false-positive rate ``fpr``, or ``advantage``, the largest
+    difference of the two.
+
+    >>> import mustdp as md
+    >>> found = md.calibrate(md.wor(1000, 10), tpr=0.05, fpr=0.01, steps=100)
+    >>> print(f"{found.risk.tpr[1].upper:.3f}")
+    0.050
     """
     count = _count(scheme, steps, epochs)
+    if not (tpr is None and fpr is None and advantage is None):
+        if not (epsilon is None and delta is None):
+            raise InvalidParameter("epsilon and delta must be left out where a risk is the target")
+        return calibrate_risk(
+            scheme,
+            RiskTarget(tpr, fpr, advantage),
+            steps=count,
+            make=noise_of_kind(mechanism),
+            relation=relation,
+            group=group,
+        )
+    if epsilon is None or delta is None:
+        raise InvalidParameter("epsilon and delta must be given, or tpr and fpr, or advantage")
     found = calibrate_plan(
         lambda noise: steps_of(scheme, count, noise),
         epsilon=epsilon,
         delta=delta,
         mechanism=mechanism,
         relation=relation,
+        group=group,
+        composition=composition,
     )
     return Calibration(
         found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, count
@@ -63,13 +121,15 @@ def calibrate_plan(
     delta: float,
     mechanism: str | Mechanism = "gaussian",
     relation: str | None = None,
+    group: int = 1,
+    composition: str = "auto",
 ) -> PlanCalibration:
     """Find the noise for a plan that is built from its mechanism, nested plans included.
 
     ``build`` is called with mechanisms of different noise multipliers and must only place them.
     ``mechanism`` is as in :func:`calibrate`.
     """
-    target = Target(epsilon, delta, relation)
+    target = Target(epsilon, delta, relation, group, composition)
     make = noise_of_kind(mechanism)
     met = meet(target, lambda z: build(make(z)), smallest_noise, "noise multiplier")
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)

@@ -23,9 +23,10 @@ def most_steps(
     epsilon: float,
     delta: float,
     relation: str | None = None,
+    group: int = 1,
 ) -> Solution:
     """The largest number of steps whose certified epsilon is at most ``epsilon``."""
-    target, mechanism = Target(epsilon, delta, relation), _known(mechanism)
+    target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
 
     def plan_of(steps: int) -> Plan:
         return repeat(steps, subsample(scheme, mechanism))
@@ -44,9 +45,10 @@ def largest_batch(
     delta: float,
     steps: int,
     relation: str | None = None,
+    group: int = 1,
 ) -> Solution:
     """The largest m whose certified epsilon is at most ``epsilon``, for a scheme by name."""
-    target, mechanism = Target(epsilon, delta, relation), _known(mechanism)
+    target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     n = checks.integer("n", n, 1)
 
@@ -68,12 +70,13 @@ def smallest_first_stage(
     delta: float,
     steps: int,
     relation: str | None = None,
+    group: int = 1,
 ) -> Solution:
     """The smallest b of a two-stage scheme whose certified epsilon is at most ``epsilon``.
 
     A larger first stage means fewer repeated copies, hence less privacy spent at equal noise.
     """
-    target, mechanism = Target(epsilon, delta, relation), _known(mechanism)
+    target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     checks.choice("scheme", name, ("must-ow", "must-ww"))
     n = checks.integer("n", n, 1)

@@ -20,7 +20,14 @@ from mustdp.cli.numbers import one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, read_epsilon, read_repeats
+from mustdp.cli.targets import (
+    ACCOUNTING,
+    GroupOption,
+    RunOptions,
+    read_delta,
+    read_epsilon,
+    read_repeats,
+)
 from mustdp.cli.typed import exactly_one, option, word_from
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation
@@ -44,6 +51,27 @@ def _read_method(name: str, text: str) -> str:
     return one_of(name, text, (*METHODS, *_SAME))
 
 
+def _read_delta(name: str, text: str) -> float:
+    """A delta, or 0 for the largest loss there is."""
+    try:
+        return read_delta(name, text)
+    except InvalidParameter as problem:
+        if problem.got not in ("0.0", "-0.0"):
+            raise
+        return 0.0
+
+
+DeltaOption = Annotated[
+    float | None,
+    option(
+        "--delta",
+        _read_delta,
+        metavar="D",
+        help="Ask for epsilon at this delta, well below one in the number of records; 0 asks for "
+        "the largest loss, which Laplace noise bounds.",
+        panel=ACCOUNTING,
+    ),
+]
 EpsilonOption = Annotated[
     float | None,
     option(
@@ -73,10 +101,22 @@ CompositionOption = Annotated[
         "--composition",
         word_from("mustdp.accounting.tighter", "COMPOSITIONS"),
         metavar="NAME",
-        help="pair: one dominating pair for every step; family: the worst pair chosen anew in "
-        "every step, which takes longer and brings the bounds of fixed-size batches closer.",
+        help="auto: the worst of a family of pairs is chosen anew in every step, where one is "
+        "proved, in a second or three; family: the same in up to twenty, for closer bounds; pair: "
+        "one dominating pair for every step.",
         panel=ACCOUNTING,
         show_default=True,
+    ),
+]
+DimensionOption = Annotated[
+    int | None,
+    option(
+        "--dimension",
+        read_repeats,
+        metavar="D",
+        help="Every release has this many coordinates; 1, a single number, brings the bounds of "
+        "wor closer.",
+        panel=ACCOUNTING,
     ),
 ]
 ReuseOption = Annotated[
@@ -102,7 +142,9 @@ class _Asked:
     reuse: int | None
     method: str
     composition: str
+    dimension: int | None
     relation: Relation | None
+    group: int
     #: "delta" or "epsilon", and the value of the other one.
     question: str
     at: float
@@ -135,10 +177,12 @@ class _Asked:
             **words.described(self.scheme),
             **self.mechanism.describe(),
             "relation": relation.option,
+            **words.grouped(self.group),
             "shift": shift,
             "steps": self.steps,
             **counted(self.scheme, self.steps),
             **({} if self.reuse is None else {"reuse": self.reuse}),
+            **({} if self.dimension is None else {"dimension": self.dimension}),
             "method": self.method,
         }
 
@@ -155,8 +199,10 @@ def account(
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     method: MethodOption = "certified",
-    composition: CompositionOption = "pair",
+    composition: CompositionOption = "auto",
+    dimension: DimensionOption = None,
     reuse: ReuseOption = None,
+    group: GroupOption = 1,
     bins: BinsOption = None,
     epochs: EpochsOption = None,
     json: JsonOption = False,
@@ -178,12 +224,16 @@ def account(
         reuse=reuse,
         method=method,
         composition=composition,
+        dimension=dimension,
         relation=run.relation,
+        group=group,
         question="epsilon" if epsilon is None else "delta",
         at=next(value for value in (epsilon, delta) if value is not None),
     )
     plan = asked.plan()
-    if method == "paper" and composition != "pair":
+    if method == "paper" and group != 1:
+        raise InvalidParameter(f"--group {group} does not fit --method paper")
+    if method == "paper" and composition == "family":
         raise InvalidParameter("--composition family does not fit --method paper")
     if reuse is not None and method != "certified":
         raise InvalidParameter(f"--reuse {reuse} is not covered by --method {method}")
@@ -204,6 +254,8 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         relation=asked.relation,
         method=_SAME.get(asked.method, asked.method),
         composition=asked.composition,
+        group=asked.group,
+        dimension=asked.dimension,
     )
     found: Bounds = getattr(result, asked.question)(asked.at)
     relation = result.relation
@@ -221,13 +273,14 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     if result.method == "one-slope":
         upper = (
             f"upper: {words.THEOREM}, composed; it holds for every pair of neighbouring data sets "
-            f"({relation.neighbours}) and is looser than what --method certified finds."
+            f"({relation.differing(asked.group)}) and is looser than what --method certified finds."
         )
     else:
-        upper = words.upper_in_words(asked.question, relation, found.direction)
+        upper = words.upper_in_words(asked.question, relation, found.direction, asked.group)
     notes = [
         upper,
-        words.lower_in_words(found, relation, asked.scheme),
+        words.lower_in_words(found, relation, asked.scheme, asked.group),
+        *words.coarse_in_words(found),
         words.noise_in_words(asked.mechanism, result.shift, relation),
         not_poisson_in_words(data, asked.question),
     ]

@@ -87,6 +87,11 @@ def audit(
     """
     scheme.check()
     steps, noise = run.count(), budget.read(scheme.n)
+    plan = scheme.build()
+    if not plan.expected_size > 0:
+        raise InvalidParameter.refusing(
+            "--rate", "must be above 0 to train on anything", scheme.rate
+        )
 
     from mustdp.extras import required
 
@@ -95,11 +100,6 @@ def audit(
     from mustdp.training.budget import settle
 
     _check_size(scheme.n, room.FEWEST, room.MOST)
-    plan = scheme.build()
-    if not plan.expected_size > 0:
-        raise InvalidParameter.refusing(
-            "--rate", "must be above 0 to train on anything", scheme.rate
-        )
     with progress("certifying"):
         settled = settle(plan, steps=steps, relation=run.relation, **noise)
         words.two_sided(settled.spent().epsilon, "here")

@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
@@ -88,7 +90,16 @@ DaskOption = Annotated[
     resampling_option(
         "--dask",
         metavar="ADDRESS",
-        help="Run on a Dask cluster: the scheduler's address (tcp://...), or local.",
+        help="Run on a Dask cluster: the scheduler's address (tls://...), or local.",
+    ),
+]
+InsecureOption = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        rich_help_panel="Resampling",
+        help="Accept a scheduler without certificates (tcp://...): anybody who reaches it can read "
+        "the records and run code.",
     ),
 ]
 SeedOption = Annotated[
@@ -127,6 +138,7 @@ def bootstrap(
     level: LevelOption = 0.95,
     workers: WorkersOption = None,
     dask: DaskOption = None,
+    insecure: InsecureOption = False,
     seed: SeedOption = None,
     ledger: LedgerOption = None,
     json: JsonOption = False,
@@ -152,6 +164,7 @@ def bootstrap(
         "relation": relation,
         "workers": workers,
         "dask": dask,
+        "insecure": insecure,
         "seed": seed,
     }
     options, counts = design.check(scheme)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.epochs import BinsOption, EpochsOption, batches, counted, sampling
+from mustdp.cli.numbers import read_number
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, RunOptions, TargetOption, stated
-from mustdp.cli.typed import as_typed, option, word_of
+from mustdp.cli.risk import COLUMNS, as_data, in_rows, read_rate
+from mustdp.cli.targets import (
+    ACCOUNTING,
+    DeltaOption,
+    GroupOption,
+    RunOptions,
+    TargetOption,
+    stated,
+)
+from mustdp.cli.typed import as_typed, exactly_one, option, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import as_stated, readable
 
@@ -36,6 +46,39 @@ SolveForOption = Annotated[
         show_default=True,
     ),
 ]
+_read_below_one = partial(read_number, above=0, below=1)
+TprOption = Annotated[
+    float | None,
+    option(
+        "--tpr",
+        _read_below_one,
+        metavar="T",
+        help="Instead of --epsilon and --delta: the largest true-positive rate of an attacker at "
+        "the false-positive rate --fpr.",
+        panel=ACCOUNTING,
+    ),
+]
+FprOption = Annotated[
+    float | None,
+    option(
+        "--fpr",
+        read_rate,
+        metavar="F",
+        help="With --tpr: the attacker's false-positive rate, below T.",
+        panel=ACCOUNTING,
+    ),
+]
+AdvantageOption = Annotated[
+    float | None,
+    option(
+        "--advantage",
+        _read_below_one,
+        metavar="A",
+        help="Instead of --epsilon and --delta: the largest difference between an attacker's "
+        "true-positive and false-positive rates.",
+        panel=ACCOUNTING,
+    ),
+]
 
 
 @with_bundles
@@ -46,6 +89,10 @@ def calibrate(
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
     solve_for: SolveForOption = "noise",
+    tpr: TprOption = None,
+    fpr: FprOption = None,
+    advantage: AdvantageOption = None,
+    group: GroupOption = 1,
     bins: BinsOption = None,
     epochs: EpochsOption = None,
     json: JsonOption = False,
@@ -54,25 +101,36 @@ def calibrate(
 
     With --solve-for, find instead the most steps, the largest batch or the smallest first stage
     for a given noise. The answer was itself accounted for: its certified epsilon, the upper bound,
-    is at most the epsilon asked for.
+    is at most the epsilon asked for. With --tpr and --fpr, or --advantage, the noise keeps an
+    attacker within these instead.
 
     Example: mustdp calibrate --scheme must-ow -n 10000 -b 500 -m 200 --steps 1000 --epsilon 2
     --delta 1e-5
     """
+    wanted = {"--tpr": tpr, "--fpr": fpr, "--advantage": advantage}
+    if any(value is not None for value in wanted.values()):
+        given = {"--epsilon": epsilon, "--delta": delta}
+        drawn = sampling(scheme, bins)
+        count = batches(drawn, run, epochs)
+        return _risk(drawn, count, noise, run, solve_for, wanted, given, group, json)
     if epsilon is None:
-        raise InvalidParameter("--epsilon is missing: give the largest epsilon allowed, above 0")
+        raise InvalidParameter(
+            "--epsilon is missing: give the largest epsilon allowed, above 0; or --tpr and --fpr, "
+            "or --advantage"
+        )
     target: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": stated(delta, scheme.n),
         "relation": run.relation,
+        "group": group,
     }
     if solve_for == "noise":
         drawn = sampling(scheme, bins)
         found = _noise(drawn, noise, batches(drawn, run, epochs), target)
     else:
-        for name, given in {"--bins": bins, "--epochs": epochs}.items():
-            if given is not None:
-                raise InvalidParameter(f"{name} {given} does not fit --solve-for {solve_for}")
+        for name, value in {"--bins": bins, "--epochs": epochs}.items():
+            if value is not None:
+                raise InvalidParameter(f"{name} {value} does not fit --solve-for {solve_for}")
         find = {"steps": _steps, "m": _size, "b": _size}[solve_for]
         found = find(scheme, noise, run, target, solve_for)
     return _answer(solve_for, target, *found, json)
@@ -84,6 +142,14 @@ _Found = tuple["Sampling", "Mechanism", int, "Bounds"]
 def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, Any]) -> _Found:
     import mustdp
 
+    _without_scale(noise)
+    with progress("calibrating the noise"):
+        found = mustdp.calibrate(drawn, steps=steps, mechanism=noise.mechanism, **target)
+    return drawn, found.mechanism, steps, found.epsilon
+
+
+def _without_scale(noise: NoiseOptions) -> None:
+    """Refuse a noise that is still to be found."""
     scales = {"--noise-multiplier": noise.noise_multiplier, "--shift": noise.shift}
     for name, scale in scales.items():
         if scale is not None:
@@ -91,9 +157,71 @@ def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, A
                 f"{name} {as_typed(scale)} does not fit --solve-for noise, which finds it; "
                 "--solve-for steps, m and b take a noise"
             )
+
+
+def _risk(
+    built: Sampling,
+    steps: int,
+    noise: NoiseOptions,
+    run: RunOptions,
+    solve_for: str,
+    wanted: dict[str, float | None],
+    given: dict[str, float | None],
+    group: int,
+    as_json: bool,
+) -> Answer:
+    """The noise that keeps an attacker within a target."""
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidParameter(
+                f"{name} {as_typed(value)} does not fit --tpr and --advantage: give one target"
+            )
+    if solve_for != "noise":
+        raise InvalidParameter(f"--solve-for {solve_for} takes --epsilon and --delta")
+    exactly_one({name: wanted[name] for name in ("--tpr", "--advantage")})
+    if (wanted["--tpr"] is None) != (wanted["--fpr"] is None):
+        raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
+    _without_scale(noise)
+
+    import mustdp
+    from mustdp.mechanisms.relation import shift_of
+
+    target = {name.removeprefix("--"): value for name, value in wanted.items() if value is not None}
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(drawn, steps=steps, mechanism=noise.mechanism, **target)
-    return drawn, found.mechanism, steps, found.epsilon
+        found = mustdp.calibrate(
+            built,
+            steps=steps,
+            tpr=wanted["--tpr"],
+            fpr=wanted["--fpr"],
+            advantage=wanted["--advantage"],
+            mechanism=noise.mechanism,
+            group=group,
+            relation=run.relation,
+        )
+    relation, mechanism = found.relation, found.mechanism
+    shift = shift_of(mechanism, built, relation)
+    data = {
+        "solve_for": solve_for,
+        **words.described(built),
+        **mechanism.describe(),
+        "relation": relation.option,
+        "shift": shift,
+        "steps": steps,
+        **{f"target_{name}": value for name, value in target.items()},
+        **as_data(found.risk),
+    }
+    if as_json:
+        return Answer(data, as_json=True)
+    multiplier = as_stated(found.noise_multiplier, words.MULTIPLIER)
+    noted = (*found.risk.sentences(), words.noise_in_words(mechanism, shift, relation))
+    return Answer(
+        data,
+        as_json=False,
+        heading=f"{words.describe(built)}; steps: {steps}; noise multiplier {multiplier}",
+        columns=COLUMNS,
+        rows=in_rows(found.risk),
+        note="\n".join(noted),
+    )
 
 
 def _steps(
@@ -151,6 +279,7 @@ def _answer(
         "expected_distinct": scheme.expected_distinct,
         **mechanism.describe(),
         "relation": relation.option,
+        **words.grouped(target["group"]),
         "shift": shift,
         "steps": steps,
         **counted(scheme, steps),
@@ -186,7 +315,8 @@ def _answer(
         ),
         note="\n".join(
             (
-                words.both_in_words(found, "epsilon", relation, scheme),
+                words.both_in_words(found, "epsilon", relation, scheme, target["group"]),
+                *words.coarse_in_words(found),
                 words.noise_in_words(mechanism, shift, relation),
             )
         ),

@@ -22,6 +22,7 @@ from mustdp.cli.progress import progress
 from mustdp.cli.targets import (
     ACCOUNTING,
     DeltaOption,
+    GroupOption,
     RunOptions,
     StepsOption,
     TargetOption,
@@ -60,6 +61,7 @@ class ComparisonOptions:
     epsilon: TargetOption = None
     delta: DeltaOption = None
     noise_multiplier: NoiseMultiplierOption = None
+    group: GroupOption = 1
 
     def read(self) -> dict[str, Any]:
         """The arguments of :func:`mustdp.compare`."""
@@ -74,6 +76,7 @@ class ComparisonOptions:
             "steps": RunOptions(self.steps).count(),
             "delta": stated(self.delta, self.n),
             "relation": self.relation or Relation.REPLACE_ONE,
+            "group": self.group,
             **{name: value for name, value in target.items() if value is not None},
         }
 
@@ -134,6 +137,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
         "m": asked["m"],
         "mechanism": mechanism,
         "relation": relation.option,
+        **words.grouped(asked["group"]),
         "steps": result.steps,
         "delta": result.delta,
         **({"target_epsilon": asked["epsilon"]} if "epsilon" in asked else {}),
@@ -146,7 +150,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
     notes = [
         "distinct: expected distinct records per step; noise: noise multiplier, the noise scale "
         "divided by the bound on one record's contribution.",
-        words.upper_in_words("epsilon", relation),
+        words.upper_in_words("epsilon", relation, group=asked["group"]),
         "lower: attained by a concrete pair of data sets.",
     ]
     if absent:

@@ -83,13 +83,13 @@ class DesignOptions:
 
     def check(self, options: SchemeOptions) -> tuple[SchemeOptions, tuple[int, int]]:
         """The scheme's options with a design's name turned into its scheme's, and the counts."""
-        counts = self._counts()
         given = {"--design": self.design, "--scheme": options.scheme, "--stages": options.stages}
         if all(value is None for value in given.values()):
             raise InvalidParameter(
                 f"--design is missing: one of {', '.join(DESIGNS)}, or --scheme or --stages instead"
             )
         exactly_one(given)
+        counts = self._counts()
         if self.design in ("double", "blb") and self.reuse is None:
             raise InvalidParameter(
                 f"--design {self.design} takes --subsets and --reuse: both are missing"

@@ -1,7 +1,7 @@
 """From exception to exit status: one line on standard error, never a traceback for bad input.
 
 2    bad input: the line names the option, the value and what is allowed
-3    a computation that cannot be trusted, and why
+3    a computation that cannot be trusted or was lost, and why
 4    a budget that would be exceeded, and what still fits
 130  interrupted
 141  whoever was reading standard output has gone
@@ -17,7 +17,13 @@ from typing import Any
 import typer
 
 from mustdp.cli.typed import Refused
-from mustdp.errors import BudgetExceeded, InvalidParameter, MissingExtra, NumericalFailure
+from mustdp.errors import (
+    BudgetExceeded,
+    ClusterLost,
+    InvalidParameter,
+    MissingExtra,
+    NumericalFailure,
+)
 
 NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, NO_BUDGET, INTERRUPTED, NO_READER = 1, 2, 3, 4, 130, 141
 
@@ -38,6 +44,8 @@ def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str]
         return BAD_INPUT, one_line(str(problem))
     if isinstance(problem, NumericalFailure):
         return NOT_TRUSTED, one_line(f"no result that can be trusted: {problem}")
+    if isinstance(problem, ClusterLost):
+        return NOT_TRUSTED, one_line(f"no result: {problem}")
     if isinstance(problem, BudgetExceeded):
         return NO_BUDGET, one_line(str(problem))
     if isinstance(problem, MemoryError):

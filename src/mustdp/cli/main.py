@@ -5,10 +5,10 @@ Commands return an Answer and print nothing, so standard output stays empty when
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
-from signal import SIG_IGN, SIGINT, signal
-from threading import current_thread, main_thread
 from typing import Annotated, Any
 
 import typer
@@ -21,12 +21,16 @@ from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
 from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
+from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.plan import plan
 from mustdp.cli.reading_options import NAMES as READING_NAMES
+from mustdp.cli.release import release
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce
+from mustdp.cli.risk import risk
 from mustdp.cli.train import train
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
@@ -34,7 +38,6 @@ from mustdp.version import __version__
 
 app = typer.Typer(
     name="mustdp",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3. A "
@@ -42,14 +45,18 @@ app = typer.Typer(
 )
 COMMANDS = (
     account,
+    risk,
     calibrate,
     compare,
     report,
+    explore,
     amplify,
     draw,
     train,
     audit,
     bootstrap,
+    release,
+    plan,
     ledger,
     reproduce,
 )
@@ -59,6 +66,8 @@ for _command in COMMANDS:
 #: What the package calls by another name than a command's options do.
 _OTHER_NAMES = {
     "bootstrap": READING_NAMES,
+    "release": {**READING_NAMES, "statistics": "--statistic"},
+    "plan": {"columns": "--column", "statistics": "--statistic"},
     "ledger": {"path": "FILE", "key": "--key-file"},
 }
 
@@ -91,9 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = command.main(args=given, prog_name="mustdp", standalone_mode=False)
         if isinstance(answer, Answer):
             show(answer)
-        if arguments is None and current_thread() is main_thread():
-            signal(SIGINT, SIG_IGN)  # the answer is there: what is left is to tidy up
+        if arguments is None:
+            _hear_no_more()
     except (Exception, KeyboardInterrupt) as problem:
+        if arguments is None:
+            _hear_no_more()
         outcome = failure(problem, _names(command, given))
         if outcome is None:
             raise
@@ -104,6 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"mustdp: {line}", file=sys.stderr)
         return status
     return answer if isinstance(answer, int) else 0
+
+
+def _hear_no_more() -> None:
+    """All is said: Ctrl-C while the process of this command ends has nothing left to stop."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _names(command: Any, given: Sequence[str]) -> dict[str, str]:

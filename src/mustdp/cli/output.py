@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from mustdp.errors import NumericalFailure
+from mustdp.numerics.tables import aligned
 
 #: A terminal shows at most this many rows; files, pipes and JSON hold them all.
 _MOST_ROWS = 40
@@ -61,14 +62,22 @@ def as_text(answer: Answer) -> str:
     """Plain text with aligned columns."""
     lines = [answer.heading] if answer.heading else []
     if answer.columns:
-        cells = [answer.columns, *answer.rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines += [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in cells
-        ]
+        lines += aligned([answer.columns, *answer.rows])
     lines += [answer.note] if answer.note else []
     return "\n".join(lines)
+
+
+def stacked(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows one below the other, a line for each cell: where a table is too wide, nothing is cut.
+
+    >>> stacked(("scheme", "epsilon, upper"), [("wor", "1.23")])
+    ['', 'scheme: wor', 'epsilon, upper: 1.23']
+    """
+    lines: list[str] = []
+    for row in rows:
+        lines.append("")
+        lines += [f"{name}: {cell}" for name, cell in zip(columns, row, strict=True)]
+    return lines
 
 
 def _show_table(answer: Answer, out: TextIO) -> None:
@@ -80,12 +89,17 @@ def _show_table(answer: Answer, out: TextIO) -> None:
     if answer.heading:
         console.print(answer.heading, style="bold")
     if answer.columns:
+        rows = answer.rows[:_MOST_ROWS]
         table = Table(box=box.SIMPLE_HEAD)
         for column in answer.columns:
-            table.add_column(column, justify="right")
-        for row in answer.rows[:_MOST_ROWS]:
+            table.add_column(column, justify="right", no_wrap=True)
+        for row in rows:
             table.add_row(*row)
-        console.print(table)
+        unbounded = console.options.update(width=10_000)
+        if console.measure(table, options=unbounded).minimum <= console.width:
+            console.print(table)
+        else:
+            console.print("\n".join(stacked(answer.columns, rows)), soft_wrap=True)
         if len(answer.rows) > _MOST_ROWS:
             console.print(f"and {len(answer.rows) - _MOST_ROWS} more rows: --json prints them all")
     if answer.note:

@@ -13,7 +13,7 @@ from mustdp.cli.numbers import clipped
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.typed import option
+from mustdp.cli.typed import option as made_option
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OutOption = Annotated[
     str,
-    option(
+    made_option(
         "--out", metavar="FILE", help="The page to write; its folder must exist.", show_default=True
     ),
 ]
@@ -40,7 +40,7 @@ def report(
     Example: mustdp report -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2
     """
     asked = options.read()
-    target = _target(out)
+    target = writable("--out", out)
     required("matplotlib", "a report page")
 
     from mustdp.report import Question, compose, gather
@@ -68,14 +68,14 @@ def _words(found: Findings) -> str:
     return reading(found)[0].replace("**", "")
 
 
-def _target(out: str) -> Path:
+def writable(option: str, out: str) -> Path:
     """The file to write, refused before any work is done if it cannot be."""
     target = Path(out)
     folder = target.parent
     writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
     if target.is_dir() or not target.name or not writable:
         raise InvalidParameter.refusing(
-            "--out",
+            option,
             "must be a file in a folder that exists and can be written to",
             repr(clipped(out)),
         )

@@ -9,13 +9,14 @@ from typing import Annotated
 from mustdp.cli.numbers import one_of, read_integer, read_number
 from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
-from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
+from mustdp.limits import LARGEST_EPSILON, LARGEST_SIZE, MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
 
 ACCOUNTING = "Accounting"
 _RELATIONS = {one.option: one for one in Relation}
 
 read_repeats = partial(read_integer, high=MOST_STEPS)
+read_group = partial(read_integer, high=LARGEST_SIZE)
 read_delta = partial(read_number, at_least=SMALLEST_DELTA, below=1)
 #: An epsilon that is asked about.
 read_epsilon = partial(read_number, at_least=0, at_most=LARGEST_EPSILON)
@@ -56,6 +57,18 @@ RelationOption = Annotated[
         help="Which data sets are neighbours: replace-one (one record is swapped) or add-remove "
         "(one record more or less). Default: add-remove for poisson, replace-one otherwise.",
         panel=ACCOUNTING,
+    ),
+]
+GroupOption = Annotated[
+    int,
+    option(
+        "--group",
+        read_group,
+        metavar="G",
+        help="How many records one person may have: the guarantee then covers all of them, "
+        "replaced together, or all there or not.",
+        panel=ACCOUNTING,
+        show_default=True,
     ),
 ]
 TargetOption = Annotated[

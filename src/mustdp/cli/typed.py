@@ -45,7 +45,17 @@ def option(
         help=help,
         rich_help_panel=panel,
         show_default=show_default,
+        autocompletion=_completion(read),
     )
+
+
+def _completion(read: Reader | None) -> Callable[[str], list[str]] | None:
+    """What a shell offers for an option that takes one of a few words."""
+    words = getattr(read, "keywords", {}).get("allowed")
+    if words is None:
+        return None
+    # typer hands over what was typed so far under this name.
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 def parser(name: str, read: Reader) -> Callable[[Any], Any]:

@@ -85,40 +85,61 @@ def origin(bounds: Bounds) -> dict[str, Any]:
         "attained_by": bounds.attained_by,
         "direction": bounds.direction,
         "numerical_gap": bounds.numerical_gap,
+        **({"coarse": True} if bounds.coarse else {}),
     }
 
 
-def both_in_words(bounds: Bounds, what: str, relation: Relation, scheme: Sampling) -> str:
+def coarse_in_words(bounds: Bounds) -> tuple[str, ...]:
+    """The remark upon bounds that the grid, not the truth, keeps apart."""
+    if not bounds.coarse:
+        return ()
+    gap = readable(bounds.numerical_gap, "up")
+    return (f"coarse: both bounds hold; finer grids, out of reach, may move them by {gap}.",)
+
+
+def grouped(group: int) -> dict[str, int]:
+    """The records of one person as data, where there may be several."""
+    return {} if group == 1 else {"group": group}
+
+
+def both_in_words(
+    bounds: Bounds, what: str, relation: Relation, scheme: Sampling, group: int = 1
+) -> str:
     """What the two bounds say, a line each."""
-    upper = upper_in_words(what, relation, bounds.direction)
-    return f"{upper}\n{lower_in_words(bounds, relation, scheme)}"
+    upper = upper_in_words(what, relation, bounds.direction, group)
+    return f"{upper}\n{lower_in_words(bounds, relation, scheme, group)}"
 
 
-def upper_in_words(what: str, relation: Relation, direction: str = "") -> str:
+def upper_in_words(what: str, relation: Relation, direction: str = "", group: int = 1) -> str:
     """What a certified upper bound says."""
     return (
-        f"upper: certified, no pair of neighbouring data sets ({relation.neighbours}) has a "
+        f"upper: certified, no pair of neighbouring data sets ({relation.differing(group)}) has a "
         f"larger {what}{_DIRECTIONS.get(direction, '')}."
     )
 
 
-def lower_in_words(bounds: Bounds, relation: Relation, scheme: Sampling) -> str:
+def lower_in_words(bounds: Bounds, relation: Relation, scheme: Sampling, group: int = 1) -> str:
     """What an attained lower bound says, and which data sets attain it."""
     if bounds.attained_by.startswith("adaptive"):
         return (
             "lower: attained by a data holder who chooses, as releases come in, between the "
             "aligned and the reversed pair of data sets."
         )
+    if bounds.upper == 0:
+        return (
+            "0 says that this delta alone covers everything: no attacker gains more than it over "
+            "guessing. A smaller delta says more."
+        )
     if not bounds.lower > 0:
         return "lower: no pair of data sets that attains more than 0 is known."
-    return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme)}."
+    return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme, group)}."
 
 
-def pair_in_words(name: str, relation: Relation, scheme: Sampling) -> str:
+def pair_in_words(name: str, relation: Relation, scheme: Sampling, group: int = 1) -> str:
     """A named pair of data sets."""
     present = scheme.leaves_empty and relation == Relation.ADD_REMOVE
     pairs = _PRESENCE if present else _PAIRS
-    details = f" ({pairs[name]})" if name in pairs else ""
+    details = f" ({pairs[name]})" if name in pairs and group == 1 else ""
     return f"the {name} pair of data sets{details}"
 
 

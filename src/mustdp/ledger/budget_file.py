@@ -25,10 +25,12 @@ from mustdp.ledger.exports import as_csv, as_json
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.program import Asked, Outcome, check_covered, judge, refusal
 from mustdp.ledger.runs import Beside, ChargedRun
+from mustdp.ledger.shown import shown
 from mustdp.ledger.store import Store, damaged
 from mustdp.ledger.verifying import Verified, verify
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.numerics import checks
+from mustdp.numerics.tables import Shown
 from mustdp.version import __version__
 
 
@@ -66,6 +68,9 @@ class LedgerFile(Ledger):
     def close(self) -> None:
         """Let go of the file; the next question or charge opens it again."""
         self._store.close()
+
+    def _shown(self) -> Shown:
+        return shown(self._header, self.entries(), self.spent(), self.left())
 
     def __reduce__(self) -> NoReturn:
         raise InvalidParameter("a ledger in a file must be opened by each process, not sent to it")

@@ -63,7 +63,7 @@ def divergences(
     other = asked.renyi(orders)
     found = [
         min(top, _divergence(order, epsilon, deltas), value + _ROUNDING / (order - 1.0))
-        for order, value in zip(orders, other.upper.tolist(), strict=True)
+        for order, value in zip(orders, other.approximate.tolist(), strict=True)
     ]
     return Divergences((*found, top), float(deltas[-1]) + other.outside)
 

@@ -10,6 +10,7 @@ a budget that many share.
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from mustdp.accounting.plan import (
     describe,
     plan_from_description,
 )
+from mustdp.accounting.shown import in_words
 from mustdp.errors import InvalidParameter
 from mustdp.files.envelope import Envelope
 from mustdp.files.reading import read_file
@@ -31,10 +33,13 @@ from mustdp.files.replacing import replace_file
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.numerics.tables import Shown
 
 if TYPE_CHECKING:
     from mustdp.ledger.budget_file import LedgerFile
 
+#: One for all ledgers, so that a ledger can be pickled.
+_GUARD = threading.RLock()
 _ENVELOPE = Envelope("mustdp-ledger", 1, "ledger", LARGEST_LEDGER)
 
 
@@ -90,6 +95,20 @@ class Ledger:
         """Itself: copies of an estimator that has a ledger charge that one, not a copy of it."""
         return self
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._shown().heading}>"
+
+    def __str__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        rows = tuple((str(count), in_words(atom)) for atom, count in self._counted().items())
+        relation = "of each plan" if self.relation is None else self.relation.option
+        return Shown(f"steps released: {self.steps}; relation {relation}", ("times", "what"), rows)
+
     @property
     def steps(self) -> int:
         """Number of atoms released so far."""
@@ -101,10 +120,8 @@ class Ledger:
 
     def step(self, plan: Plan, times: int = 1) -> None:
         """Record that ``plan`` was released ``times`` times."""
-        counted = atoms(Repeat(checks.integer("times", times, 1), plan))
-        for atom, count in counted.items():
-            self._counts[atom] = self._counts.get(atom, 0) + count
-        self._account = None
+        times = checks.integer("times", times, 1)
+        self._take({atom: times * count for atom, count in atoms(plan).items()})
 
     def merge(self, other: Ledger) -> None:
         """Take over everything another ledger has recorded; both relations must be the same."""
@@ -113,9 +130,15 @@ class Ledger:
                 f"ledgers of different relations cannot be merged: {self.relation!r} and "
                 f"{other.relation!r}"
             )
-        for atom, count in other._counted().items():
-            self._counts[atom] = self._counts.get(atom, 0) + count
-        self._account = None
+        self._take(other._counted())
+
+    def _take(self, counted: dict[Atom, int]) -> None:
+        """Add to the counts; nothing is lost where threads do so at the same time."""
+        with _GUARD:
+            counts = dict(self._counts)  # others may be reading the old ones
+            for atom, count in counted.items():
+                counts[atom] = counts.get(atom, 0) + count
+            self._counts, self._account = counts, None
 
     @property
     def plan(self) -> Plan:
@@ -131,9 +154,10 @@ class Ledger:
 
     def account(self) -> Account:
         """The account of everything released so far."""
-        if self._account is None:
-            self._account = account(self.plan, relation=self.relation)
-        return self._account
+        with _GUARD:  # or a step that is taken meanwhile would be forgotten
+            if self._account is None:
+                self._account = account(self.plan, relation=self.relation)
+            return self._account
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta``; zero if nothing was released."""

@@ -17,7 +17,13 @@ from functools import lru_cache
 from mustdp.accounting.account import account
 from mustdp.accounting.plan import Atom, Plan, Repeat, atoms
 from mustdp.errors import BudgetExceeded, InvalidParameter
-from mustdp.ledger.declared import Declared, certified, declared, rounded_up
+from mustdp.ledger.declared import (
+    Declared,
+    certified,
+    certified_quickly,
+    declared,
+    rounded_up,
+)
 from mustdp.ledger.entry import Head, Header
 from mustdp.ledger.filter import Cost
 from mustdp.limits import MOST_STEPS, SMALLEST_NOISE
@@ -116,7 +122,9 @@ def _fixed(header: Header, head: Head, asked: Asked, found: Outcome) -> Outcome 
     elif head.number and length == rounded_up(at, whole):
         epsilon = head.epsilon
     else:
-        epsilon = certified(plan.beginning(length), header.relation, header.delta)
+        quick = certified_quickly(plan.beginning(length), header.relation, header.delta)
+        # No beginning costs more than the whole, which was worked out with more care.
+        epsilon = min(quick, math.inf if header.declared is None else header.declared)
     epsilon = max(head.epsilon, epsilon)
     return Outcome(found.level, found.cost, found.used, steps, epsilon)
 

@@ -12,7 +12,8 @@ the discretisation still costs; the spacing is refined until that is below the r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -29,9 +30,16 @@ from mustdp.loss.questions import Question
 from mustdp.loss.readoff import ReadOff, Side
 from mustdp.numerics.arrays import FloatArray, IntArray
 
+#: Log moments of one pair at many orders above 1.
+Moments = Callable[[FloatArray], FloatArray]
+#: How much higher the orders are that bound what lies above all losses of the grid.
+_STEPS_UP = np.geomspace(0.03, 3e3, 36)
+_MOMENT_ROUNDING = 1e-14
 #: Share of delta that rare losses may take when they are counted as infinite or dropped.
 _RARE = 1e-4
 _FIRST_FLOOR = 1e-12
+#: Cells of one loss that make its transforms long.
+_FAR = 200_000
 
 
 class ComposedLoss:
@@ -41,6 +49,8 @@ class ComposedLoss:
         self._parts, self._side = tuple(parts), side
         self._steps = sum(count for _, count in parts)
         self._readers: dict[int, ReadOff] = {}
+        spans = [float(loss.index[-1]) - float(loss.index[0]) for loss, _ in parts]
+        self._far = max(spans) > _FAR
 
     def epsilon(self, delta: float) -> float:
         """Certified epsilon at ``delta``."""
@@ -66,9 +76,27 @@ class ComposedLoss:
         composition = Composition(parts)
         return composition.log_mgf(theta), composition.infinite
 
+    def whole_log_mgf(self, theta: FloatArray, crude: Sequence[Moments]) -> FloatArray:
+        """Log moments of all losses, as :meth:`UpperCurve.whole_log_mgf` has them."""
+        total = np.zeros(theta.size)
+        for (loss, count), moments in zip(self._parts, crude, strict=True):
+            order, top = 1.0 + theta, float(loss.losses[-1])
+            known = moments(order)
+            parts = [loss.log_mgf(theta) + _MOMENT_ROUNDING]
+            if loss.infinite > 0.0:
+                parts.append(np.log(order * loss.infinite) + theta * top)
+                higher = order[:, None] + _STEPS_UP
+                beyond = moments(higher.ravel()).reshape(higher.shape) - _STEPS_UP * top
+                parts.append(np.minimum(known, beyond.min(axis=1)))
+            total = total + count * np.minimum(known, np.logaddexp.reduce(parts, axis=0))
+        return total
+
     def _reader(self, delta: float) -> ReadOff:
         """The composition truncated for this order of magnitude of delta."""
-        decade = 3 * math.floor(math.log10(delta) / 3)
+        # Readers are shared by deltas of three decades, but not where losses reach so far that the
+        # rounding of long transforms counts: there as much as allowed is taken out at the top.
+        width = 1 if self._far else 3
+        decade = width * math.floor(math.log10(delta) / width)
         if decade not in self._readers:
             rare = _RARE * 10.0**decade / self._steps
             keep = self._side == "upper"
@@ -91,6 +119,13 @@ class UpperCurve:
     @cached_property
     def _coarse(self) -> ComposedLoss:
         return self._connected(fine=False)
+
+    @cached_property
+    def coarser(self) -> UpperCurve:
+        """The same curve through every second dot: what it says more is due to the grid."""
+        other = copy(self)
+        other._fine = self._coarse
+        return other
 
     def _connected(self, fine: bool) -> ComposedLoss:
         """Connect all dots, or every second of them, and compose."""
@@ -115,6 +150,15 @@ class UpperCurve:
         """Log moments of the finite losses, and the mass counted as infinite, ``rare`` allowed."""
         return self._fine.log_mgf(theta, rare)
 
+    def whole_log_mgf(self, theta: FloatArray, crude: Sequence[Moments]) -> FloatArray:
+        """Log moments of all losses, none left out; ``crude`` bounds those of each pair.
+
+        A moment is at most that of the dominating pair with its largest losses replaced by the
+        tangent, plus what is above the last loss c: at most c^-b times the crude moment of order b
+        higher, for every b (docs/derivations/composition.md).
+        """
+        return self._fine.whole_log_mgf(theta, crude)
+
     def gap(self, question: Question) -> float:
         """An estimate of what the discretisation adds to the answer."""
         coarse = question.of_composed(self._coarse)
@@ -135,6 +179,15 @@ class LowerCurve:
         self._lumps: dict[int, list[Lump]] = {}
         self._merged: dict[tuple[int, float, bool], DiscreteLoss] = {}
         self._curves = [(label, self._composed(parts, fine=True)) for label, parts in choices]
+
+    @cached_property
+    def coarser(self) -> LowerCurve:
+        """The same compositions merged onto every second point."""
+        other = copy(self)
+        other._curves = [
+            (label, self._composed(parts, fine=False)) for label, parts in self._choices.items()
+        ]
+        return other
 
     def gap(self, question: Question, label: str) -> float:
         """An estimate of what the discretisation takes off one composition's answer."""
@@ -196,6 +249,6 @@ class LowerCurve:
         return max(answers, default=(0.0, "none"), key=lambda answer: answer[0])
 
 
-def every_second(points: IntArray) -> NDArray[np.intp]:
+def every_second(points: IntArray | FloatArray) -> NDArray[np.intp]:
     """Positions of every second point, first and last included."""
     return np.unique(np.append(np.arange(0, points.size, 2), points.size - 1))

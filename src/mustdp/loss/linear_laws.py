@@ -115,19 +115,23 @@ def below(variable: Variable, spacing: float, index: IntArray, error: float) -> 
     at = np.unique(np.append(at, np.arange(-2, 3)))
     d = middle + at.astype(np.float64) * spacing
     full = variable.value(d)
-    tail = variable.tails(d)[1]
+    head, tail = variable.tails(d)
     lowered = full * (1.0 - 2.0 * error)
     # Inside the peak the tangents at its two ends are the whole function.
     peak = (d > start) & (d < stop)
     lowered[peak] = _tangents(variable, start, stop, d[peak]) - 4.0 * ROUNDOFF * (1.0 + abs(mean))
     width = np.diff(d)
-    call, after = np.where(d < mean, full + (mean - d), full), -tail
-    chord = np.where(d[1:] < mean, np.diff(full) / width - 1.0, np.diff(call) / width)
+    # Slopes of puts left of the mean and of calls right of it, each to full relative accuracy.
+    left = d[1:] < mean
+    call = np.where(d < mean, full + (mean - d), full)
+    chord = np.where(left, np.diff(full), np.diff(call)) / width
+    before = np.where(left, head[:-1], -tail[:-1])
+    after = np.where(left, head[1:], -tail[1:])
     with np.errstate(divide="ignore", invalid="ignore"):
-        bend = after[1:] - after[:-1]
-        tangents = width * (after[1:] - chord) * (chord - after[:-1]) / bend
-        tangents = np.where(bend > 0.0, np.maximum(tangents, 0.0), 0.0) * (1.0 + 1e-6)
-    room = np.minimum(0.125 * np.square(width) * variable.densest(d), tangents + error * full[1:])
+        tangents = width * (after - chord) * (chord - before) / (after - before)
+        tangents = np.where(after > before, np.maximum(tangents, 0.0), 0.0) * (1.0 + 1e-6)
+    tangents += 8.0 * error * np.maximum(full[1:], full[:-1])
+    room = np.minimum(0.125 * np.square(width) * variable.densest(d), tangents)
     room[peak[1:] & peak[:-1]] = 0.0
     # The last point needs room for the cell on its left alone: beyond it comes the tangent.
     lowered -= np.maximum(np.append(room[0], room), np.append(room, 0.0))

@@ -25,7 +25,10 @@ _MOST_POINTS = 100_000
 _SCOUT = 1e-6
 #: A profile that falls from this to nothing between two looks ends sharply.
 _SHARP = 1e-12
-_FINEST = 1e-6
+#: Spacing over reach: no less than the first, and no less than the second times the fraction.
+_FINEST, _FINEST_AT = 1e-6, 2e-5
+#: Few points: their distance near zero over the deviation, and how many lie beyond.
+_DENSE, _SPARSE = 0.15, 90
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +102,7 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
     typical = math.sqrt(total / sum(counts))
     reach = max(s.reach for s in scouted)
     # Rare losses may reach far beyond the deviation of a step; the grid has to span them.
-    spacing = max(fraction * typical, reach * _FINEST, 1e-13)
+    spacing = max(fraction * typical, reach * max(_FINEST, _FINEST_AT * fraction), 1e-13)
     finest = spacing > fraction * typical
     ends = [(k * s.deviation, s.reach) for s, k in zip(scouted, counts, strict=True) if s.sharp]
     if ends and max(ends)[1] > 4.0 * spacing:
@@ -109,6 +112,14 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
     ratio = 0.06 * fraction
     points = tuple(_points(spacing, 4.0 * s.deviation, s.reach, ratio) for s in scouted)
     return Grid(spacing, points, finest)
+
+
+def few_points(spacing: float, deviation: float, last: int) -> IntArray:
+    """Grid indices from 0 to ``last``, far apart: for the many profiles of a family."""
+    near = min(last, max(8, math.ceil(4.0 * deviation / spacing)))
+    step = max(1, round(_DENSE * deviation / spacing))
+    far = np.rint(np.geomspace(near, max(last, near + 1), _SPARSE)).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(0, near, step), far]))
 
 
 def _points(spacing: float, dense: float, reach: float, ratio: float) -> IntArray:

@@ -240,7 +240,7 @@ def epsilon_at(recursion: Recursion, delta: float) -> float:
         g = np.maximum(g - np.exp(e) * recursion.lost, 0.0)
     if not upper:  # the last point at which delta is still exceeded
         exceeds = np.flatnonzero(g > delta)
-        return float(e[exceeds[-1]]) if exceeds.size else 0.0
+        return float(e[exceeds[-1]]) * (1.0 - 1e-14) if exceeds.size else 0.0
     meets = np.flatnonzero(g <= delta)
     if meets.size == 0:
         return math.inf
@@ -269,7 +269,7 @@ def delta_at(recursion: Recursion, epsilon: float) -> float:
         return float(g[-1]) if upper else 0.0
     cell = min(max(math.floor(place * (1.0 - 1e-15)), 0), window.size - 2)
     if not upper:
-        return max(0.0, float(g[cell + 1]) - math.exp(epsilon) * recursion.lost)
+        return max(0.0, float(g[cell + 1]) * (1.0 - 1e-13) - math.exp(epsilon) * recursion.lost)
     left = window.epsilon[cell]
     share = min(1.0, max(0.0, math.expm1(epsilon - left) / math.expm1(window.spacing)))
     value = float(g[cell]) * (1.0 - share) + float(g[cell + 1]) * share

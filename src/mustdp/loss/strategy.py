@@ -73,7 +73,7 @@ def attained(
                 plan += [(length, losses[key])] * times
     window = _window(spacing, epsilon, deviation, [x for v in losses.values() for x in v], tilt)
     recursion = Recursion(window, "lower")
-    kernels = {id(members): recursion.kernels(members) for _, members in plan}
+    kernels = {id(members): recursion.kernels(members) for members in losses.values()}
     done, snapshots, seen = 0, [], []
     wanted = sorted(marks)
     for length, members in plan:

@@ -37,7 +37,15 @@ class Relation(StrEnum):
     @property
     def neighbours(self) -> str:
         """What two neighbouring data sets differ in."""
-        return _DIFFERENCE[self]
+        return self.differing(1)
+
+    def differing(self, group: int) -> str:
+        """The same for data sets that differ in the records of somebody who has several.
+
+        >>> Relation.REPLACE_ONE.differing(1), Relation.ADD_REMOVE.differing(3)
+        ('one record replaced', 'up to 3 records more or less')
+        """
+        return f"{'one record' if group == 1 else f'up to {group} records'} {_DIFFERENCE[self]}"
 
     @classmethod
     def read(cls, given: object) -> Relation:
@@ -52,8 +60,8 @@ class Relation(StrEnum):
 
 
 _DIFFERENCE = {
-    Relation.REPLACE_ONE: "one record replaced",
-    Relation.ADD_REMOVE: "one record more or less",
+    Relation.REPLACE_ONE: "replaced",
+    Relation.ADD_REMOVE: "more or less",
 }
 
 

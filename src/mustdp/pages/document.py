@@ -8,8 +8,9 @@
     page.write("report.html")
 
 Every text is escaped. In running text (lead, paragraphs, points, notes, captions, and cells of
-columns that hold text), `backquotes` mark code and **double stars** strong words; nothing else has
-a meaning. The order of calls is the order on the page.
+columns that hold text), `backquotes` mark code, **double stars** strong words and
+[words](#section-2) lead to a section of the page; nothing else has a meaning. The order of calls is
+the order on the page.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ _ALIGNMENTS = ("right", "left", "text")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 #: With fewer sections than this, a list of contents would only be in the way.
 _FEWEST_CONTENTS = 4
+#: From so many columns on, a table is taken apart on a phone.
+_FEWEST_STACKED = 3
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ class Page:
     ) -> None:
         """A table, which scrolls inside its own box where the window is too narrow.
 
+        On a phone, the rows of a table with several columns stand one below the other.
+
         The first cell of a row is its heading. ``align`` has one word per column; by default the
         first column is left, the others right.
         """
@@ -113,13 +118,15 @@ class Page:
             f'<th scope="col"{_classes(side)}>{escape(column)}</th>'
             for column, side in zip(columns, sides, strict=True)
         )
-        body = "".join(_row(row, sides) for row in rows)
+        stacks = len(columns) >= _FEWEST_STACKED
+        body = "".join(_row(row, sides, columns if stacks else ()) for row in rows)
+        kind = ' class="stacks"' if stacks else ""
         shown = f"<figcaption>{marked(caption)}</figcaption>" if caption else ""
         label = escape(re.sub(r"[`*]", "", caption) or "table")
         self._add(
             f'<figure class="table">{shown}<div class="box" tabindex="0" role="region" '
-            f'aria-label="{label}"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
-            "</table></div></figure>"
+            f'aria-label="{label}"><table role="table"{kind}><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div></figure>"
         )
 
     def figure(
@@ -198,17 +205,22 @@ def marked(text: str) -> str:
 
     >>> marked("`a < b` is **so**")
     '<code>a &lt; b</code> is <strong>so</strong>'
+    >>> marked("see [the second part](#section-2)")
+    'see <a href="#section-2">the second part</a>'
     """
     parts = re.split(r"`([^`]+)`", escape(text))
     for index, part in enumerate(parts):
         if index % 2:
             parts[index] = f"<code>{part}</code>"
         else:
-            parts[index] = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", part)
+            strong = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", part)
+            parts[index] = re.sub(
+                r"\[([^\]]+)\]\(#(section-\d+)\)", r'<a href="#\2">\1</a>', strong
+            )
     return "".join(parts)
 
 
-def _row(row: Sequence[str | Cell], sides: Sequence[str]) -> str:
+def _row(row: Sequence[str | Cell], sides: Sequence[str], columns: Sequence[str]) -> str:
     if len(row) != len(sides):
         raise InvalidParameter(f"rows must have {len(sides)} cells, got {len(row)}: {row!r}")
     cells = ""
@@ -219,6 +231,8 @@ def _row(row: Sequence[str | Cell], sides: Sequence[str]) -> str:
         text = marked(cell.text) if side == "text" else escape(cell.text)
         tag = "th" if index == 0 else "td"
         scope = ' scope="row"' if index == 0 else ""
+        if index and columns:
+            scope = f' data-column="{escape(columns[index])}"'
         cells += f"<{tag}{scope}{_classes(side, cell.tone)}>{text}</{tag}>"
     return f"<tr>{cells}</tr>"
 

@@ -40,7 +40,8 @@ a { color: var(--accent); text-decoration-thickness: 1px; text-underline-offset:
 code { font: .9em/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
        background: var(--raised); border-radius: 4px; padding: .1em .3em; }
 pre { background: var(--raised); border: 1px solid var(--line); border-radius: 8px;
-      padding: .8rem 1rem; margin: 0 0 1rem; overflow-x: auto; max-width: 100%; }
+      padding: .8rem 1rem; margin: 0 0 1rem; overflow-x: auto; max-width: 100%;
+      white-space: pre-wrap; overflow-wrap: anywhere; }
 pre code { background: none; padding: 0; font-size: .875rem; }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem;
          margin: 0 0 1.5rem; padding: 0; }
@@ -51,14 +52,22 @@ pre code { background: none; padding: 0; font-size: .875rem; }
 .facts dd { margin: 0; font-size: 1.3rem; font-weight: 600; line-height: 1.35;
             font-variant-numeric: tabular-nums; }
 .table { margin: 0 0 1.5rem; }
-.box { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; }
+/* A shadow at either side says that there is more to scroll to. */
+.box { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px;
+       background:
+         linear-gradient(to right, var(--ground) 1rem, transparent 2rem) left / 2rem 100%,
+         linear-gradient(to left, var(--ground) 1rem, transparent 2rem) right / 2rem 100%,
+         linear-gradient(to right, var(--quiet), transparent) left / .6rem 100%,
+         linear-gradient(to left, var(--quiet), transparent) right / .6rem 100%;
+       background-repeat: no-repeat; background-attachment: local, local, scroll, scroll; }
 .box:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; width: 100%; font-size: .93rem; line-height: 1.4;
         font-variant-numeric: tabular-nums; }
 th, td { padding: .5rem .8rem; text-align: right; white-space: nowrap; vertical-align: top;
          border-bottom: 1px solid var(--line); }
 tbody tr:last-child > * { border-bottom: 0; }
-thead th { background: var(--raised); font-weight: 600; vertical-align: bottom; font-size: .85rem; }
+thead th { font-weight: 600; vertical-align: bottom; font-size: .85rem; white-space: normal;
+           min-width: 4.5rem; border-bottom: 2px solid var(--line); }
 tbody th { font-weight: 600; }
 .left { text-align: left; }
 .text { text-align: left; white-space: normal; min-width: 16rem; }
@@ -97,7 +106,18 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
   .facts { grid-template-columns: 1fr 1fr; }
   .facts dd { font-size: 1.1rem; }
   th, td { padding: .45rem .6rem; }
-  pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+  /* Rows one below the other, each cell with the name of its column: nothing is off screen. */
+  .stacks, .stacks tbody, .stacks tr, .stacks th, .stacks td { display: block; width: 100%; }
+  .stacks thead { position: absolute; width: 1px; height: 1px; overflow: hidden;
+                  clip-path: inset(50%); }
+  .stacks tbody tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
+  .stacks tbody tr:last-child { border-bottom: 0; }
+  .stacks tbody td { display: flex; justify-content: space-between; gap: 1rem; border: 0;
+                     padding: .2rem .6rem; text-align: right; white-space: normal; min-width: 0; }
+  .stacks tbody td::before { content: attr(data-column); color: var(--quiet); text-align: left; }
+  .stacks tbody td:empty { display: none; }
+  .stacks tbody th { text-align: left; white-space: normal; border: 0; padding: .2rem .6rem; }
+  .stacks .text { min-width: 0; }
 }
 @media print {
   :root {

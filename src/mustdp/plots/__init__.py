@@ -13,6 +13,7 @@ from mustdp.plots.aligned import aligned_profile, aligned_profile_panels
 from mustdp.plots.bands import epsilon_against_steps, profile_bands
 from mustdp.plots.contours import contours
 from mustdp.plots.drawing import DARK, LIGHT, Theme
+from mustdp.plots.ledger import ledger
 from mustdp.plots.losses import loss_curves
 from mustdp.plots.multiplicity import multiplicity_law
 
@@ -24,6 +25,7 @@ __all__ = [
     "aligned_profile_panels",
     "contours",
     "epsilon_against_steps",
+    "ledger",
     "loss_curves",
     "multiplicity_law",
     "profile_bands",

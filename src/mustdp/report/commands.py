@@ -12,6 +12,7 @@ def commands(found: Findings, out: str) -> str:
     asked = found.question
     sizes = f"-n {asked.n} -b {asked.b} -m {asked.m}"
     relation = f"--relation {found.comparison.relation.option}"
+    relation += "" if asked.group == 1 else f" --group {asked.group}"
     target = f"--steps {asked.steps} --delta {asked.delta!r}"
     noise = (
         f"--noise-multiplier {asked.noise_multiplier!r}"

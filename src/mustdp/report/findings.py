@@ -17,6 +17,7 @@ import numpy as np
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.accounting.risk import Risk
 from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
 from mustdp.calibration.noise import calibrate
@@ -28,6 +29,8 @@ from mustdp.report.draw_times import draw_time
 from mustdp.report.sensitivity import Sensitivity, grid_of, sensitivity
 from mustdp.sampling.scheme import Scheme, wor
 
+#: One pair per step throughout: tables, profiles and bands of a page have to agree.
+_COMPOSITION = "pair"
 #: Numbers of steps in the picture, as shares of the number asked about.
 _SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
 _POINTS = 60
@@ -49,6 +52,7 @@ class Question:
     epsilon: float | None = None
     noise_multiplier: float | None = None
     relation: str = "replace_one"
+    group: int = 1
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Findings:
     comparison: Comparison
     #: delta against epsilon, each scheme at its own noise.
     profiles: Mapping[str, Curve]
+    #: What an attacker can achieve, each scheme at its own noise.
+    risks: Mapping[str, Risk]
     #: epsilon by number of steps, each scheme at its own noise.
     by_steps: Mapping[str, Mapping[int, Bounds]]
     #: What MUSTow and the reference cost at one and the same noise, that of the reference.
@@ -118,7 +124,7 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        progress=begin,
+        group=asked.group, composition=_COMPOSITION, progress=begin,
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():
@@ -130,12 +136,13 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     reference = rows.get("wor") or rows["wr"]
     drawn = [rows[scheme.name] for scheme in _drawn([row.scheme for row in comparison])]
     points = _epsilons(drawn)
-    profiles, by_steps, at_one_noise = {}, {}, {}
+    profiles, risks, by_steps, at_one_noise = {}, {}, {}, {}
     for row in drawn:
         name = row.scheme.name
         begin(f"bands of {name}")
-        own = account(_plan(row.scheme, row.noise_multiplier, asked.steps), relation=asked.relation)
-        profiles[name] = own.curve(points)
+        plan = _plan(row.scheme, row.noise_multiplier, asked.steps)
+        own = account(plan, relation=asked.relation, composition=_COMPOSITION, group=asked.group)
+        profiles[name], risks[name] = own.curve(points), own.risk()
         by_steps[name] = _by_steps(row, asked)
         if row.noise_multiplier == reference.noise_multiplier:
             at_one_noise[name] = row.epsilon
@@ -144,7 +151,8 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
             at_one_noise |= {name: there} if there else {}
     found = sensitivity(
         asked.n, asked.b, asked.m, noise_multiplier=rows["must-ow"].noise_multiplier,
-        steps=asked.steps, delta=asked.delta, relation=comparison.relation, progress=begin,
+        steps=asked.steps, delta=asked.delta, relation=comparison.relation,
+        group=asked.group, progress=begin,
     )  # fmt: skip
     begin("one application, draws")
     noise = gaussian(noise_multiplier=reference.noise_multiplier)
@@ -152,8 +160,8 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     aligned = tuple(amplify(rows[name].scheme, noise, bases) for name in _ALIGNED if name in rows)
     times = {row.scheme.name: draw_time(row.scheme) for row in comparison}
     return Findings(
-        asked, comparison, profiles, by_steps, at_one_noise, _same_work(rows["must-ow"], asked),
-        aligned, found, times,
+        asked, comparison, profiles, risks, by_steps, at_one_noise,
+        _same_work(rows["must-ow"], asked), aligned, found, times,
     )  # fmt: skip
 
 
@@ -190,7 +198,8 @@ def _epsilon(scheme: Scheme, noise_multiplier: float, steps: int, asked: Questio
     """Epsilon beside the point that was asked about; None where nothing can be certified."""
     plan = _plan(scheme, noise_multiplier, steps)
     try:
-        return account(plan, relation=asked.relation).epsilon(asked.delta)
+        asking = account(plan, relation=asked.relation, composition=_COMPOSITION, group=asked.group)
+        return asking.epsilon(asked.delta)
     except NumericalFailure:
         return None
 
@@ -201,12 +210,12 @@ def _same_work(row: ComparisonRow, asked: Question) -> SameWork | None:
     target = asked.epsilon if asked.epsilon is not None else row.epsilon.upper
     if not (size <= asked.n and 0 < target <= 500):
         return None
-    if asked.relation == "add_remove" and size == asked.n:
+    if asked.relation == "add_remove" and size > asked.n - asked.group:
         return None
     try:
         found = calibrate(
             wor(asked.n, size), epsilon=target, delta=asked.delta, steps=asked.steps,
-            relation=asked.relation,
+            relation=asked.relation, composition=_COMPOSITION, group=asked.group,
         )  # fmt: skip
     except NumericalFailure:
         return None

@@ -16,10 +16,12 @@ from mustdp.plots.drawing import figure_of, new_axes
 from mustdp.plots.multiplicity import multiplicity_law
 from mustdp.report.commands import commands
 from mustdp.report.findings import Findings
+from mustdp.report.meaning import meanings
 from mustdp.report.reading import headline, label, reading, records, small, times
+from mustdp.report.risk import attackers
 from mustdp.version import __version__
 
-_WIDTH, _HEIGHT = 5.6, 4.1
+_WIDTH, _HEIGHT = 4.6, 3.6
 
 
 def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
@@ -35,6 +37,8 @@ def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
     _comparison(page, found)
     page.heading("Bounds")
     _bounds(page, found)
+    page.heading("What an attacker can achieve")
+    attackers(page, found)
     page.heading("Work per step")
     _work(page, found)
     page.heading("Other sizes")
@@ -42,7 +46,7 @@ def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
     page.heading("One application")
     _one_application(page, found)
     page.heading("What the words mean")
-    _words(page, found)
+    meanings(page, found)
     page.heading("Do it again")
     _again(page, found, out)
     return page
@@ -63,6 +67,7 @@ def _facts(page: Page, found: Findings) -> None:
             ("steps", f"{asked.steps:,}"),
             noise,
             ("delta", f"{small(asked.delta)}"),
+            *([] if asked.group == 1 else [("records of one person", f"{asked.group:,}")]),
         ]
     )
 
@@ -103,7 +108,7 @@ def _comparison(page: Page, found: Findings) -> None:
         columns,
         [row_of(row, cost) for row, cost in zip(rows, costs, strict=True)],
         f"{what}, at delta = {small(asked.delta)} after {times(asked.steps)}; neighbours: "
-        f"{found.comparison.relation.neighbours}.",
+        f"{found.comparison.relation.differing(asked.group)}.",
     )
     page.note(
         "At most: certified for every pair of neighbouring data sets, the number to rely on. At "
@@ -132,7 +137,8 @@ def _bounds(page: Page, found: Findings) -> None:
     page.paragraph(
         f"Each scheme with {noise}. The line is the certified upper bound; the shade reaches down "
         "to what some pair of data sets attains, so the truth lies in the shade. Where no shade is "
-        "to be seen, the bounds meet."
+        "to be seen, the bounds meet. All of this page has one dominating pair per step; what "
+        "mustdp account certifies for batches of fixed size may be less."
     )
     page.figure(
         lambda theme: figure_of(
@@ -248,21 +254,6 @@ def _one_application(page: Page, found: Findings) -> None:
         "to a millionth and logarithmic beyond, above and below zero.",
         alt="delta' minus delta against epsilon' over epsilon, one curve per scheme, with the "
         "quadrants strong, weak I, weak II and dilution",
-    )
-
-
-def _words(page: Page, found: Findings) -> None:
-    page.points(
-        [
-            "**Poisson**: every record is taken with chance m/n, so that batches vary in size. "
-            "**WOR**, **WR**: m of n records without or with replacement.",
-            "**MUSTow**: b of n without, then m of those with replacement; **MUSTww**: both with; "
-            "**MUSTwo**: with, then without; **MUSToo**: both without.",
-            "**Noise multiplier**: standard deviation of the Gaussian noise on the sum over the "
-            "batch, divided by the bound on one record's contribution.",
-            f"**Neighbours**: data sets with {found.comparison.relation.neighbours}, for all "
-            "schemes alike.",
-        ]
     )
 
 

@@ -216,8 +216,8 @@ def _gap(found: Findings) -> str:
         f"How far the truth may lie below the certified numbers: the widest gap is that of "
         f"{label(widest.scheme.name)}, whose epsilon is certified to be at most "
         f"{readable(bounds.upper, 'up')}, while {readable(bounds.lower, 'down')} is reached by "
-        f"some pair of data sets ({found.comparison.relation.neighbours}). No proof can go below "
-        "that."
+        f"some pair of data sets ({found.comparison.relation.differing(found.question.group)}). "
+        "No proof can go below that."
     )
 
 

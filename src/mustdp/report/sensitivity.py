@@ -12,7 +12,7 @@ from mustdp.limits import LARGEST_SIZE
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation
 from mustdp.progress import Progress
-from mustdp.sampling.scheme import must_ow
+from mustdp.sampling.scheme import Scheme, must_ow
 
 #: Factors from a quarter to four times, with one in the middle.
 _FACTORS = tuple(4.0 ** (step / 3.0) for step in range(-3, 4))
@@ -55,6 +55,7 @@ def sensitivity(
     steps: int,
     delta: float,
     relation: Relation,
+    group: int,
     progress: Progress,
 ) -> Sensitivity | None:
     """Certify MUSTow on the grid around (b, m); ``progress`` is called once per row."""
@@ -67,7 +68,7 @@ def sensitivity(
         progress(f"must-ow with m = {size}")
         rows.append(
             tuple(
-                _epsilon(n, other, size, noise_multiplier, steps, delta, relation)
+                _epsilon(must_ow(n, other, size), noise_multiplier, steps, delta, relation, group)
                 for other in first
             )
         )
@@ -77,11 +78,16 @@ def sensitivity(
 
 
 def _epsilon(
-    n: int, b: int, m: int, noise_multiplier: float, steps: int, delta: float, relation: Relation
+    scheme: Scheme,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    relation: Relation,
+    group: int,
 ) -> float:
-    step = subsample(must_ow(n, b, m), gaussian(noise_multiplier=noise_multiplier))
+    plan = repeat(steps, subsample(scheme, gaussian(noise_multiplier=noise_multiplier)))
     try:
-        found = account(repeat(steps, step), relation=relation).certified_epsilon(delta, _ACCURACY)
+        found = account(plan, relation=relation, group=group).certified_epsilon(delta, _ACCURACY)
     except (NumericalFailure, NotCovered):
         return math.nan
     return found if math.isfinite(found) else math.nan

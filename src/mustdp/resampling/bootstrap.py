@@ -37,7 +37,7 @@ from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Query, Statistic
+from mustdp.resampling.statistics.query import Query, Statistic, check_held
 from mustdp.sampling.scheme import Scheme
 
 #: A bound for all columns, one for each, or one by name.
@@ -63,6 +63,7 @@ def private_bootstrap(
     correct_bias: bool = True,
     workers: int | None = None,
     dask: Any = None,
+    insecure: bool = False,
     ledger: Ledger | None = None,
     seed: Any = None,
     progress: Progress | None = None,
@@ -80,7 +81,9 @@ def private_bootstrap(
     as ``noise_multiplier``, or as the MUST paper's per-query ``epsilon_prime``, which is not a
     guarantee. ``interval`` is normal, percentile or bootstrap-t. With Poisson subsets under
     add_remove the number of records is private: the scheme's n is an estimate that is not compared
-    with the data. ``seed`` repeats a run, for experiments; it is no private release then.
+    with the data. ``dask`` is ``"local"``, a ``distributed.Client`` or the address of a scheduler,
+    without certificates only where ``insecure=True`` says so: anybody can read the records there.
+    ``seed`` repeats a run, for experiments; it is no private release then.
 
     >>> import numpy as np, mustdp as md
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
@@ -97,7 +100,7 @@ def private_bootstrap(
     checks.choice("interval", interval, KINDS)
     level = checks.real("level", level, above=0, below=1)
     check_kind(interval, level, chosen)
-    check_execution(workers, dask)
+    check_execution(workers, dask, insecure)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
     privacy = settle_design(
@@ -116,11 +119,13 @@ def private_bootstrap(
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
+    check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)
     exact = exact_release(query, privacy.noise_multiplier, copies)
     totals = run_replicates(
         source, drawn, exact.stepped, key,
-        lower=low, upper=high, stated=chosen, workers=workers, dask=dask, progress=progress,
+        lower=low, upper=high, stated=chosen, workers=workers, dask=dask,
+        insecure=insecure, progress=progress,
     )  # fmt: skip
     charge_release(ledger, privacy.plan, _label(wanted))
     released = exact.released(totals, NoiseSource(key.seed))

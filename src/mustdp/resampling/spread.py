@@ -93,7 +93,7 @@ def spread_of(design: Design, replicates: FloatArray, noise: float) -> Spread:
     factor = 1.0 / design.n + (design.between + design.within / r) / s
     drowned = noise > 0 and pooled < error
     if drowned:
-        influence, freedom = _not_negative(pooled, error), math.inf
+        influence, freedom = not_negative(pooled, error), math.inf
     else:
         influence = max(pooled, 0.0)
         total = influence * factor + noise / (r * s)
@@ -107,7 +107,7 @@ def spread_of(design: Design, replicates: FloatArray, noise: float) -> Spread:
     )
 
 
-def _not_negative(mean: float, error: float) -> float:
+def not_negative(mean: float, error: float) -> float:
     """Mean of the normal law with this mean and standard deviation, given that it is positive."""
     at = max(mean / error, -30.0)
     density = math.exp(-0.5 * at * at - float(log_ndtr(at))) / math.sqrt(2.0 * math.pi)

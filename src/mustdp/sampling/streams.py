@@ -11,7 +11,7 @@ need equal versions of numpy's samplers, which numpy may improve from one releas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from mustdp.errors import InvalidParameter
@@ -23,7 +23,7 @@ from mustdp.randomness.substreams import BATCHES, EPOCHS, Substreams
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.epoch_draws import Portion, draw_shuffled, portion_of
 from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
-from mustdp.sampling.scheme import scheme_from_description
+from mustdp.sampling.scheme import Scheme, scheme_from_description
 
 _FORMAT = "mustdp batch stream"
 _VERSION = 1
@@ -56,7 +56,9 @@ class BatchStream(Iterator[Batch]):
         self._position = checks.integer("position", position, 0)
         self._stride = checks.integer("stride", stride, 1)
         self._stop = LARGEST_SIZE if stop is None else checks.integer("stop", stop, 0)
-        self._draw = _drawer(scheme, self._key)
+        purpose = EPOCHS if isinstance(scheme, Epoch) else BATCHES
+        self._generators = Substreams(self._key, purpose)
+        self._epochs: _EpochBatches | None = None
 
     @property
     def scheme(self) -> Sampling:
@@ -89,6 +91,13 @@ class BatchStream(Iterator[Batch]):
         """Batch ``number`` of the unsplit stream; the position stays where it is."""
         number = checks.integer("number", number, 0, self._stop - 1)
         return self._draw(number)
+
+    def _draw(self, number: int) -> Batch:
+        if isinstance(self._scheme, Scheme):
+            return self._scheme.draw(self._generators.at(number))
+        if self._epochs is None:
+            self._epochs = _EpochBatches(self._scheme, self._generators)
+        return self._epochs.batch(number)
 
     def __next__(self) -> Batch:
         if self._position >= self._stop:
@@ -170,12 +179,12 @@ class BatchStream(Iterator[Batch]):
 class _EpochBatches:
     """The batches of epochs by number; the portion that was drawn last is kept."""
 
-    def __init__(self, epoch: Epoch, key: BatchKey) -> None:
-        self._epoch, self._key = epoch, key
-        self._generators = Substreams(key, EPOCHS)
+    def __init__(self, epoch: Epoch, generators: Substreams) -> None:
+        self._epoch, self._generators = epoch, generators
         self._known: tuple[int, Portion | tuple[Batch, ...]] | None = None
 
-    def __call__(self, number: int) -> Batch:
+    def batch(self, number: int) -> Batch:
+        """Batch ``number`` of the unsplit stream."""
         epoch, place = divmod(number, self._epoch.bins)
         if place >= self._epoch.steps:
             raise InvalidParameter(
@@ -195,17 +204,13 @@ class _EpochBatches:
         batches = known[1]
         return batches.batch(place) if isinstance(batches, Portion) else batches[place]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What was drawn stays here and is drawn again elsewhere."""
+        return _EpochBatches, (self._epoch, self._generators)
+
 
 def _holds(known: Portion | tuple[Batch, ...], place: int) -> bool:
     return isinstance(known, Portion) and known.first <= place < known.stop
-
-
-def _drawer(scheme: Sampling, key: BatchKey) -> Callable[[int], Batch]:
-    """What draws a batch by its number."""
-    if isinstance(scheme, Epoch):
-        return _EpochBatches(scheme, key)
-    generators = Substreams(key, BATCHES)
-    return lambda number: scheme.draw(generators.at(number))
 
 
 def _described(description: object) -> Sampling:

@@ -141,7 +141,7 @@ def source_of(kind: str, x: FloatArray, folder: Path, client: Any) -> Source:
 def run(source: Source, query: Query, dask: Any, **options: Any) -> FloatArray:
     return run_replicates(
         source, options.pop("design", DESIGN), query, options.pop("seed", SEED),
-        lower=LOWER, upper=UPPER, dask=dask, **options,
+        lower=LOWER, upper=UPPER, dask=dask, insecure=options.pop("insecure", True), **options,
     )  # fmt: skip
 
 

@@ -219,7 +219,7 @@ def test_without_joblib_one_process_does_and_more_say_what_to_install(
 def test_how_to_compute_can_be_checked_before_anything_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for workers, dask in ((None, None), (1, None), (3, None), (2, "local"), (None, "tcp://a:1")):
+    for workers, dask in ((None, None), (1, None), (3, None), (2, "local"), (None, "tls://a:1")):
         check_execution(workers, dask)
     for workers, dask in ((0, None), (True, None), (0, "local"), (None, "a:1"), (None, "remote")):
         with pytest.raises(InvalidParameter, match="must be"):

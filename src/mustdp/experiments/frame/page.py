@@ -69,6 +69,7 @@ def _page(results: Sequence[Result], skipped: Sequence[Result], settings: Settin
         "Zhao, Zhou & Liu, MUltistage Sampling Technique (MUST), arXiv 2312.13389.",
     )
     totals = {verdict: sum(counted(one)[verdict] for one in results) for verdict in VERDICTS}
+    page.paragraph(_conclusion(results, totals))
     page.facts((verdict, str(number)) for verdict, number in totals.items())
     page.points(
         (
@@ -101,6 +102,27 @@ def _page(results: Sequence[Result], skipped: Sequence[Result], settings: Settin
     quick = ", a quick run with fewer repetitions" if settings.quick else ""
     page.footer(f"mustdp {__version__}, seed {settings.seed}{quick}.")
     return page
+
+
+def _conclusion(results: Sequence[Result], totals: dict[Verdict, int]) -> str:
+    """What came out, and where to find what is not explained."""
+    judged = sum(totals.values()) - totals["new"]
+    if not judged:
+        return "**None of these numbers is in the paper**: there is nothing to compare."
+    told = (
+        f"**{totals['matches']} of {judged} numbers of the paper come out again**, "
+        f"{totals['differs, explained']} differ for a reason that is given"
+    )
+    if not totals["differs"]:
+        return f"{told}, and none differs without one."
+    # Sections follow in the order of the results that have one.
+    shown = [one for one in results if one.outcome is not None]
+    places = [
+        f"[{one.item.title}](#section-{place})"
+        for place, one in enumerate(shown, 1)
+        if counted(one)["differs"]
+    ]
+    return f"{told}, and **{totals['differs']} without a known one**: {', '.join(places)}."
 
 
 def _section(page: Page, result: Result) -> None:

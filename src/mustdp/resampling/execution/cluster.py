@@ -8,86 +8,61 @@ cluster only until they have been fetched.
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic, sleep
 from typing import Any
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import ClusterLost, InvalidParameter
 from mustdp.extras import required
 from mustdp.resampling.execution.collected import Collected
+from mustdp.resampling.execution.connecting import check_secure, connected
 from mustdp.resampling.execution.partitioned import DaskSource
 from mustdp.resampling.execution.placing import AtPartitions, SharedSource
 from mustdp.resampling.execution.portions import Job, Portion
 from mustdp.resampling.execution.table import SourceOrTable
 
-#: Workers that may die under a task before Dask gives it up, on a cluster that is ours.
-_ALLOWED_FAILURES = 10
 #: So often in a row work may be lost that Dask does not repeat by itself.
 _MOST_LOSSES = 3
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx|inproc)://\S+")
+#: Seconds that a scheduler may be out of reach before it counts as gone.
+_OUT_OF_REACH = 5.0
 
 
 def run_on_cluster(
-    source: SourceOrTable, job: Job, collected: Collected, dask: Any, workers: int | None
+    source: SourceOrTable,
+    job: Job,
+    collected: Collected,
+    dask: Any,
+    workers: int | None,
+    insecure: bool = False,
 ) -> None:
     """Compute what is missing on the cluster that ``dask`` names."""
     if isinstance(source, DaskSource):
         _check_home(source, dask)
-        _gather(source.client, AtPartitions(source.client, source, job), collected)
+        check_secure(source.client, insecure)
+        _run(source.client, AtPartitions, source, job, collected)
         return
     with connected(dask, workers) as client:
-        _gather(client, SharedSource(client, source, job), collected)
+        _run(client, SharedSource, source, job, collected)
 
 
-def check_dask(dask: Any) -> None:
-    """Refuse what cannot name a cluster; nothing is connected to."""
-    distributed = required("distributed", "a Dask cluster")
-    if isinstance(dask, distributed.Client):
-        if dask.asynchronous:
-            raise InvalidParameter("dask must be a client that is not asynchronous, got one")
-    elif not (isinstance(dask, str) and (dask == "local" or _ADDRESS.fullmatch(dask))):
-        raise InvalidParameter.refusing(
-            "dask",
-            "must be the address of a scheduler such as 'tcp://10.0.0.1:8786', 'local' or a "
-            "distributed.Client",
-            repr(dask),
-        )
-
-
-@contextmanager
-def connected(dask: Any, workers: int | None = None) -> Iterator[Any]:
-    """A client of the cluster that ``dask`` names; what was started for it is stopped after it.
-
-    ``dask`` is ``"local"`` (a cluster of ``workers`` processes on this machine, without a
-    dashboard), the address of a scheduler, or a ``distributed.Client``, for instance one with the
-    certificates that a protected cluster asks for.
-    """
-    distributed = required("distributed", "a Dask cluster")
-    if isinstance(dask, distributed.Client):
-        yield dask
-    elif dask == "local":
-        with (
-            distributed.LocalCluster(
-                n_workers=workers,
-                processes=True,
-                threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"allowed_failures": _ALLOWED_FAILURES, "dashboard": False},
-            ) as cluster,
-            distributed.Client(cluster, set_as_default=False) as client,
-        ):
-            yield client
-    else:
-        try:
-            client = distributed.Client(dask, set_as_default=False)
-        except OSError:
-            raise InvalidParameter.refusing(
-                "dask", "must be the address of a scheduler that answers", repr(dask)
-            ) from None
-        with client:
-            yield client
+def _run(
+    client: Any,
+    kind: Callable[[Any, Any, Job], SharedSource | AtPartitions],
+    source: SourceOrTable,
+    job: Job,
+    collected: Collected,
+) -> None:
+    """Gather what is missing; a scheduler that has gone is told in one way, whatever noticed it."""
+    try:
+        _gather(client, kind(client, source, job), collected)
+    except ClusterLost:
+        raise
+    except Exception:
+        if client.status != "running":
+            _refuse_lost(client)
+        raise
 
 
 def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collected) -> None:
@@ -102,6 +77,7 @@ def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collecte
                 future = tasks.submit(waiting[0])
                 running[future.key] = future, waiting.popleft()
             settled = _settled(client, [future for future, _ in running.values()])
+            _refuse_lost(client)
             lost = not settled and tasks.displaced()
             for future in settled:
                 _, portion = running.pop(future.key)
@@ -115,7 +91,7 @@ def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collecte
             if lost:
                 losses += 1
                 if losses > _MOST_LOSSES:
-                    raise RuntimeError(
+                    raise ClusterLost(
                         f"workers of the Dask cluster were lost {losses} times in a row without "
                         "any portion of the work being finished"
                     )
@@ -124,8 +100,20 @@ def _gather(client: Any, tasks: SharedSource | AtPartitions, collected: Collecte
                 running.clear()
                 tasks.renew()
     finally:
-        client.cancel([future for future, _ in running.values()])
-        tasks.release()
+        if client.status == "running":
+            client.cancel([future for future, _ in running.values()])
+            tasks.release()
+
+
+def _refuse_lost(client: Any) -> None:
+    """Go on only with a scheduler that answers; wait a little for one that is out of reach."""
+    deadline = monotonic() + _OUT_OF_REACH
+    while client.status != "running":
+        if client.status != "connecting" or monotonic() > deadline:
+            raise ClusterLost(
+                "the scheduler of the Dask cluster has gone; nothing was released or charged"
+            ) from None
+        sleep(0.05)
 
 
 def _settled(client: Any, futures: list[Any]) -> list[Any]:

@@ -1,8 +1,8 @@
 """Portions on this machine: in this process, or in several through joblib.
 
-Large arrays reach the processes through a memory-mapped temporary file of joblib's, readable by
-the owner only and removed at the end. A process that dies takes its unfinished portions with it;
-these are computed again, by fresh processes a few times and then here.
+Large arrays reach the processes through a memory-mapped file of joblib's in this process's private
+folder. A process that dies takes its unfinished portions with it; these are computed again, by
+fresh processes a few times and then here. If this process dies, the others end with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Any
 from mustdp.extras import installed, required
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.execution.collected import Collected
+from mustdp.resampling.execution.orphans import end_with_parent
 from mustdp.resampling.execution.portions import Job, Portion
+from mustdp.resampling.execution.private_folder import private_folder
 from mustdp.resampling.execution.table import SourceOrTable
 
 #: For so many seconds this process works alone where the number of workers was left open.
@@ -70,16 +72,25 @@ def run_in_processes(source: SourceOrTable, job: Job, collected: Collected, work
 
 def _run_once(source: SourceOrTable, job: Job, collected: Collected, workers: int) -> None:
     joblib = required("joblib", "more than one worker")
-    with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
-        pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-        task = joblib.delayed(_numbered)
-        results = pool(task(source, job, portion) for portion in collected.missing)
-    try:
-        for portion, totals in results:
-            collected.add(portion, totals)
-    except BaseException:
-        _abandon(results)
-        raise
+    with private_folder() as folder:
+        with joblib.parallel_config(
+            backend="loky", n_jobs=workers, inner_max_num_threads=1, temp_folder=str(folder),
+            initializer=_begin, initargs=(os.getpid(), str(folder)),
+        ):  # fmt: skip
+            pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+            task = joblib.delayed(_numbered)
+            results = pool(task(source, job, portion) for portion in collected.missing)
+        try:
+            for portion, totals in results:
+                collected.add(portion, totals)
+        except BaseException:
+            _abandon(results)
+            raise
+
+
+def _begin(parent: int, folder: str) -> None:
+    """What a new process does first. One that was begun for another folder is not used again."""
+    end_with_parent(parent)
 
 
 def _abandon(results: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import ClusterLost, InvalidParameter
 from mustdp.extras import required
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.execution.concealed import Concealed
@@ -64,7 +64,7 @@ class DaskSource(Source):
                 with self.client.as_current():
                     distributed.wait(list(self.partitions))
             except distributed.CancelledError:
-                raise RuntimeError(
+                raise ClusterLost(
                     "a partition was lost with the worker that held it; partitions that Dask can "
                     "compute again, such as those of a dask DataFrame, would not be"
                 ) from None

@@ -19,8 +19,9 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.randomness.keys import BatchKey, batch_key
 from mustdp.resampling.designs import Design
-from mustdp.resampling.execution.cluster import check_dask, run_on_cluster
+from mustdp.resampling.execution.cluster import run_on_cluster
 from mustdp.resampling.execution.collected import Collected
+from mustdp.resampling.execution.connecting import check_dask
 from mustdp.resampling.execution.local import MOST_WORKERS, run_locally
 from mustdp.resampling.execution.partitioned import DaskSource
 from mustdp.resampling.execution.portions import Job, cut
@@ -41,6 +42,7 @@ def run_replicates(
     stated: Design | None = None,
     workers: int | None = None,
     dask: Any = None,
+    insecure: bool = False,
     progress: Progress | None = None,
 ) -> FloatArray:
     """The exact totals ``(design.releases, query.width)`` of the query in the order of ranks.
@@ -48,12 +50,13 @@ def run_replicates(
     The rows of ``source`` are clipped to ``[lower, upper]``, one pair of bounds for each column.
     The result depends on the seed or key alone, not on ``workers`` (processes on this machine; None
     for what suits the work) nor on ``dask`` (the address of a scheduler, a ``distributed.Client``,
-    or ``"local"`` for a cluster of ``workers`` processes here). It takes equal versions of numpy
-    everywhere, and threadpoolctl for equal last digits. ``progress`` is called here whenever some
-    releases are done; how many at a time is decided by the sizes of ``stated``, the design with a
-    public number of records, where that of the data is private.
+    or ``"local"`` for a cluster of ``workers`` processes here; ``insecure`` accepts a scheduler
+    that anybody can speak to). It takes equal versions of numpy everywhere, and threadpoolctl for
+    equal last digits. ``progress`` is called here whenever some releases are done; how many at a
+    time is decided by the sizes of ``stated``, the design with a public number of records, where
+    that of the data is private.
     """
-    check_execution(workers, dask)
+    check_execution(workers, dask, insecure)
     if source.n != design.n:
         raise InvalidParameter(
             f"design must be for the {source.n} records of the data, got one for {design.n}"
@@ -73,19 +76,19 @@ def run_replicates(
     )
     collected = Collected(portions, query.width, progress)
     if dask is not None or partitioned:
-        run_on_cluster(data, job, collected, dask, workers)
+        run_on_cluster(data, job, collected, dask, workers, insecure)
     else:
         with one_blas_thread():
             run_locally(data, job, collected, workers)
     return collected.totals()
 
 
-def check_execution(workers: int | None, dask: Any) -> None:
-    """Refuse what ``workers`` and ``dask`` cannot be, before any data are touched."""
+def check_execution(workers: int | None, dask: Any, insecure: bool = False) -> None:
+    """Refuse what these cannot be, before any data are touched."""
     if workers is not None:
         checks.integer("workers", workers, 1, MOST_WORKERS)
     if dask is not None:
-        check_dask(dask)
+        check_dask(dask, insecure)
     elif workers is not None and workers > 1:
         required("joblib", "more than one worker")
 

@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import LEAST_SHARE
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Block, LinearQuery
+from mustdp.resampling.statistics.query import Block, LinearQuery, check_held
 from mustdp.resampling.statistics.sharing import block
 
 
@@ -68,13 +68,15 @@ class MomentQuery(LinearQuery):
 
     def __post_init__(self) -> None:
         ranges = self.public.ranges
+        blocks = moment_blocks(self.public, len(self.squares))
+        check_held("columns", sum(one.width for one in blocks), 1)
         rows, columns = np.triu_indices(len(ranges), 1)
         setting = {
             "_mids": np.array([one.mid for one in ranges]),
             "_scales": np.array([1.0 / one.half for one in ranges]),
             "_rows": np.concatenate([np.array(self.squares, dtype=np.intp), rows]),
             "_columns": np.concatenate([np.array(self.squares, dtype=np.intp), columns]),
-            "blocks": moment_blocks(self.public, len(self.squares)),
+            "blocks": blocks,
         }
         for name, value in setting.items():
             object.__setattr__(self, name, value)

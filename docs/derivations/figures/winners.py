@@ -1,0 +1,42 @@
+"""Draws winners.svg: which triple of WOR is the worst, by the steps and the epsilon that are left.
+
+python docs/derivations/figures/winners.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from mustdp.amplification.cells import Cell, DiscTriples
+from mustdp.loss.cover import Cover
+from mustdp.loss.recursion import Recursion, Window
+from mustdp.plots.drawing import figure_of
+from mustdp.plots.winners import winners
+
+CHANCE, SHIFT, STEPS, SPACING = 1 / 30, 2 / 3.117, 300, 0.01
+
+
+def main() -> None:
+    """Work backwards and note the winner at every grid point."""
+    family = DiscTriples(CHANCE, SHIFT)
+    # Single triples, not cells: each of them is attained.
+    omega, place = np.linspace(0.4, 0.5 * np.pi, 9), np.linspace(0.0, 1.0, 13)
+    cells = [Cell(((o, o), (f, f))) for o in omega for f in place]
+    share = np.array([0.5 * sum(cell.ranges[1]) for cell in cells])
+    cover = Cover(family, SPACING, np.arange(0, 120, dtype=np.int64))
+    recursion = Recursion(Window(SPACING, -120, 220, 119, 60, 4.0), "upper")
+    kernels = recursion.kernels(cover.losses(cover.profiles(cells)))
+    rows = []
+    for _ in range(STEPS):
+        rows.append(share[np.argmax(recursion.applied(kernels), axis=0)])
+        recursion.step(kernels)
+    seen = np.abs(recursion.window.epsilon) <= 1.0
+    shown = np.stack(rows)[::3, seen]
+    ax = winners(recursion.window.epsilon[seen], np.arange(1, STEPS + 1, 3), shown)
+    figure_of(ax).savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()

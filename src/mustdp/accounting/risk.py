@@ -1,0 +1,189 @@
+"""What an attacker who sees everything that is released can achieve, as numbers and in words.
+
+The attacker decides between two neighbouring data sets. The true-positive rate at a false-positive
+rate, the advantage (the largest difference of the two, which is the total variation distance) and
+what a suspicion can become all follow from the certified profile in both orders; the proofs are in
+docs/derivations/risk.md. Wasserman & Zhou 2010 (arXiv 0811.2501) have the first for
+one epsilon, Dong, Roth & Su 2019 (arXiv 1905.02383) for the whole curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.certify import consistent
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.decimals import readable
+
+if TYPE_CHECKING:
+    from mustdp.accounting.account import Account
+
+#: False-positive rates that everybody asks about.
+USUAL_FPR = (0.001, 0.01, 0.1)
+#: Suspicions that the words speak of.
+PRIORS = (0.5, 0.01)
+#: More than what differences from one, and a few sums of numbers up to one, lose to rounding.
+_ROUNDING = 4e-15
+#: How many epsilons are looked at at once, and how far out.
+_POINTS, _FARTHEST = 60, 50.0
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What an attacker can achieve at most (certified), and does achieve on a pair of data sets.
+
+    ``advantage`` is the true-positive rate less the false-positive rate, at its largest: a guess
+    between two equally likely data sets is right in (1 + advantage)/2 of all cases. ``tpr`` has one
+    true-positive rate for each false-positive rate in ``fpr``.
+    """
+
+    relation: Relation
+    advantage: Bounds
+    fpr: tuple[float, ...]
+    tpr: tuple[Bounds, ...]
+
+    @property
+    def accuracy(self) -> Bounds:
+        """How often a guess between two equally likely data sets is right."""
+        both = self.advantage
+        upper = min(1.0, 0.5 + 0.5 * both.upper + _ROUNDING)
+        return Bounds(max(0.5, 0.5 + 0.5 * both.lower - _ROUNDING), upper, relation=self.relation)
+
+    def becomes(self, prior: float) -> tuple[Bounds, ...]:
+        """What an alarm makes of a suspicion held before, one for each false-positive rate.
+
+        By Bayes' rule ``prior tpr / (prior tpr + (1 - prior) fpr)``, which grows with the
+        true-positive rate.
+        """
+        held = checks.real("prior", prior, at_least=0, at_most=1)
+        return tuple(
+            Bounds(
+                max(0.0, _bayes(held, one.lower, rate) - _ROUNDING),
+                min(1.0, _bayes(held, one.upper, rate) + _ROUNDING),
+                relation=self.relation,
+            )
+            for rate, one in zip(self.fpr, self.tpr, strict=True)
+        )
+
+    def sentences(self) -> tuple[str, str]:
+        """Two sentences to quote; all numbers are certified and rounded up.
+
+        The second speaks of the false-positive rate nearest to one in a hundred.
+        """
+        told = _DECISION[self.relation]
+        first = (
+            "Somebody who sees everything that is released, knows all other records and computes "
+            f"without limit is right about {told} in at most {percent(self.accuracy.upper, 'up')} "
+            "of cases if both are equally likely beforehand; guessing is right in 50 %."
+        )
+        place = min(range(len(self.fpr)), key=lambda index: abs(self.fpr[index] - 0.01))
+        grown = [
+            f"{named} of {percent(prior)} to at most "
+            f"{percent(self.becomes(prior)[place].upper, 'up')}"
+            for named, prior in zip(("a suspicion", "one"), PRIORS, strict=True)
+        ]
+        second = (
+            f"If they falsely accuse {percent(self.fpr[place])} of the records that were not "
+            f"there, they find at most {percent(self.tpr[place].upper, 'up')} of those that were, "
+            f"and such an accusation raises {' and '.join(grown)}."
+        )
+        return first, second
+
+    def __str__(self) -> str:
+        return "\n".join((*self.sentences(), *self._table()))
+
+    def _table(self) -> list[str]:
+        lines = [f"advantage: from {_span(self.advantage)}"]
+        for rate, one in zip(self.fpr, self.tpr, strict=True):
+            lines.append(f"true-positive rate at false-positive rate {rate:g}: from {_span(one)}")
+        return lines
+
+
+#: What the attacker decides.
+_DECISION = {
+    Relation.REPLACE_ONE: "which of two given records was in the data",
+    Relation.ADD_REMOVE: "whether one given record was in the data",
+}
+
+
+def risk(account: Account, fpr: ArrayLike = USUAL_FPR) -> Risk:
+    """The risk of an account at these false-positive rates.
+
+    The missed-detection rate comes from the account's trade-off curve, and the true-positive rate
+    is one less it; what that difference rounds away is added to the bound.
+    """
+    rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
+    if rates.size == 0:
+        raise InvalidParameter.refusing("fpr", "must have at least one rate", "none")
+    # At epsilon = 0 the profile is the largest P(S) - Q(S).
+    advantage = account.delta(0.0)
+    curve = account.tradeoff(rates)
+    found = []
+    for rate, missed, reached in zip(
+        rates.tolist(), curve.lower.tolist(), curve.upper.tolist(), strict=True
+    ):
+        upper = min(
+            _from_missed(rate, missed),
+            rate + advantage.upper + _ROUNDING,
+            account.certified_tpr(rate),
+        )
+        lower = max(rate, 1.0 - reached - _ROUNDING)
+        found.append(Bounds(consistent(lower, upper), upper, relation=account.relation))
+    return Risk(account.relation, advantage, tuple(rates.tolist()), tuple(found))
+
+
+def closest_tpr(fpr: float, profile: Callable[[FloatArray], FloatArray]) -> float:
+    """The smallest upper bound of the true-positive rate over many epsilons, then near the best.
+
+    ``profile`` gives certified deltas in both orders. Every epsilon gives a valid bound, so those
+    looked at decide only how tight it is. Beyond log(1/fpr) the first kind of bound says nothing.
+    """
+    end = min(_FARTHEST, -math.log(max(fpr, 1e-300)) + 1e-3)
+    eps = np.linspace(0.0, end, _POINTS)
+    best = 1.0
+    for _ in range(2):
+        values = profile(eps)
+        alpha = np.exp(eps)
+        rates = np.minimum(values + alpha * fpr, 1.0 - (1.0 - fpr - values) / alpha)
+        best = min(best, float(rates.min()))
+        place, gap = float(eps[int(rates.argmin())]), float(eps[1] - eps[0])
+        eps = np.linspace(max(0.0, place - gap), place + gap, _POINTS)
+    return min(1.0, max(fpr, best + _ROUNDING))
+
+
+def _from_missed(fpr: float, missed: float) -> float:
+    """An upper bound of the true-positive rate from a lower bound of the missed-detection rate."""
+    return min(1.0, max(fpr, 1.0 - missed + _ROUNDING))
+
+
+def percent(share: float, toward: str = "nearest") -> str:
+    """A share of cases in per cent, a bound rounded to its safe side and never beyond 0 and 100.
+
+    >>> percent(0.01), percent(0.05361, "up"), percent(0.9999999, "up"), percent(0.0, "down")
+    ('1 %', '5.37 %', '100 %', '0 %')
+    """
+    if toward == "nearest":
+        return f"{100.0 * share:.10g} %"
+    shown = readable(100.0 * share, "up" if toward == "up" else "down")
+    return f"{'100' if float(shown) >= 100.0 else shown} %"
+
+
+def _bayes(prior: float, tpr: float, fpr: float) -> float:
+    found, wrong = prior * tpr, (1.0 - prior) * fpr
+    return found / (found + wrong) if found > 0 else 0.0
+
+
+def _span(bounds: Bounds) -> str:
+    return (
+        f"{readable(bounds.lower, 'down')} (attained) to {readable(bounds.upper, 'up')} (certified)"
+    )

@@ -1,0 +1,120 @@
+"""The smallest noise that keeps an attacker down: a true-positive rate or an advantage as target.
+
+The search is the one for epsilon (``search.py``): what must not be exceeded is the attacker's gain
+over guessing, a certified true-positive rate less the false-positive rate, or the advantage itself.
+Both fall as the noise grows. What is returned was accounted for and found within the target.
+Kulynych et al. 2024 (arXiv 2407.02191) calibrate to such targets with privacy loss distributions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mustdp.accounting.account import Account, account
+from mustdp.accounting.plan import Plan, steps_of
+from mustdp.accounting.risk import USUAL_FPR, Risk
+from mustdp.calibration.search import smallest_noise
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.sampling.epochs import Sampling
+
+#: No gain over guessing below this can be asked for: bounds are not that fine.
+_SMALLEST_GAIN = 1e-9
+
+
+@dataclass(frozen=True)
+class RiskTarget:
+    """At most this true-positive rate at this false-positive rate, or at most this advantage."""
+
+    tpr: float | None = None
+    fpr: float | None = None
+    advantage: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.exactly_one(tpr=self.tpr, advantage=self.advantage)
+        if self.tpr is None:
+            if self.fpr is not None:
+                raise InvalidParameter("fpr must be given together with tpr, not with advantage")
+            checks.real("advantage", self.advantage, at_least=_SMALLEST_GAIN, below=1)
+            return
+        if self.fpr is None:
+            raise InvalidParameter("fpr must be given with tpr: the share of false accusations")
+        rate = checks.real("fpr", self.fpr, at_least=0, below=1)
+        checks.real("tpr", self.tpr, at_least=rate + _SMALLEST_GAIN, below=1)
+
+    @property
+    def gain(self) -> float:
+        """The largest gain over guessing."""
+        if self.tpr is None or self.fpr is None:
+            return float(self.advantage or 0.0)
+        return self.tpr - self.fpr
+
+    def reached(self, tried: Account, accuracy: float) -> float:
+        """The certified gain of an account."""
+        if self.fpr is None:
+            return tried.certified_advantage(accuracy)
+        return tried.certified_tpr(self.fpr) - self.fpr
+
+    def met(self, found: Risk) -> bool:
+        """Whether the risk is within the target."""
+        if self.tpr is None or self.fpr is None:
+            return found.advantage.upper <= self.gain
+        return found.tpr[found.fpr.index(self.fpr)].upper <= self.tpr
+
+
+@dataclass(frozen=True)
+class RiskCalibration:
+    """Noise that keeps the risk of repeated draws of one scheme within a target."""
+
+    plan: Plan
+    mechanism: AdditiveNoise
+    relation: Relation
+    risk: Risk
+    scheme: Sampling
+    steps: int
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The noise multiplier found."""
+        return float(self.mechanism.noise_multiplier or math.nan)
+
+
+def calibrate_risk(
+    scheme: Sampling,
+    target: RiskTarget,
+    *,
+    steps: int,
+    make: Callable[[float], AdditiveNoise],
+    relation: str | None,
+    group: int = 1,
+) -> RiskCalibration:
+    """Find the smallest noise that meets the target for ``steps`` draws of ``scheme``."""
+
+    def accounted(z: float) -> Account:
+        return account(steps_of(scheme, steps, make(z)), relation=relation, group=group)
+
+    def spent(z: float, accuracy: float) -> float:
+        try:
+            return target.reached(accounted(z), accuracy)
+        except NumericalFailure:
+            return math.inf  # not certified: counts as over the target
+
+    z = smallest_noise(spent, target.gain)
+    settled = accounted(z)
+    rates = USUAL_FPR if target.fpr is None else tuple(sorted({*USUAL_FPR, target.fpr}))
+    found = settled.risk(rates)
+    if not target.met(found):
+        # Rounding, or a finer grid: the next noise up that is safe.
+        for _ in range(8):
+            z *= 1.0 + 2e-4
+            settled = accounted(z)
+            found = settled.risk(rates)
+            if target.met(found):
+                break
+        else:
+            raise NumericalFailure(f"noise multiplier {z!r} was found, but its account is over it")
+    return RiskCalibration(settled.plan, make(z), settled.relation, found, scheme, steps)

@@ -1,0 +1,71 @@
+"""``mustdp explore``: a page on this machine that answers while sliders move."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import read_integer
+from mustdp.cli.options import JsonOption
+from mustdp.cli.output import Answer, show
+from mustdp.cli.typed import option
+from mustdp.errors import InvalidParameter
+
+PortOption = Annotated[
+    int | None,
+    option(
+        "--port",
+        partial(read_integer, low=1, high=65535),
+        metavar="P",
+        help="The port to listen on; a free one by default.",
+    ),
+]
+NoOpenOption = Annotated[
+    bool, typer.Option("--no-open", help="Print the address and open no browser.")
+]
+
+
+@with_bundles
+def explore(
+    port: PortOption = None, no_open: NoOpenOption = False, json: JsonOption = False
+) -> None:
+    """Explore all schemes in the browser, on this machine only, until Ctrl-C.
+
+    The page compares the schemes as compare and risk do while sizes, steps and targets change. It
+    listens on 127.0.0.1 under an address with a random token, and loads nothing from elsewhere.
+
+    Example: mustdp explore --port 8765 --no-open
+    """
+    from mustdp.explorer import Explorer
+
+    try:
+        explorer = Explorer(port or 0)
+    except OSError as problem:
+        raise InvalidParameter.refusing(
+            "--port", "must be a port that is free", f"{port}: {problem.strerror}"
+        ) from None
+    address = explorer.address
+    show(
+        Answer(
+            {"address": address, "port": explorer.port},
+            as_json=json,
+            heading=f"The explorer: {address}",
+            note="Whoever has this address can use it on this machine. Ctrl-C ends it.",
+        )
+    )
+    if not no_open:
+        import webbrowser
+
+        webbrowser.open(address)
+    try:
+        explorer.serve()
+    except KeyboardInterrupt:
+        if not explorer.free(patience=1.0):
+            # Threads that still compute cannot be told to end, and nothing is lost with them.
+            sys.stdout.flush()
+            os._exit(0)

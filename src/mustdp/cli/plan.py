@@ -1,0 +1,129 @@
+"""``mustdp plan``: how wide the intervals of a release will be, before any data are read."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import read_integer, read_number
+from mustdp.cli.options import JsonOption
+from mustdp.cli.output import Answer
+from mustdp.cli.release import ReportOption
+from mustdp.cli.report import writable
+from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
+from mustdp.cli.targets import ACCOUNTING, DeltaOption, RelationOption, read_target, stated
+from mustdp.cli.typed import exactly_one, option, word_from
+from mustdp.errors import InvalidParameter
+from mustdp.extras import required
+from mustdp.numerics.decimals import readable
+
+RecordsOption = Annotated[
+    int | None,
+    option("-n", read_integer, metavar="N", help="Number of records.", panel=STATISTICS),
+]
+EpsilonsOption = Annotated[
+    list[float] | None,
+    option(
+        "--epsilon", read_target, metavar="E", help="An epsilon; repeat it to compare several.",
+        panel=ACCOUNTING,
+    ),
+]  # fmt: skip
+WidthOption = Annotated[
+    float | None,
+    option(
+        "--width", partial(read_number, above=0), metavar="W",
+        help="Instead of --epsilon: the smallest epsilon for intervals of at most this width.",
+        panel=ACCOUNTING,
+    ),
+]  # fmt: skip
+LikeOption = Annotated[
+    str,
+    option(
+        "--like", word_from("mustdp.releasing.planning", "LIKE"), metavar="LAW",
+        help="What the data are taken to be like within their ranges: normal or uniform.",
+        panel=STATISTICS, show_default=True,
+    ),
+]  # fmt: skip
+
+
+@with_bundles
+def plan(
+    wanted: StatisticsOptions,
+    n: RecordsOption = None,
+    epsilon: EpsilonsOption = None,
+    width: WidthOption = None,
+    delta: DeltaOption = None,
+    relation: RelationOption = None,
+    like: LikeOption = "normal",
+    report: ReportOption = None,
+    json: JsonOption = False,
+) -> Answer:
+    """Say how wide the intervals of a release will be, or which epsilon a width needs.
+
+    No data are read: numbers are taken to be spread over their ranges as --like says, groups and
+    categories to be equally large.
+
+    Example: mustdp plan -n 10000 --column age --lower 0 --upper 100 --statistic mean
+    --epsilon 0.5 --epsilon 1 --delta 1e-6
+    """
+    exactly_one({"--epsilon": epsilon or None, "--width": width})
+    if n is None:
+        raise InvalidParameter("-n is missing: give the number of records, or an estimate of it")
+    settings: dict[str, Any] = {
+        **wanted.read(tuple(wanted.column or ("value",))),
+        "n": n,
+        "delta": stated(delta, n),
+        "like": like,
+    }
+    if relation is not None:
+        settings["relation"] = relation
+
+    target = None if report is None else writable("--report", report)
+    if report is not None:
+        required("matplotlib", "a report page")
+
+    from mustdp.releasing.planning import expected_widths, smallest_epsilon
+
+    asked, level = wanted.asked, wanted.level
+    if width is not None:
+        found = [smallest_epsilon(width, asked, **settings)]
+    else:
+        found = [(one, expected_widths(asked, epsilon=one, **settings)) for one in epsilon or ()]
+    if target is not None:
+        from mustdp.report.released import plan_page
+
+        around = found[0][0]
+        several = [
+            (one, expected_widths(asked, epsilon=one, **settings))
+            for one in ([at for at, _ in found] if len(found) > 2 else _spread(around))
+        ]
+        plan_page(several, n).write(target)
+    flat = [(at, one) for at, several in found for one in several]
+    rows = [{"epsilon": at, **one.as_dict()} for at, one in flat]
+    return Answer(
+        {"rows": rows, "n": n, "delta": settings["delta"], "like": like, "level": level},
+        as_json=json,
+        heading=f"{n} records, expected; nothing was read and nothing is spent",
+        columns=("epsilon", "estimate of", "width", "standard error", "noise share"),
+        rows=tuple(
+            (
+                readable(at, "up", 4),
+                one.label,
+                _shown(one.width),
+                _shown(one.standard_error),
+                f"{100 * one.noise_share:.0f} %",
+            )
+            for at, one in flat
+        ),
+        note=f"width: of the {100 * level:g} % interval, for {like} data within the ranges.",
+    )
+
+
+def _spread(epsilon: float) -> list[float]:
+    """Epsilons around one, for a picture."""
+    return [epsilon * 2.0**k for k in range(-4, 4)]
+
+
+def _shown(value: float) -> str:
+    return readable(value, digits=4) if value < float("inf") else "unknown"

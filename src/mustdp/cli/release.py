@@ -1,0 +1,226 @@
+"""``mustdp release``: statistics of all records in one noisy release, with intervals."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mustdp.cli import words
+from mustdp.cli.bootstrap import LedgerOption, SeedOption
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import clipped, read_number
+from mustdp.cli.options import JsonOption, read_noise
+from mustdp.cli.output import Answer
+from mustdp.cli.progress import progress
+from mustdp.cli.reading_options import FileArgument, ReadingOptions
+from mustdp.cli.report import writable
+from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
+from mustdp.cli.survey_options import SurveyOptions
+from mustdp.cli.targets import DeltaOption, RelationOption, TargetOption, stated
+from mustdp.cli.typed import exactly_one, option
+from mustdp.errors import InvalidParameter
+from mustdp.extras import required
+from mustdp.numerics.decimals import as_stated, readable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mustdp.ledger.entry import Standing
+    from mustdp.releasing.result import ReleaseResult
+
+WRITTEN = "Files to write"
+
+
+def read_date(name: str, text: str) -> tuple[str, str]:
+    """COLUMN=ORIGIN."""
+    column, sign, origin = text.rpartition("=")
+    if not (sign and column):
+        raise InvalidParameter.refusing(name, "must be COLUMN=YYYY-MM-DD", repr(clipped(text)))
+    return column, origin
+
+
+DateOption = Annotated[
+    list[Any] | None,
+    option(
+        "--date", read_date, metavar="COLUMN=ORIGIN",
+        help="A column of dates, counted in days from this public day, as --lower and --upper are.",
+        panel=STATISTICS,
+    ),
+]  # fmt: skip
+MultiplierOption = Annotated[
+    float | None,
+    option(
+        "--noise-multiplier", read_noise, metavar="Z",
+        help="Instead of --epsilon: noise over what one record contributes.",
+    ),
+]  # fmt: skip
+ReportOption = Annotated[
+    str | None,
+    option(
+        "--report", metavar="FILE", help="Write a page with pictures, in words for everybody.",
+        panel=WRITTEN,
+    ),
+]  # fmt: skip
+CsvOption = Annotated[
+    str | None,
+    option("--csv", metavar="FILE", help="Write the estimates as a CSV table.", panel=WRITTEN),
+]
+LatexOption = Annotated[
+    str | None,
+    option("--latex", metavar="FILE", help="Write the estimates as a LaTeX table.", panel=WRITTEN),
+]
+ClippingOption = Annotated[
+    float | None,
+    option(
+        "--report-clipping", partial(read_number, above=0, below=1), metavar="SHARE",
+        help="Say how many values were clipped, for this share of the budget, such as 0.05.",
+        panel=STATISTICS,
+    ),
+]  # fmt: skip
+SimultaneousOption = Annotated[
+    bool,
+    typer.Option(
+        "--simultaneous",
+        help="Widen all intervals until they hold together (Bonferroni).",
+        rich_help_panel=STATISTICS,
+    ),
+]
+
+
+@with_bundles
+def release(
+    file: FileArgument,
+    reading: ReadingOptions,
+    wanted: StatisticsOptions,
+    survey: SurveyOptions,
+    date: DateOption = None,
+    epsilon: TargetOption = None,
+    delta: DeltaOption = None,
+    noise_multiplier: MultiplierOption = None,
+    relation: RelationOption = None,
+    simultaneous: SimultaneousOption = False,
+    report_clipping: ClippingOption = None,
+    seed: SeedOption = None,
+    ledger: LedgerOption = None,
+    report: ReportOption = None,
+    csv: CsvOption = None,
+    latex: LatexOption = None,
+    json: JsonOption = False,
+) -> Answer:
+    """Release statistics of all records once, at a certified cost, with confidence intervals.
+
+    No resampling: where a formula exists this is never wider than a bootstrap at the same epsilon.
+    The intervals account for sampling and for noise. Under replace-one (the default) the number of
+    records is public; under add-remove it is released with noise. Everything is checked, calibrated
+    and certified before the data are read.
+
+    Example: mustdp release people.csv --column age --lower 0 --upper 100 --statistic mean
+    --statistic sd --epsilon 1 --delta 1e-6
+    """
+    exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
+    settings: dict[str, Any] = {
+        **wanted.read(tuple(wanted.column or ())),
+        **asdict(survey),
+        "dates": dict(date or ()),
+        "epsilon": epsilon,
+        "delta": stated(delta, None),
+        "noise_multiplier": noise_multiplier,
+        "simultaneous": simultaneous,
+        "report_clipping": report_clipping,
+        "seed": seed,
+    }
+    if relation is not None:
+        settings["relation"] = relation
+    written = {
+        name: writable(name, path)
+        for name, path in (("--report", report), ("--csv", csv), ("--latex", latex))
+        if path is not None
+    }
+    if report is not None:
+        required("matplotlib", "a report page")
+
+    import mustdp
+    from mustdp.randomness.seeds import SeededRelease
+
+    opened = nullcontext() if ledger is None else mustdp.Ledger.open(ledger)
+    with warnings.catch_warnings(), progress("certifying and adding up") as move, opened as charged:
+        warnings.simplefilter("ignore", SeededRelease)  # part of the answer, as a remark
+        result = mustdp.private_release(
+            reading.of(file), wanted.asked, ledger=charged, progress=move, **settings
+        )  # fmt: skip
+        standing = None if charged is None else charged.standing()
+        _write(result, standing, written)
+    return _answer(result, seed, json)
+
+
+def _write(result: ReleaseResult, standing: Standing | None, paths: dict[str, Path]) -> None:
+    from mustdp.files.replacing import SHARED, replace_file
+    from mustdp.report.released import release_page
+
+    for name, path in paths.items():
+        if name == "--report":
+            release_page(result, standing).write(path)
+        else:
+            text = result.as_csv() if name == "--csv" else result.as_latex()
+            replace_file(path, text.encode(), mode=SHARED)
+
+
+def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:
+    privacy = result.privacy
+    words.two_sided(privacy.epsilon, "here")
+    data = result.as_dict()
+    data["privacy"]["relation"] = privacy.relation.option
+    return Answer(
+        data,
+        as_json=as_json,
+        heading=words.headed(privacy, "one release on all records"),
+        columns=(
+            "estimate of",
+            "value",
+            "standard error",
+            f"{100 * result.level:g} % interval",
+            "noise share",
+        ),
+        rows=tuple(
+            (
+                one.label,
+                readable(one.value, digits=5),
+                _shown(one.standard_error, "up"),
+                f"[{_shown(one.interval[0], 'down', 5)}, {_shown(one.interval[1], 'up', 5)}]",
+                f"{100 * one.noise_share:.0f} %",
+            )
+            for one in result.estimates
+        ),
+        note="\n".join((*_cost(result), *_flags(result))),
+        remark=words.seed_in_words(seed),
+    )
+
+
+def _shown(value: float, toward: Any, digits: int = 3) -> str:
+    return readable(value, toward, digits) if abs(value) < float("inf") else "unknown"
+
+
+def _flags(result: ReleaseResult) -> Iterator[str]:
+    for one in result.estimates:
+        yield from (f"note: {one.label}: {flag}." for flag in one.flags)
+    said = dict.fromkeys(one.description.partition(" where ")[0] for one in result.estimates)
+    yield f"estimated: {'; '.join(list(said)[:12])}{'; ...' if len(said) > 12 else ''}."
+
+
+def _cost(result: ReleaseResult) -> Iterator[str]:
+    privacy = result.privacy
+    without = " without the seed" if privacy.seeded else ""
+    yield (
+        f"epsilon{without} at delta {as_stated(privacy.delta)}: at least "
+        f"{readable(privacy.epsilon.lower, 'down', 4)}, at most "
+        f"{readable(privacy.epsilon.upper, 'up', 4)} for everything released here."
+    )
+    settled = words.settled_in_words(privacy.noise_multiplier, privacy.source, privacy.relation)
+    yield f"gaussian noise, {settled}"
+    yield "noise share: part of the squared standard error that the noise causes."

@@ -1,0 +1,200 @@
+"""``mustdp risk``: what an attacker who sees everything that is released can achieve."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mustdp.cli import words
+from mustdp.cli.bundles import with_bundles
+from mustdp.cli.numbers import read_number
+from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
+from mustdp.cli.output import Answer
+from mustdp.cli.progress import progress
+from mustdp.cli.targets import ACCOUNTING, RunOptions
+from mustdp.cli.typed import option
+from mustdp.numerics.decimals import readable
+
+if TYPE_CHECKING:
+    from mustdp.accounting.account import Account
+    from mustdp.accounting.risk import Risk
+    from mustdp.accounting.views import Renyi, Summary
+
+read_rate = partial(read_number, at_least=0, at_most=1)
+#: Orders of Renyi divergences unless others are asked for.
+_ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0)
+
+FprOption = Annotated[
+    list[float] | None,
+    option(
+        "--fpr",
+        read_rate,
+        metavar="F",
+        help="False-positive rate of the attacker, 0 to 1; may be given several times. Default: "
+        "0.001, 0.01 and 0.1.",
+        panel=ACCOUNTING,
+    ),
+]
+OrderOption = Annotated[
+    list[float] | None,
+    option(
+        "--order",
+        partial(read_number, above=1, at_most=1e6),
+        metavar="A",
+        help="Order of a Renyi divergence, above 1; may be given several times. Default: 2, 4, 8, "
+        "16 and 32.",
+        panel=ACCOUNTING,
+    ),
+]
+
+
+@with_bundles
+def risk(
+    scheme: SchemeOptions,
+    noise: NoiseOptions,
+    run: RunOptions,
+    fpr: FprOption = None,
+    order: OrderOption = None,
+    json: JsonOption = False,
+) -> Answer:
+    """Say what an attacker who sees everything that is released can achieve, in words to quote.
+
+    At most: certified, for every pair of neighbouring data sets and every attacker. At least:
+    reached by an attacker on a concrete pair. Beside it stand the other views of the same account:
+    mu of Gaussian DP, rho of zero-concentrated DP and Renyi divergences.
+
+    Example: mustdp risk --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4 --steps 1000
+    """
+    built, mechanism, steps = scheme.build(), noise.build(), run.count()
+
+    import mustdp
+    from mustdp.accounting.risk import USUAL_FPR
+
+    with progress("accounting"):
+        account = mustdp.account(
+            mustdp.repeat(steps, mustdp.subsample(built, mechanism)), relation=run.relation
+        )
+        found = account.risk(fpr or USUAL_FPR)
+        views = _views(account, tuple(order or _ORDERS))
+    relation = account.relation
+    data = {
+        **words.described(built),
+        **mechanism.describe(),
+        "relation": relation.option,
+        "shift": account.shift,
+        "steps": steps,
+        **as_data(found),
+        **views,
+    }
+    if json:
+        return Answer(data, as_json=True)
+    heading = f"{words.describe(built)}; steps: {steps}"
+    noted = (
+        *found.sentences(),
+        f"advantage (true less false positives, at its largest): "
+        f"{_span(found.advantage.lower, found.advantage.upper)}.",
+        f"found: share of the records that were there and are accused; {_CERTIFIED}",
+        _in_words(views),
+        words.noise_in_words(mechanism, account.shift, relation),
+    )
+    return Answer(
+        data,
+        as_json=False,
+        heading=heading,
+        columns=COLUMNS,
+        rows=in_rows(found),
+        note="\n".join(noted),
+    )
+
+
+_CERTIFIED = (
+    "at most: certified for every attacker and pair of neighbouring data sets; at least: reached."
+)
+#: Headings of :func:`in_rows`.
+COLUMNS = ("false accusations", "found, at least", "at most", "50 % becomes", "1 % becomes")
+
+
+def in_rows(found: Risk) -> tuple[tuple[str, ...], ...]:
+    """A row for each false-positive rate: what is found, and what suspicions become at most."""
+    from mustdp.accounting.risk import PRIORS, percent
+
+    grown = [found.becomes(prior) for prior in PRIORS]
+    return tuple(
+        (
+            percent(rate),
+            percent(one.lower, "down"),
+            percent(one.upper, "up"),
+            *(percent(each[index].upper, "up") for each in grown),
+        )
+        for index, (rate, one) in enumerate(zip(found.fpr, found.tpr, strict=True))
+    )
+
+
+def as_data(found: Risk) -> dict[str, Any]:
+    """The risk as JSON has it."""
+    from mustdp.accounting.risk import PRIORS
+
+    return {
+        "advantage": words.two_sided(found.advantage),
+        "tpr": [
+            {"fpr": rate, **words.two_sided(one)}
+            for rate, one in zip(found.fpr, found.tpr, strict=True)
+        ],
+        "suspicion": [
+            {"prior": prior, "fpr": rate, **words.two_sided(one)}
+            for prior in PRIORS
+            for rate, one in zip(found.fpr, found.becomes(prior), strict=True)
+        ],
+        "words": list(found.sentences()),
+    }
+
+
+def _views(account: Account, orders: tuple[float, ...]) -> dict[str, Any]:
+    mu, rho, renyi = account.gaussian_dp(), account.zero_concentrated(), account.renyi(orders)
+    return {
+        "mu": _one(mu),
+        "rho": _one(rho),
+        "renyi": _divergences(renyi),
+        "meaning": {"mu": mu.meaning, "rho": rho.meaning, "renyi": _outside(renyi)},
+    }
+
+
+def _one(summary: Summary) -> float | str:
+    """The number, or a word that no tool takes for a small one: text sorts above all numbers."""
+    return summary.value if math.isfinite(summary.value) else "infinite"
+
+
+def _divergences(renyi: Renyi) -> list[dict[str, Any]]:
+    rows = zip(renyi.orders.tolist(), renyi.lower.tolist(), renyi.upper.tolist(), strict=True)
+    return [
+        {"order": order, "lower": low, "upper": high if math.isfinite(high) else "infinite"}
+        for order, low, high in rows
+    ]
+
+
+def _outside(renyi: Renyi) -> str:
+    return (
+        f"Renyi divergences by order, outside an event of probability {renyi.outside:.3g}; upper "
+        "is certified, lower reached by a named pair"
+    )
+
+
+def _in_words(views: dict[str, Any]) -> str:
+    """The other views in a line each."""
+    divergences = ", ".join(
+        f"{row['upper'] if isinstance(row['upper'], str) else readable(row['upper'], 'up')} "
+        f"(order {row['order']:g})"
+        for row in views["renyi"]
+    )
+    named = {"mu": "Gaussian DP, mu", "rho": "zero-concentrated DP, rho"}
+    lines = [
+        f"{name}: {views[key] if isinstance(views[key], str) else readable(views[key], 'up')} "
+        f"({views['meaning'][key]})."
+        for key, name in named.items()
+    ]
+    return "\n".join((*lines, f"Renyi divergence, at most: {divergences}."))
+
+
+def _span(lower: float, upper: float) -> str:
+    return f"at least {readable(lower, 'down')}, at most {readable(upper, 'up')}"

@@ -1,0 +1,221 @@
+"""The explorer's server: this machine only, and only for whoever has its address.
+
+The standard library's server is enough for one person: nothing more to install, no socket that is
+kept open, and a policy under which the browser loads nothing from anywhere else. It listens on
+127.0.0.1, answers only if the Host header names that address (so that a foreign name that resolves
+here gets nothing), only under a random token in the path, and only to reading.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from mustdp.errors import InvalidParameter, MustdpError
+from mustdp.explorer import shown
+from mustdp.explorer.asked import DEFAULTS, Asked
+from mustdp.explorer.parts import parts_of
+from mustdp.explorer.work import Work
+from mustdp.extras import required
+from mustdp.pages.style import STYLE
+from mustdp.plots.drawing import DARK, LIGHT
+
+HOST = "127.0.0.1"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+#: matplotlib's pictures carry their style inside; alone, they may use nothing else.
+_PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_TYPES = {
+    "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8", "json": "application/json", "svg": "image/svg+xml",
+    "pdf": "application/pdf", "csv": "text/csv; charset=utf-8", "tex": "text/plain; charset=utf-8",
+}  # fmt: skip
+_LONGEST_ADDRESS = 2000
+
+
+class Refused(Exception):
+    """A request that gets nothing but a status."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
+
+class Explorer:
+    """A running server, its token and its work; ``serve`` blocks until ``close``."""
+
+    def __init__(self, port: int = 0) -> None:
+        required("matplotlib", "the explorer")
+        self.token = secrets.token_urlsafe(24)
+        self.work = Work()
+        explorer = self
+
+        class Handler(_Handler):
+            owner = explorer
+
+        self._server = ThreadingHTTPServer((HOST, port), Handler)
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+
+    @property
+    def address(self) -> str:
+        """Where the page is, token included."""
+        return f"http://{HOST}:{self.port}/{self.token}/"
+
+    def serve(self) -> None:
+        """Answer until :meth:`close` is called from elsewhere."""
+        self._server.serve_forever(poll_interval=0.2)
+
+    def close(self, patience: float = 0.0) -> bool:
+        """Stop answering and computing; False if something still runs after so many seconds."""
+        self._server.shutdown()
+        return self.free(patience)
+
+    def free(self, patience: float = 0.0) -> bool:
+        """Free the port of a server that is not serving, and stop its work, as in :meth:`close`."""
+        self._server.server_close()
+        return self.work.stop(patience)
+
+    def answer(self, path: str, query: str) -> tuple[str, bytes]:
+        """The kind and content of what lies at a path below the token."""
+        if path in ("", "explorer.js", "explorer.css", "icon.svg"):
+            return _fixed(path)
+        place, _, kind = path.rpartition(".")
+        make = _MADE.get((place, kind))
+        if make is None:
+            raise Refused(HTTPStatus.NOT_FOUND)
+        fields = dict(parse_qsl(query, keep_blank_values=True))
+        return kind, make(self, place, kind, fields)
+
+
+def _fixed(path: str) -> tuple[str, bytes]:
+    name = path or "explorer.html"
+    text = (resources.files("mustdp.explorer") / name).read_text(encoding="utf-8")
+    kind = name.rpartition(".")[2]
+    return kind, (STYLE + text if kind == "css" else text).encode()
+
+
+def _state(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
+    """Everything that is known about a state, and how much is still missing."""
+    asked = Asked.read(fields)
+    parts = parts_of(asked)
+    answers, running = explorer.work.ask(parts)
+    errors = {
+        f"{part.which}, {part.kind}": answer["error"]
+        for part, answer in answers.items()
+        if "error" in answer
+    }
+    told: dict[str, Any] = {
+        "address": asked.address,
+        "command": asked.command,
+        "python": asked.python,
+        "columns": shown.COLUMNS,
+        "rows": shown.rows_of(asked, answers),
+        "words": shown.sentences(asked, answers),
+        "pictures": {name: shown.ready(name, asked, answers) for name in shown.PICTURES},
+        "errors": errors,
+        "done": len(answers),
+        "total": len(parts),
+        "doing": [part.words for part in running],
+    }
+    return json.dumps(told, allow_nan=False).encode()
+
+
+def _defaults(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
+    return json.dumps(DEFAULTS).encode()
+
+
+def _table(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
+    asked = Asked.read(fields)
+    answers, _ = explorer.work.ask(parts_of(asked))
+    return (shown.as_csv if kind == "csv" else shown.as_latex)(asked, answers).encode()
+
+
+def _picture(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
+    theme = DARK if fields.pop("theme", "light") == "dark" else LIGHT
+    asked = Asked.read(fields)
+    answers, _ = explorer.work.ask(parts_of(asked))
+    if not shown.ready(place, asked, answers):
+        raise Refused(HTTPStatus.NOT_FOUND)
+    out = io.BytesIO()
+    figure = shown.picture(place, asked, answers, theme)
+    figure.savefig(out, format=kind, facecolor=figure.get_facecolor())
+    return out.getvalue()
+
+
+_Make = Callable[[Explorer, str, str, dict[str, str]], bytes]
+_MADE: dict[tuple[str, str], _Make] = {
+    ("state", "json"): _state,
+    ("defaults", "json"): _defaults,
+    ("table", "csv"): _table,
+    ("table", "tex"): _table,
+    **{(name, kind): _picture for name in shown.PICTURES for kind in ("svg", "pdf")},
+}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: Explorer
+    server_version, sys_version = "mustdp", ""
+    timeout = 30
+
+    def do_GET(self) -> None:
+        """Answer, or say nothing but a status."""
+        try:
+            kind, content = self._allowed()
+        except Refused as problem:
+            self._send(problem.status, "tex", problem.status.phrase.encode())
+        except InvalidParameter as problem:
+            told = {"error": str(problem), "field": problem.argument}
+            self._send(HTTPStatus.BAD_REQUEST, "json", json.dumps(told).encode())
+        except MustdpError as problem:
+            told = {"error": str(problem), "field": None}
+            self._send(HTTPStatus.UNPROCESSABLE_ENTITY, "json", json.dumps(told).encode())
+        else:
+            self._send(HTTPStatus.OK, kind, content)
+
+    def _allowed(self) -> tuple[str, bytes]:
+        """Check address, token and origin before anything is looked at."""
+        port = self.owner.port
+        if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
+            raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
+        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            raise Refused(HTTPStatus.FORBIDDEN)
+        if len(self.path) > _LONGEST_ADDRESS:
+            raise Refused(HTTPStatus.REQUEST_URI_TOO_LONG)
+        parts = urlsplit(self.path)
+        token, slash, rest = parts.path.removeprefix("/").partition("/")
+        if not slash or not secrets.compare_digest(token.encode(), self.owner.token.encode()):
+            raise Refused(HTTPStatus.NOT_FOUND)
+        return self.owner.answer(rest, parts.query)
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        headers = {**_HEADERS, "Content-Type": _TYPES[kind], "Content-Length": str(len(content))}
+        if kind == "svg":
+            headers["Content-Security-Policy"] = _PICTURE_POLICY
+        with suppress(ConnectionError):  # whoever asked may have gone
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: addresses hold the token."""

@@ -1,0 +1,57 @@
+"""A budget over time: what is spent after every charge, and what is left of the limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mustdp.errors import InvalidParameter
+from mustdp.extras import required
+from mustdp.ledger.budget_file import LedgerFile
+from mustdp.plots.drawing import Theme, add_legend, dress, look_of, on
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def ledger(
+    opened: LedgerFile, *, ax: Axes | None = None, theme: Theme | None = None, legend: bool = True
+) -> Axes:
+    """Draw the epsilon spent of an open ledger's limit against time, and return the axes.
+
+    A step for each charge, at the time it was made; the dashed line is the limit, the shade between
+    the two what is left.
+    """
+    if not isinstance(opened, LedgerFile):
+        raise InvalidParameter(
+            f"ledger must be one in a file, opened with Ledger.open, got {type(opened).__name__}"
+        )
+    entries = opened.entries()
+    if not entries:
+        raise InvalidParameter("the ledger is empty: nothing was charged yet")
+    ax, theme = on(ax, theme)
+    limit, delta = opened.header.epsilon, opened.header.delta
+    look = look_of("must-ow", theme)
+    # The first charge starts from nothing spent, and the last one holds until the edge.
+    times: Any = [entries[0].when, *(entry.when for entry in entries)]
+    spent = [0.0, *(entry.epsilon for entry in entries)]
+    ax.fill_between(times, spent, limit, step="post", color=look.color, alpha=0.12, linewidth=0,
+                    label=f"left: {opened.left():.3g}")  # fmt: skip
+    ax.plot(times, spent, drawstyle="steps-post", color=look.color, linewidth=1.8, marker=".",
+            label=f"spent: {opened.spent():.3g}")  # fmt: skip
+    ax.axhline(limit, color=theme.ink, linewidth=1.0, linestyle="--", label=f"limit: {limit:g}")
+    ax.set_ylim(0.0, 1.08 * limit)
+    ax.set_xlabel("time (UTC)")
+    ax.set_ylabel(f"ε at δ = {delta:g}")
+    _dates(ax)
+    dress(ax, theme)
+    if legend:
+        add_legend(ax, theme, loc="lower right")
+    return ax
+
+
+def _dates(ax: Axes) -> None:
+    """Few, short dates that do not run into each other."""
+    dates: Any = required("matplotlib.dates", "pictures")
+    locator = dates.AutoDateLocator(maxticks=6)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))

@@ -1,0 +1,80 @@
+"""One estimate with its standard error and its interval, and what its reader has to know."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from mustdp.releasing.uncertainty import Reading
+
+
+@dataclass(frozen=True)
+class ReleasedEstimate:
+    """One number of a release.
+
+    ``column`` names the column or columns, ``group`` the group, ``cell`` the cell of a table or the
+    term of a regression; each is None where there is none. ``description`` says what was estimated.
+    """
+
+    statistic: str
+    column: str | None
+    group: str | None
+    cell: str | None
+    value: float
+    standard_error: float
+    interval: tuple[float, float]
+    noise_share: float
+    description: str
+    flags: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """A name among the estimates of one release."""
+        named = f"{self.statistic} {self.column}" if self.column else self.statistic
+        named = f"{named}: {self.cell}" if self.cell else named
+        return f"{named} ({self.group})" if self.group is not None else named
+
+    @property
+    def width(self) -> float:
+        """Width of the interval."""
+        return self.interval[1] - self.interval[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON; an end that is not known is None."""
+        return {
+            "statistic": self.statistic,
+            "column": self.column,
+            "group": self.group,
+            "cell": self.cell,
+            "estimate": self.value,
+            "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
+            "interval": [end if math.isfinite(end) else None for end in self.interval],
+            "noise_share": self.noise_share,
+            "description": self.description,
+            "flags": list(self.flags),
+        }
+
+
+def estimated(
+    reading: Reading,
+    *,
+    statistic: str,
+    column: str | None,
+    group: str | None,
+    cell: str | None = None,
+    description: str,
+) -> ReleasedEstimate:
+    """A reading with its names."""
+    return ReleasedEstimate(
+        statistic,
+        column,
+        group,
+        cell,
+        reading.value,
+        reading.standard_error,
+        reading.interval,
+        reading.noise_share,
+        description,
+        reading.flags,
+    )

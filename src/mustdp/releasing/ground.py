@@ -1,0 +1,140 @@
+"""What is public before any record is read: columns, groups, neighbours, and what may be unknown.
+
+*Slots.* With groups, every part of the release has one slot for each group, and a record adds its
+contribution to the slot of its own group and nothing to the others.
+
+*How far one record moves a part.* Let a part have contributions c in a set V, of *radius* R = max
+|c| and *diameter* D = max |c - c'|. What a record may add to the slots is e_g c for a group g and c
+in V, or nothing at all if its value is missing and dropped, and with weights t e_g c for t in
+[0, 1]. So, in the 2-norm,
+
+- ``add_remove``: at most R;
+- ``replace_one``, no groups, nothing dropped, no weights: at most D;
+- ``replace_one``, nothing to something, or between weights: at most max(D, R), as the set of all
+  t c lies in the convex hull of V and 0, whose diameter is attained at extreme points;
+- ``replace_one`` between two groups: sqrt(|c|^2 + |c'|^2), at most sqrt(2) R.
+
+*Clusters as units.* If neighbours differ in a whole cluster, of which at most m records are used
+(the first ones, which no other cluster decides), what a cluster adds is a sum of m such vectors,
+and all of the above is multiplied by m. How many records there are is not public then.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
+from mustdp.resampling.statistics.public import Range
+
+#: The group, or category, of everybody who is in none of the listed ones.
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: clipped to a public range, or one of public categories (others form one more)."""
+
+    name: str
+    range: Range | None = None
+    categories: tuple[str, ...] = ()
+    #: For dates: the public day that they are counted from, in days.
+    origin: str | None = None
+
+    @property
+    def numeric(self) -> Range:
+        """The range, for a statistic that needs numbers."""
+        if self.range is None:
+            raise InvalidParameter(
+                f"column {self.name!r} must have a range, lower and upper, for this statistic"
+            )
+        return self.range
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The categories and what is none of them."""
+        return (*self.categories, OTHER)
+
+
+class Bounded(Protocol):
+    """Contributions in a bounded set."""
+
+    @property
+    def radius(self) -> float:
+        """The longest contribution."""
+
+    @property
+    def diameter(self) -> float:
+        """The farthest that two contributions are apart."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What everybody may know.
+
+    ``n`` is the number of records where it is public; before they are counted it is not used, and
+    under ``add_remove`` never. ``groups`` are the
+    slots, the last of them for everybody else; empty without groups. ``dropped``: records with a
+    missing value count for nothing. ``population`` is the size of what was sampled from; equal to
+    the number of records where there was no sampling.
+    """
+
+    columns: tuple[Column, ...]
+    relation: Relation
+    n: int | None = None
+    groups: tuple[str, ...] = ()
+    by: str | None = None
+    dropped: bool = False
+    #: With weights: the largest one, a public number; larger ones are cut to it.
+    largest_weight: float | None = None
+    population: float = math.inf
+    census: bool = False
+    #: With clusters: the most records of one that count, a public number.
+    largest_cluster: int | None = None
+    #: Whether neighbours differ in a whole cluster.
+    whole_clusters: bool = False
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of records behind a slot is unknown, so that it must be released."""
+        return not self.public_size or bool(self.groups) or self.incomplete
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a record, or a cluster of them, may count for less than another."""
+        return self.dropped or self.weighted or self.whole_clusters
+
+    @property
+    def weighted(self) -> bool:
+        """Whether records count with weights."""
+        return self.largest_weight is not None
+
+    @property
+    def public_size(self) -> bool:
+        """Whether everybody may know the number of records."""
+        return self.relation == Relation.REPLACE_ONE and not self.whole_clusters
+
+    @property
+    def slots(self) -> int:
+        """Number of slots of every part."""
+        return max(1, len(self.groups))
+
+    def sensitivity(self, part: Bounded) -> float:
+        """How far one record moves a part, all slots together; proved above."""
+        times = float(self.largest_cluster or 1) if self.whole_clusters else 1.0
+        if self.relation == Relation.ADD_REMOVE:
+            return times * part.radius
+        found = part.diameter
+        if self.incomplete:
+            found = max(found, part.radius)
+        if self.groups:
+            found = max(found, math.sqrt(2.0) * part.radius)
+        return times * found
+
+    def unsampled(self, total: float) -> float:
+        """The finite-population correction 1 - n/N; 0 where all of the population is there."""
+        if self.census:
+            return 0.0
+        return max(0.0, 1.0 - max(total, 0.0) / self.population)

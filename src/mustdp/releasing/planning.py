@@ -1,0 +1,190 @@
+"""How wide intervals will be, before any data are read; and the smallest epsilon for a width.
+
+What is not known before is the data, so some are assumed: numbers spread over their ranges evenly
+(``like="uniform"``) or normally around the middle, with a sixth of the range as their standard
+deviation (``"normal"``), columns independent, categories and groups equally large. A release on
+such records is gone through with the variances of its noise but without noise itself; its intervals
+have the expected widths. No record of anybody is looked at, and nothing is charged. The noise is
+that of the analytic formula; a release is calibrated anew, and certified.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_EPSILON
+from mustdp.mechanisms.gaussian_sigma import analytic_sigma
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
+from mustdp.releasing.describing import Limits, read_ground
+from mustdp.releasing.estimate import ReleasedEstimate
+from mustdp.releasing.ground import Ground
+from mustdp.releasing.parts import Piece
+from mustdp.releasing.rounds import Expectation, run_rounds
+from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.statistics.named import read_asked
+
+LIKE = ("normal", "uniform")
+#: Records that are made up; sums are brought to the number of records asked about.
+_MADE_UP = 2**13
+#: The range in which an epsilon is looked for, and how closely.
+_LEAST, _MOST, _CLOSE = 1e-3, 200.0, 1.01
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The width that an interval is expected to have."""
+
+    label: str
+    width: float
+    standard_error: float
+    noise_share: float
+    flags: tuple[str, ...]
+
+    @classmethod
+    def of(cls, estimate: ReleasedEstimate) -> Expected:
+        """What an estimate on records that are made up says about widths."""
+        return cls(
+            estimate.label,
+            estimate.width,
+            estimate.standard_error,
+            estimate.noise_share,
+            estimate.flags,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON; a width without end is None."""
+        known = math.isfinite(self.width)
+        return {
+            "label": self.label,
+            "width": self.width if known else None,
+            "standard_error": self.standard_error if known else None,
+            "noise_share": self.noise_share,
+            "flags": list(self.flags),
+        }
+
+
+def expected_widths(
+    statistics: str | Sequence[str] = "mean",
+    *,
+    n: int,
+    lower: Limits | None = None,
+    upper: Limits | None = None,
+    columns: str | Sequence[str] = "value",
+    categories: Mapping[str, Sequence[str]] | None = None,
+    by: str | None = None,
+    groups: Sequence[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    noise_multiplier: float | None = None,
+    relation: str = "replace_one",
+    population: int | str | None = None,
+    missing: str = "refuse",
+    level: float = 0.95,
+    like: str = "normal",
+) -> tuple[Expected, ...]:
+    """Expected widths of what :func:`private_release` would give for ``n`` records like these.
+
+    >>> (mean,) = expected_widths("mean", n=10_000, lower=0, upper=1, epsilon=1, delta=1e-6)
+    >>> 0.006 < mean.width < 0.008
+    True
+    """
+    n = checks.integer("n", n, 1)
+    level = checks.real("level", level, above=0, below=1)
+    checks.choice("like", like, LIKE)
+    checks.choice("missing", missing, ("refuse", "drop"))
+    used = Relation.read(relation)
+    asked = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    ground = read_ground(
+        (columns,) if isinstance(columns, str) else tuple(columns),
+        named=True, lower=lower, upper=upper, categories=categories, dates=None, by=by,
+        groups=groups, dropped=missing == "drop", relation=used, population=population,
+    )  # fmt: skip
+
+    def bound(to: Ground) -> list[Asked]:
+        return [one for text in asked for one in read_asked(text, to)]
+
+    bound(ground)
+    if noise_multiplier is None:
+        budget = checks.real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
+        if delta is None:
+            raise InvalidParameter.refusing("delta", "must be given, well below 1/n", "none")
+        move = 2.0 if used == Relation.REPLACE_ONE else 1.0
+        noise_multiplier = analytic_sigma(budget, delta, move)
+    piece = made_up(ground, like)
+    estimates = run_rounds(
+        ground,
+        lambda: iter((piece,)),
+        bound,
+        checks.real("noise_multiplier", noise_multiplier, above=0),
+        charge=lambda: None,
+        source=Expectation(n),
+        level=level,
+    )
+    return tuple(map(Expected.of, estimates))
+
+
+def smallest_epsilon(
+    width: float, statistics: str | Sequence[str] = "mean", **settings: Any
+) -> tuple[float, tuple[Expected, ...]]:
+    """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
+
+    Takes what :func:`expected_widths` takes. Refused where sampling alone makes them wider.
+
+    >>> limits = {"n": 10_000, "lower": 0, "upper": 1, "delta": 1e-6}
+    >>> epsilon, _ = smallest_epsilon(0.01, "mean", **limits)
+    >>> 0.1 < epsilon < 0.5
+    True
+    """
+    width = checks.real("width", width, above=0)
+
+    def widest(epsilon: float) -> tuple[float, tuple[Expected, ...]]:
+        found = expected_widths(statistics, epsilon=epsilon, **settings)
+        return max(one.width for one in found), found
+
+    reached, found = widest(_MOST)
+    if not reached <= width:
+        raise InvalidParameter.refusing(
+            "width", f"must be at least {reached:.4g}, which is left at epsilon {_MOST:g}", width
+        )
+    low, high = _LEAST, _MOST
+    while high > _CLOSE * low:
+        middle = math.sqrt(low * high)
+        reached, seen = widest(middle)
+        if reached <= width:
+            high, found = middle, seen
+        else:
+            low = middle
+    return high, found
+
+
+def made_up(ground: Ground, like: str) -> Piece:
+    """Records that nobody has: every column spread evenly in an order of its own."""
+    rng = np.random.default_rng(0)  # an order, no secret
+    even = (np.arange(_MADE_UP) + 0.5) / _MADE_UP
+    values = np.empty((_MADE_UP, len(ground.columns)))
+    for k, column in enumerate(ground.columns):
+        shuffled = rng.permutation(even)
+        if column.range is None:
+            values[:, k] = np.floor(shuffled * len(column.categories))
+        else:
+            spread = shuffled if like == "uniform" else _normal(shuffled)
+            values[:, k] = column.range.lower + column.range.width * spread
+    slots = np.zeros(_MADE_UP, dtype=np.int64)
+    if ground.groups:
+        slots = np.arange(_MADE_UP) % (len(ground.groups) - 1)
+    return Piece(values, slots)
+
+
+def _normal(shares: FloatArray) -> FloatArray:
+    """Quantiles of a normal law around 1/2 with standard deviation 1/6, kept in [0, 1]."""
+    found: FloatArray = np.clip(0.5 + ndtri(shares) / 6.0, 0.0, 1.0)
+    return found

@@ -1,0 +1,225 @@
+"""The rounds of a release: one for all statistics, a second for the errors of curved ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.numerics.arrays import FloatArray
+from mustdp.progress import Progress
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.releasing.cells import Unclipped
+from mustdp.releasing.estimate import ReleasedEstimate
+from mustdp.releasing.ground import Ground
+from mustdp.releasing.moments import Moments
+from mustdp.releasing.parts import Covariance, Part, Piece
+from mustdp.releasing.stack import Noisy, Stack
+from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.statistics.counts import Count
+from mustdp.releasing.statistics.curved import Curved
+from mustdp.releasing.weights import WeightSquares
+
+#: The part of the budget that the errors of curved estimates get, where there are any.
+SECOND_SHARE = 0.15
+#: Moments of up to so many columns serve the statistics of some of them, too: with more columns
+#: a part of their own costs less.
+_MOST_MERGED = 3
+#: A number of records that is a sum of more noisy ones than this is better released by itself.
+_LONGEST_SUM = 4.0
+#: Numbers in one release, over all groups.
+_MOST = 10**7
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """In place of noise: none, and sums brought to ``records`` of them. For plans, not for data."""
+
+    records: int
+
+
+def run_rounds(
+    ground: Ground,
+    pieces: Callable[[], Iterable[Piece]],
+    asked: Callable[[Ground], Sequence[Asked]],
+    noise_multiplier: float,
+    *,
+    charge: Callable[[], None],
+    source: NoiseSource | Expectation,
+    level: float,
+    simultaneous: bool = False,
+    clipping: float | None = None,
+    progress: Progress | None = None,
+) -> tuple[ReleasedEstimate, ...]:
+    """All estimates. ``charge`` is called once, after the exact sums and before any noise.
+
+    ``clipping`` is the share of the budget for what is said about clipping; None: as for the rest.
+
+    ``asked`` gives the statistics on a ground; ``pieces`` begins the records anew.
+    """
+    wanted = asked(ground)
+    places = parts_of(wanted)
+    curved = [one for one in wanted if isinstance(one, Curved)]
+    share = 1.0 - SECOND_SHARE if curved else 1.0
+    first: tuple[Noisy, ...] = ()
+    second: dict[Curved, Noisy] = {}
+    weights = _weights(places, clipping)
+    stack = Stack(ground, tuple(places), noise_multiplier, share, weights)
+    _refuse_many(stack)
+    totals, seen = stack.totals(pieces(), progress)
+    records = source.records if isinstance(source, Expectation) else seen
+    if not records:
+        raise InvalidParameter("data must have at least one record, got none")
+    if ground.public_size:
+        ground = replace(ground, n=records)
+        _check_population(ground)
+        wanted = asked(ground)
+        places = parts_of(wanted)
+        stack = replace(stack, ground=ground, parts=tuple(places))
+    if places:
+        charge()
+        first = _released(stack, totals, seen, source)
+    curved = [one for one in wanted if isinstance(one, Curved)]
+    found = _with_squares(dict(zip(places, first, strict=True)))
+    if curved:
+        linear = list(dict.fromkeys(one.linearised for one in curved))
+        influences = tuple(one.influences(_known(_behind(one, found))) for one in linear)
+        stack = Stack(ground, influences, noise_multiplier, 1.0 - share)
+        totals, again = stack.totals(pieces(), progress)
+        if again != seen:
+            raise InvalidParameter("data must not change while they are read, got other records")
+        second = dict(zip(linear, _released(stack, totals, seen, source), strict=True))
+    return read_estimates(wanted, found, second, level, simultaneous)
+
+
+def _released(
+    stack: Stack, totals: FloatArray, seen: int, source: NoiseSource | Expectation
+) -> tuple[Noisy, ...]:
+    if isinstance(source, Expectation):
+        return stack.read(totals * (stack.noise.lattice.step * source.records / seen))
+    return stack.released(totals, source)
+
+
+def _with_squares(found: dict[Part, Noisy]) -> dict[Part, Noisy]:
+    """Every part with the sums of the squared weights, where they were released."""
+    squares = next((one for one in found if isinstance(one, WeightSquares)), None)
+    if squares is None:
+        return found
+    sums = found[squares].sums[:, 0]
+    return {part: replace(noisy, squares=sums) for part, noisy in found.items()}
+
+
+def _known(noisy: Noisy | None) -> Noisy:
+    if noisy is None:
+        raise InvalidParameter("a statistic with a second round must have had a first one")
+    return noisy
+
+
+def read_estimates(
+    wanted: Sequence[Asked],
+    found: dict[Part, Noisy],
+    second: dict[Curved, Noisy],
+    level: float,
+    simultaneous: bool = False,
+) -> tuple[ReleasedEstimate, ...]:
+    """The estimates behind what was released in both rounds."""
+
+    def at(own: float) -> tuple[ReleasedEstimate, ...]:
+        return tuple(
+            estimate
+            for one in wanted
+            for estimate in one.estimates(
+                _behind(one, found),
+                second.get(one.linearised) if isinstance(one, Curved) else None,
+                own,
+            )
+        )
+
+    estimates = at(level)
+    return at(1.0 - (1.0 - level) / len(estimates)) if simultaneous else estimates
+
+
+def parts_of(wanted: Sequence[Asked]) -> dict[Part, None]:
+    """The different parts, in order; a count that another part tells needs none of its own."""
+    found: dict[Part, None] = {}
+    for one in sorted(wanted, key=lambda each: isinstance(each, Count)):
+        if isinstance(one, Count) and _telling(one, found) is not None:
+            continue
+        if one.part is not None:
+            found.setdefault(one.part)
+    if any(one.ground.weighted and not isinstance(one, Curved) for one in wanted):
+        found.setdefault(WeightSquares(wanted[0].ground))
+    return {one: None for one in found if not any(_holds(other, one) for other in found)}
+
+
+def _behind(one: Asked, found: dict[Part, Noisy]) -> Noisy | None:
+    if isinstance(one, Count):
+        telling = _telling(one, found)
+        return None if telling is None else found[telling]
+    if one.part is None or one.part in found:
+        return None if one.part is None else found[one.part]
+    return _within(one.part, found)
+
+
+def _within(part: Part, found: dict[Part, Noisy]) -> Noisy:
+    """A part of moments, read off a larger one."""
+    large = next(larger for larger in found if _holds(larger, part))
+    if not isinstance(large, Moments):
+        raise InvalidParameter("a part must be released, or be held by one that is")
+    at = large.positions(part.columns)
+    noise, sums = found[large].noise, found[large].sums
+    kept = Covariance(noise.first[at], noise.own[at], noise.matrix[np.ix_(at, at)])
+    return Noisy(part, sums[:, at], kept, found[large].squares)
+
+
+def _holds(large: Part, small: Part) -> bool:
+    """Whether moments of few columns hold those of some of them, on the same records."""
+    return (
+        isinstance(large, Moments)
+        and isinstance(small, Moments)
+        and not large.ground.dropped
+        and set(small.columns) < set(large.columns)
+        and large.count <= _MOST_MERGED
+    )
+
+
+def _telling(count: Count, found: Iterable[Part]) -> Part | None:
+    """A part that holds the number of records which ``count`` asks for, and not as a long sum."""
+    if count.part is None:
+        return None
+    for part in found:
+        if isinstance(part, WeightSquares):
+            continue
+        same = not count.ground.dropped or part.columns == count.columns
+        if part == count.part or (same and part.covariance.own[0] <= _LONGEST_SUM):
+            return part
+    return None
+
+
+def _check_population(ground: Ground) -> None:
+    if ground.n is not None and not ground.population >= ground.n:
+        raise InvalidParameter.refusing(
+            "population",
+            f"must be at least the number of records, {ground.n}",
+            f"{ground.population:g}",
+        )
+
+
+def _weights(parts: Collection[Part], clipping: float | None) -> tuple[float, ...] | None:
+    """Weights with squares that add up to one; equal but for what is said about clipping."""
+    apart = sum(isinstance(part, Unclipped) for part in parts)
+    if clipping is None or apart in (0, len(parts)):
+        return None
+    rest = math.sqrt((1.0 - clipping) / (len(parts) - apart))
+    own = math.sqrt(clipping / apart)
+    # A square root may be rounded up, and so may the sum of the squares.
+    return tuple((own if isinstance(one, Unclipped) else rest) * (1.0 - 2.0**-50) for one in parts)
+
+
+def _refuse_many(stack: Stack) -> None:
+    numbers = stack.ground.slots * sum(part.width for part in stack.parts)
+    if not numbers <= _MOST:
+        raise InvalidParameter(f"a release must hold at most {_MOST} numbers, got {numbers}")

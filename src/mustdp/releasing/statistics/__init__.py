@@ -1,0 +1,1 @@
+"""What can be asked for, and how estimates and their errors are read off a release."""

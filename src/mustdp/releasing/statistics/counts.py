@@ -1,0 +1,194 @@
+"""Numbers of records: all of them, shares of them, histograms and contingency tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from mustdp.releasing.cells import Cells, Cutting, Everybody, Outside, Unclipped
+from mustdp.releasing.stack import Noisy
+from mustdp.releasing.statistics.asked import Asked
+from mustdp.releasing.uncertainty import Judged, Reading, moved, ratio, symmetric
+
+
+@dataclass(frozen=True)
+class Count(Asked):
+    """The number of records, of those of a group, or of those that have a value."""
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "count"
+
+    @cached_property
+    def part(self) -> Cells | None:
+        """One cell; nothing where the number is public."""
+        ground = self.ground
+        known = ground.public_size and not ground.groups and not ground.weighted
+        if known and not (ground.dropped and self.columns):
+            return None
+        return Cells(self.ground, self.columns, Everybody())
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """The first natural sum of any part."""
+        if noisy is None:
+            n = float(self.ground.n or 0)
+            yield "", Reading(n, 0.0, (n, n))
+            return
+        value, noise = float(noisy.sums[slot, 0]), float(noisy.noise.own[0])
+        yield "", number(self, noisy, slot, value, noise, level)
+
+    def describe(self, cell: str) -> str:
+        """What is counted."""
+        if self.columns and self.ground.dropped:
+            names = " and ".join(self.ground.columns[k].name for k in self.columns)
+            return f"number of records that have {names}"
+        return "number of records"
+
+
+@dataclass(frozen=True)
+class Tabulated(Asked):
+    """The number of records in every cell of a histogram or a contingency table."""
+
+    cutting: Cutting
+    called: str = "histogram"
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return self.called
+
+    @cached_property
+    def part(self) -> Cells:
+        """The cells."""
+        return Cells(self.ground, self.columns, self.cutting)
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """One number for every cell."""
+        if noisy is None:
+            return
+        for k, label in enumerate(self.cutting.labels, start=1):
+            value, noise = float(noisy.sums[slot, k]), float(noisy.noise.own[k])
+            yield label, number(self, noisy, slot, value, noise, level)
+
+    def describe(self, cell: str) -> str:
+        """What is counted."""
+        return f"number of records with {', '.join(map(self.said, self.columns))} in {cell}"
+
+
+@dataclass(frozen=True)
+class Share(Asked):
+    """The share of records in the first of two cells."""
+
+    cutting: Cutting
+    condition: str
+
+    @property
+    def name(self) -> str:
+        """In results, as it was asked for."""
+        return f"proportion:{self.condition}"
+
+    @cached_property
+    def part(self) -> Cells:
+        """In and out."""
+        return Cells(self.ground, self.columns, self.cutting)
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """By Wilson and Fieller."""
+        if noisy is None:
+            return
+        yield "", share(self, noisy, slot, 1, level)
+
+    def describe(self, cell: str) -> str:
+        """Which share."""
+        return f"share of records with {self.said(self.columns[0])} {self.condition}"
+
+
+@dataclass(frozen=True)
+class Clipping(Asked):
+    """The shares of records that clipping changes, below and above the range."""
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "clipping"
+
+    @cached_property
+    def part(self) -> Unclipped:
+        """Below, within and above."""
+        column = self.ground.columns[self.columns[0]].numeric
+        return Unclipped(self.ground, self.columns, Outside(column.lower, column.upper))
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """By Wilson and Fieller, as shares."""
+        if noisy is None:
+            return
+        for at, label in ((1, "below"), (3, "above")):
+            yield label, share(self, noisy, slot, at, level)
+
+    def describe(self, cell: str) -> str:
+        """Which end."""
+        column = self.ground.columns[self.columns[0]]
+        end = column.numeric.lower if cell == "below" else column.numeric.upper
+        return f"share of records with {column.name} {cell} {end:g}, which are clipped to it"
+
+
+def share(asked: Asked, noisy: Noisy, slot: int, at: int, level: float) -> Reading:
+    """The share of one cell: binomial, over a number of records that may be noisy."""
+    records, inside = float(noisy.sums[slot, 0]), float(noisy.sums[slot, at])
+    spread = noisy.effective(slot) * asked.ground.unsampled(asked.total(noisy))
+    return ratio(
+        inside,
+        records,
+        variance=(0.0, spread, -spread),
+        noise=noisy.noise.pair(at),
+        level=level,
+        possible=(0.0, 1.0),
+    )
+
+
+def number(
+    asked: Asked, noisy: Noisy, slot: int, value: float, noise: float, level: float
+) -> Reading:
+    """A number of records among all: binomial, given the number of all; never below zero.
+
+    With weights, the sum of them; its sampling variance is the sum of their squares.
+    """
+    total = asked.total(noisy)
+    largest = asked.ground.largest_weight
+    if largest is not None:
+        inside = value / max(float(noisy.sums[slot, 0]), 1e-9)
+        sampling = noisy.effective(slot) * min(max(inside, 0.0), 1.0)
+        judge = Judged(sampling * asked.ground.unsampled(total), noise)
+        return moved(symmetric(value, judge, level, (0.0, math.inf)), 0.0, largest)
+    spread = total * asked.ground.unsampled(total)
+    if not asked.ground.public_size and not asked.ground.groups and isinstance(asked, Count):
+        spread = 0.0  # the number of all records itself
+    top = math.inf if not asked.ground.public_size or asked.ground.weighted else 1.0
+    reading = ratio(
+        value,
+        total,
+        variance=(0.0, spread, -spread),
+        noise=np.array([[0.0, 0.0], [0.0, noise]]),
+        level=level,
+        possible=(0.0, top),
+    )
+    low, high = (total * end for end in reading.interval)
+    return replace(
+        reading,
+        value=total * reading.value,
+        standard_error=total * reading.standard_error,
+        interval=(low, high),
+    )

@@ -1,0 +1,145 @@
+"""Standard errors and intervals that account for sampling and noise, within what is possible.
+
+*Ratios.* Sums over noisy numbers of records are judged by Fieller's (1954) set: all r with (S - r
+N)^2 <= c^2 Var(S - r N). It stays honest where the noise of N is not small beside N: then it is
+everything that is possible. With a binomial variance inside, N r (1 - r), it is Wilson's (1927)
+interval, which respects 0 and 1.
+
+*Errors of errors.* A sampling variance that was itself released with noise has an error of known
+size. The precision of the whole gives degrees of freedom (Satterthwaite 1946); a variance below its
+own error is replaced by the mean of the normal law around it cut off at zero, which is larger.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.special import stdtrit
+
+from mustdp.numerics.arrays import FloatArray
+from mustdp.resampling.spread import not_negative
+
+#: What an estimate says that rests on too few records for its noise.
+FEW = "too few records for the noise: the interval is all that is possible"
+#: And one whose standard error is mostly a guess.
+ROUGH = "the noise hides the sampling variance: the standard error errs on the safe side"
+#: And one that the noise has driven out of what can be.
+IMPOSSIBLE = "the noise made the value impossible: the interval is all that is possible"
+#: A noisy number is taken for positive from so many of its standard errors on.
+CLEARLY = 3.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value, its standard error and its interval."""
+
+    value: float
+    standard_error: float
+    interval: tuple[float, float]
+    noise_share: float = 0.0
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A variance of which one part is noise, and how precisely it is known."""
+
+    sampling: float
+    noise: float
+    freedom: float = math.inf
+    rough: bool = False
+
+    @property
+    def variance(self) -> float:
+        """All of it."""
+        return self.sampling + self.noise
+
+    @property
+    def share(self) -> float:
+        """The part of the noise."""
+        return self.noise / self.variance if self.variance > 0 else 0.0
+
+    def quantile(self, level: float) -> float:
+        """The two-sided quantile of t."""
+        return float(stdtrit(min(max(self.freedom, 1.0), 1e9), 0.5 + 0.5 * level))
+
+
+def judged(sampling: float, error: float, noise: float) -> Judged:
+    """A sampling variance released with an error, beside a known variance of noise."""
+    if not error > 0:
+        return Judged(max(sampling, 0.0), noise)
+    if sampling < error:
+        return Judged(not_negative(sampling, error), noise, rough=True)
+    total = sampling + noise
+    return Judged(sampling, noise, 2.0 * (total / error) ** 2)
+
+
+def symmetric(
+    value: float, own: Judged, level: float, possible: tuple[float, float] = (-math.inf, math.inf)
+) -> Reading:
+    """value +- quantile * error, cut to what is possible."""
+    error = math.sqrt(own.variance)
+    reach = own.quantile(level) * error
+    if not possible[0] <= value + reach or not value - reach <= possible[1]:
+        return everything(possible, IMPOSSIBLE, own.share)
+    ends = (_into(value - reach, possible), _into(value + reach, possible))
+    flags = (ROUGH,) if own.rough else ()
+    return Reading(_into(value, possible), error, ends, own.share, flags)
+
+
+def everything(possible: tuple[float, float], flag: str = FEW, noise_share: float = 1.0) -> Reading:
+    """What is left where noise says nothing: all that is possible, and the middle of it."""
+    low, high = possible
+    return Reading(0.5 * (low + high), 0.5 * (high - low), possible, noise_share, (flag,))
+
+
+def ratio(
+    top: float,
+    bottom: float,
+    *,
+    variance: tuple[float, float, float],
+    noise: FloatArray,
+    freedom: Judged | None = None,
+    level: float,
+    possible: tuple[float, float],
+) -> Reading:
+    """Fieller's interval of top / bottom.
+
+    ``noise`` is the covariance of (bottom, top). ``variance`` are the coefficients of 1, r and r^2
+    in what sampling adds to Var(top - r bottom).
+    """
+    judge = freedom or Judged(0.0, 0.0)
+    c2 = judge.quantile(level) ** 2
+    ours = (float(noise[1, 1]), -2.0 * float(noise[0, 1]), float(noise[0, 0]))
+    zero, one, two = (own + added for own, added in zip(ours, variance, strict=True))
+    lead = bottom**2 - c2 * two
+    clear = bottom > CLEARLY * math.sqrt(ours[2])
+    if not (bottom > 0 and lead > 0 and clear):
+        return everything(possible)
+    middle, last = top * bottom + 0.5 * c2 * one, top**2 - c2 * zero
+    spread = math.sqrt(max(middle**2 - lead * last, 0.0))
+    ends = (_into((middle - spread) / lead, possible), _into((middle + spread) / lead, possible))
+    value = _into(top / bottom, possible)
+    whole = max(zero + one * value + two * value**2, 0.0)
+    mine = max(ours[0] + ours[1] * value + ours[2] * value**2, 0.0)
+    share = min(mine / whole, 1.0) if whole > 0 else 0.0
+    flags = (ROUGH,) if judge.rough else ()
+    interval = (min(ends[0], value), max(ends[1], value))
+    return Reading(value, math.sqrt(whole) / bottom, interval, share, flags)
+
+
+def moved(reading: Reading, shift: float, scale: float) -> Reading:
+    """The same in other units: shift + scale * value, for a positive scale."""
+    low, high = (shift + scale * end for end in reading.interval)
+    return Reading(
+        shift + scale * reading.value,
+        scale * reading.standard_error,
+        (low, high),
+        reading.noise_share,
+        reading.flags,
+    )
+
+
+def _into(value: float, possible: tuple[float, float]) -> float:
+    return min(max(value, possible[0]), possible[1])

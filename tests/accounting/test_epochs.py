@@ -1,0 +1,216 @@
+"""Epochs: random allocation from both sides, shuffling, and plans that hold them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+import mustdp as md
+from mustdp.accounting.plan import describe, plan_from_description, steps_of
+from mustdp.amplification.allocation import Term
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "data/epochs.json").read_text())
+
+
+def allocated(sigma: float, bins: int, epochs: int = 1) -> md.Plan:
+    one = md.subsample(md.random_allocation(10**6, bins), md.gaussian(noise_multiplier=sigma))
+    return md.repeat(epochs, one)
+
+
+def shuffled(sigma: float, steps: int, epochs: int = 1) -> md.Plan:
+    one = md.subsample(md.shuffle(10 * steps, 10), md.gaussian(noise_multiplier=sigma))
+    return md.repeat(epochs, one)
+
+
+@pytest.mark.parametrize("row", GOLDEN["allocation_brackets"]["rows"][:4], ids=str)
+def test_inside_the_bracket_of_another_accountant(row: dict[str, Any]) -> None:
+    found = md.account(allocated(row["sigma"], row["bins"])).epsilon(row["delta"])
+    low, high = row["epsilon"]
+    assert low <= found.lower <= found.upper <= high
+    assert found.upper - found.lower <= 1e-3 * found.upper
+    assert found.relation == "add_remove"
+
+
+@pytest.mark.parametrize("row", GOLDEN["allocation_published"]["rows"][:2], ids=str)
+def test_published_values_of_many_epochs(row: dict[str, Any]) -> None:
+    plan = allocated(row["sigma"], row["bins"], row["epochs"])
+    found = md.account(plan).delta(0.0)
+    # The published noise has 7 digits and meets 0.1000 to 4.
+    assert found.lower <= 0.10005
+    assert found.upper >= 0.09995
+    assert found.upper - found.lower <= 4e-3 * found.upper
+
+
+@pytest.mark.parametrize("row", GOLDEN["shuffle"]["rows"], ids=str)
+def test_shuffling_is_known_from_both_sides(row: dict[str, Any]) -> None:
+    plan = shuffled(row["sigma"], row["steps"])
+    found = md.account(plan, relation="add_remove").epsilon(1e-6)
+    assert found.lower == pytest.approx(row["lower"], abs=6e-4)
+    assert found.upper == pytest.approx(row["upper"], abs=6e-4)
+    poisson = md.poisson(10**6, 1 / row["steps"])
+    noise = md.gaussian(noise_multiplier=row["sigma"])
+    promised = md.account(md.repeat(row["steps"], md.subsample(poisson, noise))).epsilon(1e-6)
+    # What is quoted is itself an upper bound.
+    assert 0.95 * row["poisson"] <= promised.upper <= 1.004 * row["poisson"]
+    assert found.lower > promised.upper
+
+
+def test_shuffling_attains_at_least_what_allocation_costs() -> None:
+    found = md.account(shuffled(4.0, 100), relation="add_remove").epsilon(1e-6)
+    exact = md.account(allocated(4.0, 100)).epsilon(1e-6)
+    assert exact.lower <= found.lower
+    ragged = md.subsample(md.shuffle(995, 10), md.gaussian(noise_multiplier=0.5))
+    other = md.account(ragged, relation="add_remove").epsilon(1e-6)
+    assert 0.99 * other.upper < other.lower <= other.upper
+
+
+def price(term: Term, d: float) -> float:
+    """E(D - d)_+ at any d."""
+    value = float(term.value(np.array([d]))[0])
+    return value if d >= term.mean else value + term.mean - d
+
+
+def two_bins(alpha: float, s: float, replaced: bool) -> float:
+    """H_alpha of two bins by one-dimensional integrals: the second term in closed form."""
+    term = Term(s, alpha if replaced else 0.0)
+    goal = 0.0 if replaced else 2.0 * alpha
+
+    def given(g: float) -> float:
+        up = math.exp(s * g - s * s / 2)
+        own = up - alpha * math.exp(-s * g - s * s / 2) if replaced else up
+        return price(term, goal - own) * float(norm.pdf(g))
+
+    whole = quad(given, -9, 9, epsabs=1e-13, epsrel=1e-11, limit=400, points=[-2, 0, 2])
+    return float(whole[0]) / 2.0
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_two_bins_by_quadrature(relation: str) -> None:
+    account = md.account(allocated(1.25, 2), relation=relation)
+    for epsilon in (0.0, 0.3, 1.0):
+        exact = two_bins(math.exp(epsilon), 0.8, relation == "replace_one")
+        found = account.delta(epsilon)
+        assert found.lower <= exact <= found.upper
+        assert found.upper - found.lower <= 0.02 * exact
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_an_epoch_that_ends_after_one_batch_is_in_closed_form(relation: str) -> None:
+    noise = md.gaussian(noise_multiplier=1.25)
+    plan = md.subsample(md.random_allocation(100, 4).first(1), noise)
+    account = md.account(plan, relation=relation)
+    for epsilon in (0.0, 0.2, 0.6):
+        alpha = math.exp(epsilon)
+        term = Term(0.8, alpha if relation == "replace_one" else 0.0)
+        goal = 3.0 * (alpha - 1.0) if relation == "replace_one" else 4.0 * alpha - 3.0
+        exact = price(term, goal) / 4.0
+        found = account.delta(epsilon)
+        assert found.lower <= exact <= found.upper
+        assert found.upper <= 1.02 * exact
+
+
+def test_the_term_has_the_prices_of_its_definition() -> None:
+    rng = np.random.default_rng(7)
+    g = rng.standard_normal(400_000)
+    for s, alpha in ((1.2, 0.0), (0.7, 1.5)):
+        term = Term(s, alpha)
+        drawn = np.exp(s * g - s * s / 2) - alpha * np.exp(-s * g - s * s / 2)
+        for d in (-0.5, 0.2, 1.4):
+            excess = np.maximum(drawn - d, 0.0)
+            error = 5.0 * float(excess.std()) / math.sqrt(g.size)
+            assert abs(price(term, d) - float(excess.mean())) <= error
+            assert abs(price(term, d) * 1.05 - float(excess.mean())) > error
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_one_bin_is_the_plain_mechanism(relation: str) -> None:
+    noise = md.gaussian(noise_multiplier=2.0)
+    plain = md.account(noise, relation=relation).epsilon(1e-6)
+    for epoch in (md.random_allocation(50, 1), md.shuffle(50, 50)):
+        found = md.account(md.subsample(epoch, noise), relation=relation).epsilon(1e-6)
+        assert found == plain
+
+
+def upper(plan: md.Plan) -> float:
+    return md.account(plan).epsilon(1e-6).upper
+
+
+@pytest.mark.parametrize(
+    ("plan_of", "values"),
+    [
+        (lambda sigma: allocated(sigma, 40), (0.5, 0.8, 1.3, 4.0)),
+        (lambda bins: allocated(1.0, bins), (2, 7, 40, 300)),
+    ],
+)
+def test_more_noise_and_more_bins_cost_less(
+    plan_of: Callable[[Any], md.Plan], values: tuple[Any, ...]
+) -> None:
+    costs = [upper(plan_of(value)) for value in values]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_more_epochs_cost_more_and_less_than_without_amplification() -> None:
+    costs = [upper(allocated(1.5, 40, epochs)) for epochs in (1, 2, 5)]
+    assert costs == sorted(costs)
+    assert costs[-1] < upper(md.repeat(5, md.gaussian(noise_multiplier=1.5)))
+
+
+def test_steps_of_an_epoch_run_on_into_the_next_one() -> None:
+    epoch, noise = md.random_allocation(1000, 10), md.gaussian(noise_multiplier=2.0)
+    costs = [upper(steps_of(epoch, steps, noise)) for steps in (3, 10, 13, 20)]
+    assert costs == sorted(costs)
+    assert steps_of(epoch, 20, noise) == md.repeat(2, md.subsample(epoch, noise))
+
+
+def test_epochs_beside_other_steps_and_in_json() -> None:
+    noise = md.gaussian(noise_multiplier=2.0)
+    other = md.repeat(20, md.subsample(md.poisson(1000, 0.02), noise))
+    plan = md.sequence(md.subsample(md.random_allocation(1000, 50), noise), other)
+    assert plan_from_description(json.loads(json.dumps(describe(plan)))) == plan
+    both = md.account(plan).epsilon(1e-5)
+    alone = md.account(other).epsilon(1e-5)
+    assert both.relation == "add_remove"
+    assert alone.upper < both.lower <= both.upper <= 1.002 * both.lower
+    ledger = md.Ledger(relation="add_remove")
+    ledger.step(plan)
+    assert ledger.epsilon(1e-5).upper == pytest.approx(both.upper)
+
+
+def test_shuffled_epochs_compose_from_both_sides() -> None:
+    one, five = (md.account(shuffled(2.0, 100, k)).epsilon(1e-6) for k in (1, 5))
+    assert one.lower < five.lower < five.upper
+    plain = md.account(md.repeat(5, md.gaussian(noise_multiplier=2.0))).epsilon(1e-6)
+    assert five.upper == pytest.approx(plain.upper, rel=1e-3)
+
+
+def test_what_is_not_proved_is_refused() -> None:
+    epoch, noise = md.random_allocation(100, 5), md.gaussian(noise_multiplier=1.0)
+    with pytest.raises(md.NotCovered, match="Gaussian"):
+        md.subsample(epoch, md.laplace(noise_multiplier=1.0))
+    with pytest.raises(md.NotCovered, match="subset"):
+        md.subsample(md.wor(1000, 100), md.subsample(epoch, noise))
+    with pytest.raises(md.NotCovered, match="noise multiplier"):
+        md.account(md.subsample(epoch, md.gaussian(shift=1.0)), relation="replace_one")
+    with pytest.raises(md.NotCovered, match="method"):
+        md.account(md.subsample(epoch, noise), method="one-slope")
+    for bins in (0, 2.5, math.nan):
+        with pytest.raises(md.InvalidParameter, match="bins"):
+            md.random_allocation(100, bins)  # type: ignore[arg-type]
+
+
+def test_calibrated_epochs_meet_their_target() -> None:
+    epoch = md.random_allocation(10_000, 40)
+    found = md.calibrate(epoch, epsilon=1.0, delta=1e-5, epochs=3)
+    assert 0.999 <= found.epsilon.upper <= 1.0
+    assert found.steps == 120
+    assert found.plan == md.repeat(3, md.subsample(epoch, found.mechanism))
+    with pytest.raises(md.InvalidParameter, match="epochs"):
+        md.calibrate(md.wor(100, 10), epsilon=1.0, delta=1e-5, epochs=3)

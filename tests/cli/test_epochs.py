@@ -1,0 +1,57 @@
+"""Epochs on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.running import Run, answer
+
+SHUFFLE = "--scheme shuffle -n 10000 -m 100 --noise-multiplier 1 --delta 1e-6"
+
+
+def test_account_of_ten_epochs(run: Run) -> None:
+    line = "account --scheme allocation -n 60000 --epochs 10 --noise-multiplier 1 --delta 1e-5"
+    found = answer(run, f"{line} --bins 234")
+    assert found["relation"] == "add-remove"
+    assert (found["steps"], found["epochs"], found["shift"]) == (2340, 10, 1.0)
+    assert 1.046 < found["epsilon"]["lower"] <= found["epsilon"]["upper"] < 1.049
+    assert answer(run, f"{line} -m 257")["epsilon"] == found["epsilon"]
+
+
+def test_shuffling_says_that_it_is_not_poisson(run: Run) -> None:
+    found = answer(run, f"account {SHUFFLE} --epochs 1 --relation add-remove")
+    assert found["poisson"]["factor_attained"] > 4
+    assert found["epsilon"]["lower"] > 4 * found["poisson"]["epsilon_promised"]
+    words = run("account", *SHUFFLE.split(), "--epochs", "1").out
+    assert "shuffling is not Poisson sampling" in words
+
+
+def test_calibrate_and_draw(run: Run) -> None:
+    found = answer(
+        run, "calibrate --scheme shuffle -n 100 -m 10 --epochs 2 --epsilon 2 --delta 1e-5"
+    )
+    assert found["epsilon"]["upper"] <= 2
+    batches = answer(run, "draw --scheme allocation -n 20 --bins 3")["batches"]
+    assert len(batches) == 3
+    assert sorted(record for batch in batches for record in batch) == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("account --scheme wor -n 9 -m 3 --epochs 2 --shift 1 --delta 1e-5", "--epochs 2"),
+        ("account --scheme wor -n 9 -m 3 --bins 2 --shift 1 --steps 2 --delta 1e-5", "--bins 2"),
+        (f"account {SHUFFLE}", "--epochs is missing"),
+        (f"account {SHUFFLE} --epochs 2 --steps 3", "--steps 3"),
+        ("draw --scheme allocation -n 9", "--bins"),
+        ("draw --scheme allocation -n 9 -m 3 --bins 3", "--bins"),
+        ("amplify --scheme allocation -n 9 --shift 1 --epsilon 1", "--scheme allocation"),
+        ("calibrate --scheme allocation -n 9 --bins 3 --solve-for steps --shift 1 --epsilon 1 "
+         "--delta 1e-5", "--bins 3"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(run: Run, line: str, names: str) -> None:
+    outcome = run(*line.split())
+    assert (outcome.status, outcome.out) == (2, "")
+    assert names in outcome.err
+    assert outcome.err.count("\n") == 1

@@ -1,0 +1,54 @@
+"""``mustdp explore``: what it prints, that it ends, and that it opens a browser only if it may."""
+
+from __future__ import annotations
+
+import json
+import socket
+import webbrowser
+from typing import Any
+
+import pytest
+
+from mustdp.explorer import Explorer
+from tests.cli.running import Run, check_refused
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Addresses that would have been opened; serving ends at once, as by Ctrl-C."""
+
+    def serve(explorer: Any) -> None:
+        raise KeyboardInterrupt
+
+    found: list[str] = []
+    monkeypatch.setattr(Explorer, "serve", serve)
+    monkeypatch.setattr(webbrowser, "open", found.append)
+    return found
+
+
+def test_one_json_object_with_the_address(run: Run, opened: list[str]) -> None:
+    outcome = run("explore", "--no-open", "--json")
+    assert (outcome.status, outcome.err, opened) == (0, "", [])
+    told = json.loads(outcome.out)
+    assert told["address"].startswith(f"http://127.0.0.1:{told['port']}/")
+    # The port is free again.
+    with socket.socket() as again:
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        again.bind(("127.0.0.1", told["port"]))
+
+
+def test_a_browser_is_opened_at_the_address(run: Run, opened: list[str]) -> None:
+    outcome = run("explore")
+    assert outcome.status == 0
+    assert len(opened) == 1
+    assert opened[0] in outcome.out
+
+
+def test_ports_that_are_refused(run: Run, opened: list[str]) -> None:
+    for port in ("0", "65536", "x"):
+        check_refused(run("explore", "--port", port), "--port")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        check_refused(run("explore", "--port", taken.getsockname()[1]), "--port", "free")
+    assert opened == []

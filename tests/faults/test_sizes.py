@@ -1,0 +1,90 @@
+"""Work that would not end or not fit is refused in seconds, with the number; what fits is not."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mustdp as md
+from mustdp.amplification.effort import certificate_cost
+from mustdp.amplification.stages import TAIL
+from mustdp.errors import InvalidParameter
+from mustdp.numerics import cost
+from mustdp.numerics.cost import Cost, check_cost, memory
+from mustdp.sampling.scheme import Multistage
+from tests.cli.running import check_refused, runner
+
+
+def estimate(scheme: Multistage) -> Cost:
+    return certificate_cost(scheme.n, scheme.reduced, TAIL)
+
+
+def test_forty_stages_are_refused_before_anything_is_certified(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scheme = md.multistage(1000, [("wr", 1000)] * 40)
+    begun = time.monotonic()
+    plan = md.repeat(10, md.subsample(scheme, md.gaussian(noise_multiplier=10.0)))
+    with pytest.raises(
+        InvalidParameter, match=r"stages must be fewer or smaller.*minutes and \d+ GB$"
+    ):
+        md.account(plan).epsilon(delta=1e-5)
+    stages = ",".join(["wr:1000"] * 40)
+    line = f"account -n 1000 --stages {stages} --steps 10 --noise-multiplier 10 --delta 1e-5"
+    check_refused(runner(capsys)(*line.split()), "stages", "minutes")
+    assert time.monotonic() - begun < 60
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        md.must_ow(60_000, 1000, 256),
+        md.must_ww(1000, 1000, 1000),
+        md.must_ww(50, 10_000, 10_000),  # minutes, with a bar on a terminal
+        md.multistage(1000, [("wr", 1000)] * 4),
+        md.multistage(40_000, [("wor", 900), ("wr", 700), ("wr", 500)]),
+    ],
+    ids=str,
+)
+def test_what_ends_is_not_refused(scheme: Multistage) -> None:
+    check_cost("stages", "a certificate", estimate(scheme))
+
+
+def test_more_stages_cost_more() -> None:
+    costs = [estimate(md.multistage(1000, [("wr", 1000)] * k)) for k in range(1, 12)]
+    assert all(a.seconds < b.seconds for a, b in pairwise(costs))
+    assert costs[0].seconds < 1.0 < 1000.0 < costs[-1].seconds
+
+
+def regress(columns: int, **options: Any) -> md.BootstrapResult:
+    return md.private_bootstrap(
+        np.zeros((50, columns)), "regression", lower=0, upper=1, design=md.wor(50, 10),
+        noise_multiplier=1e4, delta=1e-5, **{"replicates": 100, **options},
+    )  # fmt: skip
+
+
+def test_a_regression_on_ten_thousand_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "memory", lambda: 16e9)
+    with pytest.raises(InvalidParameter, match=r"50014999 numbers.*got one of .* 9.6 GB"):
+        regress(10_000, replicates=2)
+    monkeypatch.setattr(cost, "memory", lambda: 0.4e9)
+    with pytest.raises(InvalidParameter, match=r"replicates must be fewer .* 1000000 x 8 "):
+        regress(3, replicates=1_000_000)
+
+
+def test_the_memory_is_that_of_the_machine_or_container(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    assert memory() > 1e8
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(cost, "_CONTAINER", limit)
+    whole = memory()
+    for text, expected in (("max\n", whole), ("50000000\n", 5e7)):
+        limit.write_text(text)
+        assert memory() == expected
+    with pytest.raises(InvalidParameter, match="must be fewer or smaller"):
+        check_cost("n", "nothing", Cost(seconds=float("nan")))

@@ -1,0 +1,161 @@
+"""What a release does in which order, and that its intervals stay within what is possible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mustdp as md
+from mustdp.mechanisms.relation import Relation
+from mustdp.releasing.ground import Column, Ground
+from mustdp.releasing.moments import Moments
+from mustdp.releasing.stack import Stack
+from mustdp.resampling.statistics.public import Range
+
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+X = np.random.default_rng(0).uniform(0, 10, 2000)
+
+
+def test_a_seed_repeats_a_release_and_secret_ones_differ() -> None:
+    first, second = (
+        md.private_release(X, ["mean", "sd"], lower=0, upper=10, seed=4, **BUDGET).as_dict()
+        for _ in range(2)
+    )
+    assert first == second
+    assert first["privacy"]["seeded"] is True
+    assert "epsilon" not in first["privacy"]
+    secret = {md.private_release(X, "mean", lower=0, upper=10, **BUDGET).estimate for _ in range(3)}
+    assert len(secret) == 3
+
+
+def test_the_ledger_is_asked_before_the_data_and_charged_for_releases_only(tmp_path: Path) -> None:
+    path = tmp_path / "office.ledger"
+    with md.Ledger.open(path, epsilon=0.5, delta=1e-6) as ledger:
+        with pytest.raises(md.BudgetExceeded):
+            md.private_release(
+                "nowhere.csv", "mean", columns="x", lower=0, upper=1, ledger=ledger, **BUDGET
+            )
+        bad = np.array([1.0, np.nan])
+        with pytest.raises(md.InvalidParameter, match="NaN"):
+            md.private_release(
+                bad, "mean", lower=0, upper=1, ledger=ledger, epsilon=0.1, delta=1e-6
+            )
+        assert ledger.entries() == ()
+        found = md.private_release(
+            X, ["mean", "sd"], lower=0, upper=10, ledger=ledger, epsilon=0.2, delta=1e-6
+        )
+        (entry,) = ledger.entries()
+        assert entry.label == "release: mean, sd"
+        assert found.privacy.steps == 1
+        with pytest.raises(md.InvalidParameter, match="relation"):
+            md.private_release(
+                X, "mean", lower=0, upper=10, ledger=ledger, relation="add_remove",
+                epsilon=0.1, delta=1e-6,
+            )  # fmt: skip
+
+
+def test_the_lattice_does_not_tell_the_number_of_records() -> None:
+    column = (Column("x", Range(0.0, 1.0)),)
+    lattices = set()
+    for n in (None, 10, 10**6):
+        ground = Ground(column, Relation.ADD_REMOVE, n)
+        lattices.add(Stack(ground, (Moments(ground, (0,)),), 2.0).noise)
+    assert len(lattices) == 1
+
+
+@pytest.mark.parametrize("statistic", ["correlation", "regression"])
+def test_nothing_is_claimed_where_noise_hides_the_variance(statistic: str) -> None:
+    """Columns that vary by a thousandth of their range: -1 in [-1, -1] would be a lie."""
+    frame = np.column_stack([X, X + np.random.default_rng(1).normal(0, 1, X.size)])
+    for seed in range(20):
+        found = md.private_release(
+            frame, statistic, lower=-5000, upper=5000, seed=seed, **BUDGET
+        ).estimates[-1]
+        assert found.flags
+        assert found.width >= 2.0
+
+
+def test_an_sd_that_noise_hides_is_no_certain_zero() -> None:
+    for seed in range(20):
+        found = md.private_release(X, "sd", lower=-5000, upper=5000, seed=seed, **BUDGET)
+        assert found.interval[0] <= X.std() <= found.interval[1]
+        assert found.standard_error > 1.0
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_shares_and_means_stay_where_they_can_be(relation: str, value: float) -> None:
+    constant = np.full(400, value)
+    for seed in range(10):
+        found = md.private_release(
+            constant, ["proportion:>0.5", "mean", "variance", "count"],
+            lower=0, upper=1, relation=relation, seed=seed, **BUDGET,
+        )  # fmt: skip
+        share, mean, variance, count = found.estimates
+        for one, low, high in ((share, 0, 1), (mean, 0, 1), (variance, 0, 0.26), (count, 0, 1e9)):
+            assert low <= one.interval[0] <= one.value <= one.interval[1] <= high, one
+        assert share.width > 0
+
+
+def test_small_groups_are_shown_and_flagged() -> None:
+    frame = pd.DataFrame({"x": X, "kind": ["a"] * 1990 + ["b"] * 10})
+    found = md.private_release(
+        frame, ["count", "mean"], columns=["x"], lower=0, upper=10, by="kind",
+        groups=["a", "b", "c"], seed=1, **BUDGET,
+    )  # fmt: skip
+    assert [one.group for one in found.estimates] == ["a", "b", "c", "other"] * 2
+    assert not found["mean x (a)"].flags
+    for group in ("b", "c", "other"):
+        assert found[f"mean x ({group})"].interval == (0.0, 10.0)
+        assert "too few" in found[f"mean x ({group})"].flags[0]
+
+
+def test_all_intervals_hold_together_on_request() -> None:
+    settings: dict[str, Any] = {"lower": 0, "upper": 10, "seed": 1, **BUDGET}
+    alone = md.private_release(X, ["mean", "histogram:4"], **settings)
+    together = md.private_release(X, ["mean", "histogram:4"], simultaneous=True, **settings)
+    for narrow, wide in zip(alone.estimates, together.estimates, strict=True):
+        assert wide.interval[0] < narrow.interval[0]
+        assert narrow.interval[1] < wide.interval[1]
+
+
+def test_tables_of_results_hold_every_estimate() -> None:
+    found = md.private_release(
+        X, ["mean", "proportion:<5"], lower=0, upper=10, by=None, seed=1, **BUDGET
+    )
+    lines = found.as_csv().splitlines()
+    assert len(lines) == 3
+    assert lines[2].startswith("proportion:<5,0,,,")
+    assert "proportion:$<$5" in found.as_latex()
+    assert "no privacy" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"statistics": []}, "at least one statistic"),
+        ({"statistics": "mode"}, "statistic must be one of"),
+        ({"statistics": "mean@y"}, "must name columns among"),
+        ({"statistics": "quantile:1.5"}, "statistic must be a finite number"),
+        ({"statistics": "proportion:>11"}, "limits from 0 to 10"),
+        ({"statistics": "correlation"}, "at least 2"),
+        ({"upper": None}, "lower and upper must be given together"),
+        ({"level": 1.0}, "level must be"),
+        ({"by": "kind"}, "by and groups must be given together"),
+        ({"missing": "guess"}, "missing must be"),
+        ({"population": 5}, "population must be at least the number of records"),
+        ({"delta": None}, "delta must be given"),
+        ({"epsilon": None}, "exactly one of epsilon"),
+        ({"weights": "w"}, "given together"),
+        ({"unit": "cluster"}, "unit must be record"),
+    ],
+)
+def test_refusals_name_what_is_wrong(settings: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"statistics": "mean", "lower": 0, "upper": 10, **BUDGET, **settings}
+    with pytest.raises(md.InvalidParameter, match=said):
+        md.private_release(X, **given)

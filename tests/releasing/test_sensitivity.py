@@ -1,0 +1,129 @@
+"""No record moves a release by more than its noise was made for, whatever it is swapped with."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mustdp.mechanisms.relation import Relation
+from mustdp.releasing.cells import Cells, Crossed, Everybody, Listed, Within
+from mustdp.releasing.curve import Curve
+from mustdp.releasing.ground import Column, Ground
+from mustdp.releasing.influence import Influences
+from mustdp.releasing.moments import Moments
+from mustdp.releasing.parts import Part
+from mustdp.releasing.stack import Stack
+from mustdp.releasing.weights import WeightSquares
+from mustdp.resampling.statistics.public import Range
+from tests.releasing.swapping import allowed, movements
+
+COLUMNS = (
+    Column("x", Range(0.0, 10.0)),
+    Column("y", Range(-1.0, 3.0)),
+    Column("z", Range(5.0, 6.0)),
+    Column("kind", categories=("a", "b")),
+)
+REPLACE = Ground(COLUMNS, Relation.REPLACE_ONE, 50)
+GROUPS = ("north", "south", "other")
+GROUNDS = {
+    "fixed": REPLACE,
+    "dropped": replace(REPLACE, dropped=True),
+    "grouped": replace(REPLACE, groups=GROUPS, by="kind"),
+    "grouped and dropped": replace(REPLACE, groups=GROUPS, by="kind", dropped=True),
+    "weighted": replace(REPLACE, largest_weight=3.0),
+    "private size": Ground(COLUMNS, Relation.ADD_REMOVE, None),
+    "private size, grouped": Ground(
+        COLUMNS, Relation.ADD_REMOVE, None, groups=GROUPS, by="kind", dropped=True
+    ),
+}
+
+
+def parts(ground: Ground) -> dict[str, tuple[Part, ...]]:
+    one, two = Moments(ground, (0,)), Moments(ground, (0, 1))
+    three = Moments(ground, (0, 1, 2))
+    inside = Cells(ground, (0,), Within(2.0, 7.0))
+    table = Cells(ground, (3, 0), Crossed((Listed(COLUMNS[3].cells), Within(2.0, 7.0))))
+    curve = Curve(ground, (0,), tuple(np.linspace(0.0, 9.0, 7).tolist()))
+    rng = np.random.default_rng(3)
+    squares = Influences(
+        two,
+        rng.normal(size=(ground.slots, 3, 5)),
+        np.clip(rng.normal(scale=0.3, size=(ground.slots, 5)), -1.0, 1.0),
+    )
+    everybody = Cells(ground, (0,), Everybody())
+    found: dict[str, tuple[Part, ...]] = {
+        "one column": (one,),
+        "two columns": (two,),
+        "three columns": (three,),
+        "share": (inside,),
+        "table": (table,),
+        "curve": (curve,),
+        "influences": (squares,),
+        "many": (one, two, inside, table, curve),
+    }
+    if ground.weighted:
+        found["squared weights"] = (WeightSquares(ground),)
+    if ground.counted:
+        found["count"] = (everybody,)
+    return found
+
+
+def records(ground: Ground) -> list[list[float]]:
+    """Corners, middles and random places of the box; missing values where they are dropped."""
+    numbers = [[r.lower, r.mid, r.upper] for c in COLUMNS if (r := c.range) is not None]
+    if ground.dropped:
+        numbers = [[*own, math.nan] for own in numbers]
+    found = [list(map(float, one)) for one in itertools.product(*numbers, (0, 1, 2))]
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        inside = [rng.uniform(r.lower, r.upper) for c in COLUMNS if (r := c.range) is not None]
+        found.append([*inside, float(rng.integers(3))])
+    return found
+
+
+CASES = [(name, part) for name, ground in GROUNDS.items() for part in parts(ground)]
+
+
+@pytest.mark.parametrize(("name", "part"), CASES)
+def test_one_record_moves_the_release_by_what_the_noise_was_made_for(name: str, part: str) -> None:
+    ground = GROUNDS[name]
+    stack = Stack(ground, parts(ground)[part], noise_multiplier=2.0, share=0.7)
+    weights = (0.0, 0.4, 1.0) if ground.weighted else (1.0,)
+    moved = movements(stack, records(ground), weights)
+    assert moved <= allowed(stack)
+    # Nothing is wasted either, or the test would not see a bound that is far too large.
+    least = {"many": 0.35, "influences": 0.6, "curve": 0.7}.get(part, 0.75)
+    assert moved >= least * allowed(stack)
+
+
+@pytest.mark.parametrize("name", ["fixed", "grouped", "private size"])
+def test_the_test_would_see_noise_that_is_too_small(name: str) -> None:
+    ground = GROUNDS[name]
+    stack = Stack(ground, parts(ground)["two columns"], noise_multiplier=2.0)
+    moved = movements(stack, records(ground))
+    assert moved > 0.8 * allowed(stack)
+
+
+def test_a_record_that_changes_its_group_is_counted() -> None:
+    alone, grouped = GROUNDS["fixed"], GROUNDS["grouped"]
+    share = Cells(grouped, (0,), Within(2.0, 7.0))
+    assert grouped.sensitivity(share) == pytest.approx(math.sqrt(2.0))
+    assert alone.sensitivity(Cells(alone, (0,), Within(2.0, 7.0))) == pytest.approx(1.0)
+
+
+def test_mean_and_mean_square_cost_what_the_mean_costs_alone() -> None:
+    assert REPLACE.sensitivity(Moments(REPLACE, (0,))) == pytest.approx(2.0)
+
+
+def test_two_rounds_cost_what_one_does() -> None:
+    z, ground = 3.0, REPLACE
+    first, second = (
+        Stack(ground, parts(ground)["one column"], z, share).noise.scale for share in (0.85, 0.15)
+    )
+    together = 1.0 / math.sqrt(first**-2 + second**-2)
+    assert together == pytest.approx(z / 2, rel=1e-5)
+    assert together >= z / 2
