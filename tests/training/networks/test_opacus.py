@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import warnings
 from collections.abc import Iterator
@@ -210,3 +211,15 @@ def test_bad_input() -> None:
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(ROOT / "examples" / "opacus_bridge.py"), run_name="__main__")
     assert "at most" in capsys.readouterr().out
+
+
+def test_the_page_for_people_who_come_from_opacus(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "from-opacus.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "from-opacus.md", "exec"), names)
+    theirs, ours = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert 1.8 < float(theirs[0]) < 2.01
+    assert 1.98 < float(ours[0]) <= 2.0
+    assert 0.9 < float(ours[-1]) / float(theirs[-1]) < 1.0  # a little less noise, as the page says
+    assert names["engine"].accountant.mechanism() == "prv"  # its default, as the page says
