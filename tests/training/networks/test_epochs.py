@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -179,4 +178,5 @@ def test_what_is_refused() -> None:
         md.settle(EPOCH, epochs=0, **z)
     with pytest.raises(NotCovered, match="epsilon_prime"):
         md.settle(EPOCH, epochs=1, epsilon_prime=1.0, delta=1e-3)
-    assert "epochs" in inspect.signature(md.PrivateTrainer).parameters
+    with pytest.raises(NotCovered, match="one by one"):
+        md.audit(lambda game: game, budget=epochs(), clip=1.0)

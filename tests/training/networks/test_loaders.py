@@ -93,7 +93,7 @@ def test_a_collate_function_sees_every_record_alone() -> None:
     assert not rows.inputs[0].any()  # each minus itself, nothing of the others
     with pytest.raises(InvalidParameter, match=r"same shapes.*pad to a fixed length"):
         loader_run.trainer(data=loader(Images(), collate_fn=cut))
-    with pytest.raises(InvalidParameter, match="must be a tuple"):
+    with pytest.raises(InvalidParameter, match=r"must be a tuple .* got Tensor"):
         loader_run.trainer(data=loader(Images(), collate_fn=lambda records: records[0][0]))
 
 
@@ -162,6 +162,22 @@ def test_terms_that_do_not_fit() -> None:
         loader_run.trainer(delta=None)
     with pytest.raises(InvalidParameter, match="at least half of the number of records"):
         loader_run.trainer(n=99)
+
+
+def test_an_estimate_is_all_that_is_said_of_the_number_of_records() -> None:
+    model = loader_run.network()
+    with pytest.warns(md.LoaderRedrawn) as said:
+        run = md.PrivateTrainer(
+            model,
+            torch.nn.CrossEntropyLoss(reduction="none"),
+            loader(),
+            optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
+            **{"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-3, "epochs": 1, "n": 190},
+        )
+    [warned] = said
+    assert "public" not in str(warned.message)
+    assert warned.filename == __file__
+    assert run.budget.scheme == md.random_allocation(190, 3)
 
 
 def test_with_a_budget_its_scheme_draws_and_nothing_is_said() -> None:

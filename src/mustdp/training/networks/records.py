@@ -131,10 +131,8 @@ def _check_tensors(tensors: Sequence[Tensor]) -> None:
 
 
 def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
-    if isinstance(data, Fetched):
-        found = data.collated(indices)
-    else:
-        found = default_collate([data[int(i)] for i in indices])
+    own = isinstance(data, Fetched)
+    found = data.collated(indices) if own else default_collate([data[int(i)] for i in indices])
     if not (
         isinstance(found, tuple | list)
         and len(found) >= 2
@@ -142,6 +140,6 @@ def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
     ):
         raise InvalidParameter(
             "a record of data must be a tuple (inputs, ..., target) of tensors or numbers, "
-            f"got {type(data[int(indices[0])]).__name__}"
+            f"got {type(found if own else data[int(indices[0])]).__name__}"
         )
     return found
