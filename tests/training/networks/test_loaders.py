@@ -172,7 +172,11 @@ def test_an_estimate_is_all_that_is_said_of_the_number_of_records() -> None:
             torch.nn.CrossEntropyLoss(reduction="none"),
             loader(),
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
-            **{"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-3, "epochs": 1, "n": 190},
+            clip=1.0,
+            noise_multiplier=1.0,
+            delta=1e-3,
+            epochs=1,
+            n=190,
         )
     [warned] = said
     assert "public" not in str(warned.message)
