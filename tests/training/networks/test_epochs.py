@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 import mustdp as md  # noqa: E402
 from mustdp.accounting.plan import InEpoch, atoms  # noqa: E402
 from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
+from mustdp.training.networks.progress import Progress  # noqa: E402
 from tests.training.networks import runs  # noqa: E402
 
 BINS = 4
@@ -149,6 +150,13 @@ def test_a_schedule_moves_on_every_step_or_every_epoch(every: str, rates: int) -
     if every == "epoch":
         with pytest.raises(InvalidParameter, match="draws every batch anew"):
             runs.trainer(scheduler_every=every)
+
+
+def test_the_line_on_the_terminal_shows_what_all_epochs_may_cost() -> None:
+    budget = epochs()
+    with Progress(budget, 0, show=True) as line:
+        line.step(1, None)
+        assert line._epsilon == budget.spent().epsilon.upper > budget.spent(BINS).epsilon.upper
 
 
 def test_shuffled_batches_are_charged_without_amplification() -> None:
