@@ -1,8 +1,8 @@
 """Every public name once: type checkers read it here, and so does the package when it is asked."""
 
 from mustdp import plots as _plots
-from mustdp.accounting.account import Account as Account
 from mustdp.accounting.account import account as account
+from mustdp.accounting.answers import Account as Account
 from mustdp.accounting.bounds import Bounds as Bounds
 from mustdp.accounting.bounds import Curve as Curve
 from mustdp.accounting.paper import Attained as Attained

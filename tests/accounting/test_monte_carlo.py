@@ -54,7 +54,7 @@ def test_simulated_deltas_are_inside_the_bounds(scheme: md.Scheme, shift: float)
     rng = np.random.default_rng(20_240_613)
     steps = 8
     plan = md.repeat(steps, md.subsample(scheme, md.gaussian(shift=shift)))
-    account = md.account(plan, relation="replace_one")
+    account = md.account(plan, relation="replace_one", composition="pair")
     best = dict.fromkeys((0.2, 1.0, 2.0), 0.0)
     for way in ("aligned", "reversed", "symmetric"):
         losses = simulated(scheme, shift, steps, way, rng)
@@ -67,11 +67,15 @@ def test_simulated_deltas_are_inside_the_bounds(scheme: md.Scheme, shift: float)
         assert bounds.lower <= estimate + WIDTH
         # The test can fail: bounds of a plan with a tenth more steps do not fit the estimate.
     longer = md.account(
-        md.repeat(steps + 4, md.subsample(scheme, md.gaussian(shift=shift))), relation="replace_one"
+        md.repeat(steps + 4, md.subsample(scheme, md.gaussian(shift=shift))),
+        relation="replace_one",
+        composition="pair",
     )
     assert longer.delta(1.0).lower > best[1.0] + WIDTH
     shorter = md.account(
-        md.repeat(steps - 4, md.subsample(scheme, md.gaussian(shift=shift))), relation="replace_one"
+        md.repeat(steps - 4, md.subsample(scheme, md.gaussian(shift=shift))),
+        relation="replace_one",
+        composition="pair",
     )
     assert shorter.delta(1.0).upper < best[1.0] - WIDTH
 

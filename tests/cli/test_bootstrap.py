@@ -84,14 +84,18 @@ def test_several_statistics_and_columns(run: Run, ages: Path) -> None:
     )
     labels = [row["label"] for row in given["estimates"]]
     assert labels[0] == "correlation"
-    assert len(labels) == 3
+    assert labels[1:] == ["intercept", "slope of age"]
+    assert given["estimates"][2]["description"].startswith(
+        "slope of age in the regression of score"
+    )
     assert given["estimate"] == given["estimates"][0]["estimate"]
 
 
 def test_the_table_says_what_it_costs(run: Run, ages: Path) -> None:
-    outcome = run(*line(ages, f"{PLAIN} --epsilon 2 --delta 1e-5 --interval percentile"))
+    outcome = run(*line(ages, f"{PLAIN} --epsilon 2 --delta 1e-5"))
     assert outcome.status == 0
     assert "95 % interval" in outcome.out
+    assert "mean of age clipped to [0, 100]" in outcome.out
     assert "upper: certified" in outcome.out
     assert "epsilon at delta 1e-05: at least" in outcome.out
 
@@ -137,7 +141,9 @@ def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
         (f"{PLAIN} --epsilon 1 --noise-multiplier 2", ["exclude each other"]),
         (f"{PLAIN} --epsilon 1 --level 1", ["--level must", "1"]),
         (f"{PLAIN} --epsilon 1 --interval wald", ["--interval must", "wald"]),
-        (f"{PLAIN} --epsilon 1 --interval bootstrap-t", ["nested design"]),
+        (f"{PLAIN} --epsilon 1 --interval bootstrap-t", ["--interval must be normal", "hides"]),
+        (f"{PLAIN} --epsilon 1 --interval BCa", ["--interval must be normal", "every single"]),
+        (f"{PLAIN} --epsilon 1 --population 9", ["--population must"]),
         (f"{PLAIN} --epsilon 1 --statistic mode", ["--statistic must", "mode"]),
         (f"{PLAIN} --epsilon 1 --workers 0", ["--workers must", "0"]),
         (f"{PLAIN} --epsilon 1 --dask nowhere", ["--dask must", "nowhere"]),
@@ -147,8 +153,7 @@ def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
         (PLAIN.replace("--column age", "") + " --epsilon 1", ["--column must be named", "of them"]),
         (PLAIN.replace("upper 100", "upper 1e-300") + " --epsilon 1",
          ["--lower and --upper must be apart by"]),
-        (f"{PLAIN} --epsilon 1 --interval percentile --level 0.999",
-         ["--interval 'percentile' at level 0.999 needs", "got 60"]),
+        (f"{PLAIN} --epsilon 1 --interval percentile", ["--interval must be normal, because"]),
         (f"{MEAN} --replicates 9 --epsilon 1", ["--design is missing", "subsampling", "--scheme"]),
         (f"{MEAN} --design blp --replicates 9 --epsilon 1", ["'blp'", "did you mean blb?"]),
         (f"{MEAN} --design poisson -n 3000 --rate 0 --replicates 9 --epsilon 1",

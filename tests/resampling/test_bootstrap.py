@@ -136,28 +136,48 @@ def test_seeded_releases_and_notes_are_said_loudly() -> None:
     assert "drowns" in str(result)
 
 
-def test_a_grid_too_coarse_for_the_interval_is_cautioned_about() -> None:
+def test_an_interval_of_a_quantile_is_never_narrower_than_a_step_of_the_grid() -> None:
     wide = {"lower": -1e5, "upper": 1e5, "noise_multiplier": 1e-3}
-    result = released(["mean", "median"], **wide)
-    assert {note.split(":")[0] for note in result.notes} == {"median"}
-    assert any("step of the grid" in note for note in result.notes)
-    assert released(["mean", "median"]).notes == ()
+    assert released("median", **wide).estimates[0].width >= 2e5 / 64
 
 
-@pytest.mark.parametrize("kind", ["normal", "percentile"])
-def test_kinds_of_interval(kind: Any) -> None:
-    result = released("mean", interval=kind, level=0.8)
-    wider = released("mean", interval=kind, level=0.96)
+def test_levels_widen_intervals() -> None:
+    result, wider = released(level=0.8), released(level=0.96)
     assert wider.estimates[0].width > 1.3 * result.estimates[0].width
 
 
-def test_bootstrap_t_on_a_double_bootstrap() -> None:
-    design = md.double_bootstrap(N, b=200, m=200, subsets=50, reuse=10)
-    result = released(design=design, replicates=None, interval="bootstrap-t", noise_multiplier=0.5)
-    normal = released(design=design, replicates=None, noise_multiplier=0.5)
-    assert result.notes == ()
-    assert result.interval != normal.interval
-    assert result.estimates[0].width == pytest.approx(normal.estimates[0].width, rel=0.6)
+def test_a_finite_population_and_intervals_that_hold_together() -> None:
+    plain, finite = released(), released(population=N + N // 10)
+    assert finite.estimate == plain.estimate
+    assert finite.standard_error < 0.9 * plain.standard_error
+    together = released(["mean", "variance"], simultaneous=True)
+    alone = released(["mean", "variance"])
+    assert together.as_dict()["simultaneous"] is True
+    for one, other in zip(alone.estimates, together.estimates, strict=True):
+        assert other.width > 1.1 * one.width
+
+
+def test_results_say_what_was_estimated() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": AGES, "income": 1e3 * AGES})
+    result = released("mean", frame, columns="income", lower=0, upper=200_000)
+    assert result.estimates[0].description == "mean of income clipped to [0, 200000]"
+    assert "mean of income clipped to [0, 200000]" in str(result)
+    both = released(
+        [md.LinearRegression(), md.Proportion(above=60.0, columns=("age",))],
+        frame,
+        columns=["age", "income"],
+        lower=[0, 0],
+        upper=[100, 200_000],
+    )
+    assert [one.label for one in both.estimates] == ["intercept", "slope of age", "proportion"]
+    assert [one.description for one in both.estimates][1:] == [
+        "slope of age in the regression of income clipped to [0, 200000] on age clipped to "
+        "[0, 100]",
+        "share of records with age clipped to [0, 100] > 60",
+    ]
+    unnamed = released("regression", PAIRS)
+    assert unnamed.estimates[1].label == "slope of column 0"
 
 
 def test_nested_designs_charge_reuse() -> None:
@@ -243,7 +263,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"design": md.poisson(N // 3, 0.1)}, "n must be at least half"),
     ({"design": "wor"}, "scheme must"),
     ({"replicates": None}, "replicates must be given"),
-    ({"replicates": 1}, "replicates must"),
+    ({"replicates": 3}, "replicates must be a whole number from 4|replicates must"),
+    ({"design": md.Design(SCHEME, 3), "replicates": None}, "replicates must be at least 4"),
+    ({"population": N - 1}, "population must"),
+    ({"simultaneous": 1}, "simultaneous must"),
+    ({"interval": "percentile"}, "interval must be normal, because"),
     ({"replicates": 0}, "replicates must"),
     ({"design": md.Design(SCHEME, 5), "replicates": 6}, "replicates must be left out"),
     ({"noise_multiplier": None, "epsilon": 0.0}, "epsilon must"),

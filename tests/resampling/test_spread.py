@@ -6,13 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps, double_bootstrap
-from mustdp.resampling.intervals import t_quantile
 from mustdp.resampling.spread import spread_of
 
 CASES = [
@@ -48,7 +46,7 @@ def test_variance_is_found_and_intervals_cover(design: Design, relative: float) 
         replicates = simulated(design, noise, rng)
         spread = spread_of(design, replicates, noise**2)
         error = math.sqrt(spread.variance)
-        covered += abs(float(replicates.mean())) <= t_quantile(0.95, spread) * error
+        covered += abs(float(replicates.mean())) <= spread.quantile(0.95) * error
         found.append(spread.variance)
     factor = 1 / design.n + (design.between + design.within / design.reuse) / design.subsets
     truth = factor + noise**2 / design.releases
@@ -75,9 +73,8 @@ def test_drowned_replicates_err_on_the_safe_side() -> None:
         replicates = simulated(design, noise, rng)
         spread = spread_of(design, replicates, noise**2)
         drowned += spread.drowned
-        covered += abs(float(replicates.mean())) <= stats.t.ppf(
-            0.975, spread.degrees_of_freedom
-        ) * math.sqrt(spread.variance)
+        reach = spread.quantile(0.95) * math.sqrt(spread.variance)
+        covered += abs(float(replicates.mean())) <= reach
     assert covered >= 950
     assert drowned > 500
 
@@ -88,9 +85,17 @@ def test_without_noise_nothing_is_left_to_doubt() -> None:
     assert (spread.variance, spread.noise_share) == (0.0, 0.0)
 
 
-def test_one_replicate_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="at least two replicates"):
-        spread_of(Design(md.wr(100, 5), 1), np.zeros((1, 1)), 0.0)
+@pytest.mark.parametrize(
+    ("design", "named"),
+    [
+        (Design(md.wr(100, 5), 3), "replicates must be at least 4"),
+        (bag_of_little_bootstraps(100, b=10, subsets=1, reuse=50), "subsets must be at least 4"),
+        (bag_of_little_bootstraps(100, b=10, subsets=3, reuse=50), "subsets must be at least 4"),
+    ],
+)
+def test_few_independent_subsets_are_refused(design: Design, named: str) -> None:
+    with pytest.raises(InvalidParameter, match=named):
+        spread_of(design, np.zeros((design.subsets, design.reuse)), 0.0)
 
 
 def test_whole_data_sets_say_nothing_about_sampling() -> None:

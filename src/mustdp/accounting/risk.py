@@ -26,7 +26,7 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
-    from mustdp.accounting.account import Account
+    from mustdp.accounting.answers import Account
 
 #: False-positive rates that everybody asks about.
 USUAL_FPR = (0.001, 0.01, 0.1)

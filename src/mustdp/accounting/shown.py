@@ -10,7 +10,7 @@ from mustdp.numerics.decimals import readable
 from mustdp.numerics.tables import Shown
 
 if TYPE_CHECKING:
-    from mustdp.accounting.account import Account
+    from mustdp.accounting.answers import Account
 
 #: Deltas at which a printed account states epsilon.
 _DELTAS = (1e-3, 1e-5, 1e-7)

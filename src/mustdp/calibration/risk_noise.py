@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mustdp.accounting.account import Account, account
+from mustdp.accounting.account import account
+from mustdp.accounting.answers import Account
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.accounting.risk import USUAL_FPR, Risk
 from mustdp.calibration.search import smallest_noise

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from mustdp.accounting.account import Account, account
+from mustdp.accounting.account import account
+from mustdp.accounting.answers import Account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
 from mustdp.accounting.tighter import ONE_PAIR

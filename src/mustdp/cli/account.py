@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from mustdp.cli import words
+from mustdp.cli.accounting_options import (
+    SAME,
+    CompositionOption,
+    DeltaOption,
+    DimensionOption,
+    EpsilonOption,
+    MethodOption,
+    ReuseOption,
+)
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.epochs import (
     BinsOption,
@@ -16,19 +25,14 @@ from mustdp.cli.epochs import (
     not_poisson_in_words,
     sampling,
 )
-from mustdp.cli.numbers import one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import (
-    ACCOUNTING,
     GroupOption,
     RunOptions,
-    read_delta,
-    read_epsilon,
-    read_repeats,
 )
-from mustdp.cli.typed import exactly_one, option, word_from
+from mustdp.cli.typed import exactly_one
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import readable
@@ -39,97 +43,6 @@ if TYPE_CHECKING:
     from mustdp.accounting.plan import Plan
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
-
-#: An older word for a method, still understood.
-_SAME = {"section4": "one-slope"}
-
-
-def _read_method(name: str, text: str) -> str:
-    """A method as it was typed."""
-    from mustdp.accounting.account import METHODS
-
-    return one_of(name, text, (*METHODS, *_SAME))
-
-
-def _read_delta(name: str, text: str) -> float:
-    """A delta, or 0 for the largest loss there is."""
-    try:
-        return read_delta(name, text)
-    except InvalidParameter as problem:
-        if problem.got not in ("0.0", "-0.0"):
-            raise
-        return 0.0
-
-
-DeltaOption = Annotated[
-    float | None,
-    option(
-        "--delta",
-        _read_delta,
-        metavar="D",
-        help="Ask for epsilon at this delta, well below one in the number of records; 0 asks for "
-        "the largest loss, which Laplace noise bounds.",
-        panel=ACCOUNTING,
-    ),
-]
-EpsilonOption = Annotated[
-    float | None,
-    option(
-        "--epsilon",
-        read_epsilon,
-        metavar="E",
-        help="Ask for delta at this epsilon, at least 0.",
-        panel=ACCOUNTING,
-    ),
-]
-MethodOption = Annotated[
-    str,
-    option(
-        "--method",
-        _read_method,
-        metavar="NAME",
-        help="certified; one-slope (or section4): the upper bound from the theorem of the MUST "
-        "paper, composed; paper: the paper's own composition, which follows one pair of data sets "
-        "only.",
-        panel=ACCOUNTING,
-        show_default=True,
-    ),
-]
-CompositionOption = Annotated[
-    str,
-    option(
-        "--composition",
-        word_from("mustdp.accounting.tighter", "COMPOSITIONS"),
-        metavar="NAME",
-        help="auto: the worst of a family of pairs is chosen anew in every step, where one is "
-        "proved, in a second or three; family: the same in up to twenty, for closer bounds; pair: "
-        "one dominating pair for every step.",
-        panel=ACCOUNTING,
-        show_default=True,
-    ),
-]
-DimensionOption = Annotated[
-    int | None,
-    option(
-        "--dimension",
-        read_repeats,
-        metavar="D",
-        help="Every release has this many coordinates; 1, a single number, brings the bounds of "
-        "wor closer.",
-        panel=ACCOUNTING,
-    ),
-]
-ReuseOption = Annotated[
-    int | None,
-    option(
-        "--reuse",
-        read_repeats,
-        metavar="R",
-        help="Repeat the last of several stages R times on what the stages before it drew, in "
-        "each of the K steps.",
-        panel=ACCOUNTING,
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -252,7 +165,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     result: Any = mustdp.account(
         plan,
         relation=asked.relation,
-        method=_SAME.get(asked.method, asked.method),
+        method=SAME.get(asked.method, asked.method),
         composition=asked.composition,
         group=asked.group,
         dimension=asked.dimension,

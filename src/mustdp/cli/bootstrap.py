@@ -60,9 +60,9 @@ IntervalOption = Annotated[
     str,
     resampling_option(
         "--interval",
-        word_from("mustdp.resampling.intervals", "KINDS"),
+        word_from("mustdp.resampling.intervals", "WORDS"),
         metavar="KIND",
-        help="normal, percentile or bootstrap-t (nested designs).",
+        help="normal; percentile, bootstrap-t and BCa are refused with the reason.",
         show_default=True,
     ),
 ]
@@ -74,6 +74,23 @@ LevelOption = Annotated[
         metavar="P",
         help="Coverage of the interval.",
         show_default=True,
+    ),
+]
+SimultaneousOption = Annotated[
+    bool,
+    typer.Option(
+        "--simultaneous",
+        help="Widen all intervals until they hold together (Bonferroni).",
+        rich_help_panel="Resampling",
+    ),
+]
+PopulationOption = Annotated[
+    int | None,
+    resampling_option(
+        "--population",
+        read_natural,
+        metavar="N",
+        help="Size of the population that the records were drawn from, without replacement.",
     ),
 ]
 WorkersOption = Annotated[
@@ -136,6 +153,8 @@ def bootstrap(
     relation: RelationOption = None,
     interval: IntervalOption = "normal",
     level: LevelOption = 0.95,
+    simultaneous: SimultaneousOption = False,
+    population: PopulationOption = None,
     workers: WorkersOption = None,
     dask: DaskOption = None,
     insecure: InsecureOption = False,
@@ -161,6 +180,8 @@ def bootstrap(
     settings: dict[str, Any] = {
         "interval": interval,
         "level": level,
+        "simultaneous": simultaneous,
+        "population": population,
         "relation": relation,
         "workers": workers,
         "dask": dask,
@@ -241,7 +262,7 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
         columns=("estimate of", "value", "standard error", percent, "noise share"),
         rows=tuple(
             (
-                estimate.label,
+                estimate.description or estimate.label,
                 readable(estimate.value, digits=5),
                 readable(estimate.standard_error, "up"),
                 f"[{readable(estimate.interval[0], 'down', 5)}, "

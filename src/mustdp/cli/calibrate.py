@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
+from mustdp.cli.calibrate_risk import (
+    AdvantageOption,
+    FprOption,
+    TprOption,
+    calibrate_risk,
+    without_scale,
+)
 from mustdp.cli.epochs import BinsOption, EpochsOption, batches, counted, sampling
-from mustdp.cli.numbers import read_number
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.risk import COLUMNS, as_data, in_rows, read_rate
 from mustdp.cli.targets import (
     ACCOUNTING,
     DeltaOption,
@@ -21,7 +25,7 @@ from mustdp.cli.targets import (
     TargetOption,
     stated,
 )
-from mustdp.cli.typed import as_typed, exactly_one, option, word_of
+from mustdp.cli.typed import option, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import as_stated, readable
 
@@ -44,39 +48,6 @@ SolveForOption = Annotated[
         "stage. Leave out the option that is solved for; all but noise take a noise.",
         panel=ACCOUNTING,
         show_default=True,
-    ),
-]
-_read_below_one = partial(read_number, above=0, below=1)
-TprOption = Annotated[
-    float | None,
-    option(
-        "--tpr",
-        _read_below_one,
-        metavar="T",
-        help="Instead of --epsilon and --delta: the largest true-positive rate of an attacker at "
-        "the false-positive rate --fpr.",
-        panel=ACCOUNTING,
-    ),
-]
-FprOption = Annotated[
-    float | None,
-    option(
-        "--fpr",
-        read_rate,
-        metavar="F",
-        help="With --tpr: the attacker's false-positive rate, below T.",
-        panel=ACCOUNTING,
-    ),
-]
-AdvantageOption = Annotated[
-    float | None,
-    option(
-        "--advantage",
-        _read_below_one,
-        metavar="A",
-        help="Instead of --epsilon and --delta: the largest difference between an attacker's "
-        "true-positive and false-positive rates.",
-        panel=ACCOUNTING,
     ),
 ]
 
@@ -112,7 +83,7 @@ def calibrate(
         given = {"--epsilon": epsilon, "--delta": delta}
         drawn = sampling(scheme, bins)
         count = batches(drawn, run, epochs)
-        return _risk(drawn, count, noise, run, solve_for, wanted, given, group, json)
+        return calibrate_risk(drawn, count, noise, run, solve_for, wanted, given, group, json)
     if epsilon is None:
         raise InvalidParameter(
             "--epsilon is missing: give the largest epsilon allowed, above 0; or --tpr and --fpr, "
@@ -142,86 +113,10 @@ _Found = tuple["Sampling", "Mechanism", int, "Bounds"]
 def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, Any]) -> _Found:
     import mustdp
 
-    _without_scale(noise)
+    without_scale(noise)
     with progress("calibrating the noise"):
         found = mustdp.calibrate(drawn, steps=steps, mechanism=noise.mechanism, **target)
     return drawn, found.mechanism, steps, found.epsilon
-
-
-def _without_scale(noise: NoiseOptions) -> None:
-    """Refuse a noise that is still to be found."""
-    scales = {"--noise-multiplier": noise.noise_multiplier, "--shift": noise.shift}
-    for name, scale in scales.items():
-        if scale is not None:
-            raise InvalidParameter(
-                f"{name} {as_typed(scale)} does not fit --solve-for noise, which finds it; "
-                "--solve-for steps, m and b take a noise"
-            )
-
-
-def _risk(
-    built: Sampling,
-    steps: int,
-    noise: NoiseOptions,
-    run: RunOptions,
-    solve_for: str,
-    wanted: dict[str, float | None],
-    given: dict[str, float | None],
-    group: int,
-    as_json: bool,
-) -> Answer:
-    """The noise that keeps an attacker within a target."""
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidParameter(
-                f"{name} {as_typed(value)} does not fit --tpr and --advantage: give one target"
-            )
-    if solve_for != "noise":
-        raise InvalidParameter(f"--solve-for {solve_for} takes --epsilon and --delta")
-    exactly_one({name: wanted[name] for name in ("--tpr", "--advantage")})
-    if (wanted["--tpr"] is None) != (wanted["--fpr"] is None):
-        raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
-    _without_scale(noise)
-
-    import mustdp
-    from mustdp.mechanisms.relation import shift_of
-
-    target = {name.removeprefix("--"): value for name, value in wanted.items() if value is not None}
-    with progress("calibrating the noise"):
-        found = mustdp.calibrate(
-            built,
-            steps=steps,
-            tpr=wanted["--tpr"],
-            fpr=wanted["--fpr"],
-            advantage=wanted["--advantage"],
-            mechanism=noise.mechanism,
-            group=group,
-            relation=run.relation,
-        )
-    relation, mechanism = found.relation, found.mechanism
-    shift = shift_of(mechanism, built, relation)
-    data = {
-        "solve_for": solve_for,
-        **words.described(built),
-        **mechanism.describe(),
-        "relation": relation.option,
-        "shift": shift,
-        "steps": steps,
-        **{f"target_{name}": value for name, value in target.items()},
-        **as_data(found.risk),
-    }
-    if as_json:
-        return Answer(data, as_json=True)
-    multiplier = as_stated(found.noise_multiplier, words.MULTIPLIER)
-    noted = (*found.risk.sentences(), words.noise_in_words(mechanism, shift, relation))
-    return Answer(
-        data,
-        as_json=False,
-        heading=f"{words.describe(built)}; steps: {steps}; noise multiplier {multiplier}",
-        columns=COLUMNS,
-        rows=in_rows(found.risk),
-        note="\n".join(noted),
-    )
 
 
 def _steps(

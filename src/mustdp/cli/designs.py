@@ -34,8 +34,9 @@ resampling_option = partial(option, panel="Resampling")
 def read_replicates(name: str, text: str) -> int:
     """A number of subsets that fits into memory."""
     from mustdp.resampling.designs import MOST_REPLICATES
+    from mustdp.resampling.spread import FEWEST_SUBSETS
 
-    return read_integer(name, text, 2, MOST_REPLICATES)
+    return read_integer(name, text, FEWEST_SUBSETS, MOST_REPLICATES)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from mustdp.cli.typed import option
 from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
-    from mustdp.accounting.account import Account
+    from mustdp.accounting.answers import Account
     from mustdp.accounting.risk import Risk
     from mustdp.accounting.views import Renyi, Summary
 

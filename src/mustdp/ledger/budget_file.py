@@ -10,10 +10,10 @@ from __future__ import annotations
 import sqlite3
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from mustdp.accounting.account import Account, account
+from mustdp.accounting.account import account
+from mustdp.accounting.answers import Account
 from mustdp.accounting.plan import Atom, Plan, Repeat, atoms, describe, plan_from_description
 from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.files.plain import canonical, read_json
@@ -57,12 +57,7 @@ class LedgerFile(Ledger):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

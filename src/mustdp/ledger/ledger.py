@@ -14,7 +14,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mustdp.accounting.account import Account, account
+from mustdp.accounting.account import account
+from mustdp.accounting.answers import Account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import (
     Atom,

@@ -8,6 +8,7 @@ repeated repeats nothing that was released. The source of the noise never leaves
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,12 +28,13 @@ from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.inference import infer
-from mustdp.resampling.intervals import KINDS, Kind, check_kind
+from mustdp.resampling.intervals import Kind, check_kind
 from mustdp.resampling.lattices import exact_release
 from mustdp.resampling.noise import settle_design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.sources.opening import open_source
 from mustdp.resampling.sources.source import Source
+from mustdp.resampling.spread import FEWEST_SUBSETS, check_subsets
 from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
@@ -60,6 +62,8 @@ def private_bootstrap(
     relation: str | None = None,
     interval: Kind = "normal",
     level: float = 0.95,
+    simultaneous: bool = False,
+    population: int | None = None,
     correct_bias: bool = True,
     workers: int | None = None,
     dask: Any = None,
@@ -79,11 +83,13 @@ def private_bootstrap(
 
     The noise comes from a total (``epsilon``, ``delta``) for everything released here, or is given
     as ``noise_multiplier``, or as the MUST paper's per-query ``epsilon_prime``, which is not a
-    guarantee. ``interval`` is normal, percentile or bootstrap-t. With Poisson subsets under
-    add_remove the number of records is private: the scheme's n is an estimate that is not compared
-    with the data. ``dask`` is ``"local"``, a ``distributed.Client`` or the address of a scheduler,
-    without certificates only where ``insecure=True`` says so: anybody can read the records there.
-    ``seed`` repeats a run, for experiments; it is no private release then.
+    guarantee. ``interval`` is normal; other names are refused with the reason. ``simultaneous``
+    widens all intervals until they hold together (Bonferroni). ``population`` is the size of what
+    the records were drawn from, without replacement; without it, it is taken to be endless. With
+    Poisson subsets under add_remove the number of records is private: the scheme's n is an estimate
+    that is not compared with the data. ``dask`` is ``"local"``, a ``distributed.Client`` or the
+    address of a scheduler, without certificates only where ``insecure=True`` says so: anybody can
+    read the records there. ``seed`` repeats a run, for experiments; it is no private release then.
 
     >>> import numpy as np, mustdp as md
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
@@ -97,9 +103,13 @@ def private_bootstrap(
     """
     wanted = _read_statistics(statistic)
     chosen = _read_design(design, replicates)
-    checks.choice("interval", interval, KINDS)
+    check_subsets(chosen)
+    check_kind(interval)
     level = checks.real("level", level, above=0, below=1)
-    check_kind(interval, level, chosen)
+    if not isinstance(simultaneous, bool):
+        raise InvalidParameter(f"simultaneous must be True or False, got {simultaneous!r}")
+    if population is not None:
+        population = checks.integer("population", population, chosen.n)
     check_execution(workers, dask, insecure)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
@@ -131,13 +141,16 @@ def private_bootstrap(
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,
-        kind=interval, level=level, correct=correct_bias,
+        level=level, correct=correct_bias, simultaneous=simultaneous,
+        population=math.inf if population is None else population,
+        descriptions=_descriptions(wanted, query, source.columns, low, high),
     )  # fmt: skip
     for note in found.notes:
         warnings.warn(note, InferenceNote, stacklevel=2)
     return BootstrapResult(
-        found.estimates, privacy, chosen, level, interval, found.replicates, found.notes
-    )
+        found.estimates, privacy, chosen, level, interval, found.replicates, found.notes,
+        simultaneous,
+    )  # fmt: skip
 
 
 def _open(data: Any, names: tuple[str, ...] | None, dask: Any) -> Source:
@@ -166,7 +179,7 @@ def _read_design(design: Design | Scheme, replicates: int | None) -> Design:
         return design
     if replicates is None:
         raise InvalidParameter("replicates must be given with a scheme: the number of subsets")
-    return Design(design, checks.integer("replicates", replicates, 2, MOST_REPLICATES))
+    return Design(design, checks.integer("replicates", replicates, FEWEST_SUBSETS, MOST_REPLICATES))
 
 
 def check_limits(lower: Limits, upper: Limits) -> None:
@@ -213,7 +226,7 @@ def _joint(
     """Bind all statistics to their columns and put them into one release."""
     for at, (least, most) in enumerate(zip(low, high, strict=True)):
         _check_order(least, most, f" for column {at} (the first is 0)")
-    public = Public(low, high, design.size, design.poisson)
+    public = Public(low, high, design.size, design.poisson, design.repeated_pairs)
     picks: list[tuple[int, ...]] = []
     queries: list[Query] = []
     for statistic in wanted:
@@ -222,8 +235,33 @@ def _joint(
         picks.append(pick)
         own = public.of(pick)
         actual = paper and design.poisson
-        queries.append(OfActualSize(statistic, own) if actual else statistic.query(own))
+        bound = OfActualSize(statistic, own) if actual else statistic.query(own)
+        queries.append(statistic.labelled(bound, [_called(source.columns[k]) for k in pick]))
     return Joint(tuple(queries), tuple(picks), names=_names(wanted, picks, source.columns))
+
+
+def _called(name: str) -> str:
+    """A column by its name, or by its place where it has none."""
+    return f"column {name}" if name.isdigit() else name
+
+
+def _descriptions(
+    wanted: Sequence[Statistic],
+    query: Joint,
+    columns: Sequence[str],
+    low: Sequence[float],
+    high: Sequence[float],
+) -> tuple[str, ...]:
+    """What every estimate is one of: clipped columns are called so."""
+    said = [
+        f"{_called(name)} clipped to [{least:g}, {most:g}]"
+        for name, least, most in zip(columns, low, high, strict=True)
+    ]
+    return tuple(
+        statistic.described(label, [said[k] for k in pick])
+        for statistic, own, pick in zip(wanted, query.queries, query.picks, strict=True)
+        for label in own.labels
+    )
 
 
 def _names(

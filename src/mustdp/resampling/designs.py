@@ -165,8 +165,7 @@ class Design:
 def double_bootstrap(n: int, *, b: int, m: int, subsets: int, reuse: int) -> Design:
     """Draw b of n with replacement, and from each such sample ``reuse`` times m of its b entries.
 
-    The inner replicates tell the standard error of every outer one, as the bootstrap-t interval
-    needs. The classical double bootstrap is b = m = n.
+    The classical double bootstrap is b = m = n.
     """
     return Design(must_ww(n, b, m), subsets, reuse)
 

@@ -1,14 +1,18 @@
 """From noisy replicates to estimates with standard errors and intervals.
 
 Everything here only reads what was released, so it costs no privacy. The released vectors are
-averaged first and turned into estimates afterwards, which keeps the noise from bending them; an
-estimate's error is that of the vector seen along the estimate's gradient (delta method), judged by
-:mod:`mustdp.resampling.spread`.
+averaged first and turned into estimates afterwards, which keeps the noise from bending them. Where
+what was released tells the sampling error itself (means by their squares, proportions, quantiles),
+the statistic says so. Else an estimate's error is that of the vector seen along the estimate's
+gradient (delta method), judged by :mod:`mustdp.resampling.spread`; what is differentiated is not
+clipped anywhere, and over steps far smaller than an error. Where a noisy variance that is divided
+by is not clear of the noise, the interval is all that is possible.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,17 +20,18 @@ import numpy as np
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
-from mustdp.resampling.intervals import Kind, bootstrap_t, percentile, t_quantile
-from mustdp.resampling.spread import Spread, spread_of
-from mustdp.resampling.statistics.query import Query
+from mustdp.resampling.spread import check_subsets, factor_of, spread_of
+from mustdp.resampling.statistics.query import Averaged, Query
+from mustdp.resampling.statistics.reading import CLEARLY, UNCLEAR, Reading, Spread, everything
 
 #: Below this chance of repeated pairs nobody needs to be told of the correction.
 _WORTH_A_WORD = 0.005
-_NO_T = "the noise drowns the standard errors of single subsets, so the interval is the normal one"
+#: Steps of derivatives, in standard errors.
+_STEP = 1e-3
 _DROWNED = (
-    "the noise drowns the variation of the replicates, so the standard error is mostly that of "
-    "the noise and errs on the safe side; fewer replicates, a smaller share of the records in "
-    "each, or a larger epsilon would help"
+    "the noise drowns what the data vary by, so that an upper limit of it is in the standard "
+    "error, which errs on the safe side; a larger epsilon, narrower bounds, or one release on all "
+    "records where there is a formula would help"
 )
 
 
@@ -40,8 +45,10 @@ class Estimate:
     interval: tuple[float, float]
     noise_share: float
     degrees_of_freedom: float
-    #: Whether the noise hides the variation of the replicates, so that the error is mostly noise.
+    #: Whether the noise hides the variation of the data, so that an upper limit stands for it.
     drowned: bool = False
+    #: What was estimated, in words.
+    description: str = ""
 
     @property
     def width(self) -> float:
@@ -64,14 +71,19 @@ def infer(
     released: FloatArray,
     noise: FloatArray,
     *,
-    kind: Kind = "normal",
     level: float = 0.95,
     correct: bool = True,
+    population: float = math.inf,
+    simultaneous: bool = False,
+    descriptions: tuple[str, ...] | None = None,
 ) -> Inference:
     """Draw inference from ``released`` (releases, width) with noise variances (width,).
 
-    ``correct`` undoes the bias of averages over pairs that repeated records cause.
+    ``correct`` undoes the bias of averages over pairs that repeated records cause. ``population``
+    is the number of records that those of the data were drawn from, without replacement.
+    ``simultaneous`` widens all intervals until they hold together (Bonferroni).
     """
+    check_subsets(design)
     notes = []
     factor = _pair_factor(design, query) if correct else np.ones(query.width)
     if float(factor.max()) > 1.0 + _WORTH_A_WORD:
@@ -81,54 +93,72 @@ def infer(
         )
     vectors, noise = released * factor, noise * factor**2
     average = vectors.mean(axis=0)
+    _check_finite(query, average)
+    at = Averaged(average, noise / design.releases, factor_of(design, population))
+    count = len(query.labels)
+    each = 1.0 - (1.0 - level) / count if simultaneous else level
+    errors = np.std(vectors, axis=0, ddof=1) / math.sqrt(design.releases)
+    gradient = _gradient(query.smooth, average, errors)
+    estimates = []
+    for j, (label, known) in enumerate(zip(query.labels, query.known(at, each), strict=True)):
+        reading = known
+        if reading is None:
+            reading = _replicated(
+                design, query, j, vectors, noise, at, gradient[j], errors, each, population
+            )
+        notes += [f"{label}: {flag}" for flag in reading.flags]
+        if reading.spread.drowned and not reading.flags:
+            notes.append(f"{label}: {_DROWNED}")
+        estimates.append(
+            Estimate(
+                label,
+                reading.value,
+                reading.standard_error,
+                reading.interval,
+                reading.spread.noise_share,
+                reading.spread.degrees_of_freedom,
+                reading.spread.drowned,
+                "" if descriptions is None else descriptions[j],
+            )
+        )
+    groups = vectors.reshape(design.subsets, design.reuse, -1).mean(axis=1)
+    notes += query.cautions(at, groups)
+    return Inference(tuple(estimates), query.estimate(vectors), tuple(notes))
+
+
+def _replicated(
+    design: Design,
+    query: Query,
+    place: int,
+    vectors: FloatArray,
+    noise: FloatArray,
+    at: Averaged,
+    gradient: FloatArray,
+    errors: FloatArray,
+    level: float,
+    population: float,
+) -> Reading:
+    """One estimate judged by how its replicates differ."""
+    behind, part, _ = query.behind(place)
+    divisors = behind.divided_by(at.vector[part])
+    slopes = _gradient(behind.divided_by, at.vector[part], errors[part])
+    clear = divisors > CLEARLY * np.sqrt(slopes**2 @ at.noise[part])
+    value = float(query.smooth(at.vector)[place])
+    if not (np.all(clear) and math.isfinite(value) and np.all(np.isfinite(gradient))):
+        low, high = query.possible[place]
+        return everything((low, high), Spread(0.0, (0.5 * (high - low)) ** 2), UNCLEAR)
+    along = (vectors @ gradient).reshape(design.subsets, design.reuse)
+    spread = spread_of(design, along, float(gradient**2 @ noise), population)
+    return query.read(place, value, spread, level)
+
+
+def _check_finite(query: Query, average: FloatArray) -> None:
     values = query.estimate(average)
     if not np.all(np.isfinite(values)):
         raise NumericalFailure(
             "a statistic is not finite at the average of the replicates: "
             + ", ".join(f"{label} = {x}" for label, x in zip(query.labels, values, strict=True))
         )
-    own = [
-        spread_of(design, _grouped(design, column), float(variance))
-        for column, variance in zip(vectors.T, noise, strict=True)
-    ]
-    gradient = _gradient(query, average, np.sqrt([spread.variance for spread in own]))
-    shrunk = _shrunk(design, query, vectors, average, own) if kind == "percentile" else None
-    estimates = []
-    for j, label in enumerate(query.labels):
-        along = _grouped(design, vectors @ gradient[j])
-        noise_along = float(gradient[j] ** 2 @ noise)
-        spread = spread_of(design, along, noise_along)
-        value, error = float(values[j]), math.sqrt(spread.variance)
-        quantile = t_quantile(level, spread)
-        ends = (value - quantile * error, value + quantile * error)
-        if shrunk is not None:
-            ends = percentile(value, shrunk[:, j], spread, level)
-        elif kind == "bootstrap-t":
-            studentised = bootstrap_t(value, along, noise_along, design, spread, level)
-            if studentised is None:
-                notes.append(f"{label}: {_NO_T}")
-            ends = studentised or ends
-        else:
-            special = query.interval(average, _covariance(vectors, noise, own), quantile)
-            if special is not None and np.all(np.isfinite(special[j])):
-                ends = float(special[j, 0]), float(special[j, 1])
-                error = (ends[1] - ends[0]) / (2.0 * quantile)
-        if spread.drowned:
-            notes.append(f"{label}: {_DROWNED}")
-        estimates.append(
-            Estimate(
-                label,
-                value,
-                error,
-                ends,
-                spread.noise_share,
-                spread.degrees_of_freedom,
-                spread.drowned,
-            )
-        )
-    widths = np.array([estimate.width for estimate in estimates])
-    notes += query.cautions(average, widths)
-    return Inference(tuple(estimates), query.estimate(vectors), tuple(notes))
 
 
 def _pair_factor(design: Design, query: Query) -> FloatArray:
@@ -145,41 +175,12 @@ def _pair_factor(design: Design, query: Query) -> FloatArray:
     return np.where(paired, 1.0 / distinct, 1.0)
 
 
-def _grouped(design: Design, column: FloatArray) -> FloatArray:
-    return column.reshape(design.subsets, design.reuse)
-
-
-def _gradient(query: Query, average: FloatArray, errors: FloatArray) -> FloatArray:
-    """Slopes of the estimates over one standard error either way: (estimates, width)."""
-    step = np.maximum(errors, 1e-9 * np.maximum(np.abs(average), 1e-9))
-    moves = np.diag(step)
-    rise = query.estimate(average + moves) - query.estimate(average - moves)
-    return np.asarray((rise / (2.0 * step)[:, None]).T)
-
-
-def _shrunk(
-    design: Design, query: Query, vectors: FloatArray, average: FloatArray, own: list[Spread]
+def _gradient(
+    function: Callable[[FloatArray], FloatArray], average: FloatArray, errors: FloatArray
 ) -> FloatArray:
-    """Estimates at replicates shrunk to the variation that the data alone cause."""
-    grouped = vectors.reshape(design.subsets, design.reuse, -1)
-    centre = grouped.mean(axis=1, keepdims=True) if design.reuse > 1 else average
-    residuals = (grouped - centre).reshape(design.releases, -1)
-    seen = np.maximum(np.mean(residuals**2, axis=0), 1e-300)
-    wanted = np.array([spread.sampling for spread in own])
-    return query.estimate(average + residuals * np.sqrt(wanted / seen))
-
-
-def _covariance(vectors: FloatArray, noise: FloatArray, own: list[Spread]) -> FloatArray:
-    """Covariance of the average.
-
-    Noise is independent from coordinate to coordinate. What the data cause is correlated as the
-    replicates are once their noise is taken out.
-    """
-    centred = vectors - vectors.mean(axis=0)
-    seen = centred.T @ centred / max(len(vectors) - 1, 1)
-    exact = np.sqrt(np.maximum(np.diagonal(seen) - noise, 1e-3 * np.diagonal(seen) + 1e-300))
-    correlation = np.clip(seen / np.outer(exact, exact), -1.0, 1.0)
-    np.fill_diagonal(correlation, 1.0)
-    caused = np.sqrt([spread.sampling + spread.resampling for spread in own])
-    found = correlation * np.outer(caused, caused)
-    return np.asarray(found + np.diag([spread.noise for spread in own]))
+    """Slopes of a function of vectors over small steps either way: (numbers, width)."""
+    step = np.maximum(_STEP * errors, 1e-9 * np.maximum(np.abs(average), 1e-6))
+    moves = np.diag(step)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rise = function(average + moves) - function(average - moves)
+    return np.asarray((rise / (2.0 * step)[:, None]).T)

@@ -51,8 +51,24 @@ class SteppedQuery(Query):
     def _per_step(self) -> FloatArray:
         return np.array([1.0 / lattice.step for lattice in self.lattices])
 
+    @property
+    def halved(self) -> bool:
+        """As the query itself."""
+        return self.query.halved
+
     def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """The totals in steps: integers, as doubles."""
+        return self._steps(values, counts, None)
+
+    def total_in_halves(
+        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
+    ) -> FloatArray:
+        """The same, for a query that needs halves."""
+        return self._steps(values, counts, halves)
+
+    def _steps(
+        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray] | None
+    ) -> FloatArray:
         found, start = [], 0
         for query, own in self.query.apart(values):
             per_step = self._per_step[start : start + query.width]
@@ -60,7 +76,12 @@ class SteppedQuery(Query):
             if isinstance(query, LinearQuery):
                 found.append(query.steps(own, counts, per_step))
             else:
-                found.append(np.rint(query.total(own, counts) * per_step))
+                exact = (
+                    query.total(own, counts)
+                    if halves is None
+                    else query.total_in_halves(own, counts, halves)
+                )
+                found.append(np.rint(exact * per_step))
         return np.concatenate(found)
 
     def estimate(self, vectors: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ from mustdp.resampling.intervals import Kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+_TOP = ("estimate", "standard_error", "interval")
 
 
 class InferenceNote(UserWarning):
@@ -36,6 +40,7 @@ class BootstrapResult:
     kind: Kind
     replicates: FloatArray
     notes: tuple[str, ...] = ()
+    simultaneous: bool = False
 
     @property
     def estimate(self) -> float:
@@ -65,17 +70,21 @@ class BootstrapResult:
             {
                 "label": estimate.label,
                 "estimate": estimate.value,
-                "standard_error": estimate.standard_error,
-                "interval": list(estimate.interval),
+                "standard_error": (
+                    estimate.standard_error if math.isfinite(estimate.standard_error) else None
+                ),
+                "interval": [end if math.isfinite(end) else None for end in estimate.interval],
                 "noise_share": estimate.noise_share,
+                "description": estimate.description,
             }
             for estimate in self.estimates
         ]
-        top = {key: value for key, value in rows[0].items() if key not in ("label", "noise_share")}
+        top = {key: value for key, value in rows[0].items() if key in _TOP}
         return {
             **top,
             "level": self.level,
             "kind": self.kind,
+            "simultaneous": self.simultaneous,
             "estimates": rows,
             "privacy": self.privacy.as_dict(),
             "design": self.design.describe(),
@@ -86,7 +95,7 @@ class BootstrapResult:
         columns = ("estimate of", "value", "standard error", f"{self.level:.3g} interval", "noise")
         rows = [
             (
-                estimate.label,
+                estimate.description or estimate.label,
                 f"{estimate.value:.5g}",
                 f"{estimate.standard_error:.3g}",
                 f"[{estimate.interval[0]:.5g}, {estimate.interval[1]:.5g}]",

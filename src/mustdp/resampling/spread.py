@@ -6,104 +6,87 @@ r second stages on it (r = 1 for plain designs). In one direction u of the relea
     u_ti = (statistic on subset i of group t) + noise,      noise of known variance N,
 
 and with S^2 the variance of a record's influence, a_b and a_w the design's ``between`` and
-``within``,
+``within``, A = a_b + a_w / r,
 
-    E B = (a_b + a_w / r) S^2 + N / r      B: sample variance of the s group means
-    E W = a_w S^2 + N                      W: pooled sample variance inside the groups.
+    E B = A S^2 + N / r      B: sample variance of the s group means, s - 1 degrees of freedom.
 
-Either gives an estimate of S^2 with the noise subtracted; the two are weighted by their precision.
-The average of all replicates differs from the truth by the sampling of the data, the resampling,
-and the noise,
+With the noise subtracted this gives S^2. (The variance inside the groups tells S^2 as well, but
+that of few first stages: with heavy tails they all miss the same records, so it is left alone.) The
+average of all replicates differs from the truth by the sampling of the data from a population of N
+records, the resampling, and the noise,
 
-    V = S^2 (1/n + a_b/s + a_w/(r s)) + N/(r s),
+    V = S^2 ((1 - n/N)/n + A/s) + N/(r s),
 
 which contains the m-out-of-n scaling, the duplicates and the noise, each once. The precision of V
 itself gives degrees of freedom (Satterthwaite 1946), so that an interval is wider where much noise
-was subtracted. Where the estimate of S^2 is less than its own standard error, noise drowns the
-replicates, and the result says so. Then it is worth more that S^2 cannot be negative: its place is
-taken by the mean of the normal law around it cut off at zero, which is always larger, and V needs
-no further widening.
+was subtracted.
+
+*Drowned.* If S^2 were 0, its estimate would have the standard error (N / (r A)) sqrt(2 / (s - 1)).
+An estimate below that cannot be told from nothing: noise drowns the replicates, and the result says
+so. Its place is taken by the limit that S^2 stays below with a chance of 95 %, from the chi-square
+law of B, and at least by the mean of the normal law around it cut off at zero.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import chdtri, log_ndtr
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
+from mustdp.resampling.statistics.reading import Spread
+
+#: With fewer subsets a standard error says next to nothing.
+FEWEST_SUBSETS = 4
+#: Chance that a hidden variance stays below the limit that takes its place.
+_SURE = 0.95
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Variance of an average of noisy replicates around the truth, and what it consists of."""
-
-    sampling: float  # of the data: what remains without noise and with endless replicates
-    resampling: float
-    noise: float
-    degrees_of_freedom: float
-    drowned: bool
-
-    @property
-    def variance(self) -> float:
-        """The whole variance."""
-        return self.sampling + self.resampling + self.noise
-
-    @property
-    def noise_share(self) -> float:
-        """The part of the variance that the added noise causes."""
-        return self.noise / self.variance if self.variance > 0 else 0.0
-
-
-def spread_of(design: Design, replicates: FloatArray, noise: float) -> Spread:
-    """Judge ``replicates`` (groups, reuse), each with noise of variance ``noise``."""
-    s, r = replicates.shape
-    if s * r < 2:
-        raise InvalidParameter(
-            "a standard error needs at least two replicates, got one: "
-            "raise the number of subsets or of their reuse"
+def check_subsets(design: Design) -> None:
+    """Refuse a design that cannot tell how far its subsets differ."""
+    if design.subsets < FEWEST_SUBSETS:
+        raise InvalidParameter.refusing(
+            "replicates" if design.reuse == 1 else "subsets",
+            f"must be at least {FEWEST_SUBSETS}: a standard error comes from how subsets that "
+            "were drawn independently differ",
+            design.subsets,
         )
-    parts = []  # (estimate of S^2, factor of S^2, noise, degrees of freedom)
-    if s > 1:
-        between = float(np.var(replicates.mean(axis=1), ddof=1))
-        parts.append((between, design.between + design.within / r, noise / r, s - 1))
-    if r > 1:
-        within = float(np.var(replicates, axis=1, ddof=1).mean())
-        parts.append((within, design.within, noise, s * (r - 1)))
-    parts = [part for part in parts if part[1] > 0]
-    if not parts:
+    if not design.between + design.within > 0:
         raise InvalidParameter(
             "every subset of this design is the whole data set, so that replicates say nothing "
             "about sampling error: draw fewer records than there are, or with replacement"
         )
-    estimates = np.array([(seen - extra) / factor for seen, factor, extra, _ in parts])
-    influence = max(float(estimates[-1]), 0.0)
-    for _ in range(3):  # weights from a common S^2, not from each estimate's own luck
-        errors = np.array(
-            [(influence + extra / factor) * math.sqrt(2.0 / df) for _, factor, extra, df in parts]
-        )
-        precision = 1.0 / np.maximum(errors, 1e-150) ** 2
-        pooled = float(precision @ estimates / precision.sum())
-        influence = max(pooled, 0.0)
-    error = float(1.0 / math.sqrt(precision.sum()))
-    factor = 1.0 / design.n + (design.between + design.within / r) / s
-    drowned = noise > 0 and pooled < error
-    if drowned:
-        influence, freedom = not_negative(pooled, error), math.inf
-    else:
-        influence = max(pooled, 0.0)
-        total = influence * factor + noise / (r * s)
-        freedom = 2.0 * total**2 / (factor * error) ** 2 if error > 0 else math.inf
+
+
+def factor_of(design: Design, population: float = math.inf) -> float:
+    """What S^2 is multiplied by in the variance of the average of all replicates."""
+    unsampled = max(0.0, 1.0 - design.n / population)
+    return unsampled / design.n + _between_means(design) / design.subsets
+
+
+def spread_of(
+    design: Design, replicates: FloatArray, noise: float, population: float = math.inf
+) -> Spread:
+    """Judge ``replicates`` (groups, reuse), each with noise of variance ``noise``."""
+    check_subsets(design)
+    s, r = replicates.shape
+    df, a, own = s - 1, _between_means(design), noise / r
+    seen = float(np.var(replicates.mean(axis=1), ddof=1))
+    influence = (seen - own) / a
+    null = own / a * math.sqrt(2.0 / df)
+    factor = factor_of(design, population)
+    if noise > 0 and influence < null:
+        upper = (seen * df / float(chdtri(df, _SURE)) - own) / a
+        hidden = max(upper, not_negative(influence, null))
+        return Spread(hidden * factor, own / s, drowned=True)
+    influence = max(influence, 0.0)
+    total = influence * factor + own / s
+    doubt = (influence + own / a) * math.sqrt(2.0 / df) * factor
     return Spread(
-        sampling=influence / design.n,
-        resampling=influence * (factor - 1.0 / design.n),
-        noise=noise / (r * s),
-        degrees_of_freedom=freedom,
-        drowned=drowned,
+        influence * factor, own / s, 2.0 * (total / doubt) ** 2 if doubt > 0 else math.inf
     )
 
 
@@ -112,3 +95,7 @@ def not_negative(mean: float, error: float) -> float:
     at = max(mean / error, -30.0)
     density = math.exp(-0.5 * at * at - float(log_ndtr(at))) / math.sqrt(2.0 * math.pi)
     return error * (at + density)
+
+
+def _between_means(design: Design) -> float:
+    return design.between + design.within / design.reuse

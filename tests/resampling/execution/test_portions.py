@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 import mustdp as md
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.randomness.keys import batch_key
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps
 from mustdp.resampling.execution import bundles, portions, table
 from mustdp.resampling.execution.bundles import handed_out, in_bundles
 from mustdp.resampling.execution.portions import Portion, cut, evaluate_portion
 from mustdp.resampling.execution.table import ClippedTable, SourceOrTable, as_table
 from mustdp.resampling.sources.opening import open_source
+from mustdp.resampling.statistics.public import Public
 from mustdp.sampling.batch import Batch
 from tests.resampling.execution.examples import FileSource, Moments, expected
 
@@ -90,6 +92,24 @@ def test_a_portion_is_what_a_plain_loop_gives(
         np.testing.assert_array_equal(found, whole[portion.start : portion.stop])
     other = evaluate_portion(source, design, QUERY, 8, 0, design.releases, LOWER, UPPER)
     assert not np.array_equal(other, whole)
+
+
+def test_halves_depend_on_the_key_and_the_rank_alone(x: FloatArray) -> None:
+    """Computed again, or in other portions, a function on halves gives the same bits."""
+    spread = md.UserStatistic(lambda values, counts: np.ptp(values), lambda m: 2.0, columns=(0,))
+    query = spread.query(Public([-1.0], [1.0], 30))
+    source = open_source(x[:, :1])
+
+    def between(start: int, stop: int, key: int = 7) -> FloatArray:
+        return evaluate_portion(
+            source, DESIGNS[0], query, key, start, stop, LOWER[:1], UPPER[:1]
+        )  # fmt: skip
+
+    whole = between(0, 60)
+    assert np.array_equal(whole, np.concatenate([between(0, 23), between(23, 60)]))
+    assert not np.array_equal(whole, between(0, 60, 8))
+    assert np.all(whole[:, 1] <= whole[:, 0])  # a half reaches no farther than the whole
+    assert len(np.unique(whole[:, 1])) > 20
 
 
 def test_values_are_clipped(x: FloatArray) -> None:
@@ -225,7 +245,7 @@ def test_data_that_are_not_finite_are_refused_before_clipping(
 def test_draws_that_are_not_those_asked_for_are_noticed(ranks: list[int]) -> None:
     multisets = ((rank, np.zeros((1, 2)), np.ones(1, dtype=np.int64)) for rank in ranks)
     if ranks == [0, 1, 2, 3, 4]:  # more than asked for are left alone
-        assert portions.evaluated(multisets, QUERY, 0, 4).shape == (4, 6)
+        assert portions.evaluated(multisets, QUERY, 0, 4, batch_key(7)).shape == (4, 6)
         return
     with pytest.raises(NumericalFailure, match="once each and in order"):
-        portions.evaluated(multisets, QUERY, 0, 4)
+        portions.evaluated(multisets, QUERY, 0, 4, batch_key(7))

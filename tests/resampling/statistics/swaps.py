@@ -44,7 +44,8 @@ class Case:
 
 
 CASES = {
-    "mean": Case(Mean()),
+    "mean": Case(Mean(squares=False)),
+    "mean with squares": Case(Mean()),
     "proportion": Case(Proportion(above=0.0, at_most=2.0)),
     "variance": Case(Variance(form="pairs")),
     "variance by moments": Case(Variance(form="moments")),
@@ -63,7 +64,7 @@ CASES = {
 def joint(size: int, weights: Sequence[float] | None = None) -> Joint:
     """Mean and variance of the first column, correlation of the first and the third."""
     queries = (
-        Mean().query(Public(LOWER[:1], UPPER[:1], size)),
+        Mean(squares=False).query(Public(LOWER[:1], UPPER[:1], size)),
         Variance(form="pairs").query(Public(LOWER[:1], UPPER[:1], size)),
         Correlation(form="pairs").query(Public(LOWER[::2], UPPER[::2], size)),
     )

@@ -53,7 +53,7 @@ def test_which_queries_are_linear() -> None:
         for poisson in (False, True):
             assert case.query(5, poisson).linear == ((name, poisson) in LINEAR)
     public = Public([0.0], [1.0], 5)
-    assert not UserStatistic(lambda values, counts: 0.0, 1.0).query(public).linear
+    assert not UserStatistic(lambda values, counts: 0.0, 1.0, average=True).query(public).linear
     assert not OfActualSize(Mean(), Public([0.0], [1.0], 5.0, poisson=True)).linear
     assert not joint(5).linear
     assert Joint((Mean().query(public), Mean().query(public)), ((0,), (0,))).linear
@@ -152,7 +152,7 @@ def test_shortening_towards_zero_costs_what_is_stated(
 def test_what_is_public_is_added_after_the_noise() -> None:
     """A midpoint as large as 2^52 leaves the digits of the total alone."""
     low = 2.0**52
-    query = Mean().query(Public([low], [low + 4.0], 3))
+    query = Mean(squares=False).query(Public([low], [low + 4.0], 3))
     values, counts = np.array([[low], [low + 1.0], [low + 4.0]]), np.ones(3, dtype=np.int64)
     assert query.total(values, counts).tolist() == [-1.0]
     assert query.restored(np.array([0.3])).tolist() == [low + 2.0]

@@ -13,11 +13,12 @@ from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.quantile import Median
+from mustdp.resampling.statistics.query import Averaged
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
 
 LOWER, UPPER, SIZE = [0.0, -1.0, 5.0], [10.0, 1.0, 6.0], 12
 
-mean = Mean().query(Public(LOWER[:1], UPPER[:1], SIZE))
+mean = Mean(squares=False).query(Public(LOWER[:1], UPPER[:1], SIZE))
 variance = Variance(form="pairs").query(Public(LOWER[1:2], UPPER[1:2], SIZE))
 median = Median(grid=3).query(Public(LOWER[2:], UPPER[2:], SIZE))
 covariance = Covariance(form="pairs").query(Public(LOWER[::2], UPPER[::2], SIZE))
@@ -60,17 +61,13 @@ def test_reaches_are_divided_by_the_shares() -> None:
     assert nested.blocks[0].reach == pytest.approx(2.0 * mean.blocks[0].reach)
 
 
-def test_intervals_of_the_parts_that_have_one() -> None:
-    rng = np.random.default_rng(11)
-    average = np.array([5.0, 0.1, 0.2, 0.5, 0.8, 0.3])
-    root = rng.normal(scale=0.1, size=(6, 6))
-    found = Joint(parts, picks).interval(average, root @ root.T, 1.96)
-    alone = median.interval(average[2:5], (root @ root.T)[2:5, 2:5], 1.96)
-    assert found is not None
-    assert alone is not None
-    assert np.array_equal(found[2:3], alone)
-    assert np.isnan(found[[0, 1, 3]]).all()
-    assert Joint((mean, sd), ((0,), (1,))).interval(np.zeros(2), np.eye(2), 1.96) is None
+def test_readings_of_the_parts_that_know_their_error() -> None:
+    at = Averaged(np.array([5.0, 0.1, 0.2, 0.5, 0.8, 0.3]), np.full(6, 1e-4), 1e-3)
+    found = Joint(parts, picks).known(at, 0.95)
+    assert found[2] is not None
+    assert found[2] == median.known(at.part(slice(2, 5)), 0.95)[0]
+    assert [one is None for one in found] == [True, True, False, True]
+    assert Joint((mean, sd), ((0,), (1,))).known(at.part(slice(0, 2)), 0.95) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ EPSILON_PRIME, DELTA = 0.1, 1 / N
 #: Mean and variance of the law that the records come from.
 TRUTH = (0.0, 1.0)
 #: What the paper releases: the sample variance of every subset, copies counted as they are drawn.
-PAPER_STATISTICS: tuple[str | Statistic, ...] = ("mean", Variance(form="pairs"))
+PAPER_STATISTICS: tuple[str | Statistic, ...] = (Mean(squares=False), Variance(form="pairs"))
 NON_PRIVATE = "non-private Poisson"
 #: The largest epsilon' there is: noise of a thousandth of the data's own spread.
 _NO_NOISE = 100.0
@@ -169,7 +169,7 @@ def paper_release(row: Row, count: int, seed: int, stream: int) -> Release:
 def paper_sigmas(privacy: Spent) -> tuple[float, float]:
     """Deviation of the noise on the mean and on the variance of a subset, as it is added."""
     public = Public((LOWER,), (UPPER,), M)
-    queries = (Mean().query(public), Variance(form="pairs").query(public))
+    queries = (Mean(squares=False).query(public), Variance(form="pairs").query(public))
     mean, variance = Joint(queries, ((0,), (0,))).blocks
     return privacy.noise_multiplier * mean.reach, privacy.noise_multiplier * variance.reach
 

@@ -119,4 +119,4 @@ def _portion_from_parts(
         (rank, handed_out(rows.content, values, batch), batch.counts)
         for rank, batch in given.design.draws(given.key, *portion)
     )
-    return evaluated(multisets, given.query, *portion)
+    return evaluated(multisets, given.query, *portion, given.key)

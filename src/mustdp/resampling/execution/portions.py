@@ -17,7 +17,8 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.randomness.keys import BatchKey
+from mustdp.randomness.keys import BatchKey, batch_key
+from mustdp.randomness.substreams import Substreams
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution.bundles import (
     MOST_ENTRIES,
@@ -25,6 +26,7 @@ from mustdp.resampling.execution.bundles import (
     handed_out,
     in_bundles,
 )
+from mustdp.resampling.execution.halves import HALVES, in_halves
 from mustdp.resampling.execution.table import ClippedTable, SourceOrTable, taken
 from mustdp.resampling.execution.threads import one_blas_thread
 from mustdp.resampling.statistics.query import Query
@@ -100,19 +102,27 @@ def evaluate_portion(
     A pure function: computed again, elsewhere, it gives the same answer.
     """
     multisets = _multisets(source, design, key, start, stop, lower, upper)
-    return evaluated(multisets, query, start, stop)
+    return evaluated(multisets, query, start, stop, batch_key(key))
 
 
 def evaluated(
-    multisets: Iterator[tuple[int, FloatArray, IntArray]], query: Query, start: int, stop: int
+    multisets: Iterator[tuple[int, FloatArray, IntArray]],
+    query: Query,
+    start: int,
+    stop: int,
+    key: BatchKey,
 ) -> FloatArray:
     """The totals of multisets ``(rank, values, counts)`` that come in the order of ranks."""
     total, shape = query.total, (query.width,)
+    halves = Substreams(key, HALVES) if query.halved else None
     totals = np.empty((stop - start, query.width))
     expected = start
     with one_blas_thread():
         for rank, values, counts in multisets:
-            found = total(values, counts)
+            if halves is None:
+                found = total(values, counts)
+            else:
+                found = query.total_in_halves(values, counts, in_halves(counts, halves.at(rank)))
             if rank != expected or rank >= stop:
                 break
             if getattr(found, "shape", None) != shape:

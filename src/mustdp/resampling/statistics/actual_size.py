@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from mustdp.errors import NumericalFailure
+from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Block, Query, Statistic
+from mustdp.resampling.statistics.query import Averaged, Block, Query, Statistic
+from mustdp.resampling.statistics.reading import Reading, Spread
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class OfActualSize(Query):
 
     def __post_init__(self) -> None:
         typical = self._typical
+        if typical.halved:
+            raise NotCovered(
+                "function must be stated to be an average, with average=True, where subsets are "
+                "divided by a random size"
+            )
         blocks = tuple(replace(block, divisor=1.0, shift=0.0) for block in typical.blocks)
         object.__setattr__(self, "blocks", blocks)
         object.__setattr__(self, "labels", typical.labels)
@@ -45,6 +51,27 @@ class OfActualSize(Query):
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """As on subsets of a fixed size."""
         return self._typical.estimate(vectors)
+
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """As on subsets of a fixed size."""
+        return self._typical.possible
+
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """As on subsets of a fixed size."""
+        return self._typical.smooth(vectors)
+
+    def divided_by(self, vectors: FloatArray) -> FloatArray:
+        """As on subsets of a fixed size."""
+        return self._typical.divided_by(vectors)
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """As on subsets of a fixed size."""
+        return self._typical.read(place, value, spread, level)
+
+    def known(self, at: Averaged, level: float) -> tuple[Reading | None, ...]:
+        """As on subsets of a fixed size."""
+        return self._typical.known(at, level)
 
     @property
     def _typical(self) -> Query:

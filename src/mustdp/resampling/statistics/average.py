@@ -74,6 +74,11 @@ class AverageQuery(LinearQuery):
             return centred[:, None]
         return np.stack([centred, np.ones(len(centred))], axis=1)
 
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """The range of the amount."""
+        return ((self.amount.mid - self.amount.half, self.amount.mid + self.amount.half),)
+
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The average; not forced into its range, so that averages of it stay unbiased.
 

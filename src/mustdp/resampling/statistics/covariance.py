@@ -34,6 +34,7 @@ from mustdp.resampling.statistics.forms import InTwoForms
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query
+from mustdp.resampling.statistics.reading import Reading, Spread, symmetric
 from mustdp.resampling.statistics.sharing import block, enlarged
 
 #: A noisy variance below this share of the half range squared is raised to it in a correlation.
@@ -80,12 +81,34 @@ class CovarianceQuery(Query):
         result: FloatArray = found / (size - 1)
         return result
 
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """Of a correlation, or of a covariance of such ranges."""
+        return (_possible(self.public, self.correlation),)
+
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The released covariance, or the correlation it gives with the released variances."""
         if not self.correlation:
             return np.array(vectors, dtype=np.float64)
+        return correlation_of(*self._scaled(vectors))
+
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """Not cut at 1 nor at a smallest variance."""
+        if not self.correlation:
+            return self.estimate(vectors)
+        return uncut_correlation(*self._scaled(vectors))
+
+    def divided_by(self, vectors: FloatArray) -> FloatArray:
+        """Both variances of a correlation."""
+        return vectors[..., ::2] if self.correlation else super().divided_by(vectors)
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """On Fisher's scale for a correlation."""
+        return _read(self.public, self.correlation, value, spread, level)
+
+    def _scaled(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         halves = [one.half for one in self.public.ranges]
-        return correlation_of(
+        return (
             vectors[..., 0] / halves[0] ** 2,
             vectors[..., 1] / (halves[0] * halves[1]),
             vectors[..., 2] / halves[1] ** 2,
@@ -97,6 +120,28 @@ class MomentCovarianceQuery(MomentQuery):
     """Covariance or correlation of two columns read off their moments."""
 
     correlation: bool = False
+
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """Of a correlation, or of a covariance of such ranges."""
+        return (_possible(self.public, self.correlation),)
+
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """Not cut at 1 nor at a smallest variance."""
+        if not self.correlation:
+            return self.estimate(vectors)
+        found = self.covariances(vectors)
+        return uncut_correlation(found[..., 0, 0], found[..., 0, 1], found[..., 1, 1])
+
+    def divided_by(self, vectors: FloatArray) -> FloatArray:
+        """Both variances of a correlation."""
+        if not self.correlation:
+            return super().divided_by(vectors)
+        return np.diagonal(self.covariances(vectors), axis1=-2, axis2=-1)
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """On Fisher's scale for a correlation."""
+        return _read(self.public, self.correlation, value, spread, level)
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """Mean of products minus product of means, over the root of the variances if asked for."""
@@ -117,6 +162,29 @@ def correlation_of(first: FloatArray, mixed: FloatArray, second: FloatArray) -> 
     product = np.maximum(first, LEAST_VARIANCE) * np.maximum(second, LEAST_VARIANCE)
     found: FloatArray = np.clip(mixed / np.sqrt(product), -1.0, 1.0)[..., None]
     return found
+
+
+def uncut_correlation(first: FloatArray, mixed: FloatArray, second: FloatArray) -> FloatArray:
+    """The same without any cut, to be differentiated; NaN where a variance is not positive."""
+    positive = (first > 0) & (second > 0)
+    roots = np.sqrt(np.where(positive, first * second, np.nan))
+    found: FloatArray = np.asarray(mixed / roots)[..., None]
+    return found
+
+
+def _possible(public: Public, correlation: bool) -> tuple[float, float]:
+    most = 1.0 if correlation else public.ranges[0].half * public.ranges[1].half
+    return (-most, most)
+
+
+def _read(public: Public, correlation: bool, value: float, spread: Spread, level: float) -> Reading:
+    """The interval of a correlation is made on Fisher's (1915) scale, where 1 is far away."""
+    plain = symmetric(value, spread, level, _possible(public, correlation))
+    if not (correlation and abs(value) < 1.0):
+        return plain
+    reach = spread.quantile(level) * plain.standard_error / (1.0 - value**2)
+    low, high = (math.tanh(math.atanh(value) + sign * reach) for sign in (-1.0, 1.0))
+    return Reading(value, plain.standard_error, (low, high), spread, plain.flags)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.query import Block, Query
+from mustdp.resampling.statistics.query import Averaged, Block, Query
+from mustdp.resampling.statistics.reading import Reading, Spread
 from mustdp.resampling.statistics.sharing import enlarged, shares
 
 
@@ -93,6 +94,19 @@ class Joint(Query):
         """The totals of the queries, side by side."""
         return np.concatenate([query.total(own, counts) for query, own in self.apart(values)])
 
+    @property
+    def halved(self) -> bool:
+        """Whether any query is."""
+        return any(query.halved for query in self.queries)
+
+    def total_in_halves(
+        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
+    ) -> FloatArray:
+        """The totals of the queries, side by side."""
+        return np.concatenate(
+            [query.total_in_halves(own, counts, halves) for query, own in self.apart(values)]
+        )
+
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The estimates of the queries, side by side."""
         return np.concatenate(
@@ -103,32 +117,50 @@ class Joint(Query):
             axis=-1,
         )
 
-    def interval(
-        self, average: FloatArray, covariance: FloatArray, quantile: float
-    ) -> FloatArray | None:
-        """The queries' own intervals; rows of NaN for those that have none, None if none has."""
-        found = [
-            (query, query.interval(average[part], covariance[part, part], quantile))
-            for query, part in zip(self.queries, self._parts, strict=True)
-        ]
-        if all(ends is None for _, ends in found):
-            return None
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """Of the queries, side by side."""
+        return tuple(ends for query in self.queries for ends in query.possible)
+
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """Of the queries, side by side."""
         return np.concatenate(
             [
-                np.full((len(query.labels), 2), np.nan) if ends is None else ends
-                for query, ends in found
-            ]
+                query.smooth(vectors[..., part])
+                for query, part in zip(self.queries, self._parts, strict=True)
+            ],
+            axis=-1,
         )
 
-    def cautions(self, average: FloatArray, widths: FloatArray) -> tuple[str, ...]:
+    def behind(self, place: int) -> tuple[Query, slice, int]:
+        """The query that an estimate belongs to, its coordinates, and the estimate's place."""
+        for query, part, own in zip(
+            self.queries, self._parts, _estimates_of(self.queries), strict=True
+        ):
+            if place < own.stop:
+                return query, part, place - own.start
+        raise InvalidParameter(f"place must be below {len(self.labels)}, got {place!r}")
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """As the query behind the estimate reads it."""
+        query, _, own = self.behind(place)
+        return query.read(own, value, spread, level)
+
+    def known(self, at: Averaged, level: float) -> tuple[Reading | None, ...]:
+        """Of the queries, side by side."""
+        return tuple(
+            reading
+            for query, part in zip(self.queries, self._parts, strict=True)
+            for reading in query.known(at.part(part), level)
+        )
+
+    def cautions(self, at: Averaged, grouped: FloatArray) -> tuple[str, ...]:
         """The cautions of all queries, named where the queries are."""
         names = self.names or ("",) * len(self.queries)
         return tuple(
             f"{name} {caution}".strip()
-            for query, part, own, name in zip(
-                self.queries, self._parts, _estimates_of(self.queries), names, strict=True
-            )
-            for caution in query.cautions(average[part], widths[own])
+            for query, part, name in zip(self.queries, self._parts, names, strict=True)
+            for caution in query.cautions(at.part(part), grouped[:, part])
         )
 
 

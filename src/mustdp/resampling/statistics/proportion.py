@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +11,14 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.statistics.average import Amount, AverageQuery
+from mustdp.resampling.statistics.average import LEAST_SHARE, Amount, AverageQuery
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Query
+from mustdp.resampling.statistics.query import Averaged, Query
+from mustdp.resampling.statistics.reading import IMPOSSIBLE, Reading, Spread, everything, into
 
-_LIMITS = ("above", "at_least", "below", "at_most", "equal")
+_SIGNS = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<=", "equal": "="}
+_LIMITS = tuple(_SIGNS)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,32 @@ class Membership(Amount):
         inside &= (column < self.high) if self.open_high else (column <= self.high)
         found: FloatArray = inside - np.float64(0.5)
         return found
+
+
+@dataclass(frozen=True)
+class ShareQuery(AverageQuery):
+    """A share p of the records; its sampling variance follows from p itself."""
+
+    def known(self, at: Averaged, level: float) -> tuple[Reading | None, ...]:
+        """Wilson's (1927) interval with noise: all p with (found - p)^2 <= c^2 (F p (1-p) + N).
+
+        It respects 0 and 1, and does not shrink to a point at either of them.
+        """
+        value, noise = float(self.estimate(at.vector)[0]), float(at.noise[0])
+        if self.public.poisson:  # p = 1/2 + sum / size
+            size = max(float(at.vector[1]), LEAST_SHARE)
+            noise = (noise + (value - 0.5) ** 2 * float(at.noise[1])) / size**2
+        inside = into(value, (0.0, 1.0))
+        spread = Spread(inside * (1.0 - inside) * at.factor, noise)
+        wide = spread.quantile(level) ** 2
+        lead, middle = 1.0 + wide * at.factor, value + 0.5 * wide * at.factor
+        square = middle**2 - lead * (value**2 - wide * noise)
+        root = math.sqrt(max(square, 0.0))
+        low, high = (middle - root) / lead, (middle + root) / lead
+        if square < 0.0 or not (low <= 1.0 and high >= 0.0):
+            return (everything((0.0, 1.0), spread, IMPOSSIBLE),)
+        ends = (min(into(low, (0.0, 1.0)), inside), max(into(high, (0.0, 1.0)), inside))
+        return (Reading(inside, math.sqrt(spread.variance), ends, spread),)
 
 
 @dataclass(frozen=True)
@@ -94,7 +124,16 @@ class Proportion(OfColumns):
                     f"{limit} must lie within the range of the column, {column.lower!r} to "
                     f"{column.upper!r}, got {value!r}"
                 )
-        return AverageQuery(public, self._membership(), self.name)
+        return ShareQuery(public, self._membership(), self.name)
+
+    def described(self, label: str, columns: Sequence[str]) -> str:
+        """The share of records, and the conditions."""
+        given = (
+            f"{_SIGNS[limit]} {getattr(self, limit):g}"
+            for limit in _LIMITS
+            if getattr(self, limit) is not None
+        )
+        return f"share of records with {columns[0]} {' and '.join(given)}"
 
     def _membership(self) -> Membership:
         if self.equal is not None:

@@ -61,7 +61,8 @@ class Public:
 
     ``lower`` and ``upper`` are the ends of the columns' ranges. ``size`` counts the entries of a
     subset, copies included. With ``poisson`` it is the expected size, which sums are divided by,
-    since the size itself is random and not public.
+    since the size itself is random and not public. ``repeated_pairs`` is the chance that two
+    positions of a subset hold the same record.
 
     >>> Public([0.0, 1.0], [10.0, 3.0], 20).ranges[1]
     Range(lower=1.0, upper=3.0)
@@ -71,6 +72,7 @@ class Public:
     upper: Sequence[float]
     size: float
     poisson: bool = False
+    repeated_pairs: float = 0.0
     ranges: tuple[Range, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -83,6 +85,7 @@ class Public:
             )
         if not isinstance(self.poisson, bool):
             raise InvalidParameter(f"poisson must be True or False, got {self.poisson!r}")
+        checks.real("repeated_pairs", self.repeated_pairs, at_least=0.0, at_most=1.0)
         setting = {
             "lower": lows,
             "upper": highs,
@@ -95,7 +98,7 @@ class Public:
     def of(self, columns: Sequence[int]) -> Public:
         """The same for some of the columns, by position."""
         lower, upper = ([ends[k] for k in columns] for ends in (self.lower, self.upper))
-        return Public(lower, upper, self.size, self.poisson)
+        return Public(lower, upper, self.size, self.poisson, self.repeated_pairs)
 
     def fixed(self, size: int) -> Public:
         """The same columns on subsets of exactly ``size`` entries."""

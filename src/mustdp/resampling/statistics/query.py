@@ -24,6 +24,7 @@ proved in the docstring of every statistic.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -32,6 +33,7 @@ import numpy as np
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.cost import Cost, check_cost
 from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.reading import Reading, Spread, symmetric
 
 #: Numbers of contributions that are held at a time: as many as are fast to get at.
 _AT_ONCE = 2**17
@@ -65,6 +67,23 @@ class Block:
         A reach is made of a few roots, products and quotients, each right to 2^-53 of itself.
         """
         return self.reach * self.divisor * (1.0 + 2.0**-48)
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """The average of all released vectors, and what is public about its error.
+
+    ``noise`` are the variances of its noise. The variance of a record's influence, times
+    ``factor``, is what sampling and resampling add.
+    """
+
+    vector: FloatArray
+    noise: FloatArray
+    factor: float
+
+    def part(self, own: slice) -> Averaged:
+        """The same for some coordinates."""
+        return Averaged(self.vector[own], self.noise[own], self.factor)
 
 
 class Query(ABC):
@@ -109,6 +128,17 @@ class Query(ABC):
     def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """What noise is added to: ``values`` (distinct, columns), already clipped, and counts."""
 
+    @property
+    def halved(self) -> bool:
+        """Whether the total is made from two random halves of the subset as well."""
+        return False
+
+    def total_in_halves(
+        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
+    ) -> FloatArray:
+        """The total where ``halves`` are the counts of two random halves of the multiset."""
+        return self.total(values, counts)
+
     def restored(self, totals: FloatArray) -> FloatArray:
         """The released vectors ``(..., width)`` behind totals, noisy or not."""
         vectors: FloatArray = totals / self.divisors + self.shifts
@@ -122,17 +152,36 @@ class Query(ABC):
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """Turn released vectors ``(..., width)`` into estimates ``(..., len(labels))``."""
 
-    def interval(
-        self, average: FloatArray, covariance: FloatArray, quantile: float
-    ) -> FloatArray | None:
-        """A normal interval ``(len(labels), 2)`` where the delta method would not do, else None.
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """What each estimate can be; intervals are cut to it."""
+        return ((-np.inf, np.inf),) * len(self.labels)
 
-        ``covariance`` is that of ``average``; ``quantile`` is the normal quantile of the level.
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """What is differentiated: the estimates, or what they are read off, without any clipping.
+
+        Defined near released vectors; NaN where there is nothing to differentiate.
         """
-        return None
+        return self.estimate(vectors)
 
-    def cautions(self, average: FloatArray, widths: FloatArray) -> tuple[str, ...]:
-        """What a reader has to know, given the average and the widths of the intervals."""
+    def divided_by(self, vectors: FloatArray) -> FloatArray:
+        """Variances ``(..., any number)`` that the estimates divide by."""
+        return np.empty((*vectors.shape[:-1], 0))
+
+    def behind(self, place: int) -> tuple[Query, slice, int]:
+        """The query that an estimate belongs to, its coordinates, and the estimate's place."""
+        return self, slice(0, self.width), place
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """One estimate from its ``smooth`` value and the spread of that."""
+        return symmetric(value, spread, level, self.possible[place])
+
+    def known(self, at: Averaged, level: float) -> tuple[Reading | None, ...]:
+        """Estimates whose sampling error follows from what was released, without replicates."""
+        return (None,) * len(self.labels)
+
+    def cautions(self, at: Averaged, grouped: FloatArray) -> tuple[str, ...]:
+        """What a reader has to know, given the average and the groups' means of the vectors."""
         return ()
 
 
@@ -206,6 +255,14 @@ class Statistic(ABC):
         """The query on subsets about which ``public`` is known."""
         self.check_columns(len(public.ranges))
         return self._on(public)
+
+    def labelled(self, query: Query, names: Sequence[str]) -> Query:
+        """The query with the columns' names in its labels, where it has something to tell apart."""
+        return query
+
+    def described(self, label: str, columns: Sequence[str]) -> str:
+        """What an estimate is one of, in words; ``columns`` with their ranges."""
+        return f"{label} of {' and '.join(columns)}"
 
     @abstractmethod
     def _on(self, public: Public) -> Query:

@@ -20,7 +20,8 @@ Coefficients are not linear in the release: read them off the average of the rel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Query
+from mustdp.resampling.statistics.query import Averaged, Query
 
 #: Smallest eigenvalue of the scaled, centred moment matrix that is divided by.
 LEAST_EIGENVALUE = 1e-4
@@ -59,9 +60,9 @@ class LinearRegressionQuery(MomentQuery):
         smallest = np.linalg.eigvalsh(self.covariances(vectors)[..., :-1, :-1])[..., 0]
         return np.asarray(smallest < LEAST_EIGENVALUE)
 
-    def cautions(self, average: FloatArray, widths: FloatArray) -> tuple[str, ...]:
+    def cautions(self, at: Averaged, grouped: FloatArray) -> tuple[str, ...]:
         """A word where the floor was needed: then the coefficients are shrunk and say little."""
-        if not self.floored(average):
+        if not self.floored(at.vector):
             return ()
         return (
             "regression: the regressors' noisy moments were not those of any data, or nearly "
@@ -82,6 +83,17 @@ class LinearRegression(OfColumns):
     name = "regression"
     fewest = 2
     most = None
+
+    def labelled(self, query: Query, names: Sequence[str]) -> Query:
+        """Slopes by the names of their columns."""
+        if not isinstance(query, LinearRegressionQuery):
+            return query
+        slopes = (f"slope of {name}" for name in names[:-1])
+        return replace(query, labels=("intercept", *slopes))
+
+    def described(self, label: str, columns: Sequence[str]) -> str:
+        """A term, and what is regressed on what."""
+        return f"{label} in the regression of {columns[-1]} on {', '.join(columns[:-1])}"
 
     def _on(self, public: Public) -> Query:
         regressors = range(len(public.ranges) - 1)

@@ -1,7 +1,31 @@
-"""A statistic of the user's own, with a sensitivity that the user answers for."""
+"""A statistic of the user's own, with a sensitivity that the user answers for.
+
+**Bias.** A statistic that is no average has a bias on m records that it does not have on n, and
+averaging over subsets does not remove it. To second order it is c times what a plug-in variance
+loses, the chance that two of the m entries, drawn with replacement, are the same record:
+
+    beta_m = 1 - (1 - 1/m)(1 - rho),      rho the chance of repeated pairs of the design.
+
+On a random half of the entries, h = m // 2 of them, it is c beta_h with the same rho. So the
+function is evaluated on every subset and on two random halves of it, and with F_m and F_h the
+released value and the released mean of the halves the estimate is
+
+    F_m - lambda (F_h - F_m),      lambda = beta_m / (beta_h - beta_m),
+
+exact for quadratic functions such as a variance (lambda = 1 without repeated records and for even
+m). Where the two differ in more than a bias from subset to subset (a maximum, say), the statistic
+does not behave like an average at all, and a caution says so.
+
+**Reach.** Halves are cut at random, each cut with the same chance whatever the entries are
+(``execution/halves.py``). Fix the cut by positions: swapping one entry moves F_m by at most
+Delta(m) and one of the halves, so that F_h moves by at most Delta(h)/2. The reaches are half of
+that, with shares (``sharing.py``) that make the noise of the estimate smallest. This holds for
+every cut, and the cuts of both multisets have the same law, so it holds for the mixture over them.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,30 +37,105 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Block, Query
-from mustdp.resampling.statistics.sharing import block
+from mustdp.resampling.statistics.query import Averaged, Block, Query
+from mustdp.resampling.statistics.sharing import block, enlarged
 from mustdp.resampling.unquoted import unquoted
 
 Function = Callable[[FloatArray, IntArray], Any]
 
 
+#: Share of the subsets' own variance that halves may differ by before it is no bias any more.
+_ALIKE = 0.1
+
+
 @dataclass(frozen=True)
 class UserQuery(Query):
-    """The user's function on multisets of a fixed size; reach is half the sensitivity."""
+    """The user's function on multisets of a fixed size; with ``on_half``, on halves of them too.
+
+    ``sensitivity`` is that on the whole subset, ``on_half`` that on a half of it.
+    """
 
     public: Public
     function: Function
     sensitivity: float
     labels: tuple[str, ...]
+    on_half: float | None = None
     blocks: tuple[Block, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        one = block("function", len(self.labels), 0.5 * self.sensitivity)
-        object.__setattr__(self, "blocks", (one,))
+        whole = block("function", len(self.labels), 0.5 * self.sensitivity)
+        blocks: tuple[Block, ...] = (whole,)
+        if self.on_half is not None:
+            half = block("function on halves", len(self.labels), 0.25 * self.on_half)
+            ours, theirs = (
+                (1.0 + self._extrapolation) * whole.reach,
+                self._extrapolation * half.reach,
+            )
+            share = ours / (ours + theirs)
+            blocks = (enlarged(whole, math.sqrt(share)), enlarged(half, math.sqrt(1.0 - share)))
+        object.__setattr__(self, "blocks", blocks)
+
+    @property
+    def halved(self) -> bool:
+        """Unless it is an average."""
+        return self.on_half is not None
 
     def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """What the function returns, if it is finite and has one number for each label."""
+        if self.halved:
+            raise InvalidParameter("halves must be given where the function is no average")
         self.public.check_size(counts)
+        return self._returned(values, counts)
+
+    def total_in_halves(
+        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
+    ) -> FloatArray:
+        """The function on the subset, and its mean over both halves."""
+        if not self.halved:
+            return self.total(values, counts)
+        self.public.check_size(counts)
+        whole = self._returned(values, counts)
+        parts = []
+        for half in halves:
+            if half.sum() != self.public.size // 2 or not np.all(half <= counts):
+                raise InvalidParameter("halves must be those of the multiset")
+            there = half > 0
+            parts.append(self._returned(values[there], half[there]))
+        return np.concatenate([whole, 0.5 * parts[0] + 0.5 * parts[1]])
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """The released numbers, extrapolated beyond the size of the subsets."""
+        whole = np.array(vectors[..., : len(self.labels)], dtype=np.float64)
+        if not self.halved:
+            return whole
+        return whole - self._extrapolation * (vectors[..., len(self.labels) :] - whole)
+
+    def cautions(self, at: Averaged, grouped: FloatArray) -> tuple[str, ...]:
+        """A word where halves differ from the whole by more than a bias."""
+        if not self.halved:
+            return ()
+        count, groups = len(self.labels), len(grouped)
+        noise = at.noise[:count] + at.noise[count:]
+        apart = np.var(grouped[:, :count] - grouped[:, count:], axis=0, ddof=1) - groups * noise
+        own = np.var(grouped[:, :count], axis=0, ddof=1) - groups * at.noise[:count]
+        chance = 2.0 * groups * noise * math.sqrt(2.0 / (groups - 1))
+        unlike = apart > np.maximum(_ALIKE * np.maximum(own, 0.0), chance)
+        return tuple(
+            f"{label}: on halves of a subset the function differs from that on the subset by more "
+            "than a bias, as an extreme does and a smooth statistic does not; its bias is not "
+            "removed, and the interval cannot be trusted; larger subsets may help"
+            for label, odd in zip(self.labels, unlike, strict=True)
+            if odd
+        )
+
+    @property
+    def _extrapolation(self) -> float:
+        """lambda above."""
+        size, distinct = self.public.size, 1.0 - self.public.repeated_pairs
+        ours, theirs = (1.0 - (1.0 - 1.0 / m) * distinct for m in (size, size // 2))
+        return ours / (theirs - ours)
+
+    def _returned(self, values: FloatArray, counts: IntArray) -> FloatArray:
         returned = unquoted(
             lambda: self.function(values, counts), "function must not fail on any multiset"
         )
@@ -53,10 +152,6 @@ class UserQuery(Query):
             raise InvalidParameter("function must return finite numbers on every multiset")
         return vector
 
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """The released vector itself."""
-        return np.array(vectors, dtype=np.float64)
-
 
 @dataclass(frozen=True)
 class UserStatistic(OfColumns):
@@ -70,6 +165,11 @@ class UserStatistic(OfColumns):
     moves the result by at most j times as much (triangle inequality); the accountant takes care
     of that.
 
+    ``average`` says that the function is an average over the entries, or a linear function of
+    averages, which has no bias on subsets. Without it the function is evaluated on two random
+    halves of every subset as well, and the bias extrapolated away (see above), at about three times
+    the noise; ``sensitivity`` must then be a function of m, since it is needed for both sizes.
+
     ``sensitivity`` is a number, for one size, or a function of m. The reach is half of it: by its
     definition swapping one entry moves the vector by at most 2 * reach. ``labels`` name the
     numbers that the function returns; without them it returns one. ``values`` (distinct, columns)
@@ -78,7 +178,7 @@ class UserStatistic(OfColumns):
     on some multisets: that would be seen, and what is seen tells of the records. Poisson subsets
     are refused: their size is random, and a sensitivity for one size says nothing.
 
-    >>> top = UserStatistic(lambda values, counts: values.max(), sensitivity=10.0)
+    >>> top = UserStatistic(lambda values, counts: values[0, 0], sensitivity=10.0, average=True)
     >>> top.query(Public([0.0], [10.0], 20)).blocks
     (Block(label='function', width=1, reach=5.0),)
     """
@@ -87,6 +187,7 @@ class UserStatistic(OfColumns):
     sensitivity: float | Callable[[int], float] | None = None
     labels: tuple[str, ...] | None = None
     columns: tuple[str | int, ...] | None = None
+    average: bool = False
     name = "function"
     most = None
 
@@ -100,8 +201,16 @@ class UserStatistic(OfColumns):
                 "sensitivity must be given: the largest L2 distance that replacing one entry of a "
                 "multiset of m entries can cause, as a number or a function of m"
             )
+        if not isinstance(self.average, bool):
+            raise InvalidParameter(f"average must be True or False, got {self.average!r}")
         if not callable(self.sensitivity):
             checks.real("sensitivity", self.sensitivity, above=0.0)
+            if not self.average:
+                raise InvalidParameter(
+                    "sensitivity must be a function of m, unless average=True says that the "
+                    "function is an average: the bias of any other on subsets is removed by "
+                    f"values on halves of them, got {self.sensitivity!r}"
+                )
         if self.labels is not None:
             labels = (self.labels,) if isinstance(self.labels, str) else tuple(self.labels)
             if not labels or not all(isinstance(label, str) for label in labels):
@@ -115,8 +224,16 @@ class UserStatistic(OfColumns):
                 "function must be used with subsets of a fixed size: on Poisson subsets the "
                 "size is random, and its stated sensitivity does not cover that"
             )
+        labels = self.labels or (self.name,)
+        if self.average:
+            return UserQuery(public, self.function, self._at(int(public.size)), labels)
+        public.refuse_below(2)
+        if not public.repeated_pairs < 1.0:
+            raise NotCovered("function must be used with subsets of more than one distinct record")
+        whole, half = (self._at(m) for m in (int(public.size), int(public.size) // 2))
+        return UserQuery(public, self.function, whole, labels, half)
+
+    def _at(self, size: int) -> float:
+        """The stated sensitivity on multisets of one size."""
         stated = self.sensitivity
-        found = checks.real(
-            "sensitivity", stated(int(public.size)) if callable(stated) else stated, above=0.0
-        )
-        return UserQuery(public, self.function, found, self.labels or (self.name,))
+        return checks.real("sensitivity", stated(size) if callable(stated) else stated, above=0.0)

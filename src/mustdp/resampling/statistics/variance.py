@@ -20,6 +20,7 @@ in the release: read it off the average of the releases, not off each.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,7 @@ from mustdp.resampling.statistics.forms import InTwoForms
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.query import Block, Query
+from mustdp.resampling.statistics.reading import CLEARLY, Reading, Spread, symmetric
 from mustdp.resampling.statistics.sharing import block
 
 
@@ -60,6 +62,19 @@ class VarianceQuery(Query):
         centred *= centred
         return np.array([(counts @ centred) / (size - 1)])
 
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """Up to that of values at both ends of the range."""
+        return (_possible(self.public, self.root),)
+
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """The variance."""
+        return np.array(vectors, dtype=np.float64)
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """The variance with its interval, or the roots of them."""
+        return _read(self.public, self.root, value, spread, level)
+
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The released variance, or the root of it (0 where noise made it negative)."""
         return np.sqrt(np.maximum(vectors, 0.0)) if self.root else np.array(vectors, dtype=float)
@@ -71,9 +86,22 @@ class MomentVarianceQuery(MomentQuery):
 
     root: bool = False
 
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """Up to that of values at both ends of the range."""
+        return (_possible(self.public, self.root),)
+
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """The variance."""
+        return self.covariances(vectors)[..., 0] * self.public.ranges[0].half ** 2
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """The variance with its interval, or the roots of them."""
+        return _read(self.public, self.root, value, spread, level)
+
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """Mean of squares minus square of the mean (for the root: 0 where that is negative)."""
-        found = self.covariances(vectors)[..., 0] * self.public.ranges[0].half ** 2
+        found = self.smooth(vectors)
         return np.sqrt(np.maximum(found, 0.0)) if self.root else found
 
 
@@ -109,6 +137,26 @@ class StandardDeviation(Variance):
 
     name = "sd"
     _root = True
+
+
+def _possible(public: Public, root: bool) -> tuple[float, float]:
+    half = public.ranges[0].half
+    return (0.0, half if root else half**2)
+
+
+def _read(public: Public, root: bool, value: float, spread: Spread, level: float) -> Reading:
+    """The root is that of the value and of both ends, which stay apart where the value is 0.
+
+    Its error is that of a root where the variance is clear, else half of the interval.
+    """
+    squared = symmetric(value, spread, level, _possible(public, False))
+    if not root:
+        return squared
+    low, high = (math.sqrt(end) for end in squared.interval)
+    found, error = math.sqrt(squared.value), 0.5 * (high - low)
+    if squared.value > CLEARLY * squared.standard_error:
+        error = squared.standard_error / (2.0 * found)
+    return Reading(found, error, (low, high), squared.spread, squared.flags)
 
 
 def _label(root: bool) -> str:

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
-from torch.nn.utils import parametrize
 
 from mustdp.errors import NotCovered
 from mustdp.training.networks.alone import Behind, Loss, behind, losses_alone
 from mustdp.training.networks.contributions import Contributions, Part
+from mustdp.training.networks.followed import Layer, layers_of
 from mustdp.training.networks.known import keeps_apart
-from mustdp.training.networks.layers import Rule, linear, rule_for
+from mustdp.training.networks.layers import linear
 from mustdp.training.networks.precision import full_precision, shortened
 from mustdp.training.networks.record_by_record import module_share, rows_that_fit, trainable
 from mustdp.training.networks.records import Rows
@@ -47,16 +47,6 @@ _SAME = 1e-4
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A module that is followed as one piece; without a rule it is differentiated on its own."""
-
-    name: str
-    module: nn.Module
-    rule: Rule | None
-    parameters: dict[str, nn.Parameter]
-
-
-@dataclass(frozen=True)
 class Note:
     """One call of a layer."""
 
@@ -65,25 +55,6 @@ class Note:
     versions: tuple[int, ...]
     edge: GradientEdge
     layout: Behind | None
-
-
-def layers_of(model: nn.Module) -> list[Layer]:
-    """The outermost modules that own parameters to train."""
-    found: dict[int, Layer] = {}
-
-    def visit(name: str, module: nn.Module) -> None:
-        parameters = trainable(module)
-        if not parameters or id(module) in found:
-            return
-        own = any(p.requires_grad for p in module.parameters(recurse=False))
-        if own or parametrize.is_parametrized(module):
-            found[id(module)] = Layer(name, module, rule_for(module), parameters)
-            return
-        for child, inner in module.named_children():
-            visit(f"{name}.{child}" if name else child, inner)
-
-    visit("", model)
-    return list(found.values())
 
 
 class Bookkeeping:

@@ -1,0 +1,103 @@
+"""An estimate with its error and its interval, cut to what is possible.
+
+The error has two parts: what the data and the resampling cause, and what the noise causes. The
+precision with which the first is known gives degrees of freedom (Satterthwaite 1946), and the
+interval takes the quantile of t. Where the noise hides the first, a limit that it stays below with
+a chance of 95 % stands in its place, so that the error errs on the safe side.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.special import stdtrit
+
+from mustdp.errors import NumericalFailure
+
+#: A noisy variance is divided by if it is above so many of its standard errors.
+CLEARLY = 3.0
+#: One-sided normal quantile of the limit that takes the place of a hidden variance.
+_UPPER = 1.645
+#: What an estimate says that divides by a variance which the noise hides.
+UNCLEAR = (
+    "the noise hides a variance that is divided by: the interval is all that is possible; a "
+    "larger epsilon or narrower bounds would help"
+)
+#: And one that the noise has driven out of what can be.
+IMPOSSIBLE = "the noise made the value impossible: the interval is all that is possible"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Variance of an average of noisy replicates around the truth, and what it consists of."""
+
+    sampling: float  # of the data and of the subsets
+    noise: float
+    degrees_of_freedom: float = math.inf
+    drowned: bool = False
+
+    @property
+    def variance(self) -> float:
+        """The whole variance."""
+        return self.sampling + self.noise
+
+    @property
+    def noise_share(self) -> float:
+        """The part of the variance that the added noise causes."""
+        return self.noise / self.variance if self.variance > 0 else 0.0
+
+    def quantile(self, level: float) -> float:
+        """The two-sided t quantile for the precision of the standard error."""
+        freedom = min(max(self.degrees_of_freedom, 1.0), 1e9)
+        return float(stdtrit(freedom, 0.5 + 0.5 * level))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value, its standard error and its interval."""
+
+    value: float
+    standard_error: float
+    interval: tuple[float, float]
+    spread: Spread
+    flags: tuple[str, ...] = ()
+
+
+def known(influence: float, error: float, most: float, factor: float, noise: float) -> Spread:
+    """The spread where S^2, at most ``most``, was itself released, with a known error.
+
+    ``factor`` is what S^2 is multiplied by in the variance of the average.
+    """
+    if influence < error:
+        upper = min(max(influence, 0.0) + _UPPER * error, max(most, 0.0))
+        return Spread(upper * factor, noise, drowned=True)
+    total, doubt = influence * factor + noise, error * factor
+    freedom = 2.0 * (total / doubt) ** 2 if doubt > 0 else math.inf
+    return Spread(max(influence, 0.0) * factor, noise, freedom)
+
+
+def symmetric(value: float, spread: Spread, level: float, possible: tuple[float, float]) -> Reading:
+    """value +- quantile * error, cut to what is possible."""
+    error = math.sqrt(spread.variance)
+    reach = spread.quantile(level) * error
+    low, high = value - reach, value + reach
+    # A few rounding errors are no impossibility.
+    slack = 1e-9 * max(abs(value), error, 1e-300)
+    if not possible[0] <= high + slack or not low - slack <= possible[1]:
+        return everything(possible, spread, IMPOSSIBLE)
+    ends = (into(low, possible), into(high, possible))
+    return Reading(into(value, possible), error, ends, spread)
+
+
+def everything(possible: tuple[float, float], spread: Spread, flag: str) -> Reading:
+    """What is left where the noise says nothing: all that is possible, and the middle of it."""
+    low, high = possible
+    if not math.isfinite(high - low):
+        raise NumericalFailure(f"nothing is known about an estimate that can be {low} to {high}")
+    return Reading(0.5 * (low + high), 0.5 * (high - low), possible, spread, (flag,))
+
+
+def into(value: float, possible: tuple[float, float]) -> float:
+    """The nearest number that is possible."""
+    return min(max(value, possible[0]), possible[1])
