@@ -119,6 +119,7 @@ from mustdp.training.linear.simulation import fit_chains as fit_chains
 from mustdp.training.networks.batchnorm import replace_batchnorm as replace_batchnorm
 from mustdp.training.networks.events import Released as Released
 from mustdp.training.networks.events import Trained as Trained
+from mustdp.training.networks.loaders import LoaderRedrawn as LoaderRedrawn
 from mustdp.training.networks.opacus_bridge import charged_to as charged_to
 from mustdp.training.networks.opacus_bridge import multiset_loader as multiset_loader
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer

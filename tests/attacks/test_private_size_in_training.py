@@ -1,4 +1,4 @@
-"""Training on Poisson batches under add_remove: the number of records is private there too."""
+"""Training on batches of random size under add_remove: the number of records is private too."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ torch = pytest.importorskip("torch")
 
 import mustdp as md  # noqa: E402
 from mustdp.errors import InvalidParameter  # noqa: E402
-from mustdp.training.budget import settle  # noqa: E402
+from mustdp.training.budget import Budget, settle  # noqa: E402
 from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
 from tests.training.networks import runs  # noqa: E402
 
 STATED = 60
-BUDGET = settle(md.poisson(STATED, 0.5), steps=3, noise_multiplier=1.5, delta=1e-3)
+SCHEMES = (md.poisson(STATED, 0.5), md.random_allocation(STATED, 2))
+BUDGETS = [settle(one, steps=3, noise_multiplier=1.5, delta=1e-3) for one in SCHEMES]
+each = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.scheme.name)
 
 
-def trainer(records: int, **options: Any) -> PrivateTrainer:
-    return runs.trainer(data=runs.data(records), budget=BUDGET, **options)
+def trainer(records: int, budget: Budget, **options: Any) -> PrivateTrainer:
+    return runs.trainer(data=runs.data(records), budget=budget, **options)
 
 
+@each
 @pytest.mark.parametrize("seed", [None, 5])
-def test_runs_do_not_depend_on_the_number_of_records(seed: int | None, tmp_path: Path) -> None:
+def test_runs_do_not_depend_on_the_number_of_records(
+    budget: Budget, seed: int | None, tmp_path: Path
+) -> None:
     """Neither what is said and certified, nor the lattice, nor how far a record is clipped."""
     seen = []
     for records in (67, 66, 41):
-        made = trainer(records, seed=seed, checkpoint=tmp_path / f"{seed}-{records}")
+        made = trainer(records, budget, seed=seed, checkpoint=tmp_path / f"{seed}-{records}")
         done = made.train()
         said = re.sub(r" at 0x[0-9a-f]+", "", f"{done} {done!r}")
         seen.append((said, done.privacy, made.method, made._bound))
@@ -39,41 +44,45 @@ def test_runs_do_not_depend_on_the_number_of_records(seed: int | None, tmp_path:
     assert "67" not in seen[0][0]
 
 
-def test_all_records_are_drawn_from_and_no_others() -> None:
+@each
+def test_all_records_are_drawn_from_and_no_others(budget: Budget) -> None:
     """The scheme that is charged has the stated number; the one that draws has the true one."""
     for records in (2 * STATED, 31):
-        made = trainer(records)
+        made = trainer(records, budget)
         drawn = np.concatenate([made._batches.batch(k).indices for k in range(3)])
         assert drawn.max() < records
         assert drawn.max() > 0.8 * records
         assert made.budget.scheme.n == STATED
 
 
-def test_a_number_that_is_far_off_is_refused_and_not_told() -> None:
+@each
+def test_a_number_that_is_far_off_is_refused_and_not_told(budget: Budget) -> None:
     with pytest.raises(InvalidParameter, match="at least half") as caught:
-        trainer(2 * STATED + 1)
+        trainer(2 * STATED + 1, budget)
     assert "121" not in str(caught.value)
 
 
-def test_a_run_goes_on_with_the_same_batches(tmp_path: Path) -> None:
+@each
+def test_a_run_goes_on_with_the_same_batches(budget: Budget, tmp_path: Path) -> None:
     """The file has the stated number; batches that were drawn from it would be others."""
     whole, parts = (runs.model() for _ in range(2))
-    trainer(67, network=whole, seed=5).train()
-    trainer(67, network=parts, seed=5, checkpoint=tmp_path / "run").train(1)
+    trainer(67, budget, network=whole, seed=5).train()
+    trainer(67, budget, network=parts, seed=5, checkpoint=tmp_path / "run").train(1)
     again = runs.model()
-    trainer(67, network=again, seed=5, checkpoint=tmp_path / "run").train()
+    trainer(67, budget, network=again, seed=5, checkpoint=tmp_path / "run").train()
     assert torch.equal(runs.weights(whole), runs.weights(again))
 
 
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
 @pytest.mark.parametrize(
     "model", [md.DPLinearRegression, partial(md.DPLogisticRegression, classes=[0, 1])]
 )
-def test_linear_models_do_not_tell_it(model: Any) -> None:
+def test_linear_models_do_not_tell_it(model: Any, scheme: Any) -> None:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(2 * STATED + 1, 3)), np.tile([0, 1], STATED + 1)[: 2 * STATED + 1]
     said = []
     for records in (67, 66, 41):
-        made = model(scheme=md.poisson(STATED, 0.5), steps=3, noise_multiplier=1.5, delta=1e-3)
+        made = model(scheme=scheme, steps=3, noise_multiplier=1.5, delta=1e-3)
         made.fit(X[:records], y[:records])
         said.append((repr(made), made.privacy_, made.n_iter_))
     assert said[0][1:] == said[1][1:] == said[2][1:]

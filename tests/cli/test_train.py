@@ -38,6 +38,33 @@ def test_digits_at_a_certified_epsilon(run: Run) -> None:
     assert given["test_records"] == 450
 
 
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_epochs_of_random_allocation(run: Run, model: str, tmp_path: Path) -> None:
+    line = f"train digits --scheme allocation -n 1340 -m 64 --epochs 2 --model {model} --delta 1e-4"
+    files = ""
+    if model == "mlp":
+        pytest.importorskip("torch")
+        files = f"--checkpoint {tmp_path / 'run.pt'}"
+    given = answer(run, f"{line} --noise-multiplier 1 {files}")
+    assert (given["scheme"], given["n"], given["bins"]) == ("allocation", 1340, 21)
+    assert (given["steps"], given["epochs"], given["relation"]) == (42, 2.0, "add-remove")
+    assert 0 < given["epsilon"]["lower"] <= given["epsilon"]["upper"] < 2.5
+    assert given["test_accuracy"] > 0.5
+    if files:  # a run that is finished says so again, and nothing more is made
+        again = answer(run, f"{line} --noise-multiplier 1 {files} --resume")
+        assert again == given
+
+
+def test_shuffled_epochs_say_what_they_are_not(run: Run) -> None:
+    line = "train digits --scheme shuffle -m 100 --epochs 1 --noise-multiplier 4 --delta 1e-4"
+    outcome = run(*shlex.split(line))
+    assert outcome.status == 0, outcome.err
+    assert "shuffling is not Poisson sampling" in outcome.out
+    given = answer(run, line)
+    assert (given["steps"], given["relation"]) == (14, "replace-one")
+    assert given["poisson"]["epsilon_promised"] < given["epsilon"]["upper"]
+
+
 @needs_adult
 def test_adult(run: Run) -> None:
     line = "train adult --scheme wor -m 1000 --steps 100 --noise-multiplier 5 --delta 1e-6"
@@ -90,6 +117,20 @@ BAD = [
     ("train iris", "DATASET must be one of digits, mnist, adult", "'iris'"),
     ("train digits --steps 5 --epsilon 1", "--scheme is missing"),
     ("train digits --scheme wor -m 5 --epsilon 1", "--steps is missing"),
+    ("train digits --scheme wor -m 5 --epochs 5 --epsilon 1", "--epochs 5 fits"),
+    ("train digits --scheme wor -m 5 --steps 5 --bins 5 --epsilon 1", "--bins 5 fits"),
+    ("train digits --scheme allocation -m 64 --epsilon 1", "--epochs is missing"),
+    (
+        "train digits --scheme allocation -m 64 --epochs 1 --noise-multiplier 1 --delta 1e-4",
+        "-n is",
+    ),
+    ("train digits --scheme allocation --epochs 1 --noise-multiplier 1", "--bins"),
+    ("train digits --scheme allocation -m 64 --epochs 1 --steps 4 --epsilon 1", "give one"),
+    (
+        "train digits --scheme shuffle -m 64 --epochs 1 --noise-multiplier 1 --delta 1e-4 "
+        "--relation add-remove",
+        "replace_one alone",
+    ),
     ("train digits --scheme wor -m 5 --steps 5", "--epsilon or --noise-multiplier or"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --epsilon-prime 1", "exclude"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 0", "--epsilon must", "got 0"),

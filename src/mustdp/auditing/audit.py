@@ -139,7 +139,7 @@ def audit(
     """
     if not isinstance(budget, Budget):
         raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
-    n = budget.scheme.n
+    law, n = budget.fresh_draws.law(1, 1e-12), budget.scheme.n
     if not FEWEST <= n <= MOST:
         raise InvalidParameter.refusing(
             "n", f"must be an integer from {FEWEST} to {MOST} for an audit", n
@@ -153,7 +153,7 @@ def audit(
     values = (-1.0, 1.0) if budget.relation == Relation.REPLACE_ONE else (0.0, 1.0)
     pulls = np.where(bits > 0, values[1], values[0])
     seen = np.concatenate([_played(trainer, one, budget, clip) for one in pulls], axis=1)
-    attacks = scores(seen, budget.scheme.law(1, 1e-12), budget.noise_multiplier, values)
+    attacks = scores(seen, law, budget.noise_multiplier, values)
     return _judged(attacks, bits.ravel(), budget, level, seeded=seed is not None)
 
 

@@ -15,15 +15,16 @@ from typing import Any, Literal, Protocol
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Plan, Subsample, atoms
+from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
 from mustdp.amplification.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON_PRIME, LARGEST_NOISE, SMALLEST_DELTA
 from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
 from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
+from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.scheme import Scheme
 
 #: Which Gaussian calibration the paper's epsilon' goes through.
@@ -34,7 +35,7 @@ class Job(Protocol):
     """What is to be run; equal jobs have equal plans, and calibrations are remembered by them."""
 
     @property
-    def scheme(self) -> Scheme:
+    def scheme(self) -> Sampling:
         """The scheme that draws from the records."""
 
     def plan(self, mechanism: AdditiveNoise, /) -> Plan:
@@ -71,14 +72,24 @@ class Spent:
 
     @property
     def steps(self) -> int:
-        """Number of releases on a draw of their own."""
-        return 0 if self.plan is None else sum(atoms(self.plan).values())
+        """Number of releases on a draw of their own, or on a batch of an epoch."""
+        counted = {} if self.plan is None else atoms(self.plan)
+        return sum(
+            times * (atom.epoch.steps if isinstance(atom, InEpoch) else 1)
+            for atom, times in counted.items()
+        )
 
     @property
-    def scheme(self) -> Scheme | None:
-        """The scheme that every step draws by, if it is one and the same."""
+    def scheme(self) -> Sampling | None:
+        """The scheme that every step draws by, if it is one and the same; or the epoch."""
         drawn = [] if self.plan is None else list(atoms(self.plan))
-        return drawn[0].scheme if len(drawn) == 1 and isinstance(drawn[0], Subsample) else None
+        whole = {
+            atom.epoch.first(atom.epoch.bins) if isinstance(atom, InEpoch) else atom.scheme
+            for atom in drawn
+            if isinstance(atom, InEpoch | Subsample)
+        }
+        alone = len(drawn) == 1 or all(isinstance(atom, InEpoch) for atom in drawn)
+        return whole.pop() if alone and len(whole) == 1 else None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON; an infinite bound is None."""
@@ -171,6 +182,8 @@ def settle_noise(
         z = checks.real("noise_multiplier", noise_multiplier, above=0, at_most=LARGEST_NOISE)
         source = GIVEN
     elif paper is not None:
+        if not isinstance(job.scheme, Scheme):
+            raise NotCovered("epsilon_prime must be left out for epochs: the paper has none")
         z, source = paper.multiplier(job.scheme, delta), paper.source
     return Settled(job.plan(gaussian(noise_multiplier=z)), z, delta, used, source)
 

@@ -13,6 +13,15 @@ import typer
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
+from mustdp.cli.epochs import (
+    BinsOption,
+    EpochsOption,
+    batches,
+    counted,
+    not_poisson,
+    not_poisson_in_words,
+    sampling,
+)
 from mustdp.cli.numbers import read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
@@ -23,9 +32,10 @@ from mustdp.cli.typed import option, parser, word_from
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
+from mustdp.sampling.catalogue import EPOCH_NAMES
 
 if TYPE_CHECKING:
-    from mustdp.sampling.scheme import Scheme
+    from mustdp.sampling.epochs import Sampling
     from mustdp.training.budget import Budget
     from mustdp.training.classify import Trial
     from mustdp.training.data.dataset import DataSet
@@ -112,6 +122,8 @@ def train(
     run: RunOptions,
     budget: BudgetOptions,
     files: RunFiles,
+    bins: BinsOption = None,
+    epochs: EpochsOption = None,
     data: DataOption = None,
     model: ModelOption = "linear",
     clip: ClipOption = 1.0,
@@ -128,7 +140,7 @@ def train(
 
     Example: mustdp train digits --scheme must-ow -b 300 -m 200 --steps 300 --epsilon 4 --delta 1e-4
     """
-    scheme.check(later=("n",))
+    _check_length(scheme, run, bins, epochs)
     settings: dict[str, Any] = {
         "model": model,
         "clip": clip,
@@ -136,14 +148,15 @@ def train(
         "schedule": schedule,
         "seed": seed,
     }
-    steps, noise = run.count(), budget.read(scheme.n)
+    noise = budget.read(scheme.n)
 
     from mustdp.training.budget import settle
     from mustdp.training.classify import Interrupted, check_model, train_classifier
     from mustdp.training.data.named import load_data
 
-    def certified(plan: Scheme) -> Budget:
+    def certified(plan: Sampling) -> Budget:
         with progress("certifying"):
+            steps = batches(plan, run, epochs)
             found = settle(plan, steps=steps, relation=run.relation, **noise)
             words.two_sided(found.spent().epsilon, "here")
         return found
@@ -152,10 +165,10 @@ def train(
     files.check(model)
     with files.opened() as ledger:
         if ledger is not None and scheme.n is not None:
-            files.check_charge(ledger, certified(scheme.build()), seed)
+            files.check_charge(ledger, certified(sampling(scheme, bins)), seed)
         with progress(f"reading {dataset}"):
             records = load_data(dataset, data)
-        settled = certified(_scheme(scheme, records, run.relation))
+        settled = certified(_scheme(scheme, bins, records, run.relation))
         try:
             with _counting(settled.steps) as on_step:
                 trial = train_classifier(
@@ -169,13 +182,30 @@ def train(
     return _answer(records, settled, trial, settings, json)
 
 
-def _scheme(options: SchemeOptions, records: DataSet, relation: Relation | None) -> Scheme:
+def _check_length(
+    scheme: SchemeOptions, run: RunOptions, bins: int | None, epochs: int | None
+) -> None:
+    """Refuse options that do not fit together, whatever the number of records."""
+    if scheme.scheme not in EPOCH_NAMES:
+        scheme.check(later=("n",))
+        for name, given in {"--bins": bins, "--epochs": epochs}.items():
+            if given is not None:
+                raise InvalidParameter(f"{name} {given} fits --scheme allocation and shuffle alone")
+        run.count()
+        return
+    known = dataclasses.replace(scheme, n=scheme.n or scheme.m or 1)
+    batches(sampling(known, bins), run, epochs)
+
+
+def _scheme(
+    options: SchemeOptions, bins: int | None, records: DataSet, relation: Relation | None
+) -> Sampling:
     """The scheme on the training records, whose number -n may repeat.
 
-    With Poisson batches under add-remove their number is private, and -n an estimate of it.
+    With batches of random size under add-remove their number is private, and -n an estimate of it.
     """
     n = len(records.X_train)
-    if options.scheme == "poisson" and relation != Relation.REPLACE_ONE:
+    if options.scheme in ("poisson", "allocation") and relation != Relation.REPLACE_ONE:
         if options.n is None:
             raise InvalidParameter(
                 "-n is missing: under add-remove the number of records is private; give a public "
@@ -185,7 +215,7 @@ def _scheme(options: SchemeOptions, records: DataSet, relation: Relation | None)
     elif options.n not in (None, n):
         allowed = f"must be {n}, the number of training records of {records.name}, or be left out"
         raise InvalidParameter.refusing("-n", allowed, options.n)
-    built = dataclasses.replace(options, n=n).build()
+    built = sampling(dataclasses.replace(options, n=n), bins)
     if not built.expected_size > 0:
         raise InvalidParameter.refusing(
             "--rate", "must be above 0 to train on anything", options.rate
@@ -209,8 +239,12 @@ def _counting(steps: int) -> Iterator[Callable[[int], None]]:
 def _answer(
     records: DataSet, budget: Budget, trial: Trial, settings: dict[str, Any], as_json: bool
 ) -> Answer:
+    import mustdp
+
     spent, scheme = trial.privacy, budget.scheme
     relation, seed = spent.relation, settings["seed"]
+    noise = mustdp.gaussian(noise_multiplier=spent.noise_multiplier)
+    promised = not_poisson(scheme, noise, spent.steps, "epsilon", spent.delta, spent.epsilon)
     data = {
         "dataset": records.name,
         **{key: value for key, value in settings.items() if key != "seed"},
@@ -219,7 +253,9 @@ def _answer(
         "noise": spent.source,
         "relation": relation.option,
         "steps": spent.steps,
+        **counted(scheme, spent.steps),
         **words.cost(spent),
+        **promised,
         "delta": spent.delta,
         **words.origin(spent.epsilon),
         "test_records": len(records.X_test),
@@ -250,6 +286,7 @@ def _answer(
             (
                 words.both_in_words(spent.epsilon, "epsilon", relation, scheme),
                 words.settled_in_words(spent.noise_multiplier, spent.source, relation),
+                *filter(None, [not_poisson_in_words(promised, "epsilon")]),
             )
         ),
         remark=words.seed_in_words(seed),

@@ -8,10 +8,10 @@ from mustdp.errors import InvalidParameter
 from mustdp.ledger.budget_file import LedgerFile
 from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import resolve_relation
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Sampling
 
 
-def check_chargeable(ledger: Ledger, scheme: Scheme, privacy: Spent) -> Plan:
+def check_chargeable(ledger: Ledger, scheme: Sampling, privacy: Spent) -> Plan:
     """The plan that is to be charged; refused if it cannot be, or the ledger asks otherwise."""
     if privacy.seeded:
         raise InvalidParameter(
@@ -30,7 +30,7 @@ def check_chargeable(ledger: Ledger, scheme: Scheme, privacy: Spent) -> Plan:
     return privacy.plan
 
 
-def check_release(ledger: Ledger | None, scheme: Scheme, privacy: Spent) -> None:
+def check_release(ledger: Ledger | None, scheme: Sampling, privacy: Spent) -> None:
     """Refuse what cannot be charged, or would pass the limit; before any data are touched."""
     if ledger is None:
         return

@@ -11,14 +11,16 @@ record, so one copy still moves the sum by up to 2 C.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
-    from mustdp.sampling.epochs import Sampling
+    from mustdp.sampling.epochs import Epoch, Sampling
     from mustdp.sampling.scheme import Scheme
+
+Drawing = TypeVar("Drawing", bound="Scheme | Epoch")
 
 
 class Relation(StrEnum):
@@ -82,13 +84,14 @@ def moves(scheme: Sampling, relation: Relation) -> float:
 FARTHEST_ESTIMATE = 2
 
 
-def drawn_from(scheme: Scheme, relation: Relation, records: int) -> Scheme:
+def drawn_from(scheme: Drawing, relation: Relation, records: int) -> Drawing:
     """The scheme that draws from data with so many records.
 
     Where the relation keeps the number of records fixed it is public, and must be the n of the
-    scheme. Under ``add_remove`` it is not: the n of a Poisson scheme is then an estimate, which
-    decides divisors and is what results show, and which is not compared with the data. An estimate
-    that is off by more than a factor of two is refused, whatever the true number.
+    scheme. Under ``add_remove`` it is not: the n of a Poisson scheme or of a random allocation is
+    then an estimate, which decides divisors and is what results show, and which is not compared
+    with the data. An estimate that is off by more than a factor of two is refused, whatever the
+    true number.
     """
     if scheme.fixed_size or relation == Relation.REPLACE_ONE:
         if scheme.n != records:
@@ -98,10 +101,10 @@ def drawn_from(scheme: Scheme, relation: Relation, records: int) -> Scheme:
         return scheme
     if not records <= FARTHEST_ESTIMATE * scheme.n:
         raise InvalidParameter("n must be at least half of the number of records, got less")
-    return scheme.resized(records)
+    return cast("Drawing", scheme.resized(records))
 
 
-def most_copies(scheme: Scheme, relation: Relation) -> int:
+def most_copies(scheme: Sampling, relation: Relation) -> int:
     """The most entries that a batch can have, whatever the data."""
     if scheme.fixed_size:
         return round(scheme.expected_size)

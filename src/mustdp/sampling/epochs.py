@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -56,6 +56,10 @@ class Epoch(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON; ``epoch_from_description`` reads it back."""
+
+    def resized(self, n: int) -> Self:
+        """The same rule for ``n`` records, where the rule does not depend on their number."""
+        raise InvalidParameter(f"a shuffled epoch is one of n = {self.n} records, not {n}")
 
     @property
     def eta(self) -> float:
@@ -114,6 +118,10 @@ class RandomAllocation(Epoch):
     def first(self, steps: int) -> RandomAllocation:
         """The same allocation, of which only the first ``steps`` batches are released."""
         return replace(self, steps=checks.integer("steps", steps, 1, self.bins))
+
+    def resized(self, n: int) -> Self:
+        """The same bins for ``n`` records."""
+        return replace(self, n=n)
 
     def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
         """All batches of one epoch."""

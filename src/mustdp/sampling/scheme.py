@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Scheme(ABC):
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON; ``scheme_from_description`` reads it back."""
 
-    def resized(self, n: int) -> Scheme:
+    def resized(self, n: int) -> Self:
         """The same rule for ``n`` records, where the rule does not depend on their number."""
         raise InvalidParameter(f"a scheme of fixed size is one for n = {self.n} records, not {n}")
 
@@ -138,9 +138,9 @@ class Poisson(Scheme):
         """Draw the size, then that many records without replacement: the same law, at O(batch)."""
         return draw_poisson(self.n, self.rate, generator(rng))
 
-    def resized(self, n: int) -> Poisson:
+    def resized(self, n: int) -> Self:
         """The same chance for each of ``n`` records."""
-        return Poisson(n, self.rate)
+        return replace(self, n=n)
 
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON."""

@@ -1,7 +1,13 @@
 """What a training run may spend, settled before the first step.
 
 A budget is settled noise (``calibration/settle.py``) for a number of steps, each on a fresh draw of
-one scheme. It holds the plan; the plan's scheme draws the batches, so what runs is what is charged.
+one scheme or on the next batch of an epoch. It holds the plan; the plan's scheme draws the batches,
+so what runs is what is charged.
+
+The batches of an epoch depend on each other, so that no step of it has a price of its own. An epoch
+is charged as a whole when its first batch is drawn: a run that stops within it, for whatever
+reason, has released a part of what was charged. Only a budget that was settled to end within an
+epoch is charged for that part of its last one alone.
 """
 
 from __future__ import annotations
@@ -9,13 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.accounting.plan import Plan, steps_of
 from mustdp.calibration.settle import PaperNoise, PaperStatement, Settled, Spent, settle_noise
-from mustdp.errors import NotCovered
+from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
-from mustdp.mechanisms.relation import Relation
+from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
+from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.scheme import Scheme
 
 _PAPER = "per-step epsilon' of the MUST paper with sensitivity C/n: not a guarantee"
@@ -25,28 +32,49 @@ _PAPER = "per-step epsilon' of the MUST paper with sensitivity C/n: not a guaran
 class _Run:
     """So many steps on fresh draws of a scheme, whatever their noise."""
 
-    scheme: Scheme
+    scheme: Sampling
     steps: int
 
     def plan(self, noise: AdditiveNoise) -> Plan:
-        return repeat(self.steps, subsample(self.scheme, noise))
+        return steps_of(self.scheme, self.steps, noise)
 
 
 @dataclass(frozen=True)
 class Budget:
     """A settled run: scheme, noise, number of steps, and where the noise came from."""
 
-    scheme: Scheme
+    scheme: Sampling
     noise_multiplier: float
     steps: int
     delta: float
     relation: Relation
     source: str
 
+    def __post_init__(self) -> None:
+        check_runs(self.scheme, self.relation)
+
+    @property
+    def fresh_draws(self) -> Scheme:
+        """The scheme, where every batch is drawn anew; epochs are refused."""
+        if not isinstance(self.scheme, Scheme):
+            raise NotCovered(f"batches must be drawn one by one here, got {self.scheme!r}")
+        return self.scheme
+
+    @property
+    def epochs(self) -> float | None:
+        """How many times the run goes through the data, where it goes by epochs."""
+        return self.steps / self.scheme.bins if isinstance(self.scheme, Epoch) else None
+
     def plan(self, steps: int | None = None) -> Plan:
-        """The plan of the first ``steps`` steps (all of them by default)."""
-        run = _Run(self.scheme, self.steps if steps is None else steps)
-        return run.plan(gaussian(noise_multiplier=self.noise_multiplier))
+        """What the first ``steps`` steps are charged as (all of them by default)."""
+        steps = self.steps if steps is None else self.begun(steps)
+        return _Run(self.scheme, steps).plan(gaussian(noise_multiplier=self.noise_multiplier))
+
+    def begun(self, steps: int) -> int:
+        """The steps that are charged once ``steps`` are made: those of every epoch begun."""
+        if not isinstance(self.scheme, Epoch):
+            return steps
+        return min(-(-steps // self.scheme.bins) * self.scheme.bins, max(steps, self.steps))
 
     def spent(self, steps: int | None = None) -> Spent:
         """What the first ``steps`` steps cost (all of them by default), certified."""
@@ -63,9 +91,10 @@ class Budget:
 
 
 def settle(
-    scheme: Scheme,
+    scheme: Sampling,
     *,
-    steps: int,
+    steps: int | None = None,
+    epochs: int | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
     epsilon: float | None = None,
@@ -75,11 +104,11 @@ def settle(
 ) -> Budget:
     """Settle the noise of a run of ``steps`` steps, whose epsilon is stated at ``delta``.
 
-    Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given.
+    Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given. Of an epoch
+    (``md.random_allocation``, ``md.shuffle``) one may give the number of ``epochs`` instead.
     """
-    if not isinstance(scheme, Scheme):
-        raise NotCovered(f"a training run draws batch by batch, got {scheme!r}")
-    run = _Run(scheme, checks.integer("steps", steps, 1, MOST_STEPS))
+    check_runs(scheme, resolve_relation(scheme, relation))
+    run = _Run(scheme, _steps(scheme, steps, epochs))
     found = settle_noise(
         run,
         delta=delta,
@@ -93,7 +122,38 @@ def settle(
     )
 
 
-def _stated(scheme: Scheme, epsilon_prime: float, paper_noise: PaperNoise) -> PaperStatement:
+def check_runs(scheme: Sampling, relation: Relation) -> None:
+    """Refuse epochs that are charged as something else than what would be run."""
+    if not isinstance(scheme, Epoch):
+        return
+    if scheme.steps != scheme.bins:
+        raise InvalidParameter(
+            f"scheme must be a whole epoch of {scheme.bins} batches, got the first {scheme.steps}; "
+            "steps says how many of them are made"
+        )
+    if scheme.fixed_size and relation == Relation.ADD_REMOVE:
+        raise NotCovered(
+            "shuffled batches are run under replace_one alone: without a record the order of all "
+            "others falls into other batches, and no place is left empty"
+        )
+
+
+def _steps(scheme: Sampling, steps: int | None, epochs: int | None) -> int:
+    if epochs is None:
+        if steps is None:
+            raise InvalidParameter("steps (or, for epochs, epochs) must be given, got none")
+        return checks.integer("steps", steps, 1, MOST_STEPS)
+    if steps is not None:
+        raise InvalidParameter(f"steps must be left out beside epochs={epochs!r}, got {steps!r}")
+    if not isinstance(scheme, Epoch):
+        raise InvalidParameter(
+            "epochs must be left out for a scheme that draws every batch anew, got "
+            f"{epochs!r}; steps says how many"
+        )
+    return checks.integer("epochs", epochs, 1, MOST_STEPS // scheme.bins) * scheme.bins
+
+
+def _stated(scheme: Sampling, epsilon_prime: float, paper_noise: PaperNoise) -> PaperStatement:
     """[Z] experiments 2 and 3: sensitivity C/n, for noise on the *mean* of a batch of m.
 
     In units of the sum's noise that is z = m sigma / C.

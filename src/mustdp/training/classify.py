@@ -200,7 +200,7 @@ def _network(data: DataSet, asked: _Asked) -> NDArray[Any]:
             progress=False,
         )
     try:
-        trainer.train()
+        trainer.train(trainer.remaining)  # none, where a run that was finished is resumed
     except KeyboardInterrupt:
         if asked.checkpoint is None:
             raise

@@ -31,7 +31,7 @@ TARGETS = {
     "binary": RNG.integers(0, 2, (R, N)),
     "multinomial": RNG.integers(0, 3, (R, N)),
 }
-SCHEMES = [md.must_ow(N, 20, 15), md.poisson(N, 0.05), md.wor(N, N)]
+SCHEMES = [md.must_ow(N, 20, 15), md.poisson(N, 0.05), md.wor(N, N), md.random_allocation(N, 5)]
 
 
 class SimulatedNoise:
@@ -58,11 +58,11 @@ def model_of(kind: str, **given: Any) -> Any:
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_chains_equal_single_fits(
-    kind: str, scheme: md.Scheme, fit_intercept: bool, monkeypatch: pytest.MonkeyPatch
+    kind: str, scheme: Any, fit_intercept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the noise of simulations in the place of the exact one, which chains do without."""
 
-    def simulated(records: Any, recipe: Any, key: Any, on_step: Any) -> Any:
+    def simulated(records: Any, recipe: Any, key: Any, on_step: Any, exact: Any) -> Any:
         noise = SimulatedNoise(noise_generator(key), recipe.deviation, recipe.clip)
         return descend(records, recipe, key, on_step, noise)
 

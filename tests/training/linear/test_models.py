@@ -130,12 +130,18 @@ def test_the_defaults_work_on_tiny_data() -> None:
             md.poisson(N, 0.1),
             "replace_one",
         ),
+        (
+            {"scheme": md.random_allocation(N + 7, 2)},
+            md.random_allocation(N + 7, 2),
+            "add_remove",
+        ),
+        ({"scheme": md.shuffle(N, 100)}, md.shuffle(N, 100), "replace_one"),
         ({"scheme": "must-ww"}, md.must_ww(N, 80, 40), "replace_one"),
         ({"scheme": "wr", "m": 7, "relation": "add_remove"}, md.wr(N, 7), "add_remove"),
         ({"scheme": md.multistage(N, [("wor", 50), ("wr", 9)])}, md.must_ow(N, 50, 9), None),
     ],
 )
-def test_any_scheme(given: dict[str, Any], scheme: md.Scheme, relation: str | None) -> None:
+def test_any_scheme(given: dict[str, Any], scheme: Any, relation: str | None) -> None:
     X, y = line()
     spent = (
         DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3, **given).fit(X, y).privacy_

@@ -11,7 +11,15 @@ import pytest
 collect_ignore = (
     []
     if find_spec("torch")
-    else ["brute_force.py", "exact.py", "killed_run.py", "runs.py", "two_processes.py", "zoo.py"]
+    else [
+        "brute_force.py",
+        "exact.py",
+        "killed_run.py",
+        "loader_run.py",
+        "runs.py",
+        "two_processes.py",
+        "zoo.py",
+    ]
 )
 
 

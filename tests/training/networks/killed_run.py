@@ -113,7 +113,7 @@ def run(folder: Path, every: int, seed: int | None, moment: str | None, slow: fl
     around(BatchStream, "batch", drew, nothing)
     around(os, "replace", saved("before the file is moved"), saved("after the file is moved"))
     here._optimizer.step = _stepping(here._optimizer.step, at)
-    done = here.train()
+    done = here.train(here.remaining)
     ended = {
         "steps": done.steps,
         "charged": done.ledger.steps,

@@ -31,7 +31,7 @@ def model() -> nn.Sequential:
         return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
 
 
-def budget(steps: int = 6, scheme: md.Scheme | None = None, z: float = 1.5) -> Budget:
+def budget(steps: int = 6, scheme: Any = None, z: float = 1.5) -> Budget:
     return settle(scheme or md.must_ow(N, 30, 20), steps=steps, noise_multiplier=z, delta=1e-3)
 
 

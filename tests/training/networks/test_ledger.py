@@ -181,7 +181,8 @@ def test_killed_at_any_time_again_and_again(file: str, path: Path) -> None:
     def run(checkpoint: Path = path, book: str = file) -> None:
         with md.Ledger.open(book) as ledger:
             note = [lambda event: log(checkpoint.parent, "shown", event.steps)]
-            runs.trainer(ledger=ledger, checkpoint=checkpoint, callbacks=note).train()
+            here = runs.trainer(ledger=ledger, checkpoint=checkpoint, callbacks=note)
+            here.train(here.remaining)  # nothing, where it was killed behind the last step
 
     elsewhere = path.parent / "elsewhere"
     elsewhere.mkdir()

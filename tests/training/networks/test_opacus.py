@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import warnings
 from collections.abc import Iterator
@@ -155,6 +156,49 @@ def test_the_accountant_is_saved_and_loaded_with_its_scheme() -> None:
         opacus.PrivacyEngine(accountant=charged_to(different)).accountant.load_state_dict(saved)
 
 
+def test_an_epoch_of_random_allocation_is_charged_as_a_whole() -> None:
+    scheme = md.random_allocation(60, 4)
+    engine, private, optimizer, loader = engine_for(multiset_loader(dataset(), scheme))
+    sizes = epoch(private, optimizer, loader)
+    assert (len(sizes), sum(sizes)) == (4, 60)
+    one = md.account(md.subsample(scheme, md.gaussian(noise_multiplier=1.5))).epsilon(1e-3)
+    assert engine.get_epsilon(1e-3) == pytest.approx(one.upper)
+    optimizer.noise_multiplier = 2.0  # more noise in the next epoch does not make it dearer
+    for inputs, target in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(private(inputs), target).backward()
+        optimizer.step()
+        break
+    two = md.repeat(2, md.subsample(scheme, md.gaussian(noise_multiplier=1.5)))
+    begun = md.account(two).epsilon(1e-3)
+    assert engine.get_epsilon(1e-3) == pytest.approx(begun.upper)
+    with pytest.raises(NotCovered, match="left before its end"):
+        epoch(private, optimizer, loader)
+    other, *parts = engine_for(multiset_loader(dataset(), scheme))
+    other.accountant.load_state_dict(engine.accountant.state_dict())
+    with pytest.raises(NotCovered, match="end within an epoch"):
+        epoch(*parts)
+
+
+def test_a_pass_that_was_left_is_not_mixed_into_the_next_one() -> None:
+    scheme = md.random_allocation(60, 4)
+    with pytest.warns(SeededRelease):
+        sampler = MultisetSampler(scheme, seed=3)
+    next(iter(sampler))
+    assert sorted(row for batch in sampler for row in batch) == list(range(60))
+    assert (sampler.drawn, sampler.passes) == (5, 2)
+
+
+def test_shuffled_batches_are_those_of_replace_one() -> None:
+    loader = multiset_loader(dataset(), md.shuffle(60, 20))
+    with pytest.raises(NotCovered, match="replace_one alone"):
+        charged_to(loader, relation="add_remove")
+    engine, *parts = engine_for(loader)
+    assert epoch(*parts) == [20, 20, 20]
+    plain = md.account(md.gaussian(noise_multiplier=1.5), relation="replace_one").epsilon(1e-3)
+    assert engine.get_epsilon(1e-3) == pytest.approx(plain.upper, rel=1e-3)
+
+
 def test_bad_input() -> None:
     with pytest.raises(InvalidParameter, match="n = 61 records"):
         multiset_loader(dataset(), md.wor(61, 20))
@@ -167,3 +211,15 @@ def test_bad_input() -> None:
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(ROOT / "examples" / "opacus_bridge.py"), run_name="__main__")
     assert "at most" in capsys.readouterr().out
+
+
+def test_the_page_for_people_who_come_from_opacus(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "from-opacus.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "from-opacus.md", "exec"), names)
+    theirs, ours = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert 1.8 < float(theirs[0]) < 2.01
+    assert 1.98 < float(ours[0]) <= 2.0
+    assert 0.9 < float(ours[-1]) / float(theirs[-1]) < 1.0  # a little less noise, as the page says
+    assert names["engine"].accountant.mechanism() == "prv"  # its default, as the page says

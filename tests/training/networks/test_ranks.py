@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.training.networks import two_processes  # noqa: E402
+from tests.training.networks import loader_run, runs, two_processes  # noqa: E402
 
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("torch has no gloo here", allow_module_level=True)
@@ -28,6 +28,13 @@ def test_together_as_alone(found: list[dict[str, Any]]) -> None:
             assert torch.allclose(rank["weights"][number], expected, atol=1e-6)
 
 
+def test_a_loader_together_as_alone(found: list[dict[str, Any]]) -> None:
+    expected = runs.weights(loader_run.trainer().train().model)
+    one, other = found
+    assert torch.equal(one["loader"], other["loader"])
+    assert torch.allclose(one["loader"], expected, atol=1e-6)
+
+
 def test_all_processes_hold_the_same_model_with_fresh_noise(found: list[dict[str, Any]]) -> None:
     one, other = found
     assert torch.equal(one["fresh"], other["fresh"])
@@ -39,5 +46,5 @@ def test_all_processes_hold_the_same_model_with_fresh_noise(found: list[dict[str
 
 def test_every_process_is_shown_each_step_once(found: list[dict[str, Any]]) -> None:
     for rank in found:
-        assert rank["shown"] == [1, 2, 3, 4, 5, 6] * 2
+        assert rank["shown"] == [1, 2, 3, 4, 5, 6] * 3
         assert rank["privacy"]["steps"] == 6

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md  # noqa: E402
+from mustdp.errors import InvalidParameter  # noqa: E402
 from mustdp.randomness.seeds import SeededRelease  # noqa: E402
 from mustdp.training.networks.events import Released  # noqa: E402
 from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
@@ -28,10 +29,13 @@ def plain() -> Any:
 
 @pytest.mark.parametrize(
     "scheme",
-    [md.must_ow(60, 10, 24), md.wor(60, 20), md.wr(60, 30), md.poisson(60, 0.3)],
+    [
+        *(md.must_ow(60, 10, 24), md.wor(60, 20), md.wr(60, 30), md.poisson(60, 0.3)),
+        *(md.random_allocation(60, 4), md.shuffle(60, 16)),
+    ],
     ids=lambda scheme: scheme.name,
 )
-def test_one_step_is_the_clipped_sum_over_the_fixed_size(scheme: md.Scheme) -> None:
+def test_one_step_is_the_clipped_sum_over_the_fixed_size(scheme: Any) -> None:
     network, (inputs, target) = plain(), runs.data()
     before = runs.weights(network).clone()
     sgd = torch.optim.SGD(network.parameters(), lr=0.5)
@@ -103,7 +107,11 @@ def test_privacy_is_that_of_the_steps_made() -> None:
     assert done.privacy == run.budget.spent(2)
     assert done.ledger.epsilon(1e-3).upper == pytest.approx(done.privacy.epsilon.upper)
     assert run.train().steps == 6
-    assert run.train().losses_not_private == ()  # the budget is used up
+    with pytest.raises(InvalidParameter, match="used up: all of its 6 steps"):
+        run.train()
+    with pytest.raises(InvalidParameter, match="at most 0, which is left of the 6 steps"):
+        run.step()
+    assert run.train(0).losses_not_private == ()
     assert run.privacy == run.budget.spent()
 
 

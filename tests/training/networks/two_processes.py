@@ -12,10 +12,10 @@ from torch import distributed, nn
 
 import mustdp as md
 from mustdp.randomness.seeds import SeededRelease
-from tests.training.networks import runs
+from tests.training.networks import loader_run, runs
 
 #: Batches of few records, so that a process may have nothing to do.
-SCHEMES = (md.must_ow(60, 30, 20), md.poisson(60, 0.02))
+SCHEMES = (md.must_ow(60, 30, 20), md.poisson(60, 0.02), md.random_allocation(60, 4))
 
 
 def network(start: int) -> nn.Sequential:
@@ -60,6 +60,9 @@ def together(rank: int, size: int, folder: str) -> None:
             done = run.train(steps)
         found["weights"].append(runs.weights(done.model))
         found["privacy"] = done.privacy.as_dict()
+    for steps in (3, None):  # within the first epoch
+        of_loader = loader_run.trainer(checkpoint=Path(folder) / "loader.pt").train(steps)
+    found["loader"] = runs.weights(of_loader.model)
     fresh = runs.trainer(network(3), budget=runs.budget(3)).train(1)
     found["fresh"] = runs.weights(fresh.model)
     torch.save(found, Path(folder) / f"rank{rank}.pt")

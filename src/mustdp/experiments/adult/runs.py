@@ -36,7 +36,9 @@ def run_job(job: Job) -> Runs:
 def _program(job: Job) -> Runs:
     data, budget = adult(job.folder), job.budget
     sigma = ADULT.paper_sigma(budget)
-    done = [train(data, budget.scheme, sigma, job.way, budget.steps, seed) for seed in job.seeds]
+    done = [
+        train(data, budget.fresh_draws, sigma, job.way, budget.steps, seed) for seed in job.seeds
+    ]
     accuracy = np.array([[100 * run.accuracy] for run in done])
     return Runs(accuracy, np.zeros(0), done[0].losses)
 

@@ -130,7 +130,7 @@ def equal_table(
     for each in settled:
         budget = each.budget
         cells += equal_cells(
-            each.row, budget.noise_multiplier, each.epsilon, budget.scheme, measured[each.key]
+            each.row, budget.noise_multiplier, each.epsilon, budget.fresh_draws, measured[each.key]
         )
     for row, parts in references:
         cells += measured_cells(row, parts)

@@ -44,7 +44,7 @@ def run_job(job: Job) -> Runs:
     sigma = 0.0 if job.way == SILENT else MNIST.paper_sigma(budget)
     every = _CURVE_EVERY if job.curve else 0
     done = train(
-        data, budget.scheme, sigma, job.way, steps=budget.steps, seed=seed, check_every=every
+        data, budget.fresh_draws, sigma, job.way, steps=budget.steps, seed=seed, check_every=every
     )
     found = _runs(done.accuracy, time.process_time() - began, budget.steps)
     return replace(found, losses=done.losses, checked=done.checked)

@@ -18,6 +18,7 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import noise_generator
 from mustdp.sampling.batch import Batch
+from mustdp.sampling.streams import BatchStream
 from mustdp.training.linear.clipping import clip_gradient, row_norms
 from mustdp.training.linear.descent import OnStep, Recipe, check_converged
 from mustdp.training.linear.losses import Loss
@@ -107,7 +108,7 @@ def descend_chains(
     """Run one chain per seed; chain r is what ``descend`` gives for it with simulated noise."""
     steps, scheme = recipe.budget.steps, recipe.budget.scheme
     weights = np.full((len(seeds), records.loss.outputs, records.width), recipe.start)
-    streams = [scheme.batches(seed, count=steps) for seed in seeds]
+    streams = [BatchStream(scheme, seed, stop=steps) for seed in seeds]
     noises = [noise_generator(seed) for seed in seeds]
     drawn, losses = np.empty_like(weights), np.empty((len(seeds), steps))
     path = np.empty((steps, *weights.shape)) if keep_path else None

@@ -2,9 +2,9 @@
 
 Every step draws a batch, sums the clipped gradients of its distinct records weighted by their
 counts, releases that sum with Gaussian noise of standard deviation z * clip (``perturbing.py``),
-and divides by the batch size of the scheme: the fixed m, or the expected n * rate for Poisson. It
-never divides by the realised size, which would be one more thing to protect. An empty batch is a
-step of noise alone.
+and divides by the batch size of the scheme: the fixed m, or the expected n * rate for Poisson and
+n / bins for random allocation. It never divides by the realised size, which would be one more thing
+to protect. An empty batch is a step of noise alone.
 
 [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, supplement, Algorithm S1. Their sigma is on the mean, so
 that sigma = z * clip / m here.
@@ -23,7 +23,8 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import BatchKey, batch_key
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Sampling
+from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.perturbing import ExactNoise, Perturbation
@@ -33,7 +34,7 @@ from mustdp.training.linear.perturbing import ExactNoise, Perturbation
 OnStep = Callable[[int], object]
 
 
-def check_draws(scheme: Scheme) -> None:
+def check_draws(scheme: Sampling) -> None:
     """Refuse a scheme that never draws anything: its expected size is what sums are divided by."""
     if not scheme.expected_size > 0:
         raise InvalidParameter(f"scheme must draw at least one record, got {scheme!r}")
@@ -90,7 +91,7 @@ def descend(
         noise = exact_noise(records, recipe, NoiseSource(key.seed))
     sizes, losses = recipe.step_sizes, np.empty(budget.steps)
     with np.errstate(over="ignore", invalid="ignore"):
-        for step, batch in enumerate(scheme.batches(key, count=budget.steps)):
+        for step, batch in enumerate(BatchStream(scheme, key, stop=budget.steps)):
             total, losses[step] = records.clipped_sum(weights, batch, noise.bound)
             weights -= sizes[step] * noise.released(total)
             if on_step is not None:

@@ -18,7 +18,7 @@ from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Sampling
 from mustdp.training.linear.clipping import Records
 from mustdp.training.linear.descent import OnStep, descend, exact_noise
 from mustdp.training.linear.losses import Loss
@@ -50,7 +50,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        scheme: str | Scheme = "wor",
+        scheme: str | Sampling = "wor",
         b: int | None = None,
         m: int | None = None,
         steps: int = 100,

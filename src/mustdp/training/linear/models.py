@@ -17,7 +17,7 @@ from mustdp.calibration.settle import PaperNoise
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.ledger import Ledger
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Sampling
 from mustdp.training.linear.descent import OnStep
 from mustdp.training.linear.estimator import PrivateLinearModel, RandomState
 from mustdp.training.linear.losses import (
@@ -86,7 +86,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         self,
         *,
         classes: Any = None,
-        scheme: str | Scheme = "wor",
+        scheme: str | Sampling = "wor",
         b: int | None = None,
         m: int | None = None,
         steps: int = 100,

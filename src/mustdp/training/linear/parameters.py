@@ -13,7 +13,9 @@ SHARED = """
         How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
         from the data), or a scheme object made for exactly these n records. "poisson" needs
         relation="replace_one"; under add_remove the number of records is private, and
-        ``poisson(n, rate)`` with a public estimate n is given instead.
+        ``poisson(n, rate)`` with a public estimate n is given instead. ``random_allocation(n,
+        bins)`` and ``shuffle(n, m)`` go through the data epoch by epoch, a batch in every step; an
+        epoch that is begun is charged.
     b, m : int, default=None
         Size of the first of two stages, and of the batch (its expectation for "poisson"). None
         means a tenth of the records for m, and 2 m (at most n) for b.
@@ -35,7 +37,8 @@ SHARED = """
     paper_noise : {"analytic", "classical"}, default="analytic"
         Which Gaussian calibration ``epsilon_prime`` uses.
     relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means replace_one (add_remove for "poisson").
+        Which data sets are neighbours; None means replace_one (add_remove for Poisson
+        sampling and random allocation).
     fit_intercept : bool, default=True
         Whether to fit an intercept; it is part of the clipped gradient.
     start : float, default=0.0
@@ -67,9 +70,9 @@ SHARED = """
 
     Notes
     -----
-    Taken as public: the number of records n (but for Poisson sampling under add_remove), the
-    number of features, and whatever was done to the data before ``fit`` (scaling by the maximum of
-    a column, for instance, looks at the records).
+    Taken as public: the number of records n (but for Poisson sampling and random allocation
+    under add_remove), the number of features, and whatever was done to the data before ``fit``
+    (scaling by the maximum of a column, for instance, looks at the records).
 """
 
 

@@ -8,8 +8,8 @@ from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation, drawn_from, resolve_relation
 from mustdp.numerics import checks
 from mustdp.sampling.catalogue import NAMES
+from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.naming import scheme_by_name
-from mustdp.sampling.scheme import Scheme
 from mustdp.training.budget import Budget, settle
 from mustdp.training.linear.clipping import check_clip
 from mustdp.training.linear.descent import Recipe, check_draws
@@ -22,7 +22,7 @@ _MOST_STEPS = 10_000_000
 
 def resolve_scheme(
     scheme: Any, n: int, b: int | None, m: int | None, relation: str | None = None
-) -> Scheme:
+) -> Sampling:
     """The scheme of n records: by name with sizes, or an object made for these n records.
 
     By name, m defaults to a tenth of the records and b to twice m (at most n). Poisson sampling
@@ -31,7 +31,7 @@ def resolve_scheme(
     >>> resolve_scheme("must-ow", 1000, None, None).describe()["stages"]
     [['wor', 200], ['wr', 100]]
     """
-    if isinstance(scheme, Scheme):
+    if isinstance(scheme, Sampling):
         if b is not None or m is not None:
             raise InvalidParameter(
                 f"b and m must not be given beside a scheme object, got b={b!r}, m={m!r}"
@@ -68,7 +68,7 @@ def settle_recipe(estimator: Any, n: int) -> Recipe:
     return Recipe(_budget(estimator, scheme, steps), clip, rates, start)
 
 
-def _budget(estimator: Any, scheme: Scheme, steps: int) -> Budget:
+def _budget(estimator: Any, scheme: Sampling, steps: int) -> Budget:
     given = (estimator.noise_multiplier, estimator.epsilon, estimator.epsilon_prime)
     epsilon = estimator.epsilon
     if all(value is None for value in given):

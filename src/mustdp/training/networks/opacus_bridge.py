@@ -9,6 +9,10 @@ the first step. A record that was drawn twice is in the batch twice, as Opacus k
 Opacus divides by ``int(n / len(loader))``, a constant near the batch size; where n is no multiple
 of the batch size, ``optimizer.expected_batch_size`` sets it right.
 
+With ``md.random_allocation(n, bins)`` a pass over the loader is one epoch, charged as a whole. A
+pass that was left early must be the last one: the batches that follow would be those of another
+epoch, which no count of steps could tell.
+
 What is charged is the mechanism in real numbers. Clipping, sums and noise are Opacus's own, in
 floating point: nothing here speaks for their last bits (docs/security.md).
 """
@@ -31,45 +35,48 @@ from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.randomness.keys import release_key
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Epoch, Sampling
+from mustdp.sampling.streams import BatchStream
+from mustdp.training.budget import check_runs
 
 
 class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
     """Batches for a ``DataLoader``: the numbers of the records drawn, copies repeated.
 
-    An epoch is about n / m batches. The next epoch goes on where the last one ended; no batch comes
-    twice. Where a loop ends early, batches drawn ahead of it are dropped, which is harmless.
+    A pass is about n / m batches, or one epoch. The next one goes on where the last one ended, or
+    begins the next epoch; no batch comes twice. Where a loop ends early, batches drawn ahead of it
+    are dropped, which is harmless.
     """
 
-    def __init__(self, scheme: Scheme, *, seed: int | None = None) -> None:
-        if not isinstance(scheme, Scheme):
-            raise NotCovered(
-                "Opacus drops batches that were loaded ahead, which leaves gaps in an epoch; use a "
-                "scheme that draws batch by batch, such as poisson"
-            )
+    def __init__(self, scheme: Sampling, *, seed: int | None = None) -> None:
         checks.real("expected size of the scheme", scheme.expected_size, above=0)
         self.scheme = scheme
-        self._batches = scheme.batches(release_key(seed, name="seed"))
-
-    @property
-    def drawn(self) -> int:
-        """How many batches have been drawn so far."""
-        return self._batches.position
+        self._batches = BatchStream(scheme, release_key(seed, name="seed"))
+        self._next = 0
+        #: How many batches have been drawn so far, and how many passes were begun.
+        self.drawn = self.passes = 0
 
     def __len__(self) -> int:
+        if isinstance(self.scheme, Epoch):
+            return self.scheme.bins
         return max(1, round(self.scheme.n / self.scheme.expected_size))
 
     def __iter__(self) -> Iterator[list[int]]:
+        self.passes += 1
+        if isinstance(self.scheme, Epoch):
+            self._next = -(-self._next // len(self)) * len(self)
         for _ in range(len(self)):
-            yield next(self._batches).rows().tolist()
+            number, self._next = self._next, self._next + 1
+            self.drawn += 1
+            yield self._batches.batch(number).rows().tolist()
 
 
 def multiset_loader(
-    dataset: Any, scheme: Scheme, *, seed: int | None = None, **options: Any
+    dataset: Any, scheme: Sampling, *, seed: int | None = None, **options: Any
 ) -> DataLoader[Any]:
     """A ``DataLoader`` whose batches are draws of ``scheme``; ``options`` go to torch.
 
-    Empty batches, which Poisson sampling has, come out as tensors without rows.
+    Empty batches, which Poisson sampling and random allocation have, are tensors without rows.
     """
     if len(dataset) != scheme.n:
         raise InvalidParameter(
@@ -102,13 +109,13 @@ def _without_rows(values: Any) -> Any:
 
 
 class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
-    """Charges every step as one draw of a scheme with Gaussian noise on a sum.
+    """Charges every step as one draw of a scheme, or every epoch begun, with noise on sums.
 
     Made by :func:`charged_to`. ``get_epsilon`` is the upper bound under ``relation`` for noise in
     real numbers; that of Opacus is in floating point, which no certificate covers.
     """
 
-    scheme: Scheme
+    scheme: Sampling
     relation: Relation
     sampler: MultisetSampler | None = None
 
@@ -132,12 +139,17 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
 
     def bounds(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta`` for all steps so far."""
-        parts = [
-            repeat(steps, subsample(self.scheme, gaussian(noise_multiplier=z)))
-            for z, _, steps in self.history
-        ]
-        if not parts:
+        if not self.history:
             return Bounds(0.0, 0.0)
+        if isinstance(self.scheme, Epoch):
+            # More noise than the least can be added to what was released, so the least is charged.
+            least = gaussian(noise_multiplier=min(z for z, _, _ in self.history))
+            parts = [repeat(-(-len(self) // self.scheme.bins), subsample(self.scheme, least))]
+        else:
+            parts = [
+                repeat(steps, subsample(self.scheme, gaussian(noise_multiplier=z)))
+                for z, _, steps in self.history
+            ]
         return account(sequence(*parts), relation=self.relation).epsilon(delta)
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
@@ -162,9 +174,24 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
                     "this step was not drawn by the loader that is charged; pass it to "
                     "make_private with poisson_sampling=False and use the loader it returns"
                 )
+            if isinstance(self.scheme, Epoch):
+                self._check_epoch(self.scheme.bins)
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
 
         return charge
+
+    def _check_epoch(self, bins: int) -> None:
+        """Refuse a step that belongs to another epoch than the number of steps says."""
+        if self._hooked == 1 and len(self) % bins:
+            raise NotCovered(
+                "the steps of the accountant end within an epoch, and a new loader begins another; "
+                "go on from the end of an epoch"
+            )
+        if self.sampler is not None and (self._hooked - 1) // bins != self.sampler.passes - 1:
+            raise NotCovered(
+                "a pass over the loader was left before its end, and another begun: epochs are "
+                "charged as a whole, make all of their batches"
+            )
 
 
 def charged_to(loader: DataLoader[Any], *, relation: str | None = None) -> str:
@@ -173,10 +200,12 @@ def charged_to(loader: DataLoader[Any], *, relation: str | None = None) -> str:
     if not isinstance(sampler, MultisetSampler):
         raise InvalidParameter("loader must be one that multiset_loader made")
     scheme = sampler.scheme
+    used = resolve_relation(scheme, relation)
+    check_runs(scheme, used)
     bound: Any = type(
         "MultisetAccountant",
         (MultisetAccountant,),
-        {"scheme": scheme, "relation": resolve_relation(scheme, relation), "sampler": sampler},
+        {"scheme": scheme, "relation": used, "sampler": sampler},
     )
     name: str = bound.mechanism()
     register_accountant(name, bound, force=True)

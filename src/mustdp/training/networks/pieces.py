@@ -8,7 +8,7 @@ import torch
 
 from mustdp.mechanisms.relation import Relation, most_copies
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Sampling
 from mustdp.training.networks.clipping import Clipper, Piece
 from mustdp.training.networks.records import FILLED, Records, rounded_up
 from mustdp.training.networks.sensitivity import Workload
@@ -40,11 +40,12 @@ class Pieces:
             weights = torch.tensor(counts, dtype=torch.float64)
             yield self._records.take(indices), sent(weights, self._device)
 
-    def workload(self, scheme: Scheme, relation: Relation, processes: int) -> Workload:
+    def workload(self, scheme: Sampling, relation: Relation, processes: int) -> Workload:
         """The most that one step of the scheme may ask for, from its description alone.
 
-        A Poisson batch may be as large as the data, of whose size the scheme has an estimate only
-        under add/remove. Records may turn out longer than those that were tried, up to a point.
+        A Poisson batch, or a bin of an allocation, may be as large as the data, of whose size the
+        scheme has an estimate only under add/remove. Records may turn out longer than those that
+        were tried, up to a point.
         """
         copies = most_copies(scheme, relation)
         distinct = min(copies, scheme.n + 1) if scheme.fixed_size else copies

@@ -59,7 +59,9 @@ class Progress:
         if self._bar is None:
             return
         if done > self._milestone:
-            stride = math.ceil(self._budget.steps / _MILESTONES)
+            # Epochs take seconds to account for: of them what the whole run may cost is shown.
+            times = 1 if self._budget.epochs is not None else _MILESTONES
+            stride = math.ceil(self._budget.steps / times)
             self._milestone = min(self._budget.steps, math.ceil(done / stride) * stride)
             self._epsilon = self._budget.spent(self._milestone).epsilon.upper
         text = "no finite epsilon"

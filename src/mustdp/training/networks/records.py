@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from mustdp.errors import InvalidParameter
+from mustdp.training.networks.loaders import Fetched
 from mustdp.training.networks.transfers import sent
 
 #: Records of which several processes compare whether they are the same.
@@ -35,14 +36,16 @@ class Records:
 
     def __init__(self, data: Any, device: torch.device) -> None:
         self._device = device
+        if isinstance(data, DataLoader):
+            data = _behind(data)
         self._tensors = _tensors(data)
         self._data = data
         if self._tensors is None and not (
             hasattr(data, "__len__") and hasattr(data, "__getitem__")
         ):
             raise InvalidParameter(
-                "data must be a tuple of tensors (inputs, ..., target) or a dataset with a length "
-                f"and data[i], got {type(data).__name__}"
+                "data must be a tuple of tensors (inputs, ..., target), a dataset with a length "
+                f"and data[i], or a DataLoader of one, got {type(data).__name__}"
             )
         if self._tensors is not None:
             _check_tensors(self._tensors)
@@ -99,6 +102,13 @@ def rounded_up(
     )
 
 
+def _behind(loader: DataLoader[Any]) -> Any:
+    """The tensors of a loader where it only puts them side by side, or what fetches its records."""
+    if isinstance(loader.dataset, TensorDataset) and loader.collate_fn is default_collate:
+        return loader.dataset
+    return Fetched(loader)
+
+
 def _tensors(data: Any) -> tuple[Tensor, ...] | None:
     if isinstance(data, TensorDataset):
         return tuple(data.tensors)
@@ -121,7 +131,8 @@ def _check_tensors(tensors: Sequence[Tensor]) -> None:
 
 
 def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
-    found = default_collate([data[int(i)] for i in indices])
+    own = isinstance(data, Fetched)
+    found = data.collated(indices) if own else default_collate([data[int(i)] for i in indices])
     if not (
         isinstance(found, tuple | list)
         and len(found) >= 2
@@ -129,6 +140,6 @@ def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
     ):
         raise InvalidParameter(
             "a record of data must be a tuple (inputs, ..., target) of tensors or numbers, "
-            f"got {type(data[int(indices[0])]).__name__}"
+            f"got {type(found if own else data[int(indices[0])]).__name__}"
         )
     return found

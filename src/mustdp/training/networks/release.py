@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from mustdp.errors import NumericalFailure
 
 
 def on_lattice(sums: Sequence[Tensor], step: float) -> Tensor:
@@ -24,3 +26,20 @@ def off_lattice(sums: Tensor, step: float, like: Sequence[Tensor]) -> list[Tenso
     """Released integers as numbers again, in the shapes of ``like``."""
     pieces = torch.split(sums.double().mul_(step), [values.numel() for values in like])
     return [piece.view_as(values) for piece, values in zip(pieces, like, strict=True)]
+
+
+def as_gradients(sums: list[Tensor], size: float, parameters: Sequence[nn.Parameter]) -> None:
+    """Hand what was released, divided by a public size, to the optimiser."""
+    torch._foreach_div_(sums, size)
+    for parameter, total in zip(parameters, sums, strict=True):
+        parameter.grad = total.to(parameter.dtype)
+
+
+def refuse_not_finite(records: int, step: int) -> None:
+    """End a step in which the gradients of so many records are not numbers."""
+    if not records == 0:
+        raise NumericalFailure(
+            f"step {step}: the gradients of some records are not finite; the data holds NaN or "
+            "infinity, or the model has diverged (a smaller learning rate helps). Nothing of this "
+            "step was released"
+        )

@@ -54,10 +54,10 @@ def facts(
 
 
 def charged(budget: Budget, steps: int) -> Ledger:
-    """The ledger of the first steps of a budget."""
+    """The ledger of the first steps of a budget; of epochs, all that were begun."""
     ledger = Ledger(budget.relation)
     if steps:
-        ledger.step(budget.plan(1), steps)
+        ledger.step(budget.plan(steps))
     return ledger
 
 
@@ -82,8 +82,8 @@ def state_of(
 
 def check_state(
     state: dict[str, Any], run: dict[str, str], budget: Budget, path: Path | None
-) -> tuple[BatchStream, Ledger]:
-    """Batches and ledger of a state that belongs to this run; any other is refused."""
+) -> BatchStream:
+    """Batches, at the step reached, of a state that belongs to this run; any other is refused."""
     refused = f"checkpoint {path} belongs to another run, nothing was changed: "
     if not isinstance(state, dict) or set(state) - {"charge"} != _FIELDS:
         raise InvalidParameter(f"{path} is no checkpoint of a training run")
@@ -92,13 +92,11 @@ def check_state(
         if there != here:
             raise InvalidParameter(f"{refused}its {name} is {_short(there)}, here {_short(here)}")
     batches = BatchStream.restore(state["batches"], budget.scheme)
+    steps = batches.position
     ledger = Ledger.from_json(state["ledger"])
-    steps = ledger.steps
     if steps > budget.steps or ledger.to_json() != charged(budget, steps).to_json():
-        raise InvalidParameter(f"{refused}its ledger does not hold steps of this plan")
-    if batches.position != steps:
-        raise InvalidParameter(f"{refused}its ledger and its batches do not agree")
-    return batches, ledger
+        raise InvalidParameter(f"{refused}its ledger does not hold the steps that were drawn")
+    return batches
 
 
 def restore(

@@ -2,6 +2,15 @@
 
 The order is: save, note the state in the ledger, tell all processes, show. What breaks off before
 that is taken back on every process, to what was shown last.
+
+**After a kill** the run goes on from the checkpoint with the same batches. Steps behind the
+checkpoint are made again, with fresh noise, and charged once: nobody has seen the first attempt.
+Fresh rather than the same noise, because noise that can be made again must be written down, and
+whoever has it and two checkpoints has the gradients; and because two runs that go on from copies
+of one checkpoint would release different gradients under the same noise, which cancels. Batches
+are repeated, so copies of a checkpoint are not independent runs either: go on from one of them,
+the latest, which a ledger enforces (``charging.py``).
+With a seed everything is repeated exactly, for experiments; there is no privacy then anyway.
 """
 
 from __future__ import annotations

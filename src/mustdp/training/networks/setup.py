@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.errors import InvalidParameter, MustdpError, NotCovered
+from mustdp.numerics import checks
+from mustdp.sampling.epochs import Epoch, Sampling
+from mustdp.training.networks.alone import Loss
+from mustdp.training.networks.bookkeeping import Masks
+from mustdp.training.networks.clipping import Clipper, Trial
 from mustdp.training.networks.record_by_record import trainable
+from mustdp.training.networks.separate import as_before, refuse_mixing
 
 _CLASSIFIES = (functional.cross_entropy, functional.nll_loss)
 
@@ -50,6 +57,33 @@ def read_mixed(dtype: Any) -> torch.dtype | None:
     return torch.bfloat16 if dtype is not None else None
 
 
+def read_schedule(every: str, scheme: Sampling) -> int:
+    """After how many steps a learning-rate schedule moves on."""
+    if checks.choice("scheduler_every", every, ("step", "epoch")) == "step":
+        return 1
+    if not isinstance(scheme, Epoch):
+        raise InvalidParameter(
+            "scheduler_every must be 'step' for a scheme that draws every batch anew, got 'epoch'"
+        )
+    return scheme.bins
+
+
+def steps_left(steps: int | None, left: int, planned: int) -> int:
+    """How many steps are to be made, all that are ``left`` for None; never more than these."""
+    if steps is None:
+        if not left:
+            raise InvalidParameter(
+                f"the budget is used up: all of its {planned} steps are made, and the model is "
+                "the trained one; more steps need a budget of their own"
+            )
+        return left
+    wanted = checks.integer("steps", steps, 0)
+    if wanted > left:
+        allowed = f"must be at most {left}, which is left of the {planned} steps of the budget"
+        raise InvalidParameter.refusing("steps", allowed, wanted)
+    return wanted
+
+
 def check_optimizer(optimizer: Any, model: nn.Module) -> None:
     """An optimiser of this model's parameters, all of them, that takes one gradient a step."""
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -87,3 +121,27 @@ def check_targets(
             f"targets must be from 0 to {classes - 1}, as the model has {classes} outputs, got "
             "others"
         )
+
+
+def try_out(
+    model: nn.Module,
+    loss: Loss,
+    trials: Sequence[Trial],
+    target: Tensor | None,
+    masks: Masks,
+    mixed: torch.dtype | None,
+) -> Clipper:
+    """What clips the gradients of the model, tried on a few records; it is left as it was."""
+    refuse_mixing(model.named_modules())
+    try:
+        with as_before(model):
+            with masks():
+                check_targets(model, loss, trials[0].rows.inputs, target)
+            return Clipper(model, loss, trials, masks, mixed)
+    except MustdpError:
+        raise
+    except (RuntimeError, IndexError, TypeError, ValueError) as problem:
+        raise InvalidParameter(
+            "model and loss fail on the first records of the data that they are tried on, "
+            f"with a {type(problem).__name__}"
+        ) from problem

@@ -11,14 +11,7 @@ ledger that holds it has reached the disk. So wherever a run is killed, what has
 paid for. The model is changed in place while ``train`` runs; another thread that reads it there
 and then steps outside of this.
 
-**After a kill** the run goes on from the checkpoint with the same batches. Steps behind the
-checkpoint are made again, with fresh noise, and charged once: nobody has seen the first attempt.
-Fresh rather than the same noise, because noise that can be made again must be written down, and
-whoever has it and two checkpoints has the gradients; and because two runs that go on from copies
-of one checkpoint would release different gradients under the same noise, which cancels. Batches
-are repeated, so copies of a checkpoint are not independent runs either: go on from one of them,
-the latest, which a ledger enforces (``charging.py``).
-With a seed everything is repeated exactly, for experiments; there is no privacy then anyway.
+After a kill the run goes on with the same batches and fresh noise (``saving.py``).
 """
 
 from __future__ import annotations
@@ -33,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from mustdp.calibration.settle import Spent
-from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
+from mustdp.errors import InvalidParameter
 from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
@@ -41,16 +34,23 @@ from mustdp.randomness.keys import BatchKey, release_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
+from mustdp.training.networks import setup
 from mustdp.training.networks.alone import Loss
 from mustdp.training.networks.charging import RunCharge
-from mustdp.training.networks.clipping import ClippedSum, Clipper
+from mustdp.training.networks.clipping import ClippedSum
 from mustdp.training.networks.events import Callback, Released, Trained
+from mustdp.training.networks.loaders import Terms, budget_of
 from mustdp.training.networks.masks import Masks
 from mustdp.training.networks.pieces import Pieces
 from mustdp.training.networks.progress import Progress
 from mustdp.training.networks.ranks import Ranks
 from mustdp.training.networks.records import Records
-from mustdp.training.networks.release import off_lattice, on_lattice
+from mustdp.training.networks.release import (
+    as_gradients,
+    off_lattice,
+    on_lattice,
+    refuse_not_finite,
+)
 from mustdp.training.networks.run_state import (
     charged,
     check_state,
@@ -61,14 +61,6 @@ from mustdp.training.networks.run_state import (
 )
 from mustdp.training.networks.saving import SavedRun
 from mustdp.training.networks.sensitivity import bound_for, check_clip
-from mustdp.training.networks.separate import as_before, refuse_mixing
-from mustdp.training.networks.setup import (
-    bare,
-    check_optimizer,
-    check_targets,
-    read_device,
-    read_mixed,
-)
 from mustdp.training.networks.step_noise import StepNoise
 from mustdp.training.networks.trials import Trials
 
@@ -77,12 +69,16 @@ class PrivateTrainer:
     """Trains ``model`` on ``data`` within ``budget``, which :func:`settle` makes.
 
     ``loss(outputs, target)`` returns one value per record. ``data`` is a tuple of tensors
-    ``(inputs, ..., target)`` or a dataset with a length and ``data[i]``. ``clip`` is the bound C
-    on the norm of one record's gradient. ``max_rows`` works on large batches in pieces, with the
-    same result. ``checkpoint`` names a file; if it exists the run goes on from it (or is refused,
-    with ``resume=False``), and steps are released every ``checkpoint_every`` steps. ``ledger`` is
-    charged for the whole budget, once, before the first step. ``losses=True`` hands out the mean
-    loss of every batch, which is not private.
+    ``(inputs, ..., target)``, a dataset with a length and ``data[i]``, or a shuffling
+    ``DataLoader``, for which ``epochs``, ``delta`` and ``epsilon`` (or ``noise_multiplier``) may
+    take the place of the budget: its batches are then drawn by random allocation. ``n`` is a public
+    estimate of the number of records, which else is taken as public. ``clip`` is the bound C on the
+    norm of one record's gradient. ``scheduler`` moves on after every step, or every ``"epoch"``.
+    ``max_rows`` works on large batches in pieces, with the same result. ``checkpoint`` names a
+    file; if it exists the run goes on from it (or is refused, with ``resume=False``), and steps are
+    released every ``checkpoint_every`` steps. ``ledger`` is charged for the whole budget, once,
+    before the first step. ``losses=True`` hands out the mean loss of every batch, which is not
+    private.
 
     Under ``torch.distributed`` all processes make one run together.
     """
@@ -92,11 +88,18 @@ class PrivateTrainer:
         model: nn.Module,
         loss: Loss,
         data: Any,
-        budget: Budget,
+        budget: Budget | None = None,
         *,
         optimizer: torch.optim.Optimizer,
         clip: float,
+        epochs: int | None = None,
+        epsilon: float | None = None,
+        noise_multiplier: float | None = None,
+        delta: float | None = None,
+        relation: str | None = None,
+        n: int | None = None,
         scheduler: Any = None,
+        scheduler_every: str = "step",
         max_rows: int | None = None,
         device: Any = None,
         mixed_precision: torch.dtype | None = None,
@@ -111,11 +114,10 @@ class PrivateTrainer:
     ) -> None:
         self._ranks, self._seeded = Ranks(), seed is not None
         with self._ranks.together():
-            if not isinstance(budget, Budget):
-                raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
-            self.model, self.budget, self._module = model, budget, bare(model)
-            self._one, self.ledger = budget.plan(1), charged(budget, 0)
-            self._clip = check_clip(clip)
+            terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
+            budget = budget_of(data, budget, terms)
+            self.model, self.budget, self._module = model, budget, setup.bare(model)
+            self._steps, self._clip = 0, check_clip(clip)
             self._deviation = budget.noise_multiplier * self._clip
             self._losses = losses
             self._size = checks.real(
@@ -124,15 +126,16 @@ class PrivateTrainer:
             most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
             self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
             self._callbacks, self._show = tuple(callbacks), progress
-            check_optimizer(optimizer, self._module)
+            setup.check_optimizer(optimizer, self._module)
             self._optimizer, self._scheduler = optimizer, scheduler
-            self._device = read_device(device, self._module)
+            self._scheduled_every = setup.read_schedule(scheduler_every, budget.scheme)
+            self._device = setup.read_device(device, self._module)
             self._run = description(budget, self._clip, self._module, optimizer, self._seeded)
             saves = checkpoint is not None
             charge = RunCharge(ledger, budget, seeded=self._seeded, checkpoint=saves)
             self._saved = SavedRun(checkpoint, self._ranks, charge)
             # Refused here, before the data are touched, where the ledger's limit would be passed.
-            state = self._saved.found(resume, lambda found: self._checked(found)[1].steps)
+            state = self._saved.found(resume, lambda found: self._checked(found).position)
             optimizer.zero_grad()  # whatever gradients are left over are not private
             self._module.to(self._device)
             self._records = Records(data, self._device)
@@ -147,7 +150,10 @@ class PrivateTrainer:
         with self._ranks.together():
             self._draw_by(key)
             self._trials = Trials(self._records, key, self._ranks.rank)
-            self._clipper = self._try_out(loss, read_mixed(mixed_precision))
+            tried, mixed = self._trials.at_first(), setup.read_mixed(mixed_precision)
+            self._clipper = setup.try_out(
+                self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
+            )
             self._pieces = Pieces(self._records, self._device, self._clipper, most_rows)
             workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
             self._bound = bound_for(self._clip, self._deviation, workload)
@@ -159,8 +165,18 @@ class PrivateTrainer:
 
     @property
     def steps(self) -> int:
-        """Steps charged so far."""
-        return self.ledger.steps
+        """Steps made so far."""
+        return self._steps
+
+    @property
+    def remaining(self) -> int:
+        """Steps that are left of the budget."""
+        return self.budget.steps - self._steps
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the steps so far are charged as; an epoch as a whole when it begins."""
+        return charged(self.budget, self._steps)
 
     @property
     def privacy(self) -> Spent:
@@ -174,11 +190,16 @@ class PrivateTrainer:
         return f"{way.name} ({way.reason})" if way.reason else way.name
 
     def train(self, steps: int | None = None) -> Trained:
-        """Make ``steps`` more steps, or all that are left of the budget."""
-        left = self.budget.steps - self.steps
-        last = self.steps + (
-            left if steps is None else min(left, checks.integer("steps", steps, 0))
-        )
+        """Make ``steps`` more steps, or all that are left of the budget; more are refused."""
+        return self._train(steps, self._show)
+
+    def step(self) -> Trained:
+        """One more step, released when this returns: for a loop of one's own."""
+        return self._train(1, show=False)
+
+    def _train(self, steps: int | None, show: bool | None) -> Trained:
+        with self._ranks.together():
+            last = self.steps + setup.steps_left(steps, self.remaining, self.budget.steps)
         self._ranks.same({"number of steps": f"{self.steps} to {last}"})
         losses: list[float] = []
         with self._ranks.patient(), ExitStack() as held:
@@ -186,7 +207,7 @@ class PrivateTrainer:
                 held.enter_context(self._saved.held())
             try:
                 self._saved.begin(self._state())
-                with Progress(self.budget, self.steps, self._show and self._ranks.first) as bar:
+                with Progress(self.budget, self.steps, show and self._ranks.first) as bar:
                     shown = 0
                     while self.steps < last:
                         loss = self._step()
@@ -219,13 +240,8 @@ class PrivateTrainer:
                 self._noise.add(number, sums)
         sums, bad = self._ranks.add_up([sums, found.not_finite])
         with self._ranks.together():
-            if not int(bad) == 0:
-                raise NumericalFailure(
-                    f"step {number + 1}: the gradients of some records are not finite; the data "
-                    "holds NaN or infinity, or the model has diverged (a smaller learning rate "
-                    "helps). Nothing of this step was released"
-                )
-            self.ledger.step(self._one)
+            refuse_not_finite(int(bad), number + 1)
+            self._steps = number + 1  # charged from here on
             self._update(off_lattice(sums, self._bound.step, found.gradients))
         if not self._losses:
             return None
@@ -242,12 +258,10 @@ class PrivateTrainer:
         return self._clipper.sum(self._pieces.of(batch), self._masks(number), self._bound, scales)
 
     def _update(self, sums: list[Tensor]) -> None:
-        torch._foreach_div_(sums, self._size)
-        for parameter, total in zip(self._clipper.parameters, sums, strict=True):
-            parameter.grad = total.to(parameter.dtype)
+        as_gradients(sums, self._size, self._clipper.parameters)
         self._optimizer.step()
         self._optimizer.zero_grad()
-        if self._scheduler is not None:
+        if self._scheduler is not None and self._steps % self._scheduled_every == 0:
             self._scheduler.step()
 
     def _release(self, losses: tuple[float, ...]) -> bool:
@@ -267,36 +281,20 @@ class PrivateTrainer:
         parts = (self._module, self._optimizer, self._scheduler)
         return state_of(self._run, at, self.ledger, *parts)
 
-    def _checked(self, state: dict[str, Any]) -> tuple[BatchStream, Ledger]:
+    def _checked(self, state: dict[str, Any]) -> BatchStream:
         return check_state(state, self._run, self.budget, self._saved.path)
 
     def _restore(self, state: dict[str, Any] | None) -> None:
         """Back to a state: one to go on from, or what was shown last of a run that broke off."""
         if state is None:
             return
-        batches, ledger = self._checked(state)
+        batches = self._checked(state)
         if self._seeded and batches.key != self._batches.key:
             raise InvalidParameter(f"checkpoint {self._saved.path} was made with another seed")
         restore(state, self._module, self._optimizer, self._scheduler)
-        self.ledger = ledger
+        self._steps = batches.position
         self._draw_by(batches.key)
 
     def _draw_by(self, key: BatchKey) -> None:
         self._batches = BatchStream(self._scheme, key, stop=self.budget.steps)
         self._masks = Masks(key, self._device, self._ranks.rank)
-
-    def _try_out(self, loss: Loss, mixed: torch.dtype | None) -> Clipper:
-        trials = self._trials.at_first()
-        refuse_mixing(self._module.named_modules())
-        try:
-            with as_before(self._module):
-                with self._masks(0):
-                    check_targets(self._module, loss, trials[0].rows.inputs, self._records.target)
-                return Clipper(self._module, loss, trials, lambda: self._masks(0), mixed)
-        except MustdpError:
-            raise
-        except (RuntimeError, IndexError, TypeError, ValueError) as problem:
-            raise InvalidParameter(
-                "model and loss fail on the first records of the data that they are tried on, "
-                f"with a {type(problem).__name__}"
-            ) from problem
