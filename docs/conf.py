@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.ext.napoleon import Config, NumpyDocstring
 
 from mustdp.version import __version__
 
@@ -26,7 +27,6 @@ html_title = f"mustdp {__version__}"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "public_names",
     "command_reference",
 ]
@@ -35,11 +35,10 @@ include_patterns = ["*.md", "docs/**", "benchmarks/README.md"]
 exclude_patterns = ["build", "src", "tests", ".*", "docs/front", "docs/extensions"]
 
 myst_heading_anchors = 3
+smartquotes = False  # two dashes are part of an option
 # Formulas and commands are indented; what is code says so.
 highlight_language = "none"
 
-# The two models with scikit-learn's interface have docstrings in its form.
-napoleon_google_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 80
@@ -88,7 +87,16 @@ def leave_out(
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
+def read_sections(
+    app: Sphinx, kind: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Read the docstrings of the models, which have the underlined sections of scikit-learn's."""
+    if "Parameters" in lines:
+        lines[:] = NumpyDocstring(lines, Config(), app, kind, name, value, options).lines()
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", folders_lead_to_their_page)
     app.connect("autodoc-skip-member", leave_out)
+    app.connect("autodoc-process-docstring", read_sections)

@@ -7,6 +7,7 @@ module is linked to the public name.
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from itertools import groupby
 from types import ModuleType
 
@@ -48,6 +49,19 @@ def rooms() -> dict[str, list[str]]:
     return {room: list(found) for room, found in groupby(names, room_of.__getitem__)}
 
 
+def loaded(missing: list[str]) -> dict[str, object]:
+    """What the public names stand for, with shapes in the place of ``missing`` packages.
+
+    What needs none of them is loaded before: scipy would take the shape of torch for torch.
+    """
+    values: dict[str, object] = {}
+    for name in dir(mustdp):
+        with suppress(mustdp.MissingExtra):
+            values[name] = getattr(mustdp, name)
+    with mock(missing):
+        return {name: getattr(mustdp, name) for name in dir(mustdp)} | values
+
+
 def described(name: str, value: object) -> list[str]:
     """The reStructuredText that documents one name."""
     address = f"mustdp.{name}"
@@ -59,7 +73,8 @@ def described(name: str, value: object) -> list[str]:
         return lines
     if inspect.isclass(value):
         kind = "exception" if issubclass(value, BaseException) else "class"
-        options = ["   :members:", "   :show-inheritance:"]
+        options = ["   :members:"]
+        options += ["   :show-inheritance:"] if value.__bases__ != (object,) else []
         return [f".. auto{kind}:: {address}", *options, ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {address}", ""]
@@ -72,15 +87,15 @@ class PublicNames(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Sections for the page."""
+        values = loaded(self.config.autodoc_mock_imports)
         sections: list[nodes.Node] = []
-        with mock(self.config.autodoc_mock_imports):
-            for room, names in rooms().items():
-                title = TITLES.get(room, room)
-                section = nodes.section(ids=[nodes.make_id(f"api-{room}")], names=[title.lower()])
-                section += nodes.title(text=title)
-                lines = [line for name in names for line in described(name, getattr(mustdp, name))]
-                self.state.nested_parse(StringList(lines, source="public-names"), 0, section)
-                sections.append(section)
+        for room, names in rooms().items():
+            title = TITLES.get(room, room)
+            section = nodes.section(ids=[nodes.make_id(f"api-{room}")], names=[title.lower()])
+            section += nodes.title(text=title)
+            lines = [line for name in names for line in described(name, values[name])]
+            self.state.nested_parse(StringList(lines, source="public-names"), 0, section)
+            sections.append(section)
         return sections
 
 
