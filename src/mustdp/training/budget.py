@@ -75,6 +75,11 @@ def settle(
     """Settle the noise of a run of ``steps`` steps, whose epsilon is stated at ``delta``.
 
     Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given.
+
+    >>> import mustdp as md
+    >>> budget = settle(md.poisson(1000, 0.1), steps=50, epsilon=2, delta=1e-5)
+    >>> md.account(budget.plan()).epsilon(delta=1e-5).upper <= 2
+    True
     """
     run = _Run(scheme, checks.integer("steps", steps, 1, MOST_STEPS))
     found = settle_noise(
