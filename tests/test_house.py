@@ -54,7 +54,7 @@ def test_plots_load_without_matplotlib(path: Path) -> None:
     assert "matplotlib" not in imported_at_load(path)
 
 
-@pytest.mark.parametrize("script", ["demo", "test", ".ci/run"])
+@pytest.mark.parametrize("script", ["demo", "docs-site", "test", ".ci/run"])
 def test_scripts_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     assert "set -euo pipefail" in (ROOT / script).read_text(encoding="utf-8")

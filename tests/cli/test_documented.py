@@ -107,7 +107,7 @@ def test_python_examples_in_the_readme() -> None:
 
 
 def test_links_in_the_documents_lead_somewhere() -> None:
-    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (document.parent / target).exists(), f"{document.name}: {target}"

@@ -113,7 +113,16 @@ def subsample(scheme: Epoch, inner: Plan) -> InEpoch: ...
 @overload
 def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch: ...
 def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
-    """Run ``inner`` on one fresh draw of ``scheme``, or on every batch of one epoch."""
+    """Run ``inner`` on one fresh draw of ``scheme``, or on every batch of one epoch.
+
+    A subset that is drawn once and used five times is one step:
+
+    >>> import mustdp as md
+    >>> noise = md.gaussian(noise_multiplier=4.0)
+    >>> used = md.repeat(5, md.subsample(md.wr(100, 50), noise))
+    >>> md.account(md.subsample(md.wor(1000, 100), used)).steps
+    1
+    """
     if isinstance(scheme, Epoch):
         return InEpoch(scheme, inner)  # type: ignore[arg-type]
     return Subsample(scheme, inner)

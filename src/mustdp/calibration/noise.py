@@ -128,6 +128,12 @@ def calibrate_plan(
 
     ``build`` is called with mechanisms of different noise multipliers and must only place them.
     ``mechanism`` is as in :func:`calibrate`.
+
+    >>> import mustdp as md
+    >>> count = md.laplace(shift=0.1)
+    >>> found = md.calibrate_plan(lambda noise: md.sequence(noise, count), epsilon=1, delta=1e-5)
+    >>> found.epsilon.upper <= 1
+    True
     """
     target = Target(epsilon, delta, relation, group, composition)
     make = noise_of_kind(mechanism)

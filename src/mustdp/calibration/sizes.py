@@ -25,7 +25,13 @@ def most_steps(
     relation: str | None = None,
     group: int = 1,
 ) -> Solution:
-    """The largest number of steps whose certified epsilon is at most ``epsilon``."""
+    """The largest number of steps whose certified epsilon is at most ``epsilon``.
+
+    >>> import mustdp as md
+    >>> noise = md.laplace(shift=0.5)
+    >>> most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5).steps >= 4
+    True
+    """
     target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
 
     def plan_of(steps: int) -> Plan:

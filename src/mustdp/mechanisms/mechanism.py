@@ -123,12 +123,21 @@ class Laplace(AdditiveNoise):
 
 
 def gaussian(*, noise_multiplier: float | None = None, shift: float | None = None) -> Gaussian:
-    """Gaussian noise, by noise multiplier sigma / C or by shift."""
+    """Gaussian noise, by noise multiplier sigma / C or by shift.
+
+    >>> gaussian(noise_multiplier=4.0).noise_multiplier
+    4.0
+    """
     return Gaussian(noise_multiplier, shift)
 
 
 def laplace(*, noise_multiplier: float | None = None, shift: float | None = None) -> Laplace:
-    """Laplace noise on one number, by noise multiplier scale / C or by shift."""
+    """Laplace noise on one number, by noise multiplier scale / C or by shift.
+
+    >>> import mustdp as md
+    >>> print(f"{md.account(laplace(shift=0.5)).epsilon(delta=0).upper:.2f}")
+    0.50
+    """
     return Laplace(noise_multiplier, shift)
 
 

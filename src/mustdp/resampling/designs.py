@@ -166,6 +166,9 @@ def double_bootstrap(n: int, *, b: int, m: int, subsets: int, reuse: int) -> Des
     """Draw b of n with replacement, and from each such sample ``reuse`` times m of its b entries.
 
     The classical double bootstrap is b = m = n.
+
+    >>> double_bootstrap(1000, b=200, m=100, subsets=20, reuse=5).releases
+    100
     """
     return Design(must_ww(n, b, m), subsets, reuse)
 
@@ -177,6 +180,9 @@ def bag_of_little_bootstraps(
 
     Kleiner, Talwalkar, Sarkar & Jordan (2014), "A scalable bootstrap for massive data", with s
     ``subsets`` and r ``reuse``. The n draws are counts on b records, so that a replicate costs b.
+
+    >>> bag_of_little_bootstraps(1000, b=200, subsets=20, reuse=5).releases
+    100
     """
     return Design(must_ow(n, b, n if m is None else m), subsets, reuse)
 

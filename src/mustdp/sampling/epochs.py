@@ -178,12 +178,20 @@ Sampling: TypeAlias = Scheme | Epoch
 
 
 def random_allocation(n: int, bins: int) -> RandomAllocation:
-    """One epoch: every one of ``n`` records in exactly one of ``bins`` batches, independently."""
+    """One epoch: every one of ``n`` records in exactly one of ``bins`` batches, independently.
+
+    >>> sum(batch.size for batch in random_allocation(1000, 10).batches(epochs=1))
+    1000
+    """
     return RandomAllocation(n, bins)
 
 
 def shuffle(n: int, m: int) -> Shuffle:
-    """One epoch of a shuffled loader: ``n`` records in random order, in batches of ``m``."""
+    """One epoch of a shuffled loader: ``n`` records in random order, in batches of ``m``.
+
+    >>> [batch.size for batch in shuffle(1000, 300).batches(epochs=1)]
+    [300, 300, 300, 100]
+    """
     return Shuffle(n, m)
 
 

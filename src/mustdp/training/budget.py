@@ -106,6 +106,11 @@ def settle(
 
     Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given. Of an epoch
     (``md.random_allocation``, ``md.shuffle``) one may give the number of ``epochs`` instead.
+
+    >>> import mustdp as md
+    >>> budget = settle(md.poisson(1000, 0.1), steps=50, epsilon=2, delta=1e-5)
+    >>> md.account(budget.plan()).epsilon(delta=1e-5).upper <= 2
+    True
     """
     check_runs(scheme, resolve_relation(scheme, relation))
     run = _Run(scheme, _steps(scheme, steps, epochs))

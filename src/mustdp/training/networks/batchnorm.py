@@ -17,6 +17,9 @@ def replace_batchnorm(model: nn.Module, groups: int = 32) -> nn.Module:
 
     Scale and offset are kept; statistics of earlier data are forgotten. A layer of c channels gets
     the largest number of groups that divides both c and ``groups``.
+
+    >>> replace_batchnorm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1].num_groups
+    8
     """
     groups = checks.integer("groups", groups, 1)
     changed = copy.deepcopy(model)

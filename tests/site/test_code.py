@@ -1,0 +1,81 @@
+"""The Python on the pages of docs runs, and prints what the pages say.
+
+The pages on ledgers, on networks and on the command line have tests of their own.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+TUTORIALS = sorted(path.name for path in (DOCS / "tutorials").glob("*.md"))
+#: Checked elsewhere, or by the doctests below.
+ELSEWHERE = {"ledger.md", "training-networks.md", "cli.md"}
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def ran(code: str, page: str, **names: Any) -> dict[str, Any]:
+    exec(compile(code, page, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("page", [name for name in TUTORIALS if name != "index.md"])
+def test_tutorials(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page == "auditing.md" and find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    done = doctest.testfile(str(DOCS / "tutorials" / page), module_relative=False)
+    assert done.attempted >= 3
+    assert done.failed == 0
+
+
+def test_epochs() -> None:
+    [code] = blocks("epochs.md")
+    [shown] = re.findall(r"lower=([\d.]+), upper=([\d.]+)", code)
+    made = ran(code, "epochs.md")
+    md = made["md"]
+    found = md.account(md.repeat(10, md.subsample(made["epoch"], made["noise"]))).epsilon(
+        delta=1e-5
+    )
+    assert (found.lower, found.upper) == pytest.approx(tuple(map(float, shown)), abs=1e-4)
+
+
+def test_resampling(capsys: pytest.CaptureFixture[str]) -> None:
+    pandas = pytest.importorskip("pandas")
+    [code] = blocks("resampling.md")
+    ages = np.random.default_rng(0).uniform(20, 80, 20_000)
+    made = ran(code, "resampling.md", frame=pandas.DataFrame({"age": ages}))
+    assert made["result"].privacy.epsilon.upper <= 1
+    assert "median" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_training() -> None:
+    pytest.importorskip("sklearn")
+    model, chains, data = blocks("training.md")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    assert "epsilon=4.0" in model
+    quick = model.replace("epsilon=4.0", "noise_multiplier=6.0")  # calibration takes a while
+    made = ran(quick, "training.md", X=X, y=y, X_test=X, y_test=y)
+    assert 0 < made["model"].privacy_.epsilon.upper < 20
+    made = ran(chains.replace("range(64)", "range(4)"), "training.md", **made)
+    assert made["chains"].coefficients.shape[0] == 4
+    ran(data.splitlines()[0], "training.md", md=made["md"])  # the others need files
+
+
+def test_no_page_was_forgotten() -> None:
+    """A new page with Python in it needs a test."""
+    with_code = {path.name for path in DOCS.glob("*.md") if blocks(path.name)}
+    assert with_code - ELSEWHERE == {"epochs.md", "resampling.md", "training.md"}

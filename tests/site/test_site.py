@@ -1,0 +1,75 @@
+"""The documentation site: built without a warning, complete, and on its own.
+
+The site is built once, in one test: it takes half a minute.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import mustdp as md
+from mustdp.cli.main import app
+from tests.site.loading import broken_links, from_elsewhere, read
+
+ROOT = Path(__file__).parents[2]
+NEEDED = ("sphinx", "myst_parser", "pydata_sphinx_theme")
+
+
+@pytest.mark.skipif(
+    any(find_spec(name) is None for name in NEEDED),
+    reason='the documentation site was not built: pip install ".[site]" brings what it needs',
+)
+def test_the_site(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    words = ["-b", "html", "-W", "--keep-going", "--quiet", "-d", str(tmp_path / "trees")]
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *words, "-c", "docs", ".", str(site)],
+        cwd=ROOT, capture_output=True, encoding="utf-8",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+    names = read((site / "docs" / "api.html").read_text(encoding="utf-8")).ids
+    assert {f"mustdp.{name}" for name in dir(md)} <= names
+    assert {f"mustdp.plot.{name}" for name in md.plot.__all__} <= names
+
+    group: Any = typer.main.get_command(app)
+    page = (site / "docs" / "commands.html").read_text(encoding="utf-8")
+    for name, command in group.commands.items():
+        [section] = re.findall(rf'<section id="mustdp-{name}">(.*?)</section>', page, re.DOTALL)
+        for parameter in command.params:
+            shown = (
+                (parameter.metavar,) if parameter.param_type_name == "argument" else parameter.opts
+            )
+            assert all(f'<span class="pre">{word}</span>' in section for word in shown), parameter
+
+    for html in site.rglob("*.html"):
+        assert from_elsewhere(html.read_text(encoding="utf-8")) == [], html
+    assert broken_links(site) == []
+    assert (site / "searchindex.js").stat().st_size > 10_000
+    assert (site / "index.html").is_file()
+
+
+def test_loads_and_links_would_be_noticed(tmp_path: Path) -> None:
+    fetched = '<link href="//fonts.example/a.css"><script src="https://cdn.example/m.js"></script>'
+    assert len(from_elsewhere(fetched)) == 2
+    assert from_elsewhere('<a href="https://arxiv.org">paper</a><img src="../own.png">') == []
+    (tmp_path / "a.html").write_text('<a href="b.html#x">1</a><a href="b.html#y">2</a>', "utf-8")
+    (tmp_path / "b.html").write_text('<p id="x"><a href="c.html">3</a></p>', "utf-8")
+    assert sorted(broken_links(tmp_path)) == ["a.html: b.html#y", "b.html: c.html"]
+
+
+def test_the_citation_knows_this_version() -> None:
+    for document in (ROOT / "CITATION.cff", ROOT / "docs" / "citing.md"):
+        text = document.read_text(encoding="utf-8")
+        found = re.findall(r"^ *version *[:=] *\{?([\d.]+)", text, re.MULTILINE)
+        assert found == [md.__version__], document.name
+        assert "2312.13389" in text
