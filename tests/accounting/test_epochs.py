@@ -214,3 +214,27 @@ def test_calibrated_epochs_meet_their_target() -> None:
     assert found.plan == md.repeat(3, md.subsample(epoch, found.mechanism))
     with pytest.raises(md.InvalidParameter, match="epochs"):
         md.calibrate(md.wor(100, 10), epsilon=1.0, delta=1e-5, epochs=3)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("epoch", [md.random_allocation(60, 6), md.shuffle(60, 10)])
+def test_people_with_several_records_have_no_amplification(epoch: md.Epoch, relation: str) -> None:
+    plan = md.repeat(2, md.subsample(epoch, md.gaussian(noise_multiplier=2.0)))
+    one = md.account(plan, relation=relation).epsilon(1e-5)
+    three = md.account(plan, relation=relation, group=3).epsilon(1e-5)
+    shift = 3.0 * (0.5 if relation == "add_remove" else 1.0)
+    whole = md.account(md.repeat(2, md.gaussian(shift=shift)), relation="replace_one").epsilon(1e-5)
+    assert three.upper == pytest.approx(whole.upper, rel=2e-3)
+    assert three.upper > one.upper
+    assert one.lower * 0.99 <= three.lower <= three.upper
+
+
+def test_steps_of_an_epoch_that_ends_early_are_refused() -> None:
+    noise = md.gaussian(noise_multiplier=2.0)
+    with pytest.raises(md.InvalidParameter, match="scheme must be a whole epoch"):
+        steps_of(md.random_allocation(60, 6).first(2), 12, noise)
+
+
+def test_what_is_no_plan_is_refused() -> None:
+    with pytest.raises(md.InvalidParameter, match="plan must be a mechanism, subsample"):
+        md.account(md.wor(10, 2))  # type: ignore[call-overload]

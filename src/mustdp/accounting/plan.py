@@ -132,6 +132,8 @@ def steps_of(scheme: Sampling, steps: int, inner: Plan) -> Plan:
     """``steps`` releases: so many fresh draws, or whole epochs and what is left of the last."""
     if not isinstance(scheme, Epoch):
         return Repeat(steps, Subsample(scheme, inner))
+    if scheme.steps < scheme.bins:
+        raise InvalidParameter("scheme must be a whole epoch, got one that ends early")
     epochs, rest = divmod(checks.integer("steps", steps, 1, MOST_STEPS), scheme.bins)
     whole, part = subsample(scheme, inner), subsample(scheme.first(rest or 1), inner)
     if not rest:
@@ -151,6 +153,7 @@ def sequence(*parts: Plan) -> Sequence:
 
 def atoms(plan: Plan) -> dict[Atom, int]:
     """Count the atoms of a plan; equal ones are added up, so that order does not matter."""
+    _check(plan, "plan")
     counted: dict[Atom, int] = {}
     for atom, count in _walk(plan, 1):
         counted[atom] = counted.get(atom, 0) + count
