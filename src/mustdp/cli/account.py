@@ -192,7 +192,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         upper = words.upper_in_words(asked.question, relation, found.direction, asked.group)
     notes = [
         upper,
-        words.lower_in_words(found, relation, asked.scheme, asked.group),
+        words.lower_in_words(found, relation, asked.scheme, asked.group, asked.question),
         *words.coarse_in_words(found),
         words.noise_in_words(asked.mechanism, result.shift, relation),
         not_poisson_in_words(data, asked.question),

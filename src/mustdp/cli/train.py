@@ -161,14 +161,15 @@ def train(
             words.two_sided(found.spent().epsilon, "here")
         return found
 
-    check_model(model)
     files.check(model)
     with files.opened() as ledger:
         if ledger is not None and scheme.n is not None:
             files.check_charge(ledger, certified(sampling(scheme, bins)), seed)
         with progress(f"reading {dataset}"):
             records = load_data(dataset, data)
-        settled = certified(_scheme(scheme, bins, records, run.relation))
+        built = _scheme(scheme, bins, records, run.relation)
+        check_model(model)
+        settled = certified(built)
         try:
             with _counting(settled.steps) as on_step:
                 trial = train_classifier(

@@ -107,7 +107,7 @@ def both_in_words(
 ) -> str:
     """What the two bounds say, a line each."""
     upper = upper_in_words(what, relation, bounds.direction, group)
-    return f"{upper}\n{lower_in_words(bounds, relation, scheme, group)}"
+    return f"{upper}\n{lower_in_words(bounds, relation, scheme, group, what)}"
 
 
 def upper_in_words(what: str, relation: Relation, direction: str = "", group: int = 1) -> str:
@@ -118,14 +118,16 @@ def upper_in_words(what: str, relation: Relation, direction: str = "", group: in
     )
 
 
-def lower_in_words(bounds: Bounds, relation: Relation, scheme: Sampling, group: int = 1) -> str:
+def lower_in_words(
+    bounds: Bounds, relation: Relation, scheme: Sampling, group: int = 1, what: str = "epsilon"
+) -> str:
     """What an attained lower bound says, and which data sets attain it."""
     if bounds.attained_by.startswith("adaptive"):
         return (
             "lower: attained by a data holder who chooses, as releases come in, between the "
             "aligned and the reversed pair of data sets."
         )
-    if bounds.upper == 0:
+    if bounds.upper == 0 and what == "epsilon":
         return (
             "0 says that this delta alone covers everything: no attacker gains more than it over "
             "guessing. A smaller delta says more."
