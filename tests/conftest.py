@@ -18,12 +18,12 @@ IN_FULL = (
     "accounting/test_composition_choice.py",
     "accounting/test_family.py",
     "accounting/test_family_laws.py",
+    "accounting/test_shared.py",
     "calibration/test_noise.py",
     "cli/test_account.py",
     "cli/test_documented.py",
-    "faults",
-    "ledger",
-    "test_documents.py",
+    "ledger/test_declared.py",
+    "ledger/test_documents.py",
 )
 
 
