@@ -6,7 +6,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.resampling.statistics.covariance import Correlation, Covariance
 from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.proportion import Proportion
-from mustdp.resampling.statistics.quantile import DEFAULT_GRID, Median, Quantile
+from mustdp.resampling.statistics.quantile import Median, Quantile
 from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.regression import LinearRegression
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
@@ -25,7 +25,7 @@ def spelled(statistic: str | Statistic) -> str:
         return statistic
     if isinstance(statistic, _NAMED):
         said = statistic.name
-    elif isinstance(statistic, Quantile) and statistic.grid == DEFAULT_GRID:
+    elif isinstance(statistic, Quantile) and statistic.grid is None:
         said = "median" if isinstance(statistic, Median) else f"quantile:{statistic.p!r}"
     elif isinstance(statistic, Proportion):
         limits = ((sign, getattr(statistic, name)) for name, sign in _SIGNS.items())
