@@ -6,6 +6,7 @@ tests of the rooms below, of what a user is shown, and of those that ask for it 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,12 @@ IN_FULL = (
 )
 
 
-@pytest.fixture(autouse=True)
-def one_pair_per_step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Composition "auto" without families, unless the test is about them."""
+@pytest.fixture(autouse=True, scope="module")
+def one_pair_per_step(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Composition "auto" without families, unless the module is about them."""
     path = Path(str(request.path))
-    if not path.is_relative_to(HERE):
-        return  # doctests show what users get
-    room = path.relative_to(HERE).as_posix()
-    if not any(room == name or room.startswith(f"{name}/") for name in IN_FULL):
-        monkeypatch.setitem(tighter._WORK, "auto", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        # Doctests show what users get.
+        if path.is_relative_to(HERE) and path.relative_to(HERE).as_posix() not in IN_FULL:
+            patch.setitem(tighter._WORK, "auto", 0.0)
+        yield
