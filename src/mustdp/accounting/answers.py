@@ -151,7 +151,7 @@ class Account:
         >>> import mustdp as md
         >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
         >>> print(f"{md.account(plan).risk([0.01]).tpr[0].upper:.3f}")
-        0.018
+        0.016
         """
         return risk(self, fpr)
 
