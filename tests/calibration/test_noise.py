@@ -23,7 +23,9 @@ CASES = [
     (md.wor(500, 20), 2.0, 1e-5, 100, "gaussian", "add_remove"),
     (md.wr(500, 20), 8.0, 1e-9, 10, "gaussian", None),
     (md.wr(50, 50), 1.0, 1e-5, 1, "gaussian", None),
-    (md.must_ow(500, 100, 20), 0.3, 1e-5, 20, "gaussian", None),
+    pytest.param(
+        *(md.must_ow(500, 100, 20), 0.3, 1e-5, 20, "gaussian", None), marks=pytest.mark.slow
+    ),
     (md.wor(500, 20), 1.0, 1e-6, 30, "laplace", None),
 ]
 
@@ -69,6 +71,7 @@ def test_gaussian_without_subsampling() -> None:
     assert whole.delta(1.0 - 2e-3)[0] >= 1e-5
 
 
+@pytest.mark.slow
 def test_monotone_in_epsilon_and_in_steps() -> None:
     scheme = md.wor(500, 20)
     by_epsilon = [

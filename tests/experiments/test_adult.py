@@ -106,6 +106,7 @@ def test_chains_and_program_agree_where_noise_is_small() -> None:
     assert chains.seconds.size == 2
 
 
+@pytest.mark.slow  # ./test runs every item quickly as well
 @needs_adult
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adult, "_QUICK_RUNS", 24)

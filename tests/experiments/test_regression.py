@@ -239,6 +239,7 @@ def test_a_job_taken_apart_is_put_together_by_its_key() -> None:
     assert found["a", 2].first.tolist() == [5.0]
 
 
+@pytest.mark.slow  # ./test runs every item quickly as well
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "_QUICK_SETS", 40)
     monkeypatch.setattr(certified, "certify", lambda runs, *_: certify(runs[:2], 1, quiet))
