@@ -159,3 +159,38 @@ def test_refusals_name_what_is_wrong(settings: dict[str, Any], said: str) -> Non
     given: dict[str, Any] = {"statistics": "mean", "lower": 0, "upper": 10, **BUDGET, **settings}
     with pytest.raises(md.InvalidParameter, match=said):
         md.private_release(X, **given)
+
+
+def _sources(values: list[float], folder: Path) -> list[Any]:
+    path = folder / f"{len(values)}.csv"
+    path.write_text("\n".join(["x", *map(str, values)]) + "\n")
+    return [np.array(values), pd.DataFrame({"x": np.array(values)}), str(path)]
+
+
+def test_a_private_size_is_not_told_by_a_refusal_or_by_the_progress(tmp_path: Path) -> None:
+    """One record and none are neighbours where records are added or removed."""
+    shown: list[set[int]] = []
+    for values in ([], [5.0], [5.0] * 40):
+        for source in _sources(values, tmp_path):
+            told: list[int] = []
+            found = md.private_release(
+                source, ["mean", "count"], columns=None if isinstance(source, np.ndarray) else "x",
+                lower=0, upper=10, relation="add_remove", **BUDGET,
+                progress=lambda what, done=0, total=None, told=told: told.append(done),
+            )  # fmt: skip
+            assert all(np.isfinite(one.value) for one in found.estimates)
+            shown.append(set(told))
+    assert all(one <= {0} for one in shown)
+
+
+def test_a_public_size_is_checked_and_shown(tmp_path: Path) -> None:
+    for source in _sources([], tmp_path):
+        columns = None if isinstance(source, np.ndarray) else "x"
+        with pytest.raises(md.MustdpError, match="at least one record"):
+            md.private_release(source, "mean", columns=columns, lower=0, upper=10, **BUDGET)
+    told: list[int] = []
+    md.private_release(
+        X, "mean", lower=0, upper=10, **BUDGET,
+        progress=lambda what, done=0, total=None: told.append(done),
+    )  # fmt: skip
+    assert told[-1] == len(X)

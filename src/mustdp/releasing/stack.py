@@ -115,7 +115,9 @@ class Stack:
             found += np.concatenate(sums, axis=1) if sums else 0.0
             done += len(piece)
             if progress is not None:
-                progress("adding up", done)
+                # How far it has come is the number of records in the end: a sign of life where
+                # that is private.
+                progress("adding up", done if self.ground.public_size else 0)
         if self.parts and not done <= self._room(self.noise.scale, self._reach()):
             raise NumericalFailure(
                 "there are more records than sums are exact for with so little noise; nothing was "
