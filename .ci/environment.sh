@@ -22,7 +22,9 @@ environment() {
         fi
     done
     echo "Installing mustdp[$extra] into .venv ..."
-    "$python" -m pip install --quiet --disable-pip-version-check --editable ".[$extra]"
+    "$python" -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[$extra]"
+    # On all cores, where pip would use one; templates of some packages are no Python.
+    "$python" -m compileall -qq -j 0 .venv/lib || true
     stamp >".venv/mustdp-$extra.stamp"
 }
 
