@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mustdp.cli.targets import usual_delta
-from mustdp.cli.typed import as_typed
+from mustdp.cli.typed import Panel, as_typed
 from tests.cli.running import Run, answer, check_refused
 
 WOR = "--scheme wor -n 100 -m 10"
@@ -119,6 +119,23 @@ def test_the_usual_delta_is_a_tenth_of_1_over_n_at_most(n: int) -> None:
 )
 def test_values_are_shown_as_they_are_typed(value: object, text: str) -> None:
     assert as_typed(value) == text
+
+
+def test_options_are_declared_by_the_lines_of_the_help() -> None:
+    panel = Panel(
+        "Files",
+        """
+        --out FILE  Where to, with
+                    -n or --resume.
+        --resume    Go on.
+        """,
+    )
+    out, resume = panel("--out"), panel("--resume")
+    assert (out.metavar, out.help) == ("FILE", "Where to, with -n or --resume.")
+    assert (resume.metavar, resume.help) == (None, "Go on.")
+    assert out.rich_help_panel == resume.rich_help_panel == "Files"
+    with pytest.raises(KeyError):
+        panel("--save")
 
 
 def modules_after(*lines: str) -> set[str]:

@@ -10,7 +10,7 @@ from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import read_number
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import readable
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
 
+_amplify = Panel(
+    None,
+    """
+    --epsilon E  Base epsilon, at least 0; may be given several times.
+    """,
+)
 EpsilonOption = Annotated[
-    list[float] | None,
-    option(
-        "--epsilon",
-        partial(read_number, at_least=0),
-        metavar="E",
-        help="Base epsilon, at least 0; may be given several times.",
-    ),
+    list[float] | None, _amplify("--epsilon", partial(read_number, at_least=0))
 ]
 
 
@@ -58,15 +58,10 @@ def amplify(
 def _answer(result: Amplification, as_json: bool) -> Answer:
     relation = result.relation.option
     data = {
-        **words.described(result.scheme),
-        **result.mechanism.describe(),
-        "relation": relation,
-        "shift": result.shift,
+        **words.begun(result.scheme, result.mechanism, result.relation, result.shift),
         "theorem": words.THEOREM,
         "rows": [{name: row[name] for name in FIELDS} for row in result],
     }
-    if as_json:
-        return Answer(data, as_json=True)
     rows = tuple(
         (
             f"{row.epsilon:g}",
@@ -81,7 +76,7 @@ def _answer(result: Amplification, as_json: bool) -> Answer:
     )
     return Answer(
         data,
-        as_json=False,
+        as_json=as_json,
         heading=f"{words.describe(result.scheme)}: eta = {readable(result.eta)}, "
         f"expected distinct records = {readable(result.scheme.expected_distinct)}",
         columns=("epsilon", "delta", "epsilon'", "delta'", "kind", "ratio", "difference"),

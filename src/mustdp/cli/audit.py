@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import read_integer, read_natural, read_number
+from mustdp.cli.numbers import read_integer, read_natural, read_number, read_scale
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import RunOptions
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.decimals import as_stated, readable
 
@@ -23,46 +23,20 @@ if TYPE_CHECKING:
     from mustdp.auditing.audit import Audit, Game
     from mustdp.training.budget import Budget
 
-_game_option = partial(option, panel="Game", show_default=True)
 _EXPERIMENT = "a game with a seed, an experiment: its canaries, batches and noise can be repeated"
-
-ClipOption = Annotated[
-    float,
-    _game_option(
-        "--clip",
-        partial(read_number, above=0, at_most=1e9),
-        metavar="C",
-        help="Bound on the norm of one record's gradient; every canary pulls ten times harder.",
-    ),
-]
-RunsOption = Annotated[
-    int,
-    _game_option(
-        "--runs",
-        partial(read_integer, high=1000),
-        metavar="R",
-        help="Independent runs; their canaries count together.",
-    ),
-]
-LevelOption = Annotated[
-    float,
-    _game_option(
-        "--level",
-        partial(read_number, above=0.5, below=1),
-        metavar="L",
-        help="Confidence of what is found, above 0.5 and below 1.",
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    option(
-        "--seed",
-        read_natural,
-        metavar="INT",
-        help="Play reproducibly, for experiments: canaries, batches and noise are repeated.",
-        panel="Game",
-    ),
-]
+_game = Panel(
+    "Game",
+    """
+    --clip C    Bound on the norm of one record's gradient; every canary pulls ten times harder.
+    --runs R    Independent runs; their canaries count together.
+    --level L   Confidence of what is found, above 0.5 and below 1.
+    --seed INT  Play reproducibly, for experiments: canaries, batches and noise are repeated.
+    """,
+)
+ClipOption = Annotated[float, _game("--clip", read_scale)]
+RunsOption = Annotated[int, _game("--runs", partial(read_integer, high=1000))]
+LevelOption = Annotated[float, _game("--level", partial(read_number, above=0.5, below=1))]
+SeedOption = Annotated[int | None, _game("--seed", read_natural)]
 
 
 @with_bundles

@@ -5,160 +5,89 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.designs import DesignOptions, resampling_option
-from mustdp.cli.numbers import read_integer, read_natural, read_number
+from mustdp.cli.designs import DesignOptions
+from mustdp.cli.numbers import read_inner_rate, read_integer, read_natural, read_number
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.reading_options import FileArgument, ReadingOptions
 from mustdp.cli.targets import RelationOption
-from mustdp.cli.typed import word_from
+from mustdp.cli.typed import Panel, word_from
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
     from mustdp.resampling.result import BootstrapResult
 
-ColumnOption = Annotated[
-    list[str] | None,
-    resampling_option("--column", metavar="NAME", help="Column to read; repeat it for several."),
-]
-LowerOption = Annotated[
-    list[float] | None,
-    resampling_option(
-        "--lower",
-        read_number,
-        metavar="L",
-        help="Values below are clipped to it. Once, or once for each --column. Must be known "
-        "without looking at the data.",
-    ),
-]
-UpperOption = Annotated[
-    list[float] | None,
-    resampling_option("--upper", read_number, metavar="U", help="Values above are clipped to it."),
-]
-StatisticOption = Annotated[
-    list[str] | None,
-    resampling_option(
-        "--statistic",
-        metavar="NAME",
-        help="mean (the default), variance, sd, median, quantile:P, proportion:>X (or >=, <, <=, "
-        "=), covariance, correlation, regression (the last column on the others). Repeat it for "
-        "several in one release.",
-    ),
-]
-IntervalOption = Annotated[
-    str,
-    resampling_option(
-        "--interval",
-        word_from("mustdp.resampling.intervals", "WORDS"),
-        metavar="KIND",
-        help="normal; percentile, bootstrap-t and BCa are refused with the reason.",
-        show_default=True,
-    ),
-]
-LevelOption = Annotated[
-    float,
-    resampling_option(
-        "--level",
-        partial(read_number, above=0, below=1),
-        metavar="P",
-        help="Coverage of the interval.",
-        show_default=True,
-    ),
-]
-SimultaneousOption = Annotated[
-    bool,
-    typer.Option(
-        "--simultaneous",
-        help="Widen all intervals until they hold together (Bonferroni).",
-        rich_help_panel="Resampling",
-    ),
-]
-PopulationOption = Annotated[
-    int | None,
-    resampling_option(
-        "--population",
-        read_natural,
-        metavar="N",
-        help="Size of the population that the records were drawn from, without replacement.",
-    ),
-]
-WorkersOption = Annotated[
-    int | None,
-    resampling_option(
-        "--workers",
-        partial(read_integer, high=4096),
-        metavar="W",
-        help="Processes on this machine. Default: by the work.",
-    ),
-]
-DaskOption = Annotated[
-    str | None,
-    resampling_option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Run on a Dask cluster: the scheduler's address (tls://...), or local.",
-    ),
-]
-InsecureOption = Annotated[
-    bool,
-    typer.Option(
-        "--insecure",
-        rich_help_panel="Resampling",
-        help="Accept a scheduler without certificates (tcp://...): anybody who reaches it can read "
-        "the records and run code.",
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    resampling_option(
-        "--seed",
-        read_natural,
-        metavar="INT",
-        help="Reproducible, for experiments only: whoever knows the seed can subtract the noise.",
-    ),
-]
-LedgerOption = Annotated[
-    str | None,
-    resampling_option(
-        "--ledger",
-        metavar="FILE",
-        help="Charge the release to this ledger (mustdp ledger create); one that would pass its "
-        "limit is refused before the data are read.",
-    ),
-]
+_resampling = Panel(
+    "Resampling",
+    """
+    --column NAME     Column to read; repeat it for several.
+    --lower L         Values below are clipped to it. Once, or once for each --column. Must be known
+                      without looking at the data.
+    --upper U         Values above are clipped to it.
+    --statistic NAME  mean (the default), variance, sd, median, quantile:P, proportion:>X (or >=, <,
+                      <=, =), covariance, correlation, regression (the last column on the others).
+                      Repeat it for several in one release.
+    --interval KIND   normal; percentile, bootstrap-t and BCa are refused with the reason.
+    --level P         Coverage of the interval.
+    --simultaneous    Widen all intervals until they hold together (Bonferroni).
+    --population N    Size of the population that the records were drawn from, without replacement.
+    --workers W       Processes on this machine. Default: by the work.
+    --dask ADDRESS    Run on a Dask cluster: the scheduler's address (tls://...), or local.
+    --insecure        Accept a scheduler without certificates (tcp://...): anybody who reaches it
+                      can read the records and run code.
+    --seed INT        Reproducible, for experiments only: whoever knows the seed can subtract the
+                      noise.
+    --ledger FILE     Charge the release to this ledger (mustdp ledger create); one that would pass
+                      its limit is refused before the data are read.
+    """,
+)
+ColumnOption = Annotated[list[str] | None, _resampling("--column")]
+SeedOption = Annotated[int | None, _resampling("--seed", read_natural)]
+LedgerOption = Annotated[str | None, _resampling("--ledger")]
+
+
+@dataclass(frozen=True)
+class ResamplingOptions:
+    """What :func:`mustdp.private_bootstrap` takes under the same names."""
+
+    relation: RelationOption = None
+    interval: Annotated[
+        str, _resampling("--interval", word_from("mustdp.resampling.intervals", "WORDS"))
+    ] = "normal"
+    level: Annotated[float, _resampling("--level", read_inner_rate)] = 0.95
+    simultaneous: Annotated[bool, _resampling("--simultaneous")] = False
+    population: Annotated[int | None, _resampling("--population", read_natural)] = None
+    workers: Annotated[int | None, _resampling("--workers", partial(read_integer, high=4096))] = (
+        None
+    )
+    dask: Annotated[str | None, _resampling("--dask")] = None
+    insecure: Annotated[bool, _resampling("--insecure")] = False
+    seed: SeedOption = None
 
 
 @with_bundles
 def bootstrap(
     file: FileArgument,
+    *,
     scheme: SchemeOptions,
     design: DesignOptions,
     budget: BudgetOptions,
     reading: ReadingOptions,
     column: ColumnOption = None,
-    lower: LowerOption = None,
-    upper: UpperOption = None,
-    statistic: StatisticOption = None,
-    relation: RelationOption = None,
-    interval: IntervalOption = "normal",
-    level: LevelOption = 0.95,
-    simultaneous: SimultaneousOption = False,
-    population: PopulationOption = None,
-    workers: WorkersOption = None,
-    dask: DaskOption = None,
-    insecure: InsecureOption = False,
-    seed: SeedOption = None,
+    lower: Annotated[list[float] | None, _resampling("--lower", read_number)] = None,
+    upper: Annotated[list[float] | None, _resampling("--upper", read_number)] = None,
+    statistic: Annotated[list[str] | None, _resampling("--statistic")] = None,
+    settings: ResamplingOptions,
     ledger: LedgerOption = None,
     json: JsonOption = False,
 ) -> Answer:
@@ -177,17 +106,6 @@ def bootstrap(
         "upper": _limits("--upper", upper, column),
     }
     noise = budget.read(scheme.n)
-    settings: dict[str, Any] = {
-        "interval": interval,
-        "level": level,
-        "simultaneous": simultaneous,
-        "population": population,
-        "relation": relation,
-        "workers": workers,
-        "dask": dask,
-        "insecure": insecure,
-        "seed": seed,
-    }
     options, counts = design.check(scheme)
 
     from mustdp.randomness.seeds import SeededRelease
@@ -201,7 +119,7 @@ def bootstrap(
     data: Any = reading.of(file)
     refuse_dropping(data)
     if options.n is None:
-        _check_size_is_public(options, relation)
+        _check_size_is_public(options, settings.relation)
         with progress(f"opening {file}"):
             data = open_source(data, tuple(column) if column else None)
     plan = design.build(options, options.n or data.n, counts)
@@ -218,9 +136,9 @@ def bootstrap(
         warnings.simplefilter("ignore", SeededRelease)
         result = private_bootstrap(
             data, wanted, design=plan, columns=tuple(column) if column else None,
-            progress=move, ledger=charged, **limits, **noise, **settings,
+            progress=move, ledger=charged, **limits, **noise, **asdict(settings),
         )  # fmt: skip
-    return _answer(result, seed, json)
+    return _answer(result, settings.seed, json)
 
 
 def _check_size_is_public(options: SchemeOptions, relation: Relation | None) -> None:
@@ -282,12 +200,7 @@ def _cost(result: BootstrapResult) -> Iterator[str]:
     if privacy.plan is None:
         yield f"epsilon: no guarantee is known ({privacy.source})."
     else:
-        without = " without the seed" if privacy.seeded else ""
-        yield (
-            f"epsilon{without} at delta {as_stated(privacy.delta)}: at least "
-            f"{readable(privacy.epsilon.lower, 'down', 4)}, at most "
-            f"{readable(privacy.epsilon.upper, 'up', 4)} for all replicates together."
-        )
+        yield words.spent_in_words(privacy, "for all replicates together")
         yield words.both_in_words(privacy.epsilon, "epsilon", relation, result.design.scheme)
     settled = words.settled_in_words(privacy.noise_multiplier, privacy.source, relation)
     yield f"gaussian noise, {settled}"

@@ -9,8 +9,20 @@ from typing import Annotated, Any
 from mustdp.cli.numbers import read_number
 from mustdp.cli.options import read_noise
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, TargetOption, stated
-from mustdp.cli.typed import exactly_one, option
+from mustdp.cli.typed import Panel, exactly_one
 from mustdp.limits import LARGEST_EPSILON_PRIME
+
+_read_epsilon_prime = partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME)
+_budget = Panel(
+    ACCOUNTING,
+    """
+    --noise-multiplier Z  Instead of --epsilon: noise scale divided by the bound on what one record
+                          contributes (--clip in training, half a statistic's sensitivity in
+                          resampling).
+    --epsilon-prime E     Instead of --epsilon: the noise of the MUST paper for this epsilon' of one
+                          step. Not a guarantee; the certified epsilon is printed beside it.
+    """,
+)
 
 
 @dataclass(frozen=True)
@@ -19,28 +31,8 @@ class BudgetOptions:
 
     epsilon: TargetOption = None
     delta: DeltaOption = None
-    noise_multiplier: Annotated[
-        float | None,
-        option(
-            "--noise-multiplier",
-            read_noise,
-            metavar="Z",
-            help="Instead of --epsilon: noise scale divided by the bound on what one record "
-            "contributes (--clip in training, half a statistic's sensitivity in resampling).",
-            panel=ACCOUNTING,
-        ),
-    ] = None
-    epsilon_prime: Annotated[
-        float | None,
-        option(
-            "--epsilon-prime",
-            partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME),
-            metavar="E",
-            help="Instead of --epsilon: the noise of the MUST paper for this epsilon' of one step. "
-            "Not a guarantee; the certified epsilon is printed beside it.",
-            panel=ACCOUNTING,
-        ),
-    ] = None
+    noise_multiplier: Annotated[float | None, _budget("--noise-multiplier", read_noise)] = None
+    epsilon_prime: Annotated[float | None, _budget("--epsilon-prime", _read_epsilon_prime)] = None
 
     def read(self, n: int | None) -> dict[str, Any]:
         """The one way that was chosen, and delta, as the package takes them.

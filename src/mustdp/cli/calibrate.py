@@ -25,9 +25,9 @@ from mustdp.cli.targets import (
     TargetOption,
     stated,
 )
-from mustdp.cli.typed import option, word_of
+from mustdp.cli.typed import Panel, word_of
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import as_stated
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -38,18 +38,15 @@ UNKNOWNS = ("noise", "steps", "m", "b")
 #: Schemes whose batch, and whose first stage, can be solved for.
 _SIZED = {"m": ("poisson", "wor", "wr", "must-ow", "must-ww"), "b": ("must-ow", "must-ww")}
 
-SolveForOption = Annotated[
-    str,
-    option(
-        "--solve-for",
-        word_of(UNKNOWNS),
-        metavar="NAME",
-        help="noise: the smallest; steps: the most; m: the largest batch; b: the smallest first "
-        "stage. Leave out the option that is solved for; all but noise take a noise.",
-        panel=ACCOUNTING,
-        show_default=True,
-    ),
-]
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --solve-for NAME  noise: the smallest; steps: the most; m: the largest batch; b: the smallest
+                      first stage. Leave out the option that is solved for; all but noise take a
+                      noise.
+    """,
+)
+SolveForOption = Annotated[str, _accounting("--solve-for", word_of(UNKNOWNS))]
 
 
 @with_bundles
@@ -168,14 +165,8 @@ def _answer(
     size = {"m": round(scheme.expected_size)} if unknown == "m" else {}
     data = {
         "solve_for": unknown,
-        **scheme.describe(),
+        **words.begun(scheme, mechanism, relation, shift, target["group"]),
         **size,
-        "eta": scheme.eta,
-        "expected_distinct": scheme.expected_distinct,
-        **mechanism.describe(),
-        "relation": relation.option,
-        **words.grouped(target["group"]),
-        "shift": shift,
         "steps": steps,
         **counted(scheme, steps),
         "target_epsilon": target["epsilon"],
@@ -183,8 +174,6 @@ def _answer(
         "delta": target["delta"],
         **words.origin(found),
     }
-    if as_json:
-        return Answer(data, as_json=True)
     first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
     solved = {
         "noise": (
@@ -197,17 +186,10 @@ def _answer(
     }[unknown]
     return Answer(
         data,
-        as_json=False,
+        as_json=as_json,
         heading=f"{words.describe(scheme)}; steps: {steps}",
         columns=(solved[0], "delta", "epsilon, lower", "epsilon, upper"),
-        rows=(
-            (
-                solved[1],
-                f"{target['delta']:g}",
-                readable(found.lower, "down", 4),
-                readable(found.upper, "up", 4),
-            ),
-        ),
+        rows=((solved[1], f"{target['delta']:g}", *words.ends(found, 4)),),
         note="\n".join(
             (
                 words.both_in_words(found, "epsilon", relation, scheme, target["group"]),

@@ -2,59 +2,35 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from mustdp.cli import words
-from mustdp.cli.numbers import read_number
+from mustdp.cli.numbers import read_inner_rate, read_rate
 from mustdp.cli.options import NoiseOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.risk import COLUMNS, as_data, in_rows, read_rate
-from mustdp.cli.targets import (
-    ACCOUNTING,
-    RunOptions,
-)
-from mustdp.cli.typed import as_typed, exactly_one, option
+from mustdp.cli.risk import COLUMNS, as_data, in_rows
+from mustdp.cli.targets import ACCOUNTING, RunOptions
+from mustdp.cli.typed import Panel, as_typed, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import as_stated
 
 if TYPE_CHECKING:
     from mustdp.sampling.epochs import Sampling
 
-_read_below_one = partial(read_number, above=0, below=1)
-TprOption = Annotated[
-    float | None,
-    option(
-        "--tpr",
-        _read_below_one,
-        metavar="T",
-        help="Instead of --epsilon and --delta: the largest true-positive rate of an attacker at "
-        "the false-positive rate --fpr.",
-        panel=ACCOUNTING,
-    ),
-]
-FprOption = Annotated[
-    float | None,
-    option(
-        "--fpr",
-        read_rate,
-        metavar="F",
-        help="With --tpr: the attacker's false-positive rate, below T.",
-        panel=ACCOUNTING,
-    ),
-]
-AdvantageOption = Annotated[
-    float | None,
-    option(
-        "--advantage",
-        _read_below_one,
-        metavar="A",
-        help="Instead of --epsilon and --delta: the largest difference between an attacker's "
-        "true-positive and false-positive rates.",
-        panel=ACCOUNTING,
-    ),
-]
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --tpr T        Instead of --epsilon and --delta: the largest true-positive rate of an attacker
+                   at the false-positive rate --fpr.
+    --fpr F        With --tpr: the attacker's false-positive rate, below T.
+    --advantage A  Instead of --epsilon and --delta: the largest difference between an attacker's
+                   true-positive and false-positive rates.
+    """,
+)
+TprOption = Annotated[float | None, _accounting("--tpr", read_inner_rate)]
+FprOption = Annotated[float | None, _accounting("--fpr", read_rate)]
+AdvantageOption = Annotated[float | None, _accounting("--advantage", read_inner_rate)]
 
 
 def without_scale(noise: NoiseOptions) -> None:
@@ -111,21 +87,16 @@ def calibrate_risk(
     shift = shift_of(mechanism, built, relation)
     data = {
         "solve_for": solve_for,
-        **words.described(built),
-        **mechanism.describe(),
-        "relation": relation.option,
-        "shift": shift,
+        **words.begun(built, mechanism, relation, shift),
         "steps": steps,
         **{f"target_{name}": value for name, value in target.items()},
         **as_data(found.risk),
     }
-    if as_json:
-        return Answer(data, as_json=True)
     multiplier = as_stated(found.noise_multiplier, words.MULTIPLIER)
     noted = (*found.risk.sentences(), words.noise_in_words(mechanism, shift, relation))
     return Answer(
         data,
-        as_json=False,
+        as_json=as_json,
         heading=f"{words.describe(built)}; steps: {steps}; noise multiplier {multiplier}",
         columns=COLUMNS,
         rows=in_rows(found.risk),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.options import (
@@ -29,7 +27,7 @@ from mustdp.cli.targets import (
     read_relation,
     stated,
 )
-from mustdp.cli.typed import exactly_one, option
+from mustdp.cli.typed import Panel, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
@@ -37,6 +35,21 @@ from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:
     from mustdp.calibration.compare import Comparison
+
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --relation NAME  Which data sets are neighbours, for all schemes alike: replace-one (one record
+                     is swapped; the default) or add-remove (one record more or less).
+    """,
+)
+_compare = Panel(
+    None,
+    """
+    --with-epochs  Rows for random allocation to n / m bins and for shuffling as well, with as many
+                   batches; takes longer.
+    """,
+)
 
 
 @dataclass(frozen=True)
@@ -47,17 +60,7 @@ class ComparisonOptions:
     b: BOption = None
     m: MOption = None
     steps: StepsOption = None
-    relation: Annotated[
-        Relation | None,
-        option(
-            "--relation",
-            read_relation,
-            metavar="NAME",
-            help="Which data sets are neighbours, for all schemes alike: replace-one (one record "
-            "is swapped; the default) or add-remove (one record more or less).",
-            panel=ACCOUNTING,
-        ),
-    ] = None
+    relation: Annotated[Relation | None, _accounting("--relation", read_relation)] = None
     epsilon: TargetOption = None
     delta: DeltaOption = None
     noise_multiplier: NoiseMultiplierOption = None
@@ -81,21 +84,11 @@ class ComparisonOptions:
         }
 
 
-WithEpochsOption = Annotated[
-    bool,
-    typer.Option(
-        "--with-epochs",
-        help="Rows for random allocation to n / m bins and for shuffling as well, with as many "
-        "batches; takes longer.",
-    ),
-]
-
-
 @with_bundles
 def compare(
     options: ComparisonOptions,
     mechanism: MechanismOption = "gaussian",
-    with_epochs: WithEpochsOption = False,
+    with_epochs: Annotated[bool, _compare("--with-epochs")] = False,
     json: JsonOption = False,
 ) -> Answer:
     """Compare all schemes with batches of m (expected, for poisson) under one relation.
@@ -144,8 +137,6 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
         "rows": rows,
         "left_out": absent,
     }
-    if as_json:
-        return Answer(data, as_json=True)
     same = "the same guarantee" if "epsilon" in asked else "the same noise"
     notes = [
         "distinct: expected distinct records per step; noise: noise multiplier, the noise scale "
@@ -159,7 +150,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
         )
     return Answer(
         data,
-        as_json=False,
+        as_json=as_json,
         heading=f"{asked['n']} records, b = {asked['b']}, m = {asked['m']}; steps: {result.steps}, "
         f"delta {result.delta:g}, {mechanism} noise, relation {relation.option}; at {same}",
         columns=("scheme", "eta", "distinct", "noise", "epsilon, lower", "epsilon, upper"),
@@ -169,8 +160,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
                 readable(row.eta),
                 readable(row.expected_distinct),
                 as_stated(row.noise_multiplier, 4),
-                readable(row.epsilon.lower, "down"),
-                readable(row.epsilon.upper, "up"),
+                *words.ends(row.epsilon),
             )
             for row in (*result, *result.epochs)
         ),

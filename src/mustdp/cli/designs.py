@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from mustdp.cli.numbers import read_integer
 from mustdp.cli.options import SchemeOptions
 from mustdp.cli.targets import read_repeats
-from mustdp.cli.typed import exactly_one, option, word_of
+from mustdp.cli.typed import Panel, exactly_one, word_of
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -26,9 +25,17 @@ DESIGNS = {
     "double": "must-ww",
     "blb": "must-ow",
 }
-
-
-resampling_option = partial(option, panel="Resampling")
+_resampling = Panel(
+    "Resampling",
+    """
+    --design NAME   Instead of --scheme: subsampling (-m), m-out-of-n (-m), poisson (--rate),
+                    must-ow and must-ww (-b, -m), double (double bootstrap: -b, -m, --subsets,
+                    --reuse) or blb (bag of little bootstraps: -b, --subsets, --reuse).
+    --replicates T  Number of subsets, one release each.
+    --subsets S     With --reuse: number of first-stage subsets.
+    --reuse R       Second-stage draws from each first-stage subset.
+    """,
+)
 
 
 def read_replicates(name: str, text: str) -> int:
@@ -43,44 +50,10 @@ def read_replicates(name: str, text: str) -> int:
 class DesignOptions:
     """``--design`` or a scheme, and how many subsets."""
 
-    design: Annotated[
-        str | None,
-        resampling_option(
-            "--design",
-            word_of(tuple(DESIGNS)),
-            metavar="NAME",
-            help="Instead of --scheme: subsampling (-m), m-out-of-n (-m), poisson (--rate), "
-            "must-ow and must-ww (-b, -m), double (double bootstrap: -b, -m, --subsets, --reuse) "
-            "or blb (bag of little bootstraps: -b, --subsets, --reuse).",
-        ),
-    ] = None
-    replicates: Annotated[
-        int | None,
-        resampling_option(
-            "--replicates",
-            read_replicates,
-            metavar="T",
-            help="Number of subsets, one release each.",
-        ),
-    ] = None
-    subsets: Annotated[
-        int | None,
-        resampling_option(
-            "--subsets",
-            read_repeats,
-            metavar="S",
-            help="With --reuse: number of first-stage subsets.",
-        ),
-    ] = None
-    reuse: Annotated[
-        int | None,
-        resampling_option(
-            "--reuse",
-            read_repeats,
-            metavar="R",
-            help="Second-stage draws from each first-stage subset.",
-        ),
-    ] = None
+    design: Annotated[str | None, _resampling("--design", word_of(tuple(DESIGNS)))] = None
+    replicates: Annotated[int | None, _resampling("--replicates", read_replicates)] = None
+    subsets: Annotated[int | None, _resampling("--subsets", read_repeats)] = None
+    reuse: Annotated[int | None, _resampling("--reuse", read_repeats)] = None
 
     def check(self, options: SchemeOptions) -> tuple[SchemeOptions, tuple[int, int]]:
         """The scheme's options with a design's name turned into its scheme's, and the counts."""

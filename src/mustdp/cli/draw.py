@@ -9,7 +9,7 @@ from mustdp.cli.epochs import BinsOption, sampling
 from mustdp.cli.numbers import read_natural
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
-from mustdp.cli.typed import as_typed, option
+from mustdp.cli.typed import Panel, as_typed
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 #: A batch is printed record by record; larger ones are for Python.
 LARGEST_BATCH = 1_000_000
 
-SeedOption = Annotated[
-    int | None,
-    option(
-        "--seed",
-        read_natural,
-        metavar="INT",
-        help="Draw reproducibly, for experiments only: privacy rests on a draw that nobody can "
-        "repeat. Without it, the operating system's entropy is used.",
-    ),
-]
+_draw = Panel(
+    None,
+    """
+    --seed INT  Draw reproducibly, for experiments only: privacy rests on a draw that nobody can
+                repeat. Without it, the operating system's entropy is used.
+    """,
+)
+SeedOption = Annotated[int | None, _draw("--seed", read_natural)]
 
 
 @with_bundles

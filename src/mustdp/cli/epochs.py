@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mustdp.cli.numbers import read_integer
 from mustdp.cli.options import SchemeOptions
 from mustdp.cli.targets import ACCOUNTING, RunOptions, read_repeats
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import readable
 from mustdp.sampling.catalogue import EPOCH_NAMES
@@ -17,26 +17,20 @@ if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
 
-BinsOption = Annotated[
-    int | None,
-    option(
-        "--bins",
-        read_integer,
-        metavar="INT",
-        help="Batches of an epoch of --scheme allocation; -m instead gives n / m, rounded up.",
-        panel="Scheme",
-    ),
-]
-EpochsOption = Annotated[
-    int | None,
-    option(
-        "--epochs",
-        read_repeats,
-        metavar="K",
-        help="Number of epochs (--scheme allocation and shuffle), instead of --steps.",
-        panel=ACCOUNTING,
-    ),
-]
+_scheme = Panel(
+    "Scheme",
+    """
+    --bins INT  Batches of an epoch of --scheme allocation; -m instead gives n / m, rounded up.
+    """,
+)
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --epochs K  Number of epochs (--scheme allocation and shuffle), instead of --steps.
+    """,
+)
+BinsOption = Annotated[int | None, _scheme("--bins", read_integer)]
+EpochsOption = Annotated[int | None, _accounting("--epochs", read_repeats)]
 
 
 def sampling(scheme: SchemeOptions, bins: int | None) -> Sampling:

@@ -7,27 +7,22 @@ import sys
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import read_integer
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer, show
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
 
-PortOption = Annotated[
-    int | None,
-    option(
-        "--port",
-        partial(read_integer, low=1, high=65535),
-        metavar="P",
-        help="The port to listen on; a free one by default.",
-    ),
-]
-NoOpenOption = Annotated[
-    bool, typer.Option("--no-open", help="Print the address and open no browser.")
-]
+_explore = Panel(
+    None,
+    """
+    --port P   The port to listen on; a free one by default.
+    --no-open  Print the address and open no browser.
+    """,
+)
+PortOption = Annotated[int | None, _explore("--port", partial(read_integer, high=65535))]
+NoOpenOption = Annotated[bool, _explore("--no-open")]
 
 
 @with_bundles

@@ -15,7 +15,7 @@ from mustdp.cli.numbers import clipped, one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.targets import RunOptions, read_delta, read_relation, read_repeats, read_target
-from mustdp.cli.typed import as_typed, option
+from mustdp.cli.typed import Panel, as_typed
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
@@ -42,57 +42,29 @@ ActionArgument = Annotated[
 FileArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="The ledger's file.", show_default=False)
 ]
-
-
-EpsilonOption = Annotated[
-    float | None,
-    option("--epsilon", read_target, metavar="E", help="create: the limit, above 0 to 500."),
-]
-DeltaOption = Annotated[
-    float | None,
-    option("--delta", read_delta, metavar="D", help="create: the delta of the limit."),
-]
-RelationOption = Annotated[
-    Relation | None,
-    option(
-        "--relation",
-        read_relation,
-        metavar="NAME",
-        help="create: which data sets are neighbours, replace-one (the default) or add-remove.",
-    ),
-]
-DataOption = Annotated[
-    str | None,
-    option("--data", metavar="NAME", help="create: name of the data set; the file's by default."),
-]
-StepsOption = Annotated[
-    int | None,
-    option(
-        "--steps",
-        read_repeats,
-        metavar="K",
-        help="create: declare a plan of K steps of the scheme and noise given. Only it can be "
-        "charged then, and its tight bound counts.",
-    ),
-]
-KeyOption = Annotated[
-    str | None,
-    option(
-        "--key-file",
-        metavar="FILE",
-        help="A file with the key of the entries' hashes, at least 16 bytes, kept elsewhere.",
-    ),
-]
-KnownOption = Annotated[
-    str | None,
-    option(
-        "--known", metavar="HASH", help="verify: an entry's hash that must still be in the ledger."
-    ),
-]
-OutOption = Annotated[
-    str | None,
-    option("--out", metavar="FILE", help="export: where to, a name that ends in .json or .csv."),
-]
+_ledger = Panel(
+    None,
+    """
+    --epsilon E      create: the limit, above 0 to 500.
+    --delta D        create: the delta of the limit.
+    --relation NAME  create: which data sets are neighbours, replace-one (the default) or
+                     add-remove.
+    --data NAME      create: name of the data set; the file's by default.
+    --steps K        create: declare a plan of K steps of the scheme and noise given. Only it can be
+                     charged then, and its tight bound counts.
+    --key-file FILE  A file with the key of the entries' hashes, at least 16 bytes, kept elsewhere.
+    --known HASH     verify: an entry's hash that must still be in the ledger.
+    --out FILE       export: where to, a name that ends in .json or .csv.
+    """,
+)
+EpsilonOption = Annotated[float | None, _ledger("--epsilon", read_target)]
+DeltaOption = Annotated[float | None, _ledger("--delta", read_delta)]
+RelationOption = Annotated[Relation | None, _ledger("--relation", read_relation)]
+DataOption = Annotated[str | None, _ledger("--data")]
+StepsOption = Annotated[int | None, _ledger("--steps", read_repeats)]
+KeyOption = Annotated[str | None, _ledger("--key-file")]
+KnownOption = Annotated[str | None, _ledger("--known")]
+OutOption = Annotated[str | None, _ledger("--out")]
 
 
 @with_bundles

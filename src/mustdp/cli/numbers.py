@@ -26,10 +26,6 @@ def read_integer(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE)
     return checks.integer(option, value, low, high)
 
 
-#: The reader of seeds.
-read_natural = partial(read_integer, low=0)
-
-
 def read_number(
     option: str,
     text: str,
@@ -47,6 +43,14 @@ def read_number(
     except ValueError:
         value = clipped(text)
     return checks.real(option, value, above=above, at_least=at_least, below=below, at_most=at_most)
+
+
+#: Readers of seeds, of probabilities with and without their ends, and of learning rates and bounds.
+read_natural = partial(read_integer, low=0)
+read_rate = partial(read_number, at_least=0, at_most=1)
+read_inner_rate = partial(read_number, above=0, below=1)
+read_positive = partial(read_number, above=0)
+read_scale = partial(read_number, above=0, at_most=1e9)
 
 
 def one_of(option: str, text: str, allowed: Sequence[str]) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.numbers import clipped, one_of, read_integer, read_number
-from mustdp.cli.typed import as_typed, exactly_one, option, word_from, word_of
+from mustdp.cli.numbers import clipped, one_of, read_integer, read_number, read_rate
+from mustdp.cli.typed import Panel, as_typed, exactly_one, word_from, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
 from mustdp.sampling.catalogue import BY_NAME, EPOCH_NAMES, KINDS, NAMES
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Stages = tuple[tuple[str, int], ...]
 _FLAGS = {"n": "-n", "b": "-b", "m": "-m", "rate": "--rate"}
-_SCHEME, _NOISE = "Scheme", "Noise"
 
 read_noise = partial(read_number, at_least=SMALLEST_NOISE, at_most=LARGEST_NOISE)
 
@@ -41,47 +40,41 @@ def read_stages(name: str, text: str) -> Stages:
     return tuple(pairs)
 
 
+_scheme = Panel(
+    "Scheme",
+    """
+    --scheme NAME           poisson (-n, --rate); wor, wr: one stage without or with replacement
+                            (-n, -m); must-ow, must-ww, must-wo, must-oo: two stages, o without and
+                            w with replacement (-n, -b, -m). Where --bins can be given also
+                            allocation (-n, --bins or -m) and shuffle (-n, -m): the batches of whole
+                            epochs.
+    --stages KIND:SIZE,...  Any number of stages instead of --scheme, for example wor:118,wr:200
+                            (-n).
+    -n INT                  Number of records in the data set.
+    -b INT                  Size of the first of two stages.
+    -m INT                  Size of the batch, copies counted.
+    --rate P                Chance of each record (poisson), 0 to 1.
+    """,
+)
+_noise = Panel(
+    "Noise",
+    """
+    --mechanism NAME      gaussian or laplace.
+    --noise-multiplier Z  Noise scale divided by the bound C on one record's contribution. One copy
+                          moves the result by 2/Z noise scales (1/Z for poisson under add-remove).
+    --shift S             Instead of --noise-multiplier: how far one copy of a record can move the
+                          result, in noise scales (sensitivity / scale).
+    """,
+)
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-NOption = Annotated[
-    int | None,
-    option(
-        "-n", read_integer, metavar="INT", help="Number of records in the data set.", panel=_SCHEME
-    ),
-]
-BOption = Annotated[
-    int | None,
-    option(
-        "-b", read_integer, metavar="INT", help="Size of the first of two stages.", panel=_SCHEME
-    ),
-]
-MOption = Annotated[
-    int | None,
-    option(
-        "-m", read_integer, metavar="INT", help="Size of the batch, copies counted.", panel=_SCHEME
-    ),
-]
+NOption = Annotated[int | None, _scheme("-n", read_integer)]
+BOption = Annotated[int | None, _scheme("-b", read_integer)]
+MOption = Annotated[int | None, _scheme("-m", read_integer)]
 MechanismOption = Annotated[
-    str,
-    option(
-        "--mechanism",
-        word_from("mustdp.mechanisms.mechanism", "MECHANISMS"),
-        metavar="NAME",
-        help="gaussian or laplace.",
-        panel=_NOISE,
-        show_default=True,
-    ),
+    str, _noise("--mechanism", word_from("mustdp.mechanisms.mechanism", "MECHANISMS"))
 ]
-NoiseMultiplierOption = Annotated[
-    float | None,
-    option(
-        "--noise-multiplier",
-        read_noise,
-        metavar="Z",
-        help="Noise scale divided by the bound C on one record's contribution. One copy moves "
-        "the result by 2/Z noise scales (1/Z for poisson under add-remove).",
-        panel=_NOISE,
-    ),
-]
+NoiseMultiplierOption = Annotated[float | None, _noise("--noise-multiplier", read_noise)]
 
 
 def paragraphs(docstring: str) -> str:
@@ -93,42 +86,12 @@ def paragraphs(docstring: str) -> str:
 class SchemeOptions:
     """``--scheme`` with its sizes, or ``--stages``."""
 
-    scheme: Annotated[
-        str | None,
-        option(
-            "--scheme",
-            word_of((*NAMES, *EPOCH_NAMES)),
-            metavar="NAME",
-            help="poisson (-n, --rate); wor, wr: one stage without or with replacement (-n, -m); "
-            "must-ow, must-ww, must-wo, must-oo: two stages, o without and w with replacement "
-            "(-n, -b, -m). Where --bins can be given also allocation (-n, --bins or -m) and "
-            "shuffle (-n, -m): the batches of whole epochs.",
-            panel=_SCHEME,
-        ),
-    ] = None
-    stages: Annotated[
-        Stages | None,
-        option(
-            "--stages",
-            read_stages,
-            metavar="KIND:SIZE,...",
-            help="Any number of stages instead of --scheme, for example wor:118,wr:200 (-n).",
-            panel=_SCHEME,
-        ),
-    ] = None
+    scheme: Annotated[str | None, _scheme("--scheme", word_of((*NAMES, *EPOCH_NAMES)))] = None
+    stages: Annotated[Stages | None, _scheme("--stages", read_stages)] = None
     n: NOption = None
     b: BOption = None
     m: MOption = None
-    rate: Annotated[
-        float | None,
-        option(
-            "--rate",
-            partial(read_number, at_least=0, at_most=1),
-            metavar="P",
-            help="Chance of each record (poisson), 0 to 1.",
-            panel=_SCHEME,
-        ),
-    ] = None
+    rate: Annotated[float | None, _scheme("--rate", read_rate)] = None
 
     def check(self, later: tuple[str, ...] = ()) -> dict[str, Any]:
         """The sizes, if the options fit together; those known ``later`` may still be missing."""
@@ -212,17 +175,7 @@ class NoiseOptions:
 
     mechanism: MechanismOption = "gaussian"
     noise_multiplier: NoiseMultiplierOption = None
-    shift: Annotated[
-        float | None,
-        option(
-            "--shift",
-            read_noise,
-            metavar="S",
-            help="Instead of --noise-multiplier: how far one copy of a record can move the result, "
-            "in noise scales (sensitivity / scale).",
-            panel=_NOISE,
-        ),
-    ] = None
+    shift: Annotated[float | None, _noise("--shift", read_noise)] = None
 
     def build(self) -> Mechanism:
         """Check that exactly one scale was given and return the mechanism."""

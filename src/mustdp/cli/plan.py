@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import read_integer, read_number
+from mustdp.cli.numbers import read_integer, read_positive
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
 from mustdp.cli.release import ReportOption
 from mustdp.cli.report import writable
 from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, RelationOption, read_target, stated
-from mustdp.cli.typed import exactly_one, option, word_from
+from mustdp.cli.typed import Panel, exactly_one, word_from
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.numerics.decimals import readable
 
-RecordsOption = Annotated[
-    int | None,
-    option("-n", read_integer, metavar="N", help="Number of records.", panel=STATISTICS),
-]
-EpsilonsOption = Annotated[
-    list[float] | None,
-    option(
-        "--epsilon", read_target, metavar="E", help="An epsilon; repeat it to compare several.",
-        panel=ACCOUNTING,
-    ),
-]  # fmt: skip
-WidthOption = Annotated[
-    float | None,
-    option(
-        "--width", partial(read_number, above=0), metavar="W",
-        help="Instead of --epsilon: the smallest epsilon for intervals of at most this width.",
-        panel=ACCOUNTING,
-    ),
-]  # fmt: skip
-LikeOption = Annotated[
-    str,
-    option(
-        "--like", word_from("mustdp.releasing.planning", "LIKE"), metavar="LAW",
-        help="What the data are taken to be like within their ranges: normal or uniform.",
-        panel=STATISTICS, show_default=True,
-    ),
-]  # fmt: skip
+_statistics = Panel(
+    STATISTICS,
+    """
+    -n N        Number of records.
+    --like LAW  What the data are taken to be like within their ranges: normal or uniform.
+    """,
+)
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --epsilon E  An epsilon; repeat it to compare several.
+    --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
+    """,
+)
+RecordsOption = Annotated[int | None, _statistics("-n", read_integer)]
+EpsilonsOption = Annotated[list[float] | None, _accounting("--epsilon", read_target)]
+WidthOption = Annotated[float | None, _accounting("--width", read_positive)]
+LikeOption = Annotated[str, _statistics("--like", word_from("mustdp.releasing.planning", "LIKE"))]
 
 
 @with_bundles

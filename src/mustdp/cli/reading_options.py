@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mustdp.cli.numbers import clipped, read_number
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from mustdp.resampling.sources.reading import Reading
 
-_PANEL = "Reading"
+_reading = Panel(
+    "Reading",
+    """
+    --header             The first line has names, even if it looks like a record.
+    --no-header          The first line is a record; columns are called 0, 1, 2 and so on.
+    --delimiter CHAR     What separates fields: one character, or tab, comma, semicolon, space.
+                         Default: tab for .tsv, else comma.
+    --missing WHAT       refuse a file with missing values (the default), drop them, or a number in
+                         their place.
+    --missing-mark TEXT  A text or number that means missing, besides NA, NaN, null, none, ? and
+                         nothing. May be repeated.
+    """,
+)
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
 FileArgument = Annotated[
@@ -56,54 +68,11 @@ def read_delimiter(name: str, text: str) -> str:
 class ReadingOptions:
     """``--no-header``, ``--delimiter`` and ``--missing``."""
 
-    header: Annotated[
-        bool,
-        typer.Option(
-            "--header",
-            help="The first line has names, even if it looks like a record.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = False
-    no_header: Annotated[
-        bool,
-        typer.Option(
-            "--no-header",
-            help="The first line is a record; columns are called 0, 1, 2 and so on.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = False
-    delimiter: Annotated[
-        str | None,
-        option(
-            "--delimiter",
-            read_delimiter,
-            metavar="CHAR",
-            help="What separates fields: one character, or tab, comma, semicolon, space. Default: "
-            "tab for .tsv, else comma.",
-            panel=_PANEL,
-        ),
-    ] = None
-    missing: Annotated[
-        Any,
-        option(
-            "--missing",
-            read_missing,
-            metavar="WHAT",
-            help="refuse a file with missing values (the default), drop them, or a number in "
-            "their place.",
-            panel=_PANEL,
-        ),
-    ] = None
-    missing_mark: Annotated[
-        list[str] | None,
-        option(
-            "--missing-mark",
-            metavar="TEXT",
-            help="A text or number that means missing, besides NA, NaN, null, none, ? and nothing. "
-            "May be repeated.",
-            panel=_PANEL,
-        ),
-    ] = None
+    header: Annotated[bool, _reading("--header")] = False
+    no_header: Annotated[bool, _reading("--no-header")] = False
+    delimiter: Annotated[str | None, _reading("--delimiter", read_delimiter)] = None
+    missing: Annotated[Any, _reading("--missing", read_missing)] = None
+    missing_mark: Annotated[list[str] | None, _reading("--missing-mark")] = None
 
     def of(self, file: str) -> Reading:
         """The file with how it is read."""

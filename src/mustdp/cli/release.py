@@ -6,15 +6,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from mustdp.cli import words
 from mustdp.cli.bootstrap import LedgerOption, SeedOption
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import clipped, read_number
+from mustdp.cli.numbers import clipped, read_inner_rate
 from mustdp.cli.options import JsonOption, read_noise
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -23,18 +20,16 @@ from mustdp.cli.report import writable
 from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
 from mustdp.cli.survey_options import SurveyOptions
 from mustdp.cli.targets import DeltaOption, RelationOption, TargetOption, stated
-from mustdp.cli.typed import exactly_one, option
+from mustdp.cli.typed import Panel, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mustdp.ledger.entry import Standing
     from mustdp.releasing.result import ReleaseResult
-
-WRITTEN = "Files to write"
 
 
 def read_date(name: str, text: str) -> tuple[str, str]:
@@ -45,52 +40,37 @@ def read_date(name: str, text: str) -> tuple[str, str]:
     return column, origin
 
 
-DateOption = Annotated[
-    list[Any] | None,
-    option(
-        "--date", read_date, metavar="COLUMN=ORIGIN",
-        help="A column of dates, counted in days from this public day, as --lower and --upper are.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-MultiplierOption = Annotated[
-    float | None,
-    option(
-        "--noise-multiplier", read_noise, metavar="Z",
-        help="Instead of --epsilon: noise over what one record contributes.",
-    ),
-]  # fmt: skip
-ReportOption = Annotated[
-    str | None,
-    option(
-        "--report", metavar="FILE", help="Write a page with pictures, in words for everybody.",
-        panel=WRITTEN,
-    ),
-]  # fmt: skip
-CsvOption = Annotated[
-    str | None,
-    option("--csv", metavar="FILE", help="Write the estimates as a CSV table.", panel=WRITTEN),
-]
-LatexOption = Annotated[
-    str | None,
-    option("--latex", metavar="FILE", help="Write the estimates as a LaTeX table.", panel=WRITTEN),
-]
-ClippingOption = Annotated[
-    float | None,
-    option(
-        "--report-clipping", partial(read_number, above=0, below=1), metavar="SHARE",
-        help="Say how many values were clipped, for this share of the budget, such as 0.05.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-SimultaneousOption = Annotated[
-    bool,
-    typer.Option(
-        "--simultaneous",
-        help="Widen all intervals until they hold together (Bonferroni).",
-        rich_help_panel=STATISTICS,
-    ),
-]
+_statistics = Panel(
+    STATISTICS,
+    """
+    --date COLUMN=ORIGIN     A column of dates, counted in days from this public day, as --lower and
+                             --upper are.
+    --report-clipping SHARE  Say how many values were clipped, for this share of the budget, such as
+                             0.05.
+    --simultaneous           Widen all intervals until they hold together (Bonferroni).
+    """,
+)
+_written = Panel(
+    "Files to write",
+    """
+    --report FILE  Write a page with pictures, in words for everybody.
+    --csv FILE     Write the estimates as a CSV table.
+    --latex FILE   Write the estimates as a LaTeX table.
+    """,
+)
+_noise = Panel(
+    None,
+    """
+    --noise-multiplier Z  Instead of --epsilon: noise over what one record contributes.
+    """,
+)
+DateOption = Annotated[list[Any] | None, _statistics("--date", read_date)]
+MultiplierOption = Annotated[float | None, _noise("--noise-multiplier", read_noise)]
+ReportOption = Annotated[str | None, _written("--report")]
+CsvOption = Annotated[str | None, _written("--csv")]
+LatexOption = Annotated[str | None, _written("--latex")]
+ClippingOption = Annotated[float | None, _statistics("--report-clipping", read_inner_rate)]
+SimultaneousOption = Annotated[bool, _statistics("--simultaneous")]
 
 
 @with_bundles
@@ -215,12 +195,7 @@ def _flags(result: ReleaseResult) -> Iterator[str]:
 
 def _cost(result: ReleaseResult) -> Iterator[str]:
     privacy = result.privacy
-    without = " without the seed" if privacy.seeded else ""
-    yield (
-        f"epsilon{without} at delta {as_stated(privacy.delta)}: at least "
-        f"{readable(privacy.epsilon.lower, 'down', 4)}, at most "
-        f"{readable(privacy.epsilon.upper, 'up', 4)} for everything released here."
-    )
+    yield words.spent_in_words(privacy, "for everything released here")
     settled = words.settled_in_words(privacy.noise_multiplier, privacy.source, privacy.relation)
     yield f"gaussian noise, {settled}"
     yield "noise share: part of the squared standard error that the noise causes."

@@ -13,7 +13,7 @@ from mustdp.cli.numbers import clipped
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.typed import option as made_option
+from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from mustdp.report.findings import Findings
 
 OutOption = Annotated[
-    str,
-    made_option(
-        "--out", metavar="FILE", help="The page to write; its folder must exist.", show_default=True
-    ),
+    str, option("--out", metavar="FILE", help="The page to write; its folder must exist.")
 ]
 
 
@@ -68,14 +65,14 @@ def _words(found: Findings) -> str:
     return reading(found)[0].replace("**", "")
 
 
-def writable(option: str, out: str) -> Path:
+def writable(name: str, out: str) -> Path:
     """The file to write, refused before any work is done if it cannot be."""
     target = Path(out)
     folder = target.parent
     writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
     if target.is_dir() or not target.name or not writable:
         raise InvalidParameter.refusing(
-            option,
+            name,
             "must be a file in a folder that exists and can be written to",
             repr(clipped(out)),
         )

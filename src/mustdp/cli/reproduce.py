@@ -12,7 +12,7 @@ from mustdp.cli.numbers import clipped, read_natural
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 
@@ -28,34 +28,21 @@ ItemsArgument = Annotated[
         show_default=False,
     ),
 ]
-QuickOption = Annotated[
-    bool, typer.Option("--quick", help="Fewer repetitions and coarser grids, for a first look.")
-]
-DataOption = Annotated[
-    str | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        help="Folder with subfolders adult and mnist. Without it the items that need them are "
-        "skipped.",
-        show_default=False,
-    ),
-]
-OutOption = Annotated[
-    str,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Folder for results, pictures and report.html. Items whose results are there for "
-        "the same seed and --quick are not computed again.",
-    ),
-]
-SeedOption = Annotated[
-    int,
-    option(
-        "--seed", read_natural, metavar="INT", help="Seed of all experiments.", show_default=True
-    ),
-]
+_reproduction = Panel(
+    None,
+    """
+    --quick     Fewer repetitions and coarser grids, for a first look.
+    --data DIR  Folder with subfolders adult and mnist. Without it the items that need them are
+                skipped.
+    --out DIR   Folder for results, pictures and report.html. Items whose results are there for the
+                same seed and --quick are not computed again.
+    --seed INT  Seed of all experiments.
+    """,
+)
+QuickOption = Annotated[bool, _reproduction("--quick")]
+DataOption = Annotated[str | None, _reproduction("--data")]
+OutOption = Annotated[str, _reproduction("--out")]
+SeedOption = Annotated[int, _reproduction("--seed", read_natural)]
 
 
 def reproduce(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import read_number
+from mustdp.cli.numbers import read_number, read_rate
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import ACCOUNTING, RunOptions
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
@@ -21,31 +21,21 @@ if TYPE_CHECKING:
     from mustdp.accounting.risk import Risk
     from mustdp.accounting.views import Renyi, Summary
 
-read_rate = partial(read_number, at_least=0, at_most=1)
 #: Orders of Renyi divergences unless others are asked for.
 _ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0)
 
-FprOption = Annotated[
-    list[float] | None,
-    option(
-        "--fpr",
-        read_rate,
-        metavar="F",
-        help="False-positive rate of the attacker, 0 to 1; may be given several times. Default: "
-        "0.001, 0.01 and 0.1.",
-        panel=ACCOUNTING,
-    ),
-]
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --fpr F    False-positive rate of the attacker, 0 to 1; may be given several times. Default:
+               0.001, 0.01 and 0.1.
+    --order A  Order of a Renyi divergence, above 1; may be given several times. Default: 2, 4, 8,
+               16 and 32.
+    """,
+)
+FprOption = Annotated[list[float] | None, _accounting("--fpr", read_rate)]
 OrderOption = Annotated[
-    list[float] | None,
-    option(
-        "--order",
-        partial(read_number, above=1, at_most=1e6),
-        metavar="A",
-        help="Order of a Renyi divergence, above 1; may be given several times. Default: 2, 4, 8, "
-        "16 and 32.",
-        panel=ACCOUNTING,
-    ),
+    list[float] | None, _accounting("--order", partial(read_number, above=1, at_most=1e6))
 ]
 
 
@@ -79,16 +69,11 @@ def risk(
         views = _views(account, tuple(order or _ORDERS))
     relation = account.relation
     data = {
-        **words.described(built),
-        **mechanism.describe(),
-        "relation": relation.option,
-        "shift": account.shift,
+        **words.begun(built, mechanism, relation, account.shift),
         "steps": steps,
         **as_data(found),
         **views,
     }
-    if json:
-        return Answer(data, as_json=True)
     heading = f"{words.describe(built)}; steps: {steps}"
     noted = (
         *found.sentences(),
@@ -100,7 +85,7 @@ def risk(
     )
     return Answer(
         data,
-        as_json=False,
+        as_json=json,
         heading=heading,
         columns=COLUMNS,
         rows=in_rows(found),

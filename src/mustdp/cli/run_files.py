@@ -5,62 +5,39 @@ from __future__ import annotations
 import dataclasses
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 
 if TYPE_CHECKING:
     from mustdp.ledger.budget_file import LedgerFile
     from mustdp.training.budget import Budget
 
-_run_option = partial(option, panel="Run")
+_run = Panel(
+    "Run",
+    """
+    --ledger FILE      Charge the run to this ledger (mustdp ledger create) before its first step;
+                       one that would pass the limit is refused, and with -n before the data are
+                       read.
+    --checkpoint FILE  Save the run after every step (mlp), so that it can go on after an
+                       interruption. As secret as the data.
+    --resume           Go on from the file of --checkpoint; nothing is charged again.
+    --save FILE        Write the trained model: arrays of numpy (linear), a state_dict of torch
+                       (mlp).
+    --device NAME      Where to train the mlp: cpu, cuda, cuda:1.
+    """,
+)
 
 
 @dataclass(frozen=True)
 class RunFiles:
     """``--ledger``, ``--checkpoint``, ``--resume``, ``--save`` and ``--device``."""
 
-    ledger: Annotated[
-        str | None,
-        _run_option(
-            "--ledger",
-            metavar="FILE",
-            help="Charge the run to this ledger (mustdp ledger create) before its first step; one "
-            "that would pass the limit is refused, and with -n before the data are read.",
-        ),
-    ] = None
-    checkpoint: Annotated[
-        str | None,
-        _run_option(
-            "--checkpoint",
-            metavar="FILE",
-            help="Save the run after every step (mlp), so that it can go on after an interruption. "
-            "As secret as the data.",
-        ),
-    ] = None
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Go on from the file of --checkpoint; nothing is charged again.",
-            rich_help_panel="Run",
-        ),
-    ] = False
-    save: Annotated[
-        str | None,
-        _run_option(
-            "--save",
-            metavar="FILE",
-            help="Write the trained model: arrays of numpy (linear), a state_dict of torch (mlp).",
-        ),
-    ] = None
-    device: Annotated[
-        str | None,
-        _run_option("--device", metavar="NAME", help="Where to train the mlp: cpu, cuda, cuda:1."),
-    ] = None
+    ledger: Annotated[str | None, _run("--ledger")] = None
+    checkpoint: Annotated[str | None, _run("--checkpoint")] = None
+    resume: Annotated[bool, _run("--resume")] = False
+    save: Annotated[str | None, _run("--save")] = None
+    device: Annotated[str | None, _run("--device")] = None
 
     def read(self) -> dict[str, Any]:
         """All but the ledger, as the package takes them."""

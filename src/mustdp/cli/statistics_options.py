@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any
 
 from mustdp.cli.bootstrap import ColumnOption
-from mustdp.cli.numbers import clipped, read_number
-from mustdp.cli.typed import option
+from mustdp.cli.numbers import clipped, read_inner_rate, read_number
+from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
 
 STATISTICS = "Statistics"
@@ -47,71 +46,27 @@ def read_categories(name: str, text: str) -> tuple[str, tuple[str, ...]]:
     return column, read_list(name, rest)
 
 
-LowerOption = Annotated[
-    list[Any] | None,
-    option(
-        "--lower", read_limit, metavar="L",
-        help="Values below are clipped to it: once for all, once for each --column, or as "
-        "COLUMN=L. Must be known without looking at the data.", panel=STATISTICS,
-    ),
-]  # fmt: skip
-UpperOption = Annotated[
-    list[Any] | None,
-    option(
-        "--upper", read_limit, metavar="U", help="Values above are clipped to it.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-StatisticOption = Annotated[
-    list[str] | None,
-    option(
-        "--statistic",
-        metavar="NAME",
-        help="count, sum, mean (the default), proportion:>X (or >=, <, <=, =, =CATEGORY), "
-        "variance, sd, median, quantile:P, histogram[:CELLS], covariance, correlation, "
-        "regression (the last column on the others), contingency. Of every --column, or of "
-        "some: mean@age. Repeat it for several in one release.",
-        panel=STATISTICS,
-    ),
-]
-CategoriesOption = Annotated[
-    list[Any] | None,
-    option(
-        "--categories", read_categories, metavar="COLUMN=A,B,C",
-        help="A column of categories; the list is public, and what is not in it is 'other'.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-ByOption = Annotated[
-    str | None,
-    option(
-        "--by", metavar="COLUMN", help="Release everything for each of --groups.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-GroupsOption = Annotated[
-    tuple[str, ...] | None,
-    option(
-        "--groups", read_list, metavar="A,B,C",
-        help="The groups, a public list; everybody else, and missing ones, are 'other'.",
-        panel=STATISTICS,
-    ),
-]  # fmt: skip
-PopulationOption = Annotated[
-    Any,
-    option(
-        "--population", read_population, metavar="N",
-        help="Size of the population sampled from, for smaller errors; census: the records are "
-        "all of it, and only noise is left.", panel=STATISTICS,
-    ),
-]  # fmt: skip
-LevelOption = Annotated[
-    float,
-    option(
-        "--level", partial(read_number, above=0, below=1), metavar="P",
-        help="Coverage of the intervals.", panel=STATISTICS, show_default=True,
-    ),
-]  # fmt: skip
+_statistics = Panel(
+    STATISTICS,
+    """
+    --lower L                  Values below are clipped to it: once for all, once for each --column,
+                               or as COLUMN=L. Must be known without looking at the data.
+    --upper U                  Values above are clipped to it.
+    --statistic NAME           count, sum, mean (the default), proportion:>X (or >=, <, <=, =,
+                               =CATEGORY), variance, sd, median, quantile:P, histogram[:CELLS],
+                               covariance, correlation, regression (the last column on the others),
+                               contingency. Of every --column, or of some: mean@age. Repeat it for
+                               several in one release.
+    --categories COLUMN=A,B,C  A column of categories; the list is public, and what is not in it is
+                               'other'.
+    --by COLUMN                Release everything for each of --groups.
+    --groups A,B,C             The groups, a public list; everybody else, and missing ones, are
+                               'other'.
+    --population N             Size of the population sampled from, for smaller errors; census: the
+                               records are all of it, and only noise is left.
+    --level P                  Coverage of the intervals.
+    """,
+)
 
 
 @dataclass(frozen=True)
@@ -119,14 +74,14 @@ class StatisticsOptions:
     """Columns with their ranges or categories, statistics, groups, population and level."""
 
     column: ColumnOption = None
-    lower: LowerOption = None
-    upper: UpperOption = None
-    statistic: StatisticOption = None
-    categories: CategoriesOption = None
-    by: ByOption = None
-    groups: GroupsOption = None
-    population: PopulationOption = None
-    level: LevelOption = 0.95
+    lower: Annotated[list[Any] | None, _statistics("--lower", read_limit)] = None
+    upper: Annotated[list[Any] | None, _statistics("--upper", read_limit)] = None
+    statistic: Annotated[list[str] | None, _statistics("--statistic")] = None
+    categories: Annotated[list[Any] | None, _statistics("--categories", read_categories)] = None
+    by: Annotated[str | None, _statistics("--by")] = None
+    groups: Annotated[tuple[str, ...] | None, _statistics("--groups", read_list)] = None
+    population: Annotated[Any, _statistics("--population", read_population)] = None
+    level: Annotated[float, _statistics("--level", read_inner_rate)] = 0.95
 
     @property
     def asked(self) -> tuple[str, ...]:

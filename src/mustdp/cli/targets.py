@@ -7,16 +7,15 @@ from functools import partial
 from typing import Annotated
 
 from mustdp.cli.numbers import one_of, read_integer, read_number
-from mustdp.cli.typed import option
+from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
-from mustdp.limits import LARGEST_EPSILON, LARGEST_SIZE, MOST_STEPS, SMALLEST_DELTA
+from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
 
 ACCOUNTING = "Accounting"
 _RELATIONS = {one.option: one for one in Relation}
 
 read_repeats = partial(read_integer, high=MOST_STEPS)
-read_group = partial(read_integer, high=LARGEST_SIZE)
 read_delta = partial(read_number, at_least=SMALLEST_DELTA, below=1)
 #: An epsilon that is asked about.
 read_epsilon = partial(read_number, at_least=0, at_most=LARGEST_EPSILON)
@@ -38,59 +37,24 @@ def read_relation(name: str, text: str) -> Relation:
     return _RELATIONS[one_of(name, text, tuple(_RELATIONS))]
 
 
-StepsOption = Annotated[
-    int | None,
-    option(
-        "--steps",
-        read_repeats,
-        metavar="K",
-        help="Number of applications, each with a fresh draw and fresh noise.",
-        panel=ACCOUNTING,
-    ),
-]
-RelationOption = Annotated[
-    Relation | None,
-    option(
-        "--relation",
-        read_relation,
-        metavar="NAME",
-        help="Which data sets are neighbours: replace-one (one record is swapped) or add-remove "
-        "(one record more or less). Default: add-remove for poisson, replace-one otherwise.",
-        panel=ACCOUNTING,
-    ),
-]
-GroupOption = Annotated[
-    int,
-    option(
-        "--group",
-        read_group,
-        metavar="G",
-        help="How many records one person may have: the guarantee then covers all of them, "
-        "replaced together, or all there or not.",
-        panel=ACCOUNTING,
-        show_default=True,
-    ),
-]
-TargetOption = Annotated[
-    float | None,
-    option(
-        "--epsilon",
-        read_target,
-        metavar="E",
-        help="The largest epsilon allowed, above 0; the noise is calibrated for it.",
-        panel=ACCOUNTING,
-    ),
-]
-DeltaOption = Annotated[
-    float | None,
-    option(
-        "--delta",
-        read_delta,
-        metavar="D",
-        help="The delta at which epsilon is stated, well below one in the number of records.",
-        panel=ACCOUNTING,
-    ),
-]
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --steps K        Number of applications, each with a fresh draw and fresh noise.
+    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
+                     add-remove (one record more or less). Default: add-remove for poisson,
+                     replace-one otherwise.
+    --group G        How many records one person may have: the guarantee then covers all of them,
+                     replaced together, or all there or not.
+    --epsilon E      The largest epsilon allowed, above 0; the noise is calibrated for it.
+    --delta D        The delta at which epsilon is stated, well below one in the number of records.
+    """,
+)
+StepsOption = Annotated[int | None, _accounting("--steps", read_repeats)]
+RelationOption = Annotated[Relation | None, _accounting("--relation", read_relation)]
+GroupOption = Annotated[int, _accounting("--group", read_integer)]
+TargetOption = Annotated[float | None, _accounting("--epsilon", read_target)]
+DeltaOption = Annotated[float | None, _accounting("--delta", read_delta)]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,16 +21,16 @@ from mustdp.cli.epochs import (
     not_poisson_in_words,
     sampling,
 )
-from mustdp.cli.numbers import read_natural, read_number
+from mustdp.cli.numbers import read_natural, read_scale
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.run_files import RunFiles
 from mustdp.cli.targets import RunOptions
-from mustdp.cli.typed import option, parser, word_from
+from mustdp.cli.typed import Panel, parser, word_from
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import as_stated
 from mustdp.sampling.catalogue import EPOCH_NAMES
 
 if TYPE_CHECKING:
@@ -39,10 +38,6 @@ if TYPE_CHECKING:
     from mustdp.training.budget import Budget
     from mustdp.training.classify import Trial
     from mustdp.training.data.dataset import DataSet
-
-_training_option = partial(option, panel="Training")
-#: Learning rates and clipping bounds.
-_read_scale = partial(read_number, above=0, at_most=1e9)
 
 DatasetArgument = Annotated[
     str,
@@ -54,82 +49,48 @@ DatasetArgument = Annotated[
         show_default=False,
     ),
 ]
-DataOption = Annotated[
-    str | None,
-    _training_option(
-        "--data",
-        metavar="DIR",
-        help="Folder with the files of mnist or adult, or with subfolders mnist and adult. Without "
-        "it they are downloaded from OpenML once and kept.",
-    ),
-]
-ModelOption = Annotated[
-    str,
-    _training_option(
-        "--model",
-        word_from("mustdp.training.classify", "MODELS"),
-        metavar="NAME",
-        help="linear (logistic regression) or mlp (128 hidden units; needs torch).",
-        show_default=True,
-    ),
-]
-ClipOption = Annotated[
-    float,
-    _training_option(
-        "--clip",
-        _read_scale,
-        metavar="C",
-        help="Bound on the norm of one record's gradient.",
-        show_default=True,
-    ),
-]
-RateOption = Annotated[
-    float,
-    _training_option(
-        "--learning-rate",
-        _read_scale,
-        metavar="R",
-        help="Learning rate of the first step.",
-        show_default=True,
-    ),
-]
-ScheduleOption = Annotated[
-    str,
-    _training_option(
-        "--schedule",
-        word_from("mustdp.training.linear.rates", "SCHEDULES"),
-        metavar="NAME",
-        help="Course of the learning rate: constant, linear, cosine, inverse-sqrt.",
-        show_default=True,
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    _training_option(
-        "--seed",
-        read_natural,
-        metavar="INT",
-        help="Train reproducibly, for experiments only: whoever knows the seed can subtract the "
-        "noise. Without it, the operating system's entropy is used.",
-    ),
-]
+_training = Panel(
+    "Training",
+    """
+    --data DIR         Folder with the files of mnist or adult, or with subfolders mnist and adult.
+                       Without it they are downloaded from OpenML once and kept.
+    --model NAME       linear (logistic regression) or mlp (128 hidden units; needs torch).
+    --clip C           Bound on the norm of one record's gradient.
+    --learning-rate R  Learning rate of the first step.
+    --schedule NAME    Course of the learning rate: constant, linear, cosine, inverse-sqrt.
+    --seed INT         Train reproducibly, for experiments only: whoever knows the seed can subtract
+                       the noise. Without it, the operating system's entropy is used.
+    """,
+)
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What :func:`train_classifier` takes under the same names."""
+
+    model: Annotated[str, _training("--model", word_from("mustdp.training.classify", "MODELS"))] = (
+        "linear"
+    )
+    clip: Annotated[float, _training("--clip", read_scale)] = 1.0
+    learning_rate: Annotated[float, _training("--learning-rate", read_scale)] = 1.0
+    schedule: Annotated[
+        str, _training("--schedule", word_from("mustdp.training.linear.rates", "SCHEDULES"))
+    ] = "constant"
+    seed: Annotated[int | None, _training("--seed", read_natural)] = None
 
 
 @with_bundles
 def train(
     dataset: DatasetArgument,
+    *,
     scheme: SchemeOptions,
     run: RunOptions,
     budget: BudgetOptions,
     files: RunFiles,
     bins: BinsOption = None,
     epochs: EpochsOption = None,
-    data: DataOption = None,
-    model: ModelOption = "linear",
-    clip: ClipOption = 1.0,
-    learning_rate: RateOption = 1.0,
-    schedule: ScheduleOption = "constant",
-    seed: SeedOption = None,
+    data: Annotated[str | None, _training("--data")] = None,
+    options: TrainingOptions,
     json: JsonOption = False,
 ) -> Answer:
     """Train a private classifier on digits, mnist or adult, and certify what it costs.
@@ -141,13 +102,7 @@ def train(
     Example: mustdp train digits --scheme must-ow -b 300 -m 200 --steps 300 --epsilon 4 --delta 1e-4
     """
     _check_length(scheme, run, bins, epochs)
-    settings: dict[str, Any] = {
-        "model": model,
-        "clip": clip,
-        "learning_rate": learning_rate,
-        "schedule": schedule,
-        "seed": seed,
-    }
+    settings = asdict(options)
     noise = budget.read(scheme.n)
 
     from mustdp.training.budget import settle
@@ -161,14 +116,14 @@ def train(
             words.two_sided(found.spent().epsilon, "here")
         return found
 
-    files.check(model)
+    files.check(options.model)
     with files.opened() as ledger:
         if ledger is not None and scheme.n is not None:
-            files.check_charge(ledger, certified(sampling(scheme, bins)), seed)
+            files.check_charge(ledger, certified(sampling(scheme, bins)), options.seed)
         with progress(f"reading {dataset}"):
             records = load_data(dataset, data)
         built = _scheme(scheme, bins, records, run.relation)
-        check_model(model)
+        check_model(options.model)
         settled = certified(built)
         try:
             with _counting(settled.steps) as on_step:
@@ -194,7 +149,7 @@ def _check_length(
                 raise InvalidParameter(f"{name} {given} fits --scheme allocation and shuffle alone")
         run.count()
         return
-    known = dataclasses.replace(scheme, n=scheme.n or scheme.m or 1)
+    known = replace(scheme, n=scheme.n or scheme.m or 1)
     batches(sampling(known, bins), run, epochs)
 
 
@@ -216,7 +171,7 @@ def _scheme(
     elif options.n not in (None, n):
         allowed = f"must be {n}, the number of training records of {records.name}, or be left out"
         raise InvalidParameter.refusing("-n", allowed, options.n)
-    built = sampling(dataclasses.replace(options, n=n), bins)
+    built = sampling(replace(options, n=n), bins)
     if not built.expected_size > 0:
         raise InvalidParameter.refusing(
             "--rate", "must be above 0 to train on anything", options.rate
@@ -279,8 +234,7 @@ def _answer(
                 f"{trial.test_accuracy:.4f}",
                 f"{records.majority_baseline:.4f}",
                 as_stated(spent.delta),
-                readable(spent.epsilon.lower, "down", 4),
-                readable(spent.epsilon.upper, "up", 4),
+                *words.ends(spent.epsilon, 4),
             ),
         ),
         note="\n".join(

@@ -1,12 +1,16 @@
 """Options with a type: typer hands their text to a reader, so that commands get values.
 
-    Annotated[int | None, option("--steps", read_integer, metavar="K", help="...")]
+Options are declared by the lines that the help has of them, and each by its reader:
+
+    accounting = Panel("Accounting", "--steps K  Number of applications, each with a fresh draw.")
+    StepsOption = Annotated[int | None, accounting("--steps", read_integer)]
 
 A reader takes the option's name and the text, and raises InvalidParameter for what it refuses.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -28,14 +32,39 @@ class Refused(Exception):
         self.problem = problem
 
 
+class Panel:
+    """Options that the help shows together, by the lines that it has of them.
+
+    A line begins with the option and what it takes; two spaces part it from what it says, which
+    may go on in lines that are indented. An option that takes nothing is a flag.
+    """
+
+    def __init__(self, title: str | None, lines: str) -> None:
+        self._title = title
+        self._said: dict[str, tuple[str, str]] = {}
+        name = ""
+        for line in inspect.cleandoc(lines).splitlines():
+            if line.startswith("-"):
+                option, _, line = line.partition("  ")
+                name, _, takes = option.partition(" ")
+                self._said[name] = takes, ""
+            takes, said = self._said[name]
+            self._said[name] = takes, f"{said} {line.strip()}".strip()
+
+    def __call__(self, name: str, read: Reader | None = None) -> Any:
+        """One of the options, whose text goes through ``read``; without a reader it stays text."""
+        takes, said = self._said[name]
+        return option(name, read, metavar=takes or None, help=said, panel=self._title)
+
+
 def option(
     name: str,
     read: Reader | None = None,
     *,
-    metavar: str,
+    metavar: str | None,
     help: str,
     panel: str | None = None,
-    show_default: bool = False,
+    show_default: bool = True,
 ) -> Any:
     """An option whose text goes through ``read``; without a reader it stays text."""
     return typer.Option(

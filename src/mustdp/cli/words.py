@@ -59,6 +59,28 @@ def described(scheme: Sampling) -> dict[str, Any]:
     }
 
 
+def begun(
+    scheme: Sampling,
+    mechanism: Mechanism,
+    relation: Relation,
+    shift: float | None,
+    group: int = 1,
+) -> dict[str, Any]:
+    """A scheme, its noise and its neighbours as data, which most answers begin with."""
+    return {
+        **described(scheme),
+        **mechanism.describe(),
+        "relation": relation.option,
+        **grouped(group),
+        "shift": shift,
+    }
+
+
+def ends(bounds: Bounds, digits: int = 3) -> tuple[str, str]:
+    """Lower and upper bound, each rounded to its safe side."""
+    return readable(bounds.lower, "down", digits), readable(bounds.upper, "up", digits)
+
+
 def two_sided(bounds: Bounds, about: str = "") -> dict[str, float]:
     """Lower and upper bound; one that is infinite is a failure, not an answer."""
     check_finite(bounds.lower, bounds.upper, about)
@@ -170,6 +192,16 @@ def cost(spent: Spent) -> dict[str, Any]:
     if spent.seeded:
         return {"seeded": True, "epsilon_without_seed": two_sided(spent.epsilon)}
     return {"epsilon": two_sided(spent.epsilon)}
+
+
+def spent_in_words(spent: Spent, by: str) -> str:
+    """What was spent ``by`` a run, one that has no seed or would have none."""
+    without = " without the seed" if spent.seeded else ""
+    lower, upper = ends(spent.epsilon, 4)
+    return (
+        f"epsilon{without} at delta {as_stated(spent.delta)}: at least {lower}, at most {upper} "
+        f"{by}."
+    )
 
 
 def headed(spent: Spent, heading: str) -> str:
