@@ -1,6 +1,7 @@
-"""What the private linear models share: parameters, fitting, and the word on what is private."""
+"""What the private linear models share: parameters, fitting, and the word on what is private.
 
-from __future__ import annotations
+Annotations are no strings here: subclasses in other modules have the fields in their signatures.
+"""
 
 import os
 from collections.abc import Iterator
