@@ -111,7 +111,7 @@ def append_equal(ledger: LedgerFile, connection: sqlite3.Connection, count: int)
     def rows() -> Iterator[tuple[object, ...]]:
         link = head.hash
         for number in range(2, count + 1):
-            fields = stored.fields_of(number, when, "", "", digest, 1, epsilon, package)
+            fields = (number, when, "", "", digest, 1, epsilon, package)
             link = ledger._chain.link(link, fields)
             yield (number, when, "", "", 2, 1, epsilon, package, link)
 

@@ -17,7 +17,7 @@ import pytest
 import mustdp as md
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps
-from mustdp.resampling.execution.halves import in_halves
+from mustdp.resampling.execution.portions import in_halves
 from mustdp.resampling.inference import Inference, infer
 from mustdp.resampling.spread import spread_of
 from mustdp.resampling.statistics.covariance import Correlation
@@ -53,12 +53,7 @@ def inferred(
     for _, batch in design.draws(seed, 0, design.releases):
         own = values[batch.indices]
         halves = in_halves(batch.counts, rng) if query.halved else None
-        total = (
-            query.total(own, batch.counts)
-            if halves is None
-            else query.total_in_halves(own, batch.counts, halves)
-        )
-        rows.append(query.restored(total))
+        rows.append(query.restored(query.total(own, batch.counts, halves)))
     deviation = z * np.concatenate([np.full(one.width, one.reach) for one in query.blocks])
     released = np.array(rows) + rng.normal(size=(len(rows), query.width)) * deviation
     return infer(design, query, released, deviation**2, **given)

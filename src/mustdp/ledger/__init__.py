@@ -13,5 +13,5 @@ chain         hashes that tie every entry to all before it
 store         the file: SQLite, one transaction at a time, errors in words
 entry         header, head and entries as they are stored
 verifying     the whole file read and added up again
-exports       the entries as JSON and CSV
+exports       the entries as a table, JSON and CSV
 """

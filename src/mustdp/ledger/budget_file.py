@@ -21,11 +21,10 @@ from mustdp.ledger import entry as stored
 from mustdp.ledger.chain import Chain, same
 from mustdp.ledger.declared import certified
 from mustdp.ledger.entry import Entry, Head, Header, Standing
-from mustdp.ledger.exports import as_csv, as_json
+from mustdp.ledger.exports import as_csv, as_json, shown
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.program import Asked, Outcome, check_covered, judge, refusal
 from mustdp.ledger.runs import Beside, ChargedRun
-from mustdp.ledger.shown import shown
 from mustdp.ledger.store import Store, damaged
 from mustdp.ledger.verifying import Verified, verify
 from mustdp.limits import LARGEST_LEDGER
@@ -272,14 +271,13 @@ class LedgerFile(Ledger):
         connection.execute("INSERT OR IGNORE INTO plans (text, level, cost) VALUES (?, ?, ?)", plan)
         which = "SELECT id FROM plans WHERE text = ? AND level = ? AND cost = ?"
         plan_id = connection.execute(which, plan).fetchone()[0]
-        which_plan = stored.plan_digest(*plan)
-        fields = stored.fields_of(
-            number, when, label, self._who, which_plan, asked.times, outcome.epsilon, __version__
-        )
+        before, behind = (number, when, label, self._who), (asked.times, outcome.epsilon)
+        # The hash covers the plan and its cost by their digest.
+        fields = (*before, stored.plan_digest(*plan), *behind, __version__)
         link = self._chain.link(head.hash, fields)
         after = Head(number, link, outcome.used, outcome.steps, outcome.epsilon, outcome.whole)
-        row = (number, when, label, self._who, plan_id, asked.times, outcome.epsilon, __version__)
-        connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, link))
+        row = (*before, plan_id, *behind, __version__, link)
+        connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         for atom, count in asked.counted.items():
             connection.execute(
                 "INSERT INTO atoms VALUES (?, ?) "
@@ -291,8 +289,7 @@ class LedgerFile(Ledger):
             "UPDATE head SET number = ?, hash = ?, sums = ?, seal = ?",
             (number, link, after.text, seal),
         )
-        shown = (number, when, label, self._who, asked.text, asked.times, outcome.epsilon)
-        return self._entry((*shown, __version__, link)), after
+        return self._entry((*before, asked.text, *behind, __version__, link)), after
 
     def _entry(self, row: tuple[Any, ...]) -> Entry:
         return stored.read_entry(row, self._header.relation, self._store.path)

@@ -19,6 +19,8 @@ from mustdp.mechanisms.relation import Relation
 
 FORMAT, VERSION = "mustdp-budget", 1
 _LONGEST = 200
+#: Fields of a header that are stored as they are.
+_AS_THEY_ARE = ("data", "program", "declared", "created", "package", "keyed", "identity")
 
 
 @dataclass(frozen=True)
@@ -169,20 +171,6 @@ def read_head(number: object, last: object, sums: object) -> Head:
         raise InvalidParameter("the ledger is damaged: its head cannot be read") from problem
 
 
-def fields_of(
-    number: int,
-    when: str,
-    label: str,
-    who: str,
-    plan: str,
-    times: int,
-    epsilon: float,
-    package: str,
-) -> tuple[object, ...]:
-    """What an entry's hash covers; ``plan`` is the digest of the plan and its cost."""
-    return (number, when, label, who, plan, times, epsilon, package)
-
-
 @lru_cache(maxsize=4096)
 def plan_digest(text: str, level: int, cost: str) -> str:
     """What an entry's hash covers of its plan: the text, and what one run of it costs."""
@@ -209,19 +197,13 @@ def header_text(header: Header, plan: object) -> str:
     body = {
         "format": FORMAT,
         "version": VERSION,
-        "data": header.data,
         "epsilon": header.epsilon,
         "delta": header.delta,
         "orders": header.filter.orders,
         "shares": header.filter.shares,
         "relation": header.relation.value,
-        "program": header.program,
         "plan": plan,
-        "declared": header.declared,
-        "created": header.created,
-        "package": header.package,
-        "keyed": header.keyed,
-        "identity": header.identity,
+        **{name: getattr(header, name) for name in _AS_THEY_ARE},
     }
     return canonical(body, "a ledger's header")
 
@@ -238,16 +220,10 @@ def read_header(text: str, where: str) -> Header:
         plan = None if body["plan"] is None else plan_from_description(body["plan"])
         orders, shares = tuple(map(float, body["orders"])), tuple(map(float, body["shares"]))
         return Header(
-            body["data"],
-            Filter(float(body["epsilon"]), float(body["delta"]), orders, shares),
-            Relation.read(body["relation"]),
-            body["program"],
-            plan,
-            body["declared"],
-            body["created"],
-            body["package"],
-            body["keyed"],
-            body["identity"],
+            filter=Filter(float(body["epsilon"]), float(body["delta"]), orders, shares),
+            relation=Relation.read(body["relation"]),
+            plan=plan,
+            **{name: body[name] for name in _AS_THEY_ARE},
         )
     except (KeyError, TypeError, ValueError) as problem:
         raise InvalidParameter(f"{where} is damaged: its header cannot be read") from problem

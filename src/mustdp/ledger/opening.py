@@ -6,6 +6,7 @@ import getpass
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 from mustdp.accounting.plan import Plan, describe
 from mustdp.errors import BudgetExceeded, InvalidParameter
@@ -50,7 +51,7 @@ def open_ledger(
                 "must be a ledger that is there, or come with the epsilon and delta of a new one",
                 path,
             )
-        _make(Path(path), chain, wanted, data, program)
+        _make(Path(path), chain, wanted)
     drop_second_names(path)
     store = Store(path)
     try:
@@ -68,9 +69,9 @@ def _wanted(
     relation: str | None,
     data: str | None,
     program: str | Plan | None,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """What was asked for, checked; what was left out is left out."""
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     if epsilon is not None:
         limits = {"above": 0.0, "at_most": LARGEST_EPSILON}
         found["epsilon"] = checks.real("epsilon", epsilon, **limits)
@@ -93,17 +94,11 @@ def _wanted(
     return found
 
 
-def _make(
-    path: Path,
-    chain: Chain,
-    wanted: dict[str, object],
-    data: str | None,
-    program: str | Plan | None,
-) -> None:
-    relation = Relation.read(wanted.get("relation", Relation.REPLACE_ONE))
-    limit = filter_for(float(str(wanted["epsilon"])), float(str(wanted["delta"])))
-    name = words("data", path.stem if data is None else data, empty=False)
-    plan = None if program is None or isinstance(program, str) else program
+def _make(path: Path, chain: Chain, wanted: dict[str, Any]) -> None:
+    relation = wanted.get("relation", Relation.REPLACE_ONE)
+    limit = filter_for(wanted["epsilon"], wanted["delta"])
+    name = words("data", wanted.get("data", path.stem), empty=False)
+    plan: Plan | None = wanted.get("plan")
     costs = None
     if plan is not None:
         costs = certified(plan, relation, limit.delta)
@@ -143,7 +138,7 @@ def _header(store: Store, chain: Chain) -> tuple[Header, bytes]:
     return header, root
 
 
-def _compare(header: Header, wanted: dict[str, object], path: Path) -> None:
+def _compare(header: Header, wanted: dict[str, Any], path: Path) -> None:
     for name, value in wanted.items():
         there = getattr(header, name)
         if there != value:

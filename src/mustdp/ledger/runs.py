@@ -13,7 +13,6 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from mustdp.accounting.plan import Plan
 from mustdp.errors import InvalidParameter
@@ -23,13 +22,6 @@ from mustdp.ledger.store import RUNS, Store, damaged
 
 #: Written in the transaction of a charge, whose entry has this number.
 Beside = Callable[[sqlite3.Connection, int], None]
-
-
-class Charge(Protocol):
-    """How a ledger charges a plan and writes something beside it."""
-
-    def __call__(self, plan: Plan, /, *, label: str, beside: Beside) -> Entry:
-        """The entry, once it has reached the disk."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +40,8 @@ class ChargedRun:
     name: str
     store: Store
     seal: Callable[[Sequence[object]], bytes]
-    pay: Charge
+    #: Charges a plan and writes something beside it; done once both have reached the disk.
+    pay: Callable[..., Entry]
 
     def latest(self) -> Latest | None:
         """Where the run stands; None if it was never charged."""

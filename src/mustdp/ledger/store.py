@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from mustdp.errors import InvalidParameter
@@ -54,6 +54,18 @@ RUNS = (
     "CREATE TABLE runs (name TEXT PRIMARY KEY, entry INTEGER NOT NULL, steps INTEGER NOT NULL, "
     "state TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID"
 )
+_BUSY = (errno.ETIMEDOUT, f"others were charging for {_PATIENCE:.0f} seconds")
+_FORBIDDEN = (errno.EACCES, "nothing was charged: {}")
+#: Errors of SQLite that are the system's, with what SQLite says about them.
+_OF_THE_SYSTEM = {
+    sqlite3.SQLITE_BUSY: _BUSY,
+    sqlite3.SQLITE_LOCKED: _BUSY,
+    sqlite3.SQLITE_FULL: (errno.ENOSPC, "nothing was charged: the disk is full"),
+    sqlite3.SQLITE_READONLY: _FORBIDDEN,
+    sqlite3.SQLITE_PERM: _FORBIDDEN,
+    sqlite3.SQLITE_CANTOPEN: _FORBIDDEN,
+    sqlite3.SQLITE_IOERR: (errno.EIO, "the charge may be lost: {}"),
+}
 #: Connections of a parent process, never to be closed here.
 _LEFT_ALONE: list[sqlite3.Connection] = []
 _STORES: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -70,17 +82,13 @@ class Store:
         self._within = self._torn = False
         _STORES.add(self)
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """All that is read in the body belongs together."""
-        with self._transaction("BEGIN") as connection:
-            yield connection
+        return self._transaction("BEGIN")
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Nobody else writes during the body; what it wrote is on the disk afterwards, or not."""
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+        return self._transaction("BEGIN IMMEDIATE")
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
@@ -221,20 +229,10 @@ def in_words(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as problem:
         code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise TimeoutError(
-                errno.ETIMEDOUT, f"others were charging for {_PATIENCE:.0f} seconds", str(path)
-            ) from problem
-        if code == sqlite3.SQLITE_FULL:
-            raise OSError(errno.ENOSPC, "nothing was charged: the disk is full", str(path)) from (
-                problem
-            )
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
-            raise PermissionError(
-                errno.EACCES, f"nothing was charged: {problem}", str(path)
-            ) from problem
-        if code == sqlite3.SQLITE_IOERR:
-            raise OSError(errno.EIO, f"the charge may be lost: {problem}", str(path)) from problem
+        if code in _OF_THE_SYSTEM:
+            number, why = _OF_THE_SYSTEM[code]
+            # Python makes a TimeoutError or a PermissionError of the number.
+            raise OSError(number, why.format(problem), str(path)) from problem
         if code == sqlite3.SQLITE_NOTADB:
             raise InvalidParameter(f"{path} is no ledger: it is no database") from problem
         raise damaged(path, str(problem)) from problem

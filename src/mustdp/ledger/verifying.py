@@ -13,7 +13,7 @@ from mustdp.accounting.plan import atoms, describe, plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.files.plain import canonical, read_json
 from mustdp.ledger.chain import Chain, same
-from mustdp.ledger.entry import Head, fields_of, plan_digest, read_cost
+from mustdp.ledger.entry import Head, plan_digest, read_cost
 from mustdp.ledger.runs import check_runs
 from mustdp.ledger.store import damaged
 from mustdp.limits import LARGEST_LEDGER
@@ -51,7 +51,7 @@ def verify(
         plan = plans.digests.get(which)
         if found != number or plan is None or type(times) is not int or times < 1:
             raise damaged(path, f"entry {number} must be there, whole")
-        fields = fields_of(number, when, label, who, plan, times, epsilon, package)
+        fields = (number, when, label, who, plan, times, epsilon, package)
         before = chain.link(before, fields)
         if not same(link, before):
             raise damaged(path, f"entry {number} was changed, or one before it removed")

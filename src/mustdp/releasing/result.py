@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.calibration.settle import Spent
 from mustdp.releasing.estimate import ReleasedEstimate
-from mustdp.resampling.result import cost_in_words
+from mustdp.resampling.result import Estimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
-class ReleaseResult:
-    """Estimates of one release on all records; all of it may be published."""
+class ReleaseResult(Estimates[ReleasedEstimate]):
+    """Estimates of one release on all records; all of it may be published.
+
+    ``estimate``, ``standard_error`` and ``interval`` are those of the first; ``result[label]`` is
+    the estimate of that label.
+    """
 
     estimates: tuple[ReleasedEstimate, ...]
     privacy: Spent
@@ -27,31 +31,9 @@ class ReleaseResult:
     notes: tuple[str, ...] = ()
 
     @property
-    def estimate(self) -> float:
-        """The first estimate."""
-        return self.estimates[0].value
-
-    @property
-    def standard_error(self) -> float:
-        """Standard error of the first estimate."""
-        return self.estimates[0].standard_error
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Interval of the first estimate."""
-        return self.estimates[0].interval
-
-    @property
     def flags(self) -> tuple[str, ...]:
         """What readers of the first estimate have to know."""
         return self.estimates[0].flags
-
-    def __getitem__(self, label: str) -> ReleasedEstimate:
-        for estimate in self.estimates:
-            if estimate.label == label:
-                return estimate
-        known = ", ".join(estimate.label for estimate in self.estimates)
-        raise KeyError(f"no estimate {label!r}: there is {known}")
 
     def families(self) -> dict[str, tuple[ReleasedEstimate, ...]]:
         """Estimates that belong together: of one statistic of the same columns, in their order."""
@@ -95,25 +77,6 @@ class ReleaseResult:
             label = _escaped(one.label)
             lines.append(rf"{label} & {one.value:.5g} & {error} & [{low}, {high}] \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
-
-    def __str__(self) -> str:
-        columns = ("estimate of", "value", "standard error", f"{self.level:.3g} interval", "noise")
-        rows = [
-            (
-                one.label,
-                f"{one.value:.5g}",
-                f"{one.standard_error:.3g}",
-                f"[{one.interval[0]:.5g}, {one.interval[1]:.5g}]",
-                f"{100 * one.noise_share:.0f} %",
-            )
-            for one in self.estimates
-        ]
-        widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
-        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
-                 for row in (columns, *rows)]  # fmt: skip
-        cost = cost_in_words(self.privacy)
-        first = [cost, *lines] if self.privacy.seeded else [*lines, cost]
-        return "\n".join([*first, *self.notes])
 
     def plot(self, family: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the estimates of one of :meth:`families`, groups side by side; give the axes.

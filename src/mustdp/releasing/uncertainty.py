@@ -15,19 +15,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
-
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.spread import not_negative
+from mustdp.resampling.statistics.reading import CLEARLY as CLEARLY
+from mustdp.resampling.statistics.reading import IMPOSSIBLE, Spread, into
 
 #: What an estimate says that rests on too few records for its noise.
 FEW = "too few records for the noise: the interval is all that is possible"
 #: And one whose standard error is mostly a guess.
 ROUGH = "the noise hides the sampling variance: the standard error errs on the safe side"
-#: And one that the noise has driven out of what can be.
-IMPOSSIBLE = "the noise made the value impossible: the interval is all that is possible"
-#: A noisy number is taken for positive from so many of its standard errors on.
-CLEARLY = 3.0
 
 
 @dataclass(frozen=True)
@@ -41,28 +37,8 @@ class Reading:
     flags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A variance of which one part is noise, and how precisely it is known."""
-
-    sampling: float
-    noise: float
-    freedom: float = math.inf
-    rough: bool = False
-
-    @property
-    def variance(self) -> float:
-        """All of it."""
-        return self.sampling + self.noise
-
-    @property
-    def share(self) -> float:
-        """The part of the noise."""
-        return self.noise / self.variance if self.variance > 0 else 0.0
-
-    def quantile(self, level: float) -> float:
-        """The two-sided quantile of t."""
-        return float(stdtrit(min(max(self.freedom, 1.0), 1e9), 0.5 + 0.5 * level))
+#: A variance of which one part is noise, and how precisely it is known.
+Judged = Spread
 
 
 def judged(sampling: float, error: float, noise: float) -> Judged:
@@ -70,7 +46,7 @@ def judged(sampling: float, error: float, noise: float) -> Judged:
     if not error > 0:
         return Judged(max(sampling, 0.0), noise)
     if sampling < error:
-        return Judged(not_negative(sampling, error), noise, rough=True)
+        return Judged(not_negative(sampling, error), noise, drowned=True)
     total = sampling + noise
     return Judged(sampling, noise, 2.0 * (total / error) ** 2)
 
@@ -82,10 +58,10 @@ def symmetric(
     error = math.sqrt(own.variance)
     reach = own.quantile(level) * error
     if not possible[0] <= value + reach or not value - reach <= possible[1]:
-        return everything(possible, IMPOSSIBLE, own.share)
-    ends = (_into(value - reach, possible), _into(value + reach, possible))
-    flags = (ROUGH,) if own.rough else ()
-    return Reading(_into(value, possible), error, ends, own.share, flags)
+        return everything(possible, IMPOSSIBLE, own.noise_share)
+    ends = (into(value - reach, possible), into(value + reach, possible))
+    flags = (ROUGH,) if own.drowned else ()
+    return Reading(into(value, possible), error, ends, own.noise_share, flags)
 
 
 def everything(possible: tuple[float, float], flag: str = FEW, noise_share: float = 1.0) -> Reading:
@@ -119,12 +95,12 @@ def ratio(
         return everything(possible)
     middle, last = top * bottom + 0.5 * c2 * one, top**2 - c2 * zero
     spread = math.sqrt(max(middle**2 - lead * last, 0.0))
-    ends = (_into((middle - spread) / lead, possible), _into((middle + spread) / lead, possible))
-    value = _into(top / bottom, possible)
+    ends = (into((middle - spread) / lead, possible), into((middle + spread) / lead, possible))
+    value = into(top / bottom, possible)
     whole = max(zero + one * value + two * value**2, 0.0)
     mine = max(ours[0] + ours[1] * value + ours[2] * value**2, 0.0)
     share = min(mine / whole, 1.0) if whole > 0 else 0.0
-    flags = (ROUGH,) if judge.rough else ()
+    flags = (ROUGH,) if judge.drowned else ()
     interval = (min(ends[0], value), max(ends[1], value))
     return Reading(value, math.sqrt(whole) / bottom, interval, share, flags)
 
@@ -139,7 +115,3 @@ def moved(reading: Reading, shift: float, scale: float) -> Reading:
         reading.noise_share,
         reading.flags,
     )
-
-
-def _into(value: float, possible: tuple[float, float]) -> float:
-    return min(max(value, possible[0]), possible[1])

@@ -139,17 +139,17 @@ def _replicated(
     population: float,
 ) -> Reading:
     """One estimate judged by how its replicates differ."""
-    behind, part, _ = query.behind(place)
+    behind, part, own = query.behind(place)
     divisors = behind.divided_by(at.vector[part])
     slopes = _gradient(behind.divided_by, at.vector[part], errors[part])
     clear = divisors > CLEARLY * np.sqrt(slopes**2 @ at.noise[part])
     value = float(query.smooth(at.vector)[place])
     if not (np.all(clear) and math.isfinite(value) and np.all(np.isfinite(gradient))):
-        low, high = query.possible[place]
+        low, high = behind.possible[own]
         return everything((low, high), Spread(0.0, (0.5 * (high - low)) ** 2), UNCLEAR)
     along = (vectors @ gradient).reshape(design.subsets, design.reuse)
     spread = spread_of(design, along, float(gradient**2 @ noise), population)
-    return query.read(place, value, spread, level)
+    return behind.read(own, value, spread, level)
 
 
 def _check_finite(query: Query, average: FloatArray) -> None:

@@ -16,7 +16,6 @@ sum_b w_b g_b^2 / (4 reach_b^2), w_b the width of block b; so all reaches are en
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -28,7 +27,7 @@ from mustdp.noise.release import LatticeNoise, release
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.resampling.statistics.joint import Joint
-from mustdp.resampling.statistics.query import Block, LinearQuery, Query
+from mustdp.resampling.statistics.query import Block, Halves, LinearQuery, Query
 
 #: What floating point may do to a total that is not added up exactly, relative to its reach.
 _COMPUTED = 2.0**-20
@@ -56,19 +55,8 @@ class SteppedQuery(Query):
         """As the query itself."""
         return self.query.halved
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         """The totals in steps: integers, as doubles."""
-        return self._steps(values, counts, None)
-
-    def total_in_halves(
-        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
-    ) -> FloatArray:
-        """The same, for a query that needs halves."""
-        return self._steps(values, counts, halves)
-
-    def _steps(
-        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray] | None
-    ) -> FloatArray:
         found, start = [], 0
         for query, own in self.query.apart(values):
             per_step = self._per_step[start : start + query.width]
@@ -76,12 +64,7 @@ class SteppedQuery(Query):
             if isinstance(query, LinearQuery):
                 found.append(query.steps(own, counts, per_step))
             else:
-                exact = (
-                    query.total(own, counts)
-                    if halves is None
-                    else query.total_in_halves(own, counts, halves)
-                )
-                found.append(np.rint(exact * per_step))
+                found.append(np.rint(query.total(own, counts, halves) * per_step))
         return np.concatenate(found)
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
@@ -125,7 +108,9 @@ def exact_release(query: Joint, noise_multiplier: float, copies: int) -> ExactRe
         LatticeNoise(noise_multiplier * one.reach_of_total * factor, lattice)
         for one, lattice in zip(query.blocks, lattices, strict=True)
     ]
-    each = tuple(_spread(noise, query.blocks))
+    each = tuple(
+        one for one, block in zip(noise, query.blocks, strict=True) for _ in range(block.width)
+    )
     return ExactRelease(SteppedQuery(query, tuple(one.lattice for one in each)), each)
 
 
@@ -140,8 +125,3 @@ def _enlargement(query: Joint, lattices: list[Lattice]) -> float:
     )
     computed = 0.0 if query.linear else _COMPUTED
     return (1.0 + math.sqrt(squares) + computed) * (1.0 + 2.0**-40)
-
-
-def _spread(noise: list[LatticeNoise], blocks: tuple[Block, ...]) -> Iterator[LatticeNoise]:
-    for one, block in zip(noise, blocks, strict=True):
-        yield from [one] * block.width

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mustdp.calibration.settle import Spent
 from mustdp.numerics.arrays import FloatArray
@@ -25,22 +25,29 @@ class InferenceNote(UserWarning):
     """Something about an estimate or its interval that its reader has to know."""
 
 
-@dataclass(frozen=True, eq=False)
-class BootstrapResult:
-    """Estimates with intervals from noisy replicates, and the certified cost of releasing them.
+class _Estimated(Protocol):
+    @property
+    def label(self) -> str: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def standard_error(self) -> float: ...
+    @property
+    def interval(self) -> tuple[float, float]: ...
+    @property
+    def noise_share(self) -> float: ...
 
-    ``replicates`` are the noisy replicates of every estimate, (releases, estimates). All of it may
-    be published: it was made from what was released with noise.
-    """
 
-    estimates: tuple[Estimate, ...]
+E = TypeVar("E", bound=_Estimated)
+
+
+class Estimates(Generic[E]):
+    """What the results of all releases have in common: estimates by label, and a table of them."""
+
+    estimates: tuple[E, ...]
     privacy: Spent
-    design: Design
     level: float
-    kind: Kind
-    replicates: FloatArray
-    notes: tuple[str, ...] = ()
-    simultaneous: bool = False
+    notes: tuple[str, ...]
 
     @property
     def estimate(self) -> float:
@@ -57,12 +64,55 @@ class BootstrapResult:
         """Interval of the first estimate."""
         return self.estimates[0].interval
 
-    def __getitem__(self, label: str) -> Estimate:
+    def __getitem__(self, label: str) -> E:
         for estimate in self.estimates:
             if estimate.label == label:
                 return estimate
         known = ", ".join(estimate.label for estimate in self.estimates)
         raise KeyError(f"no estimate {label!r}: there is {known}")
+
+    def __str__(self) -> str:
+        columns = ("estimate of", "value", "standard error", f"{self.level:.3g} interval", "noise")
+        rows = [
+            (
+                self._called(estimate),
+                f"{estimate.value:.5g}",
+                f"{estimate.standard_error:.3g}",
+                f"[{estimate.interval[0]:.5g}, {estimate.interval[1]:.5g}]",
+                f"{100 * estimate.noise_share:.0f} %",
+            )
+            for estimate in self.estimates
+        ]
+        widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
+        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
+                 for row in (columns, *rows)]  # fmt: skip
+        cost = cost_in_words(self.privacy)
+        first = [cost, *lines] if self.privacy.seeded else [*lines, cost]
+        return "\n".join([*first, *self.notes])
+
+    def _called(self, estimate: E) -> str:
+        """What the table calls an estimate."""
+        return estimate.label
+
+
+@dataclass(frozen=True, eq=False)
+class BootstrapResult(Estimates[Estimate]):
+    """Estimates with intervals from noisy replicates, and the certified cost of releasing them.
+
+    ``estimate``, ``standard_error`` and ``interval`` are those of the first; ``result[label]`` is
+    the estimate of that label. ``replicates`` are the noisy replicates of every estimate,
+    (releases, estimates). All of it may be published: it was made from what was released with
+    noise.
+    """
+
+    estimates: tuple[Estimate, ...]
+    privacy: Spent
+    design: Design
+    level: float
+    kind: Kind
+    replicates: FloatArray
+    notes: tuple[str, ...] = ()
+    simultaneous: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON: the first estimate on top, all of them in ``estimates``."""
@@ -91,24 +141,8 @@ class BootstrapResult:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        columns = ("estimate of", "value", "standard error", f"{self.level:.3g} interval", "noise")
-        rows = [
-            (
-                estimate.description or estimate.label,
-                f"{estimate.value:.5g}",
-                f"{estimate.standard_error:.3g}",
-                f"[{estimate.interval[0]:.5g}, {estimate.interval[1]:.5g}]",
-                f"{100 * estimate.noise_share:.0f} %",
-            )
-            for estimate in self.estimates
-        ]
-        widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
-        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
-                 for row in (columns, *rows)]  # fmt: skip
-        cost = cost_in_words(self.privacy)
-        first = [cost, *lines] if self.privacy.seeded else [*lines, cost]
-        return "\n".join([*first, *self.notes])
+    def _called(self, estimate: Estimate) -> str:
+        return estimate.description or estimate.label
 
     def plot(self, label: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the replicates of one estimate, its interval and the noise's share; give the axes.

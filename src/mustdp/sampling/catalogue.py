@@ -40,11 +40,11 @@ CATALOGUE = (
     Named("must-oo", "MUSToo", ("n", "b", "m"), ("wor", "wor")),
 )
 #: Epochs: rules that share all records out over the batches of one pass.
-EPOCHS = (
-    Named("allocation", "random allocation", ("n", "bins")),
-    Named("shuffle", "shuffling", ("n", "m")),
-)
-EPOCH_NAMES = tuple(one.name for one in EPOCHS)
+EPOCHS = {
+    "allocation": Named("allocation", "random allocation", ("n", "bins")),
+    "shuffle": Named("shuffle", "shuffling", ("n", "m")),
+}
+EPOCH_NAMES = tuple(EPOCHS)
 BY_NAME = {one.name: one for one in CATALOGUE}
 BY_LABEL = {one.label: one for one in CATALOGUE}
 NAMES = tuple(BY_NAME)

@@ -18,6 +18,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.randomness.substreams import generator
 from mustdp.sampling.batch import Batch
+from mustdp.sampling.catalogue import EPOCHS
 from mustdp.sampling.epoch_draws import draw_allocation, draw_shuffled
 from mustdp.sampling.scheme import Scheme
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 class Epoch(ABC):
     """A random rule that shares ``n`` records out over batches, each record to one of them."""
 
+    #: The rule's name on the command line.
+    name: ClassVar[str]
     #: Whether every batch has the same size.
     fixed_size: ClassVar[bool]
     #: Whether a record that is not there leaves its place empty.
@@ -40,22 +43,20 @@ class Epoch(ABC):
     #: Number of batches that are released: the first so many.
     steps: int
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The rule's name on the command line."""
-
-    @abstractmethod
-    def first(self, steps: int) -> Epoch:
+    def first(self, steps: int) -> Self:
         """The same rule, of which only the first ``steps`` batches are released."""
+        steps = checks.integer("steps", steps, 1, self.bins)
+        return replace(self, steps=steps)  # type: ignore[type-var]
 
     @abstractmethod
     def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
         """All batches of one epoch; without ``rng`` from the operating system's entropy."""
 
-    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON; ``epoch_from_description`` reads it back."""
+        sizes = {size: getattr(self, size) for size in EPOCHS[self.name].sizes}
+        partly = {"steps": self.steps} if self.steps < self.bins else {}
+        return {"scheme": self.name, **sizes, **partly}
 
     def resized(self, n: int) -> Self:
         """The same rule for ``n`` records, where the rule does not depend on their number."""
@@ -92,6 +93,7 @@ class Epoch(ABC):
 class RandomAllocation(Epoch):
     """Every record goes to one of ``bins`` batches, uniformly and independently."""
 
+    name: ClassVar[str] = "allocation"
     fixed_size: ClassVar[bool] = False
 
     n: int
@@ -106,18 +108,9 @@ class RandomAllocation(Epoch):
         object.__setattr__(self, "steps", steps)
 
     @property
-    def name(self) -> str:
-        """The rule's name on the command line."""
-        return "allocation"
-
-    @property
     def expected_size(self) -> float:
         """Expected batch size ``n / bins``; the size itself is random."""
         return self.n / self.bins
-
-    def first(self, steps: int) -> RandomAllocation:
-        """The same allocation, of which only the first ``steps`` batches are released."""
-        return replace(self, steps=checks.integer("steps", steps, 1, self.bins))
 
     def resized(self, n: int) -> Self:
         """The same bins for ``n`` records."""
@@ -127,15 +120,12 @@ class RandomAllocation(Epoch):
         """All batches of one epoch."""
         return draw_allocation(self.n, self.bins, generator(rng))[: self.steps]
 
-    def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON."""
-        return {"scheme": self.name, "n": self.n, "bins": self.bins, **_partly(self)}
-
 
 @dataclass(frozen=True)
 class Shuffle(Epoch):
     """A random order of the records, cut into batches of ``m``; the last one may be smaller."""
 
+    name: ClassVar[str] = "shuffle"
     fixed_size: ClassVar[bool] = True
 
     n: int
@@ -151,26 +141,13 @@ class Shuffle(Epoch):
         object.__setattr__(self, "steps", steps)
 
     @property
-    def name(self) -> str:
-        """The rule's name on the command line."""
-        return "shuffle"
-
-    @property
     def expected_size(self) -> float:
         """The batch size."""
         return float(self.m)
 
-    def first(self, steps: int) -> Shuffle:
-        """The same order, of which only the first ``steps`` batches are released."""
-        return replace(self, steps=checks.integer("steps", steps, 1, self.bins))
-
     def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
         """All batches of one epoch."""
         return draw_shuffled(self.n, self.m, generator(rng))[: self.steps]
-
-    def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON."""
-        return {"scheme": self.name, "n": self.n, "m": self.m, **_partly(self)}
 
 
 #: Whatever draws batches: one at a time, or those of an epoch.
@@ -199,13 +176,8 @@ def epoch_from_description(description: object) -> Epoch:
     """Rebuild an epoch from what :meth:`Epoch.describe` gave; anything else is refused."""
     if isinstance(description, dict) and all(description.values()):
         given = {key: value for key, value in description.items() if key != "scheme"}
-        keys = set(given) - {"steps"}
-        if description.get("scheme") == "allocation" and keys == {"n", "bins"}:
-            return RandomAllocation(**given)
-        if description.get("scheme") == "shuffle" and keys == {"n", "m"}:
-            return Shuffle(**given)
+        for rule in (RandomAllocation, Shuffle):
+            sizes = set(EPOCHS[rule.name].sizes)
+            if description.get("scheme") == rule.name and set(given) - {"steps"} == sizes:
+                return rule(**given)
     raise InvalidParameter(f"description must be what Epoch.describe() gives, got {description!r}")
-
-
-def _partly(epoch: Epoch) -> dict[str, int]:
-    return {"steps": epoch.steps} if epoch.steps < epoch.bins else {}

@@ -101,6 +101,7 @@ class Scheme(ABC):
 class Poisson(Scheme):
     """Every record is taken independently with chance ``rate``."""
 
+    name: ClassVar[str] = "poisson"
     fixed_size: ClassVar[bool] = False
     leaves_empty: ClassVar[bool] = True
 
@@ -110,11 +111,6 @@ class Poisson(Scheme):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.integer("n", self.n, 1))
         object.__setattr__(self, "rate", checks.real("rate", self.rate, at_least=0, at_most=1))
-
-    @property
-    def name(self) -> str:
-        """The scheme's name on the command line."""
-        return "poisson"
 
     @property
     def eta(self) -> float:

@@ -21,6 +21,7 @@ from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, batch_key
 from mustdp.randomness.substreams import BATCHES, EPOCHS, Substreams
 from mustdp.sampling.batch import Batch
+from mustdp.sampling.catalogue import EPOCH_NAMES
 from mustdp.sampling.epoch_draws import Portion, draw_shuffled, portion_of
 from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
 from mustdp.sampling.scheme import Scheme, scheme_from_description
@@ -214,8 +215,7 @@ def _holds(known: Portion | tuple[Batch, ...], place: int) -> bool:
 
 
 def _described(description: object) -> Sampling:
-    names = ("allocation", "shuffle")
-    if isinstance(description, dict) and description.get("scheme") in names:
+    if isinstance(description, dict) and description.get("scheme") in EPOCH_NAMES:
         return epoch_from_description(description)
     return scheme_from_description(description)
 

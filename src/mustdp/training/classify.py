@@ -55,50 +55,37 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """How to train, checked."""
-
-    budget: Budget
-    clip: float
-    learning_rate: float
-    schedule: str
-    seed: int | None
-    on_step: OnStep | None
-    ledger: Ledger | None
-    checkpoint: str | None
-    resume: bool
-    save: str | None
-    device: str | None
-
-
-def train_classifier(
-    data: DataSet,
-    budget: Budget,
-    *,
-    model: str = "linear",
-    clip: float = 1.0,
-    learning_rate: float = 1.0,
-    schedule: str = "constant",
-    seed: int | None = None,
-    on_step: OnStep | None = None,
-    ledger: Ledger | None = None,
-    checkpoint: str | None = None,
-    resume: bool = False,
-    save: str | None = None,
-    device: str | None = None,
-) -> Trial:
-    """Train ``model`` within ``budget`` on the training records of ``data``, and test it.
+class Asked:
+    """How to train.
 
     ``ledger`` is charged before the first step. ``save`` names a file for the trained model. A
     network can be interrupted and go on (``checkpoint``, ``resume``), on any ``device``.
     """
+
+    budget: Budget
+    clip: float = 1.0
+    learning_rate: float = 1.0
+    schedule: str = "constant"
+    seed: int | None = None
+    on_step: OnStep | None = None
+    ledger: Ledger | None = None
+    checkpoint: str | None = None
+    resume: bool = False
+    save: str | None = None
+    device: str | None = None
+
+
+def train_classifier(data: DataSet, budget: Budget, *, model: str = "linear", **how: Any) -> Trial:
+    """Train ``model`` within ``budget`` on the training records of ``data``, and test it.
+
+    ``how`` are the other fields of :class:`Asked`.
+    """
+    asked = Asked(budget, **how)
     check_model(model)
-    check_files(model, checkpoint, resume, save, device)
-    clip = check_clip(clip)
-    learning_rates(learning_rate, schedule, budget.steps)  # refused before any work
-    privacy = replace(budget.spent(), seeded=seed is not None)
-    run = (ledger, checkpoint, resume, save, device)
-    asked = _Asked(budget, clip, learning_rate, schedule, seed, on_step, *run)
+    check_files(model, asked.checkpoint, asked.resume, asked.save, asked.device)
+    asked = replace(asked, clip=check_clip(asked.clip))
+    learning_rates(asked.learning_rate, asked.schedule, budget.steps)  # refused before any work
+    privacy = replace(budget.spent(), seeded=asked.seed is not None)
     predicted = (_linear if model == "linear" else _network)(data, asked)
     return Trial(float(np.mean(predicted == data.y_test)), privacy)
 
@@ -134,7 +121,7 @@ def check_files(
         refuse_other_than_files(Path(save))
 
 
-def _linear(data: DataSet, asked: _Asked) -> NDArray[Any]:
+def _linear(data: DataSet, asked: Asked) -> NDArray[Any]:
     classes = len(data.classes)
     loss: Loss = LogisticLoss() if classes == 2 else MultinomialLoss(classes)
     targets = data.y_train if classes > 2 else data.y_train.astype(np.float64)
@@ -156,7 +143,7 @@ def _linear(data: DataSet, asked: _Asked) -> NDArray[Any]:
     return labels
 
 
-def _network(data: DataSet, asked: _Asked) -> NDArray[Any]:
+def _network(data: DataSet, asked: Asked) -> NDArray[Any]:
     import torch
     from torch import nn
 

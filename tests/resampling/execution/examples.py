@@ -6,15 +6,16 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.designs import Design
 from mustdp.resampling.sources.source import Source
-from mustdp.resampling.statistics.query import Block, Query
+from mustdp.resampling.statistics.query import Block, Halves, Query
 
 #: Longest that anything here waits for another process.
 PATIENCE = 30.0
@@ -28,7 +29,7 @@ class Moments(Query):
         object.__setattr__(self, "blocks", (Block("sums", 2, 1.0), Block("products", 4, 1.0)))
         object.__setattr__(self, "labels", ("a",))
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         weighted = values * counts[:, None]
         return np.concatenate([weighted.sum(axis=0), (values.T @ weighted).ravel()])
 
@@ -42,11 +43,11 @@ class Halting(Moments):
 
     folder: Path
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         if not (self.folder / "go").exists():
             (self.folder / f"{os.getpid()}.pid").touch()
             wait_for(self.folder / "go")
-        return super().total(values, counts)
+        return super().total(values, counts, halves)
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ class Deadly(Moments):
 
     spared: int
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         if os.getpid() != self.spared:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().total(values, counts)
+        return super().total(values, counts, halves)
 
 
 @dataclass(frozen=True)
@@ -67,17 +68,17 @@ class Noting(Moments):
 
     folder: Path
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         (self.folder / f"{os.getpid()}.pid").touch()
-        return super().total(values, counts)
+        return super().total(values, counts, halves)
 
 
 @dataclass(frozen=True)
 class Failing(Noting):
     """Raises an error, and leaves word of its process."""
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        super().total(values, counts)
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
+        super().total(values, counts, halves)
         raise ArithmeticError("the statistic has no value here")
 
 
@@ -85,19 +86,14 @@ class Failing(Noting):
 class FileSource(Source):
     """Rows of a .npy file, opened anew whenever some are taken; counts how often."""
 
+    rows_in_memory: ClassVar[bool] = False
+
     path: Path
+    n: int = field(init=False)
+    columns: tuple[str, ...] = ("a", "b")
 
-    @property
-    def n(self) -> int:
-        return len(np.load(self.path, mmap_mode="r"))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("a", "b")
-
-    @property
-    def rows_in_memory(self) -> bool:
-        return False
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", len(np.load(self.path, mmap_mode="r")))
 
     def _read(self, indices: IntArray) -> FloatArray:
         with self.path.with_suffix(".passes").open("a") as log:

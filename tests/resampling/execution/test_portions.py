@@ -15,12 +15,13 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.keys import batch_key
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps
-from mustdp.resampling.execution import bundles, portions, table
+from mustdp.resampling.execution import bundles, table
 from mustdp.resampling.execution.bundles import handed_out, in_bundles
-from mustdp.resampling.execution.portions import Portion, cut, evaluate_portion
+from mustdp.resampling.execution.portions import Job, Portion, cut
 from mustdp.resampling.execution.table import ClippedTable, SourceOrTable, as_table
 from mustdp.resampling.sources.opening import open_source
 from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.query import Halves, Query
 from mustdp.sampling.batch import Batch
 from tests.resampling.execution.examples import FileSource, Moments, expected
 
@@ -35,6 +36,20 @@ DESIGNS = [
     Design(md.must_ww(N, 60, 30), 6, 10),
     bag_of_little_bootstraps(N, b=25, subsets=4, reuse=15),
 ]
+
+
+def evaluate_portion(
+    source: SourceOrTable,
+    design: Design,
+    query: Query,
+    seed: int,
+    start: int,
+    stop: int,
+    lower: FloatArray,
+    upper: FloatArray,
+) -> FloatArray:
+    job = Job(design, query, batch_key(seed), lower, upper)
+    return job.portion(source, Portion(start, stop))
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +101,7 @@ def test_a_portion_is_what_a_plain_loop_gives(
         source = as_table(open_source(x), LOWER, UPPER, files=True)
     assert isinstance(source, ClippedTable) == (kind == "table")
     whole = expected(x, design, QUERY, 7, LOWER.tolist(), UPPER.tolist())
-    r = design.releases // design.groups
+    r = design.reuse
     for portion in (Portion(0, design.releases), Portion(r, 3 * r)):
         found = evaluate_portion(source, design, QUERY, 7, *portion, LOWER, UPPER)
         np.testing.assert_array_equal(found, whole[portion.start : portion.stop])
@@ -211,7 +226,7 @@ class Wrong(Moments):
         super().__init__()
         object.__setattr__(self, "answer", answer)
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         return self.answer  # type: ignore[attr-defined, no-any-return]
 
 
@@ -244,8 +259,9 @@ def test_data_that_are_not_finite_are_refused_before_clipping(
 @pytest.mark.parametrize("ranks", [[0, 1, 2], [0, 1, 2, 2, 3], [1, 0, 2, 3], [0, 1, 2, 3, 4]])
 def test_draws_that_are_not_those_asked_for_are_noticed(ranks: list[int]) -> None:
     multisets = ((rank, np.zeros((1, 2)), np.ones(1, dtype=np.int64)) for rank in ranks)
+    job = Job(DESIGNS[0], QUERY, batch_key(7), LOWER, UPPER)
     if ranks == [0, 1, 2, 3, 4]:  # more than asked for are left alone
-        assert portions.evaluated(multisets, QUERY, 0, 4, batch_key(7)).shape == (4, 6)
+        assert job.totals(multisets, Portion(0, 4)).shape == (4, 6)
         return
     with pytest.raises(NumericalFailure, match="once each and in order"):
-        portions.evaluated(multisets, QUERY, 0, 4, batch_key(7))
+        job.totals(multisets, Portion(0, 4))

@@ -24,9 +24,9 @@ import pytest
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.resampling.sources import delimited_text, frames
-from mustdp.resampling.sources.memory import ArraySource
 from mustdp.resampling.sources.opening import open_source
 from mustdp.resampling.sources.reading import Reading
+from mustdp.resampling.sources.source import ArraySource
 from mustdp.resampling.unquoted import unquoted
 
 pandas = pytest.importorskip("pandas")

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from mustdp.errors import InvalidParameter, NotCovered
-from mustdp.resampling.execution.halves import in_halves
+from mustdp.resampling.execution.portions import in_halves
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.user import UserStatistic
 from tests.resampling.statistics.swaps import moved
@@ -85,7 +85,7 @@ def test_no_swap_moves_whole_and_halves_farther_than_stated() -> None:
             vectors = []
             for end in (0.0, 4.0, 9.0):
                 values = np.array([[end], *([x] for x in rows[1:])])
-                vectors.append(query.total_in_halves(values, ones, (first, 1 - first)))
+                vectors.append(query.total(values, ones, (first, 1 - first)))
             for one, other in itertools.combinations(vectors, 2):
                 worst = max(worst, moved(query, one - other, copies=2))
     assert 0.99 < worst <= 1.0 + 1e-9
@@ -112,7 +112,7 @@ def test_what_else_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="halves must be given"):
         halved.evaluate(VALUES, ONES)
     with pytest.raises(InvalidParameter, match="halves must be those"):
-        halved.total_in_halves(VALUES, ONES, (ONES, ONES))
+        halved.total(VALUES, ONES, (ONES, ONES))
     with pytest.raises(InvalidParameter, match="size must be a whole number from 2"):
         UserStatistic(average, lambda m: 9.0 / m).query(Public([0.0], [9.0], 1))
     with pytest.raises(InvalidParameter, match="sensitivity must be given"):

@@ -16,11 +16,10 @@ from typing import Any
 
 from mustdp.errors import ClusterLost, InvalidParameter
 from mustdp.extras import required
-from mustdp.resampling.execution.collected import Collected
 from mustdp.resampling.execution.connecting import check_secure, connected
 from mustdp.resampling.execution.partitioned import DaskSource
 from mustdp.resampling.execution.placing import AtPartitions, SharedSource
-from mustdp.resampling.execution.portions import Job, Portion
+from mustdp.resampling.execution.portions import Collected, Job, Portion
 from mustdp.resampling.execution.table import SourceOrTable
 
 #: So often in a row work may be lost that Dask does not repeat by itself.

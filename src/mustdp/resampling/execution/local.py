@@ -7,18 +7,20 @@ fresh processes a few times and then here. If this process dies, the others end 
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import signal
+import sys
+import threading
+import time
 import warnings
 from concurrent.futures import BrokenExecutor
-from time import perf_counter
 from typing import Any
 
 from mustdp.extras import installed, required
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.execution.collected import Collected
-from mustdp.resampling.execution.orphans import end_with_parent
-from mustdp.resampling.execution.portions import Job, Portion
+from mustdp.resampling.execution.portions import Collected, Job, Portion
 from mustdp.resampling.execution.private_folder import private_folder
 from mustdp.resampling.execution.table import SourceOrTable
 
@@ -26,6 +28,9 @@ from mustdp.resampling.execution.table import SourceOrTable
 _ALONE = 2.0
 #: So often a fresh set of processes is tried when one has died.
 _ATTEMPTS = 3
+_PR_SET_PDEATHSIG = 1
+#: Seconds between two looks at the parent.
+_BEAT = 0.5
 #: More processes than this are a mistake.
 MOST_WORKERS = 4096
 
@@ -51,9 +56,9 @@ def run_here(
     source: SourceOrTable, job: Job, collected: Collected, seconds: float = math.inf
 ) -> bool:
     """Compute what is missing in this process; True if the time was up before the end."""
-    begun = perf_counter()
+    begun = time.perf_counter()
     for portion in collected.missing:
-        if perf_counter() - begun > seconds:
+        if time.perf_counter() - begun > seconds:
             return True
         collected.add(portion, job.portion(source, portion))
     return False
@@ -91,6 +96,32 @@ def _run_once(source: SourceOrTable, job: Job, collected: Collected, workers: in
 def _begin(parent: int, folder: str) -> None:
     """What a new process does first. One that was begun for another folder is not used again."""
     end_with_parent(parent)
+
+
+def end_with_parent(parent: int) -> None:
+    """Make this process end with the process ``parent``, however that one ends.
+
+    On Linux the kernel kills a worker when its parent dies (``PR_SET_PDEATHSIG``, prctl(2)).
+    Everywhere a thread of the worker also looks twice a second whether the parent is still the
+    same: that serves other systems, and a parent that had died before the kernel was asked. The
+    kernel takes the *thread* that started the worker for its parent; if that one ends first, idle
+    workers go and are started again when they are needed.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _end_if_orphaned(parent)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while True:
+        time.sleep(_BEAT)
+        _end_if_orphaned(parent)
+
+
+def _end_if_orphaned(parent: int) -> None:
+    if sys.platform != "win32" and os.getppid() != parent:
+        os._exit(1)
 
 
 def _abandon(results: Any) -> None:

@@ -7,11 +7,11 @@ that travels; and one more task computes the portion from them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from time import sleep
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,10 +24,15 @@ from mustdp.resampling.sources.selection import Columns, unnamed
 from mustdp.resampling.sources.source import Source
 from mustdp.resampling.unquoted import unquoted
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DaskSource(Source):
     """Partitions as futures of a Dask client, checked, of known lengths; see open_partitioned."""
+
+    #: Every row has to be fetched.
+    rows_in_memory: ClassVar[bool] = False
 
     client: Any
     partitions: tuple[Any, ...]
@@ -35,21 +40,12 @@ class DaskSource(Source):
     names: tuple[str, ...]
     #: Positions of the selected columns among those of a partition.
     positions: tuple[int, ...]
+    n: int = field(init=False)
+    columns: tuple[str, ...] = field(init=False)
 
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return sum(self.lengths)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the selected columns."""
-        return self.names
-
-    @property
-    def rows_in_memory(self) -> bool:
-        """False: every row has to be fetched."""
-        return False
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", self.names)
+        object.__setattr__(self, "n", sum(self.lengths))
 
     @property
     def edges(self) -> tuple[int, ...]:
@@ -91,12 +87,11 @@ class DaskSource(Source):
 
 
 class Measured(NamedTuple):
-    """What a partition is: its rows, the columns selected, or the reason to refuse it."""
+    """What a partition is: its rows, and the columns selected."""
 
     rows: int
     names: tuple[str, ...]
     positions: tuple[int, ...]
-    refusal: Exception | None
 
 
 def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> DaskSource:
@@ -124,10 +119,10 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
         client.submit(measured, future, columns, workers=[worker], pure=False)
         for future, worker in zip(futures, unmeasured.addresses(), strict=True)
     ]
-    found: list[Measured] = client.gather(tasks)
-    for number, measure in enumerate(found):
-        if measure.refusal is not None:
-            raise measure.refusal
+    found: list[Measured] = []
+    for number, answer in enumerate(client.gather(tasks)):
+        measure = _or_raised(answer)
+        found.append(measure)
         if (measure.names, measure.positions) != (found[0].names, found[0].positions):
             raise InvalidParameter(
                 f"data must have the same columns in every partition, got others in {number}"
@@ -138,12 +133,23 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
     return DaskSource(client, tuple(futures), lengths, found[0].names, found[0].positions)
 
 
-def measured(partition: Any, columns: Columns) -> Measured:
-    """Check a partition. It never raises: Dask would write the partition into its log."""
+def measured(partition: Any, columns: Columns) -> Measured | Exception:
+    """What a partition is, or the reason to refuse it."""
+    return _kept(lambda: _measured(partition, columns), "partitions must be readable")
+
+
+def _kept(call: Callable[[], T], refusal: str) -> T | Exception:
+    """What ``call`` gives or, not raised, its error: Dask would write arguments into its log."""
     try:
-        return unquoted(lambda: _measured(partition, columns), "partitions must be readable")
+        return unquoted(call, refusal)
     except Exception as problem:
-        return Measured(0, (), (), problem)
+        return problem
+
+
+def _or_raised(found: T | Exception) -> T:
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _measured(partition: Any, columns: Columns) -> Measured:
@@ -152,7 +158,7 @@ def _measured(partition: Any, columns: Columns) -> Measured:
     for column in chosen:
         frame.read(column)
     names = tuple(column.name for column in chosen)
-    return Measured(frame.rows, names, tuple(column.at for column in chosen), None)
+    return Measured(frame.rows, names, tuple(column.at for column in chosen))
 
 
 def _framed(partition: Any) -> Frame:
@@ -169,15 +175,10 @@ def picked(
     partition: Any, drawn: Concealed[IntArray], first: int, last: int, positions: Sequence[int]
 ) -> Concealed[FloatArray | Exception]:
     """The drawn rows of the partition that holds the records first to last - 1; never raises."""
-    try:
-        start, stop = np.searchsorted(drawn.content, (first, last))
-        rows = drawn.content[start:stop] - first
-        found = unquoted(
-            lambda: _rows_of(partition, rows, positions), "partitions must stay what they were"
-        )
-        return Concealed(found)
-    except Exception as problem:
-        return Concealed(problem)
+    start, stop = np.searchsorted(drawn.content, (first, last))
+    rows = drawn.content[start:stop] - first
+    refusal = "partitions must stay what they were"
+    return Concealed(_kept(lambda: _rows_of(partition, rows, positions), refusal))
 
 
 def _rows_of(partition: Any, rows: IntArray, positions: Sequence[int]) -> FloatArray:
@@ -193,12 +194,7 @@ def _rows_of(partition: Any, rows: IntArray, positions: Sequence[int]) -> FloatA
 
 def joined(parts: Sequence[Concealed[FloatArray | Exception]]) -> FloatArray:
     """The rows of all partitions one after the other; what went wrong at one is raised here."""
-    rows: list[FloatArray] = []
-    for part in parts:
-        if isinstance(part.content, Exception):
-            raise part.content
-        rows.append(part.content)
-    return np.concatenate(rows)
+    return np.concatenate([_or_raised(part.content) for part in parts])
 
 
 def _partitions(data: Any, columns: Columns) -> list[Any]:

@@ -12,7 +12,7 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.execution.bundles import handed_out
 from mustdp.resampling.execution.concealed import Concealed
 from mustdp.resampling.execution.partitioned import DaskSource, joined, picked
-from mustdp.resampling.execution.portions import Job, Portion, evaluated
+from mustdp.resampling.execution.portions import Job, Portion
 from mustdp.resampling.execution.table import SourceOrTable, is_in_memory, within_bounds
 
 #: So often Dask repeats a task that raised an error before it believes it.
@@ -102,8 +102,7 @@ def _whole_portion(
 
 def _drawn_rows(job: Concealed[Job], portion: Portion) -> Concealed[IntArray]:
     """The distinct rows of all subsets of a portion, in increasing order."""
-    draws = job.content.design.draws(job.content.key, *portion)
-    drawn = [batch.indices for _, batch in draws]
+    drawn = [batch.indices for _, batch in job.content.draws(portion)]
     return Concealed(np.unique(np.concatenate(drawn)))
 
 
@@ -117,6 +116,6 @@ def _portion_from_parts(
     values = within_bounds(joined(parts), given.lower, given.upper)
     multisets = (
         (rank, handed_out(rows.content, values, batch), batch.counts)
-        for rank, batch in given.design.draws(given.key, *portion)
+        for rank, batch in given.draws(portion)
     )
-    return evaluated(multisets, given.query, *portion, given.key)
+    return given.totals(multisets, portion)

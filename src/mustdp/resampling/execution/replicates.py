@@ -20,11 +20,10 @@ from mustdp.progress import Progress
 from mustdp.randomness.keys import BatchKey, batch_key
 from mustdp.resampling.designs import Design
 from mustdp.resampling.execution.cluster import run_on_cluster
-from mustdp.resampling.execution.collected import Collected
 from mustdp.resampling.execution.connecting import check_dask
 from mustdp.resampling.execution.local import MOST_WORKERS, run_locally
 from mustdp.resampling.execution.partitioned import DaskSource
-from mustdp.resampling.execution.portions import Job, cut
+from mustdp.resampling.execution.portions import Collected, Job, cut
 from mustdp.resampling.execution.table import as_table, is_in_memory
 from mustdp.resampling.execution.threads import one_blas_thread
 from mustdp.resampling.sources.source import Source

@@ -9,34 +9,23 @@ from numpy.typing import NDArray
 
 from mustdp.extras import required
 from mustdp.numerics.arrays import IntArray
-from mustdp.resampling.sources.values import Doubles, Flags, floats, refuse_inexact
+from mustdp.resampling.sources.values import Doubles, Flags, Kind, floats, refuse_inexact
 
 _PURPOSE = "Arrow data"
 
 
-def is_numeric(kind: Any) -> bool:
-    """Whether an Arrow type is boolean, integer, floating-point or decimal."""
+def kind_of(given: Any) -> Kind:
+    """What an Arrow type is one of; decimals are numbers, and codes for texts are texts."""
     types = required("pyarrow", _PURPOSE).types
-    return bool(
-        types.is_boolean(kind)
-        or types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-    )
-
-
-def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is one of texts, or of codes for them."""
-    types = required("pyarrow", _PURPOSE).types
-    if types.is_dictionary(kind):
-        return is_text(kind.value_type) or is_numeric(kind.value_type)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view")
-
-
-def is_date(kind: Any) -> bool:
-    """Whether an Arrow type is one of dates or points in time."""
-    types = required("pyarrow", _PURPOSE).types
-    return bool(types.is_date(kind) or types.is_timestamp(kind))
+    if types.is_dictionary(given):
+        return "text" if kind_of(given.value_type) in ("number", "text") else None
+    numeric = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
+    if any(is_one(given) for is_one in numeric):
+        return "number"
+    if types.is_date(given) or types.is_timestamp(given):
+        return "date"
+    text = types.is_string(given) or types.is_large_string(given) or str(given) == "string_view"
+    return "text" if text else None
 
 
 def arrow_floats(array: Any, column: str) -> Doubles:

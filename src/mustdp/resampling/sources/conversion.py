@@ -16,6 +16,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources.reading import Reading
+from mustdp.resampling.sources.selection import Selected
 from mustdp.resampling.sources.values import Doubles, Flags, refuse_inexact, settled
 from mustdp.resampling.sources.wanted import Category, Day, Missing, Number, Wanted
 
@@ -27,6 +28,16 @@ _NAN = float("nan")
 
 #: Where a value stands, by its number in the piece.
 Place = Callable[[int], str]
+
+
+def conversions_of(
+    selected: Sequence[Selected], wanted: Sequence[Wanted], reading: Reading, where: str
+) -> list[Conversion]:
+    """One conversion for each column."""
+    return [
+        Conversion(one, reading, column.of(where))
+        for column, one in zip(selected, wanted, strict=True)
+    ]
 
 
 class Conversion:
@@ -75,14 +86,11 @@ class Conversion:
             at, values = np.where(missing, len(values), at), [*values, None]
         return self.distinct(at, values, lambda k: "")
 
-    def objects(self, values: Sequence[object], place: Place) -> Doubles:
-        """Values as Python has them, None for missing ones; codes or days are wanted."""
-        found = np.fromiter((self._converted(value) for value in values), np.float64, len(values))
-        self._refuse_unreadable(found, place)
-        return self._settled(Doubles(found))
-
     def distinct(self, at: IntArray, values: Sequence[object], place: Place) -> Doubles:
-        """The same, where every value is one of a few: ``at`` is its place among them."""
+        """Places ``at`` in a list of values as Python has them, None for missing ones.
+
+        Codes or days are wanted.
+        """
         few = np.fromiter((self._converted(value) for value in values), np.float64, len(values))
         found = few[at]
         self._refuse_unreadable(found, place)
@@ -91,7 +99,7 @@ class Conversion:
     def texts(self, texts: Sequence[str], place: Place) -> Doubles:
         """Fields of a file of text."""
         if not self.is_number:
-            return self.objects(texts, place)
+            return self.distinct(np.arange(len(texts)), texts, place)
         words = 0
         found = np.empty(len(texts))
         for k, text in enumerate(texts):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import zlib
 from array import array
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,10 +20,9 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.resampling.sources.delimited_text import DelimitedText
-from mustdp.resampling.sources.memory import ArraySource
 from mustdp.resampling.sources.reading import Reading
 from mustdp.resampling.sources.selection import Columns, as_list
-from mustdp.resampling.sources.source import Source
+from mustdp.resampling.sources.source import ArraySource, Source
 from mustdp.resampling.sources.text_stream import TextFile
 from mustdp.resampling.sources.wanted import Number
 
@@ -38,44 +38,26 @@ def read_delimited(reading: Reading, columns: Columns) -> Source:
     return DelimitedSource(reading, wanted or (), names, len(values), _checksum(values), values)
 
 
+@dataclass(eq=False, repr=False)
 class DelimitedSource(Source):
     """Selected columns of one file of text."""
 
-    def __init__(
-        self,
-        reading: Reading,
-        wanted: tuple[Number, ...],
-        names: Names,
-        rows: int,
-        checksum: int,
-        values: FloatArray | None = None,
-    ) -> None:
-        self._state = (reading, wanted, names, rows, checksum)
-        self._values = values
+    rows_in_memory: ClassVar[bool] = True
 
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return self._state[3]
-
-    @property
-    def columns(self) -> Names:
-        """Names of the selected columns."""
-        return self._state[2]
-
-    @property
-    def rows_in_memory(self) -> bool:
-        """True."""
-        return True
+    reading: Reading
+    wanted: tuple[Number, ...]
+    columns: Names
+    n: int
+    checksum: int
+    values: FloatArray | None = None
 
     def _read(self, indices: IntArray) -> FloatArray:
-        if self._values is None:
-            reading, wanted, _, _, checksum = self._state
-            self._values = _read_again(reading, wanted, checksum)
-        return self._values.take(indices, axis=0)
+        if self.values is None:
+            self.values = _read_again(self.reading, self.wanted, self.checksum)
+        return self.values.take(indices, axis=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._state
+        return type(self), (self.reading, self.wanted, self.columns, self.n, self.checksum)
 
 
 def _read(reading: Reading, wanted: tuple[Number, ...] | None) -> tuple[FloatArray, Names]:

@@ -20,7 +20,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.extras import installed
 from mustdp.limits import LARGEST_SIZE
 from mustdp.resampling.sources.arrow_values import arrow_distinct, as_numpy, nulls
-from mustdp.resampling.sources.conversion import Conversion
+from mustdp.resampling.sources.conversion import Conversion, conversions_of
 from mustdp.resampling.sources.header import looks_like_a_record
 from mustdp.resampling.sources.reading import Reading
 from mustdp.resampling.sources.selection import Selected, select
@@ -87,11 +87,7 @@ class DelimitedText:
         self, selected: Sequence[Selected], wanted: Sequence[Wanted], reading: Reading
     ) -> Iterator[list[Doubles]]:
         """The selected columns as they are wanted, some rows at a time."""
-        where = self._file.where
-        conversions = [
-            Conversion(one, reading, column.of(where))
-            for column, one in zip(selected, wanted, strict=True)
-        ]
+        conversions = conversions_of(selected, wanted, reading, self._file.where)
         positions = [column.at for column in selected]
         arrow = _Arrow(self._file.delimiter, len(self.labels), positions, conversions, reading)
         while True:
@@ -129,7 +125,10 @@ class DelimitedText:
                 lines.record_ends()
                 if row:
                     if len(row) != (width or len(row)):
-                        self._refuse_width(len(row))
+                        raise InvalidParameter(
+                            f"line {lines.number} of {self._file.where} must have {width} fields "
+                            f"as the first line has, got {len(row)}"
+                        )
                     kept = row if positions is None else [row[at] for at in positions]
                     found.append((lines.number, kept))
                 if lines.at_end_of_block or len(found) >= most:
@@ -144,12 +143,6 @@ class DelimitedText:
                 f"{short if malformed else well}"
             )
         return found
-
-    def _refuse_width(self, got: int) -> None:
-        raise InvalidParameter(
-            f"line {self._lines.number} of {self._file.where} must have {self._width} fields as "
-            f"the first line has, got {got}"
-        )
 
 
 def _check_first(row: list[str], where: str) -> None:

@@ -12,9 +12,17 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources.conversion import Conversion
 from mustdp.resampling.sources.reading import Reading
 from mustdp.resampling.sources.selection import Columns, Selected, as_list, select, unnamed
-from mustdp.resampling.sources.values import Doubles, Flags, refuse_type, type_name
-from mustdp.resampling.sources.wanted import Category, Number, Wanted
+from mustdp.resampling.sources.values import Doubles, Flags, Kind, refuse_type, type_name
+from mustdp.resampling.sources.wanted import Category, Day, Number, Wanted
 from mustdp.resampling.unquoted import unquoted
+
+#: Kinds of columns that can become what is wanted.
+_SUITED: dict[type, tuple[Kind, ...]] = {
+    Number: ("number",),
+    Category: ("number", "date", "text"),
+    Day: ("date", "text"),
+}
+_USUAL = Reading(None)
 
 
 class Frame(ABC):
@@ -30,16 +38,8 @@ class Frame(ABC):
         """The type of the column at this position, in its library's words."""
 
     @abstractmethod
-    def is_numeric(self, at: int) -> bool:
-        """Whether that type is one of numbers or booleans."""
-
-    @abstractmethod
-    def is_date(self, at: int) -> bool:
-        """Whether that type is one of dates or points in time."""
-
-    @abstractmethod
-    def is_text(self, at: int) -> bool:
-        """Whether that type is one of texts, or of objects that may be texts."""
+    def kind_of(self, at: int) -> Kind:
+        """What that type is one of: numbers and booleans, dates and points in time, or texts."""
 
     @abstractmethod
     def numbers(self, at: int, column: str) -> Doubles:
@@ -65,7 +65,7 @@ class Frame(ABC):
         """The columns asked for, None for all numeric ones; refused if one is not numeric."""
         if columns is not None:
             return self.selected([Number(column) for column in as_list(columns)])
-        numeric = [at for at in range(len(self.labels)) if self.is_numeric(at)]
+        numeric = [at for at in range(len(self.labels)) if self.kind_of(at) == "number"]
         if not numeric:
             kinds = {type_name(self.type_of(at)) for at in range(len(self.labels))}
             got = f"type {' and '.join(sorted(kinds))} only" if kinds else "no columns"
@@ -74,7 +74,7 @@ class Frame(ABC):
 
     def selected(self, wanted: Sequence[Wanted]) -> tuple[Selected, ...]:
         """The columns that are described; refused if one has a type that does not suit."""
-        shown = any(self.is_numeric(at) for at in range(len(self.labels)))
+        shown = any(self.kind_of(at) == "number" for at in range(len(self.labels)))
         found = select(self.labels, [one.column for one in wanted], self.where, shown=shown)
         for column, one in zip(found, wanted, strict=True):
             self.refuse_unsuited(column, one)
@@ -82,17 +82,13 @@ class Frame(ABC):
 
     def refuse_unsuited(self, column: Selected, wanted: Wanted) -> None:
         """Refuse a column whose type cannot become what is wanted of it."""
-        at = column.at
-        suits = isinstance(wanted, Number | Category) and self.is_numeric(at)
-        if not isinstance(wanted, Number):
-            suits = suits or self.is_date(at) or self.is_text(at)
-        if not suits:
-            refuse_type(column.of(self.where), self.type_of(at), wanted)
+        if self.kind_of(column.at) not in _SUITED[type(wanted)]:
+            refuse_type(column.of(self.where), self.type_of(column.at), wanted)
 
-    def read(self, column: Selected) -> FloatArray:
+    def read(self, column: Selected, reading: Reading = _USUAL) -> FloatArray:
         """The numbers of a selected column; errors of the frame's library are not passed on."""
-        called = column.of(self.where)
-        return self.convert(column.at, Conversion(Number(column.at), Reading(None), called)).values
+        conversion = Conversion(Number(column.at), reading, column.of(self.where))
+        return self.convert(column.at, conversion).values
 
     def convert(self, at: int, conversion: Conversion, first: int = 0) -> Doubles:
         """The column at a position as it is wanted; ``first`` is the number of the first row."""
@@ -100,7 +96,7 @@ class Frame(ABC):
         def converted() -> Doubles:
             if conversion.is_number:
                 return conversion.numbers(self.numbers(at, conversion.called))
-            if self.is_date(at):
+            if self.kind_of(at) == "date":
                 return conversion.days(*self.days(at))
             return conversion.distinct(
                 *self.distinct(at), lambda k: f"in row {first + k}, counted from 0"

@@ -17,9 +17,16 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources import arrow_values
 from mustdp.resampling.sources.frame import Frame, each_for_itself
-from mustdp.resampling.sources.values import Doubles, Flags, floats, refuse_inexact
+from mustdp.resampling.sources.values import Doubles, Flags, Kind, floats, refuse_inexact
 
 __all__ = ["ArrowFrame", "Frame", "NumpyFrame", "PandasFrame", "PolarsFrame", "as_frame"]
+
+
+#: The letters that numpy has for types.
+_OF_NUMPY: dict[str, Kind] = {
+    "M": "date", "b": "number", "i": "number", "u": "number", "f": "number",
+    "U": "text", "S": "text", "O": "text",
+}  # fmt: skip
 
 
 def as_frame(data: Any) -> Frame | None:
@@ -70,21 +77,10 @@ class NumpyFrame(Frame):
         name = kind.base.type.__name__
         return f"{name} of shape {kind.shape}" if kind.shape else name
 
-    def is_numeric(self, at: int) -> bool:
-        """Booleans, integers and floats; no complex numbers, dates, texts or objects."""
-        return self._kind(at) in ("b", "i", "u", "f")
-
-    def is_date(self, at: int) -> bool:
-        """Points in time."""
-        return self._kind(at) == "M"
-
-    def is_text(self, at: int) -> bool:
-        """Texts, bytes and objects."""
-        return self._kind(at) in ("U", "S", "O")
-
-    def _kind(self, at: int) -> str:
-        kind = self._data.dtype[at] if self._fields else self._data.dtype
-        return "" if kind.shape else kind.kind
+    def kind_of(self, at: int) -> Kind:
+        """Texts, bytes and objects may be texts; complex numbers are none of the kinds."""
+        given = self._data.dtype[at] if self._fields else self._data.dtype
+        return None if given.shape else _OF_NUMPY.get(given.kind)
 
     def _masked_at(self, at: int) -> Flags | None:
         return np.ma.getmaskarray(self._column(at)) if self._masked else None
@@ -134,31 +130,19 @@ class PandasFrame(Frame):
         """The type as pandas prints it."""
         return str(self._data.dtypes.iloc[at])
 
-    def is_numeric(self, at: int) -> bool:
-        """Numbers and booleans, of numpy, pandas or Arrow; no complex ones and no objects."""
-        kind, types = self._data.dtypes.iloc[at], self._types
-        return bool(
-            (types.is_numeric_dtype(kind) or types.is_bool_dtype(kind))
-            and not types.is_complex_dtype(kind)
-            and not types.is_object_dtype(kind)
-            and not isinstance(kind, types.CategoricalDtype)
-        )
-
-    def is_date(self, at: int) -> bool:
-        """Points in time, with a zone or without, and dates of Arrow."""
-        kind = self._data.dtypes.iloc[at]
-        if hasattr(kind, "pyarrow_dtype"):
-            return arrow_values.is_date(kind.pyarrow_dtype)
-        return bool(self._types.is_datetime64_any_dtype(kind))
-
-    def is_text(self, at: int) -> bool:
-        """Texts, categories and objects."""
-        kind, types = self._data.dtypes.iloc[at], self._types
-        return bool(
-            types.is_string_dtype(kind)
-            or types.is_object_dtype(kind)
-            or isinstance(kind, types.CategoricalDtype)
-        )
+    def kind_of(self, at: int) -> Kind:
+        """Categories and objects may be texts; complex numbers are none of the kinds."""
+        given, types = self._data.dtypes.iloc[at], self._types
+        if types.is_object_dtype(given) or isinstance(given, types.CategoricalDtype):
+            return "text"
+        if types.is_numeric_dtype(given) or types.is_bool_dtype(given):
+            return None if types.is_complex_dtype(given) else "number"
+        dated = types.is_datetime64_any_dtype(given)
+        if hasattr(given, "pyarrow_dtype"):
+            dated = arrow_values.kind_of(given.pyarrow_dtype) == "date"
+        if dated:
+            return "date"
+        return "text" if types.is_string_dtype(given) else None
 
     def numbers(self, at: int, column: str) -> Doubles:
         """The column; NA counts as missing, NaN of a numpy type as NaN."""
@@ -209,19 +193,14 @@ class PolarsFrame(Frame):
         """The type as polars prints it."""
         return str(self._columns[at].dtype)
 
-    def is_numeric(self, at: int) -> bool:
-        """Numbers, decimals and booleans."""
-        kind = self._columns[at].dtype
-        return bool(kind.is_numeric() or kind == self._polars.Boolean)
-
-    def is_date(self, at: int) -> bool:
-        """Dates and points in time."""
-        return self._columns[at].dtype in (self._polars.Date, self._polars.Datetime)
-
-    def is_text(self, at: int) -> bool:
-        """Texts and categories."""
-        polars = self._polars
-        return self._columns[at].dtype in (polars.String, polars.Categorical, polars.Enum)
+    def kind_of(self, at: int) -> Kind:
+        """Decimals are numbers, categories are texts."""
+        given, polars = self._columns[at].dtype, self._polars
+        if given.is_numeric() or given == polars.Boolean:
+            return "number"
+        if given in (polars.Date, polars.Datetime):
+            return "date"
+        return "text" if given in (polars.String, polars.Categorical, polars.Enum) else None
 
     def numbers(self, at: int, column: str) -> Doubles:
         """The column; null counts as missing."""
@@ -262,17 +241,9 @@ class ArrowFrame(Frame):
         """The type as Arrow prints it."""
         return str(self._columns[at].type)
 
-    def is_numeric(self, at: int) -> bool:
-        """Numbers, decimals and booleans."""
-        return arrow_values.is_numeric(self._columns[at].type)
-
-    def is_date(self, at: int) -> bool:
-        """Dates and points in time."""
-        return arrow_values.is_date(self._columns[at].type)
-
-    def is_text(self, at: int) -> bool:
-        """Texts, and codes for them."""
-        return arrow_values.is_text(self._columns[at].type)
+    def kind_of(self, at: int) -> Kind:
+        """Decimals are numbers, and codes for texts are texts."""
+        return arrow_values.kind_of(self._columns[at].type)
 
     def numbers(self, at: int, column: str) -> Doubles:
         """The column; null counts as missing."""

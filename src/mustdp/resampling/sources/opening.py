@@ -10,16 +10,13 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.sources.conversion import Conversion
 from mustdp.resampling.sources.delimited import read_delimited
-from mustdp.resampling.sources.frames import Frame, as_frame
-from mustdp.resampling.sources.memory import ArraySource, side_by_side
+from mustdp.resampling.sources.frame import Frame
 from mustdp.resampling.sources.parquet import ParquetSource
 from mustdp.resampling.sources.paths import located
 from mustdp.resampling.sources.reading import Reading, as_reading
 from mustdp.resampling.sources.selection import Columns, Selected, select
-from mustdp.resampling.sources.source import Source
-from mustdp.resampling.sources.wanted import Number
+from mustdp.resampling.sources.source import ArraySource, Source
 
 
 def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Source:
@@ -75,14 +72,11 @@ def _opened(data: Any, columns: Columns) -> Source:
                 "got others"
             )
         return data
-    frame = as_frame(data)
-    if frame is not None:
-        reading.refuse_layout(frame.where)
-        return _from_frame(frame, columns, reading)
     found = located(reading)
+    if isinstance(found, Frame):
+        return _from_frame(found, columns, reading)
     if isinstance(found, Reading):
         return read_delimited(found, columns)
-    reading.refuse_layout(str(found[0]))
     return ParquetSource.open(found, columns, reading)
 
 
@@ -94,22 +88,20 @@ def _from_frame(frame: Frame, columns: Columns, reading: Reading) -> Source:
     selected = frame.select(columns)
     if not frame.rows:
         raise InvalidParameter(f"{frame.where} must have at least one row, got none")
-    numbers = [
-        frame.convert(column.at, Conversion(Number(column.at), reading, column.of(frame.where)))
-        for column in selected
-    ]
+    numbers = [frame.read(column, reading) for column in selected]
     names = tuple(column.name for column in selected)
-    return ArraySource(_together(frame, selected, [one.values for one in numbers]), names)
+    return ArraySource(_together(frame, selected, numbers), names)
 
 
 def _together(
     frame: Frame, selected: Sequence[Selected], numbers: Sequence[FloatArray]
 ) -> FloatArray:
-    """The data themselves where they are what was read, all columns in their order."""
+    """A row per record; the data themselves where they are what was read, all columns in order."""
     whole = frame.whole()
-    positions = [column.at for column in selected]
-    if whole is None or positions != list(range(len(frame.labels))):
-        return side_by_side(numbers)
+    in_order = [column.at for column in selected] == list(range(len(frame.labels)))
     # A column with values put in for missing ones is a copy.
-    same = all(np.may_share_memory(column, whole) for column in numbers)
-    return whole if same else side_by_side(numbers)
+    if whole is not None and in_order and all(np.may_share_memory(one, whole) for one in numbers):
+        return whole
+    if len(numbers) == 1:  # not copied
+        return numbers[0][:, np.newaxis]
+    return np.stack(numbers, axis=1)

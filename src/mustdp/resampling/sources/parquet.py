@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,7 +71,10 @@ class ParquetFiles:
             for column, one in zip(chosen, wanted, strict=True):
                 there = column._replace(at=_only(footer.names, column, path))
                 frame.refuse_unsuited(there, one)
-                if Conversion(one, reading, "").refuses_missing and frame.is_numeric(there.at):
+                if (
+                    Conversion(one, reading, "").refuses_missing
+                    and frame.kind_of(there.at) == "number"
+                ):
                     numbers.append(there)
             unsigned = [frame.type_of(column.at).startswith("uint") for column in numbers]
             refuse_by_statistics(footer.content, numbers, unsigned, where)
@@ -126,8 +129,17 @@ def refuse_row_count(part: Part, group: int, rows: int) -> None:
 class ParquetSource(Source):
     """Numbers of one or several Parquet files, their rows in the order of the files."""
 
+    #: The files are read for every ``take``.
+    rows_in_memory: ClassVar[bool] = False
+
     files: ParquetFiles
     reading: Reading
+    columns: tuple[str, ...] = field(init=False)
+    n: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", self.files.names)
+        object.__setattr__(self, "n", int(self._limits[-1]))
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns, reading: Reading) -> ParquetSource:
@@ -142,29 +154,14 @@ class ParquetSource(Source):
             raise InvalidParameter(f"{paths[0]} must have at least one row, got none")
         return source
 
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return int(self._limits[-1])
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the selected columns."""
-        return self.files.names
-
-    @property
-    def rows_in_memory(self) -> bool:
-        """False: the files are read for every ``take``."""
-        return False
-
     @cached_property
     def _limits(self) -> IntArray:
         """0, and where each row group ends, counted over all files."""
         rows = [count for part in self.files.parts for count in part.rows]
         return np.cumsum(np.array([0, *rows], dtype=np.int64))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"files": self.files, "reading": self.reading}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.files, self.reading)
 
     def _read(self, indices: IntArray) -> FloatArray:
         order = np.argsort(indices, kind="stable")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from mustdp.errors import InvalidParameter
+from mustdp.resampling.sources.frames import Frame, as_frame
 from mustdp.resampling.sources.reading import STANDARD_INPUT, Reading
 from mustdp.resampling.sources.selection import quoted
 from mustdp.resampling.unquoted import unquoted
@@ -17,8 +18,22 @@ PARQUET = ".parquet"
 AnyPath = str | os.PathLike[str]
 
 
-def located(reading: Reading) -> Reading | list[Path]:
-    """Where data are that are no frame: a text file at an absolute path, or Parquet files."""
+def located(reading: Reading) -> Frame | Reading | list[Path]:
+    """The data as a frame, as a text file at an absolute path, or as Parquet files.
+
+    What was said about lines and fields is refused where there are none.
+    """
+    frame = as_frame(reading.data)
+    if frame is not None:
+        reading.refuse_layout(frame.where)
+        return frame
+    found = _on_disk(reading)
+    if isinstance(found, list):
+        reading.refuse_layout(str(found[0]))
+    return found
+
+
+def _on_disk(reading: Reading) -> Reading | list[Path]:
     data = reading.data
     if isinstance(data, list | tuple) and data:
         if all(isinstance(path, str | os.PathLike) for path in data):
@@ -40,7 +55,7 @@ def located(reading: Reading) -> Reading | list[Path]:
     path = existing_file(data)
     if is_parquet(path):
         return [path]
-    if is_delimited(path) or reading.any_ending:
+    if path.name.lower().endswith(DELIMITED) or reading.any_ending:
         return replace(reading, data=path)
     endings = ", ".join([*DELIMITED, PARQUET])
     raise InvalidParameter.refusing(
@@ -76,11 +91,6 @@ def _shown(path: AnyPath) -> str:
     return f"a text of {len(text)} characters that names none"
 
 
-def is_delimited(path: Path) -> bool:
-    """Whether the name says that this is a text file of columns."""
-    return path.name.lower().endswith(DELIMITED)
-
-
 def is_parquet(path: Path) -> bool:
     """Whether the name says that this is a Parquet file."""
     return path.name.lower().endswith(PARQUET)
@@ -110,7 +120,11 @@ def parquet_folder(folder: Path) -> list[Path]:
     Names that start with a dot or an underscore are left out, as other readers do.
     """
     relative = sorted(path.relative_to(folder) for path in folder.rglob("*"))
-    shown = [folder / path for path in relative if not _hidden(path.parts)]
+    shown = [
+        folder / path
+        for path in relative
+        if not any(part.startswith((".", "_")) for part in path.parts)
+    ]
     for path in shown:
         if path.is_symlink() and (path.is_dir() or (is_parquet(path) and not path.exists())):
             raise InvalidParameter(
@@ -121,7 +135,3 @@ def parquet_folder(folder: Path) -> list[Path]:
     if not found:
         raise InvalidParameter(f"a folder must have {PARQUET} files in it, got {str(folder)!r}")
     return parquet_files(found)
-
-
-def _hidden(parts: Iterable[str]) -> bool:
-    return any(part.startswith((".", "_")) for part in parts)

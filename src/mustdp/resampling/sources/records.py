@@ -15,8 +15,7 @@ Nothing is used before the last block is there: a value that is refused may stan
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,11 +24,11 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.sources import paths
-from mustdp.resampling.sources.conversion import Conversion
+from mustdp.resampling.sources.conversion import Conversion, conversions_of
 from mustdp.resampling.sources.delimited_text import DelimitedText
 from mustdp.resampling.sources.frames import Frame, as_frame
 from mustdp.resampling.sources.parquet import ParquetFiles
+from mustdp.resampling.sources.paths import located
 from mustdp.resampling.sources.reading import Reading, as_reading
 from mustdp.resampling.sources.selection import Column, Selected
 from mustdp.resampling.sources.text_stream import TextFile
@@ -58,18 +57,20 @@ class Block:
         return len(self.values)
 
 
-class Records(ABC):
+#: Where the columns are that are wanted, and what goes through the records.
+Found = tuple[Sequence[Selected], Callable[[], Iterator[Block]]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Records:
     """Records that can be gone through from the first to the last."""
 
-    def __init__(self, names: Sequence[str], wanted: Sequence[Wanted]) -> None:
-        #: Names of the columns, in the order of the descriptions; unnamed ones by position.
-        self.columns = tuple(names)
-        #: What is wanted of each.
-        self.wanted = tuple(wanted)
-
-    @abstractmethod
-    def blocks(self) -> Iterator[Block]:
-        """All records in their order; from the beginning each time, except for standard input."""
+    #: Names of the columns, in the order of the descriptions; unnamed ones by position.
+    columns: tuple[str, ...]
+    #: What is wanted of each.
+    wanted: tuple[Wanted, ...]
+    #: All records in their order; from the beginning each time, except for standard input.
+    blocks: Callable[[], Iterator[Block]]
 
 
 def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
@@ -83,116 +84,92 @@ def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
     wanted = tuple(as_wanted(column) for column in columns)
     if not wanted:
         raise InvalidParameter("columns must be a non-empty list of them, got none")
-    data = reading.data
-    if hasattr(data, "__dask_graph__"):
-        return _DaskRecords(data, wanted, reading)
-    frame = as_frame(data)
-    if frame is not None:
-        reading.refuse_layout(frame.where)
-        return _FrameRecords(frame, wanted, reading)
-    found = paths.located(reading)
+    selected, blocks = _found(reading, wanted)
+    return Records(tuple(column.name for column in selected), wanted, blocks)
+
+
+def _found(reading: Reading, wanted: Sequence[Wanted]) -> Found:
+    if hasattr(reading.data, "__dask_graph__"):
+        return _on_dask(reading, wanted)
+    found = located(reading)
+    if isinstance(found, Frame):
+        return _in_frame(found, wanted, reading)
     if isinstance(found, Reading):
-        return _TextRecords(found, wanted)
-    reading.refuse_layout(str(found[0]))
-    return _ParquetRecords(ParquetFiles.open(found, wanted, reading), wanted, reading)
+        return _in_text(found, wanted)
+    return _in_parquet(ParquetFiles.open(found, wanted, reading), wanted, reading)
 
 
-class _FrameRecords(Records):
-    def __init__(self, frame: Frame, wanted: Sequence[Wanted], reading: Reading) -> None:
-        self._frame, self._reading = frame, reading
-        self._selected = frame.selected(wanted)
-        super().__init__([column.name for column in self._selected], wanted)
+def _in_frame(frame: Frame, wanted: Sequence[Wanted], reading: Reading) -> Found:
+    selected = frame.selected(wanted)
 
-    def blocks(self) -> Iterator[Block]:
-        """Rows of the frame."""
-        conversions = conversions_of(self._selected, self.wanted, self._reading, self._frame.where)
-        size = max(1, _BLOCK // len(self.wanted))
-        for start in range(0, self._frame.rows, size):
-            part = self._frame.part(start, min(start + size, self._frame.rows))
-            positions = [column.at for column in self._selected]
+    def blocks() -> Iterator[Block]:
+        conversions = conversions_of(selected, wanted, reading, frame.where)
+        positions = [column.at for column in selected]
+        size = max(1, _BLOCK // len(wanted))
+        for start in range(0, frame.rows, size):
+            part = frame.part(start, min(start + size, frame.rows))
             yield converted_frame(part, positions, conversions, start)
 
+    return selected, blocks
 
-class _ParquetRecords(Records):
-    def __init__(self, files: ParquetFiles, wanted: Sequence[Wanted], reading: Reading) -> None:
-        self._files, self._reading = files, reading
-        super().__init__([column.name for column in files.chosen], wanted)
 
-    def blocks(self) -> Iterator[Block]:
-        """Batches of the files, one file after the other."""
-        for part in self._files.parts:
-            where = str(part.path)
-            conversions = conversions_of(self._files.chosen, self.wanted, self._reading, where)
+def _in_parquet(files: ParquetFiles, wanted: Sequence[Wanted], reading: Reading) -> Found:
+    def blocks() -> Iterator[Block]:
+        for part in files.parts:
+            conversions = conversions_of(files.chosen, wanted, reading, str(part.path))
             first = 0
-            for frame in self._files.frames(part):
+            for frame in files.frames(part):
                 yield converted_frame(frame, range(len(conversions)), conversions, first)
                 first += frame.rows
 
+    return files.chosen, blocks
 
-class _TextRecords(Records):
-    def __init__(self, reading: Reading, wanted: Sequence[Wanted]) -> None:
-        self._reading = reading
-        self._file = TextFile.of(reading)
-        self._state = self._file.state()
-        self._open: DelimitedText | None = None
-        if self._file.path is None:
-            self._open = DelimitedText(self._file, self._file.opened().__enter__())
-            names = self._open.select(wanted)
-        else:
-            with self._file.opened() as stream:
-                names = DelimitedText(self._file, stream).select(wanted)
-        super().__init__([column.name for column in names], wanted)
 
-    def blocks(self) -> Iterator[Block]:
-        """Lines of the file."""
-        if self._file.path is not None:
-            with self._file.opened() as stream:
-                yield from self._through(DelimitedText(self._file, stream))
-            if self._file.state() != self._state:
-                raise InvalidParameter(f"{self._file.where} must stay as it was when it was opened")
-            return
-        text, self._open = self._open, None
-        if text is None:
+def _in_text(reading: Reading, wanted: Sequence[Wanted]) -> Found:
+    file = TextFile.of(reading)
+    state = file.state()
+
+    def through(text: DelimitedText) -> Iterator[Block]:
+        for piece in text.pieces(text.select(wanted), wanted, reading):
+            yield side_by_side(piece)
+
+    def blocks() -> Iterator[Block]:
+        with file.opened() as stream:
+            yield from through(DelimitedText(file, stream))
+        if file.state() != state:
+            raise InvalidParameter(f"{file.where} must stay as it was when it was opened")
+
+    def blocks_once() -> Iterator[Block]:
+        if not unread:
             raise InvalidParameter(
                 "standard input can be read once: give the data as a file where they are needed "
                 "several times"
             )
-        yield from self._through(text)
+        yield from through(unread.pop())
 
-    def _through(self, text: DelimitedText) -> Iterator[Block]:
-        for piece in text.pieces(text.select(self.wanted), self.wanted, self._reading):
-            yield side_by_side(piece)
+    if file.path is None:
+        unread = [DelimitedText(file, file.opened().__enter__())]
+        return unread[0].select(wanted), blocks_once
+    with file.opened() as stream:
+        return DelimitedText(file, stream).select(wanted), blocks
 
 
-class _DaskRecords(Records):
-    """Partitions of a dask DataFrame come here one after the other."""
+def _on_dask(reading: Reading, wanted: Sequence[Wanted]) -> Found:
+    """Partitions of a dask DataFrame come here one after the other, each in parts."""
+    data = reading.data
+    meta = None if hasattr(data, "chunks") else as_frame(getattr(data, "_meta", None))
+    if meta is None or not hasattr(data, "to_delayed"):
+        raise InvalidParameter(
+            "data on a Dask cluster must be a DataFrame or a Series (an array has "
+            f"to_dask_dataframe()), got {type(data).__name__} of dask"
+        )
 
-    def __init__(self, data: Any, wanted: Sequence[Wanted], reading: Reading) -> None:
-        meta = None if hasattr(data, "chunks") else as_frame(getattr(data, "_meta", None))
-        if meta is None or not hasattr(data, "to_delayed"):
-            raise InvalidParameter(
-                "data on a Dask cluster must be a DataFrame or a Series (an array has "
-                f"to_dask_dataframe()), got {type(data).__name__} of dask"
-            )
-        self._data, self._reading = data, reading
-        selected = meta.selected(wanted)
-        super().__init__([column.name for column in selected], wanted)
-
-    def blocks(self) -> Iterator[Block]:
-        """One partition after the other, each in parts."""
-        for number, partition in enumerate(self._data.to_delayed()):
+    def blocks() -> Iterator[Block]:
+        for number, partition in enumerate(data.to_delayed()):
             rows = unquoted(partition.compute, f"partition {number} must be there to be read")
-            yield from open_records(replace(self._reading, data=rows), self.wanted).blocks()
+            yield from open_records(replace(reading, data=rows), wanted).blocks()
 
-
-def conversions_of(
-    selected: Sequence[Selected], wanted: Sequence[Wanted], reading: Reading, where: str
-) -> list[Conversion]:
-    """One conversion for each column."""
-    return [
-        Conversion(one, reading, column.of(where))
-        for column, one in zip(selected, wanted, strict=True)
-    ]
+    return meta.selected(wanted), blocks
 
 
 def converted_frame(

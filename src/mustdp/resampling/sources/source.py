@@ -7,31 +7,26 @@ afterwards; they can be pickled and sent to other processes. Sources on files tr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.checks import frozen
 
 
 class Source(ABC):
     """Records as rows of finite double-precision numbers, read where they are needed."""
 
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """Number of records, at least 1."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """Names of the selected columns, in the order of ``take``; unnamed ones by position."""
-
-    @property
-    @abstractmethod
-    def rows_in_memory(self) -> bool:
-        """Whether ``take`` is a matter of memory alone, or reads a file every time."""
+    #: Number of records, at least 1.
+    n: int
+    #: Names of the selected columns, in the order of ``take``; unnamed ones by position.
+    columns: tuple[str, ...]
+    #: Whether ``take`` is a matter of memory alone, or reads a file every time.
+    rows_in_memory: ClassVar[bool]
 
     def take(self, indices: ArrayLike) -> FloatArray:
         """The rows with these numbers, in this order: an array ``(len(indices), columns)``.
@@ -55,3 +50,21 @@ class Source(ABC):
         if given.size and not (given.min() >= 0 and given.max() < self.n):
             raise InvalidParameter(f"indices must be from 0 to {self.n - 1}, got others")
         return given.astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArraySource(Source):
+    """Rows of an array ``(n, columns)`` that has been checked; seen read-only, not copied."""
+
+    rows_in_memory: ClassVar[bool] = True
+
+    values: FloatArray
+    columns: tuple[str, ...]
+    n: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", frozen(self.values.view()))
+        object.__setattr__(self, "n", len(self.values))
+
+    def _read(self, indices: IntArray) -> FloatArray:
+        return self.values.take(indices, axis=0)

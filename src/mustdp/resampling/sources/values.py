@@ -8,7 +8,7 @@ its kind. Its value is never shown.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.sources.wanted import Category, Day, Missing, Number, Wanted
 
 Flags = NDArray[np.bool_]
+#: What the type of a column is one of; None for anything else.
+Kind = Literal["number", "date", "text"] | None
 
 _TYPES: dict[type, str] = {
     Number: "numeric (integers, floating-point numbers or booleans)",

@@ -12,8 +12,7 @@ from functools import lru_cache
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Averaged, Block, Query, Statistic
-from mustdp.resampling.statistics.reading import Reading, Spread
+from mustdp.resampling.statistics.query import Block, Halves, Query, Statistic
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class OfActualSize(Query):
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        typical = self._typical
+        typical = self.reader
         if typical.halved:
             raise NotCovered(
                 "function must be stated to be an average, with average=True, where subsets are "
@@ -37,11 +36,11 @@ class OfActualSize(Query):
         object.__setattr__(self, "labels", typical.labels)
 
     @property
-    def paired(self) -> tuple[bool, ...]:
-        """As on subsets of a fixed size."""
-        return self._typical.paired
+    def reader(self) -> Query:
+        """The same on subsets of a fixed size, the expected one."""
+        return _bound(self.statistic, self.public, round(self.public.size))
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         """The statistic of the subset as it is; a subset too small for it is a failure."""
         drawn = int(counts.sum())
         if drawn < 2:
@@ -50,32 +49,7 @@ class OfActualSize(Query):
 
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """As on subsets of a fixed size."""
-        return self._typical.estimate(vectors)
-
-    @property
-    def possible(self) -> tuple[tuple[float, float], ...]:
-        """As on subsets of a fixed size."""
-        return self._typical.possible
-
-    def smooth(self, vectors: FloatArray) -> FloatArray:
-        """As on subsets of a fixed size."""
-        return self._typical.smooth(vectors)
-
-    def divided_by(self, vectors: FloatArray) -> FloatArray:
-        """As on subsets of a fixed size."""
-        return self._typical.divided_by(vectors)
-
-    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
-        """As on subsets of a fixed size."""
-        return self._typical.read(place, value, spread, level)
-
-    def known(self, at: Averaged, level: float) -> tuple[Reading | None, ...]:
-        """As on subsets of a fixed size."""
-        return self._typical.known(at, level)
-
-    @property
-    def _typical(self) -> Query:
-        return _bound(self.statistic, self.public, round(self.public.size))
+        return self.reader.estimate(vectors)
 
 
 @lru_cache(maxsize=4096)

@@ -25,24 +25,71 @@ with reaches from ``moments.py``.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.forms import InTwoForms
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Block, Query
+from mustdp.resampling.statistics.query import Block, Halves, Query
 from mustdp.resampling.statistics.reading import Reading, Spread, symmetric
 from mustdp.resampling.statistics.sharing import block, enlarged
+from mustdp.resampling.statistics.variance import InTwoForms
 
 #: A noisy variance below this share of the half range squared is raised to it in a correlation.
 LEAST_VARIANCE = 1e-4
 
 
+Three = tuple[FloatArray, FloatArray, FloatArray]
+
+
+class _OfTwo(Query):
+    """A covariance or, with ``correlation``, a correlation, whatever it is read off."""
+
+    public: Public
+    correlation: bool
+
+    @abstractmethod
+    def covariance(self, vectors: FloatArray) -> FloatArray:
+        """Covariances ``(..., 1)`` in the columns' own units."""
+
+    @abstractmethod
+    def scaled(self, vectors: FloatArray) -> Three:
+        """Variance, covariance and variance of the scaled columns."""
+
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """Of a correlation, or of a covariance of such ranges."""
+        first, second = self.public.ranges
+        most = 1.0 if self.correlation else first.half * second.half
+        return ((-most, most),)
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """The covariance, or the correlation it gives with the variances."""
+        if not self.correlation:
+            return self.covariance(vectors)
+        return correlation_of(*self.scaled(vectors))
+
+    def smooth(self, vectors: FloatArray) -> FloatArray:
+        """Not cut at 1 nor at a smallest variance."""
+        if not self.correlation:
+            return self.covariance(vectors)
+        return uncut_correlation(*self.scaled(vectors))
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """The interval of a correlation is made on Fisher's (1915) scale, where 1 is far away."""
+        plain = symmetric(value, spread, level, self.possible[0])
+        if not (self.correlation and abs(value) < 1.0):
+            return plain
+        reach = spread.quantile(level) * plain.standard_error / (1.0 - value**2)
+        low, high = (math.tanh(math.atanh(value) + sign * reach) for sign in (-1.0, 1.0))
+        return Reading(value, plain.standard_error, (low, high), spread, plain.flags)
+
+
 @dataclass(frozen=True)
-class CovarianceQuery(Query):
+class CovarianceQuery(_OfTwo):
     """Sample covariance; with ``correlation`` both variances too, and what they make of it."""
 
     public: Public
@@ -70,7 +117,7 @@ class CovarianceQuery(Query):
         """Averages over pairs of different positions."""
         return (True,) * len(self.blocks)
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         """Covariance, or variance, covariance, variance, with divisor size - 1."""
         self.public.check_size(counts)
         size = self.public.size
@@ -81,32 +128,16 @@ class CovarianceQuery(Query):
         result: FloatArray = found / (size - 1)
         return result
 
-    @property
-    def possible(self) -> tuple[tuple[float, float], ...]:
-        """Of a correlation, or of a covariance of such ranges."""
-        return (_possible(self.public, self.correlation),)
-
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """The released covariance, or the correlation it gives with the released variances."""
-        if not self.correlation:
-            return np.array(vectors, dtype=np.float64)
-        return correlation_of(*self._scaled(vectors))
-
-    def smooth(self, vectors: FloatArray) -> FloatArray:
-        """Not cut at 1 nor at a smallest variance."""
-        if not self.correlation:
-            return self.estimate(vectors)
-        return uncut_correlation(*self._scaled(vectors))
+    def covariance(self, vectors: FloatArray) -> FloatArray:
+        """As it was released."""
+        return np.array(vectors, dtype=np.float64)
 
     def divided_by(self, vectors: FloatArray) -> FloatArray:
         """Both variances of a correlation."""
         return vectors[..., ::2] if self.correlation else super().divided_by(vectors)
 
-    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
-        """On Fisher's scale for a correlation."""
-        return _read(self.public, self.correlation, value, spread, level)
-
-    def _scaled(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def scaled(self, vectors: FloatArray) -> Three:
+        """What was released, by the halves of the ranges."""
         halves = [one.half for one in self.public.ranges]
         return (
             vectors[..., 0] / halves[0] ** 2,
@@ -116,41 +147,26 @@ class CovarianceQuery(Query):
 
 
 @dataclass(frozen=True)
-class MomentCovarianceQuery(MomentQuery):
+class MomentCovarianceQuery(_OfTwo, MomentQuery):
     """Covariance or correlation of two columns read off their moments."""
 
     correlation: bool = False
 
-    @property
-    def possible(self) -> tuple[tuple[float, float], ...]:
-        """Of a correlation, or of a covariance of such ranges."""
-        return (_possible(self.public, self.correlation),)
+    def covariance(self, vectors: FloatArray) -> FloatArray:
+        """Mean of products minus product of means."""
+        scale = self.public.ranges[0].half * self.public.ranges[1].half
+        return np.asarray(self.covariances(vectors)[..., 0, 1:] * scale)
 
-    def smooth(self, vectors: FloatArray) -> FloatArray:
-        """Not cut at 1 nor at a smallest variance."""
-        if not self.correlation:
-            return self.estimate(vectors)
+    def scaled(self, vectors: FloatArray) -> Three:
+        """Those of the moments."""
         found = self.covariances(vectors)
-        return uncut_correlation(found[..., 0, 0], found[..., 0, 1], found[..., 1, 1])
+        return found[..., 0, 0], found[..., 0, 1], found[..., 1, 1]
 
     def divided_by(self, vectors: FloatArray) -> FloatArray:
         """Both variances of a correlation."""
         if not self.correlation:
             return super().divided_by(vectors)
         return np.diagonal(self.covariances(vectors), axis1=-2, axis2=-1)
-
-    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
-        """On Fisher's scale for a correlation."""
-        return _read(self.public, self.correlation, value, spread, level)
-
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """Mean of products minus product of means, over the root of the variances if asked for."""
-        found = self.covariances(vectors)
-        if self.correlation:
-            return correlation_of(found[..., 0, 0], found[..., 0, 1], found[..., 1, 1])
-        scale = self.public.ranges[0].half * self.public.ranges[1].half
-        estimates: FloatArray = found[..., 0, 1:] * scale
-        return estimates
 
 
 def correlation_of(first: FloatArray, mixed: FloatArray, second: FloatArray) -> FloatArray:
@@ -170,21 +186,6 @@ def uncut_correlation(first: FloatArray, mixed: FloatArray, second: FloatArray) 
     roots = np.sqrt(np.where(positive, first * second, np.nan))
     found: FloatArray = np.asarray(mixed / roots)[..., None]
     return found
-
-
-def _possible(public: Public, correlation: bool) -> tuple[float, float]:
-    most = 1.0 if correlation else public.ranges[0].half * public.ranges[1].half
-    return (-most, most)
-
-
-def _read(public: Public, correlation: bool, value: float, spread: Spread, level: float) -> Reading:
-    """The interval of a correlation is made on Fisher's (1915) scale, where 1 is far away."""
-    plain = symmetric(value, spread, level, _possible(public, correlation))
-    if not (correlation and abs(value) < 1.0):
-        return plain
-    reach = spread.quantile(level) * plain.standard_error / (1.0 - value**2)
-    low, high = (math.tanh(math.atanh(value) + sign * reach) for sign in (-1.0, 1.0))
-    return Reading(value, plain.standard_error, (low, high), spread, plain.flags)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.query import Averaged, Block, Query
-from mustdp.resampling.statistics.reading import Reading, Spread
+from mustdp.resampling.statistics.query import Averaged, Block, Halves, LinearQuery, Query
+from mustdp.resampling.statistics.reading import Reading
 from mustdp.resampling.statistics.sharing import enlarged, shares
 
 
@@ -38,6 +38,7 @@ class Joint(Query):
     names: tuple[str, ...] | None = None
     blocks: tuple[Block, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
+    _readers: tuple[Query, ...] = field(init=False, repr=False, compare=False)
     _columns: tuple[slice | list[int], ...] = field(init=False, repr=False, compare=False)
     _parts: tuple[slice, ...] = field(init=False, repr=False, compare=False)
     _paired: tuple[bool, ...] = field(init=False, repr=False, compare=False)
@@ -52,6 +53,7 @@ class Joint(Query):
         if names is not None and len(names) != len(queries):
             raise InvalidParameter(f"names must have {len(queries)} entries, got {len(names)}")
         before = [""] * len(queries) if names is None else [f"{name} " for name in names]
+        readers = tuple(query.reader for query in queries)
         ends = np.cumsum([0, *(query.width for query in queries)]).tolist()
         setting = {
             "queries": queries,
@@ -68,9 +70,10 @@ class Joint(Query):
                 for query, first in zip(queries, before, strict=True)
                 for label in query.labels
             ),
+            "_readers": readers,
             "_columns": tuple(_selection(pick) for pick in picks),
             "_parts": tuple(slice(ends[i], ends[i + 1]) for i in range(len(queries))),
-            "_paired": tuple(flag for query in queries for flag in query.paired),
+            "_paired": tuple(flag for query in readers for flag in query.paired),
         }
         for name, value in setting.items():
             object.__setattr__(self, name, value)
@@ -82,75 +85,52 @@ class Joint(Query):
 
     @property
     def linear(self) -> bool:
-        """Whether all queries are."""
-        return all(query.linear for query in self.queries)
+        """Whether the totals of all queries are sums over copies of records."""
+        return all(isinstance(query, LinearQuery) for query in self.queries)
 
     def apart(self, values: FloatArray) -> Iterator[tuple[Query, FloatArray]]:
         """Every query with the columns that it reads."""
         for query, columns in zip(self.queries, self._columns, strict=True):
             yield query, values[:, columns]
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         """The totals of the queries, side by side."""
-        return np.concatenate([query.total(own, counts) for query, own in self.apart(values)])
+        return np.concatenate(
+            [query.total(own, counts, halves) for query, own in self.apart(values)]
+        )
 
     @property
     def halved(self) -> bool:
         """Whether any query is."""
         return any(query.halved for query in self.queries)
 
-    def total_in_halves(
-        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
-    ) -> FloatArray:
-        """The totals of the queries, side by side."""
-        return np.concatenate(
-            [query.total_in_halves(own, counts, halves) for query, own in self.apart(values)]
-        )
-
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """The estimates of the queries, side by side."""
-        return np.concatenate(
-            [
-                query.estimate(vectors[..., part])
-                for query, part in zip(self.queries, self._parts, strict=True)
-            ],
-            axis=-1,
-        )
-
-    @property
-    def possible(self) -> tuple[tuple[float, float], ...]:
-        """Of the queries, side by side."""
-        return tuple(ends for query in self.queries for ends in query.possible)
+        return np.concatenate([query.estimate(own) for query, own in self._cut(vectors)], axis=-1)
 
     def smooth(self, vectors: FloatArray) -> FloatArray:
         """Of the queries, side by side."""
-        return np.concatenate(
-            [
-                query.smooth(vectors[..., part])
-                for query, part in zip(self.queries, self._parts, strict=True)
-            ],
-            axis=-1,
-        )
+        return np.concatenate([query.smooth(own) for query, own in self._cut(vectors)], axis=-1)
+
+    def _cut(self, vectors: FloatArray) -> Iterator[tuple[Query, FloatArray]]:
+        """Every query with its own coordinates of released vectors."""
+        for query, part in zip(self._readers, self._parts, strict=True):
+            yield query, vectors[..., part]
 
     def behind(self, place: int) -> tuple[Query, slice, int]:
         """The query that an estimate belongs to, its coordinates, and the estimate's place."""
         for query, part, own in zip(
-            self.queries, self._parts, _estimates_of(self.queries), strict=True
+            self._readers, self._parts, _estimates_of(self.queries), strict=True
         ):
             if place < own.stop:
                 return query, part, place - own.start
         raise InvalidParameter(f"place must be below {len(self.labels)}, got {place!r}")
 
-    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
-        """As the query behind the estimate reads it."""
-        query, _, own = self.behind(place)
-        return query.read(own, value, spread, level)
-
     def known(self, at: Averaged, level: float) -> tuple[Reading | None, ...]:
         """Of the queries, side by side."""
         return tuple(
             reading
-            for query, part in zip(self.queries, self._parts, strict=True)
+            for query, part in zip(self._readers, self._parts, strict=True)
             for reading in query.known(at.part(part), level)
         )
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import Amount, AverageQuery
-from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.moments import MomentQuery
-from mustdp.resampling.statistics.public import Public, Range
-from mustdp.resampling.statistics.query import Averaged, Query
+from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.query import Averaged, Query, Statistic
 from mustdp.resampling.statistics.reading import Reading, Spread, known, symmetric
 
 
@@ -29,11 +28,6 @@ class Value(Amount):
 
     mid: float
     half: float
-
-    @classmethod
-    def within(cls, column: Range) -> Value:
-        """The value of a column that is clipped to this range."""
-        return cls(column.mid, column.half)
 
     def centred(self, values: FloatArray) -> FloatArray:
         """The values minus the midpoint."""
@@ -73,7 +67,7 @@ class MeanQuery(MomentQuery):
 
 
 @dataclass(frozen=True)
-class Mean(OfColumns):
+class Mean(Statistic):
     """The mean of one column.
 
     Reach (proof in ``average.py``, with half = (upper - lower) / 2 and values measured from the
@@ -96,4 +90,5 @@ class Mean(OfColumns):
     def _on(self, public: Public) -> Query:
         if self.squares and not public.poisson:
             return MeanQuery(public, (0,), (self.name,))
-        return AverageQuery(public, Value.within(public.ranges[0]), self.name)
+        (column,) = public.ranges
+        return AverageQuery(public, Value(column.mid, column.half), self.name)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from mustdp.errors import InvalidParameter
 from mustdp.resampling.statistics.covariance import Correlation, Covariance
 from mustdp.resampling.statistics.mean import Mean
-from mustdp.resampling.statistics.proportion import Proportion
+from mustdp.resampling.statistics.proportion import SIGNS, Proportion
 from mustdp.resampling.statistics.quantile import Median, Quantile
 from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.regression import LinearRegression
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
 
-_PLAIN: dict[str, Callable[[], Statistic]] = {
+_PLAIN: dict[str, Callable[..., Statistic]] = {
     "mean": Mean,
     "variance": Variance,
     "sd": StandardDeviation,
@@ -24,12 +25,7 @@ _PLAIN: dict[str, Callable[[], Statistic]] = {
     "regression": LinearRegression,
 }
 #: Those that can be released in two ways: variance:pairs is the sample variance itself.
-_FORMED: dict[str, Callable[..., Statistic]] = {
-    "variance": Variance,
-    "sd": StandardDeviation,
-    "covariance": Covariance,
-    "correlation": Correlation,
-}
+_FORMED = ("variance", "sd", "covariance", "correlation")
 #: What can be asked for, as it is written.
 NAMES = (*_PLAIN, "quantile:P", "proportion:CONDITION", "variance:pairs")
 
@@ -49,7 +45,7 @@ def read_statistic(text: str | Statistic) -> Statistic:
         if name in _PLAIN and not colon:
             return _PLAIN[name]()
         if name in _FORMED and colon:
-            return _FORMED[name](form=rest)
+            return _PLAIN[name](form=rest)
         if name == "quantile" and colon:
             return Quantile(_number(text, rest))
         if name == "proportion" and colon:
@@ -77,13 +73,8 @@ def _proportion(text: str, conditions: str) -> Proportion:
                 "statistic", f"must state {found[1]} at most once in a proportion", repr(text)
             )
         limits[found[1]] = _number(text, found[2])
-    return Proportion(
-        above=limits.get(">"),
-        below=limits.get("<"),
-        at_least=limits.get(">="),
-        at_most=limits.get("<="),
-        equal=limits.get("="),
-    )
+    given: dict[str, Any] = {name: limits.get(sign) for name, sign in SIGNS.items()}
+    return Proportion(**given)
 
 
 def _number(text: str, digits: str) -> float:

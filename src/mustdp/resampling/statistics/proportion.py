@@ -12,13 +12,12 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import LEAST_SHARE, Amount, AverageQuery
-from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Averaged, Query
+from mustdp.resampling.statistics.query import Averaged, Query, Statistic
 from mustdp.resampling.statistics.reading import IMPOSSIBLE, Reading, Spread, everything, into
 
-_SIGNS = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<=", "equal": "="}
-_LIMITS = tuple(_SIGNS)
+#: How the limits are written.
+SIGNS = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<=", "equal": "="}
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class ShareQuery(AverageQuery):
 
 
 @dataclass(frozen=True)
-class Proportion(OfColumns):
+class Proportion(Statistic):
     """The share of records with a value in a set: between limits, or equal to a number.
 
     Reach (proof in ``average.py``, with an amount of 0 or 1, so half = 1/2): on multisets of m
@@ -92,7 +91,7 @@ class Proportion(OfColumns):
     name = "proportion"
 
     def __post_init__(self) -> None:
-        given = [limit for limit in _LIMITS if getattr(self, limit) is not None]
+        given = [limit for limit in SIGNS if getattr(self, limit) is not None]
         for limit in given:
             object.__setattr__(self, limit, checks.real(limit, getattr(self, limit)))
         lows = {"above", "at_least"} & set(given)
@@ -117,7 +116,7 @@ class Proportion(OfColumns):
 
     def _on(self, public: Public) -> Query:
         (column,) = public.ranges
-        for limit in _LIMITS:
+        for limit in SIGNS:
             value = getattr(self, limit)
             if value is not None and not column.lower <= value <= column.upper:
                 raise InvalidParameter(
@@ -129,8 +128,8 @@ class Proportion(OfColumns):
     def described(self, label: str, columns: Sequence[str]) -> str:
         """The share of records, and the conditions."""
         given = (
-            f"{_SIGNS[limit]} {getattr(self, limit):g}"
-            for limit in _LIMITS
+            f"{SIGNS[limit]} {getattr(self, limit):g}"
+            for limit in SIGNS
             if getattr(self, limit) is not None
         )
         return f"share of records with {columns[0]} {' and '.join(given)}"

@@ -45,10 +45,16 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.average import LEAST_SHARE
-from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.curve import crossings, monotone
 from mustdp.resampling.statistics.public import Public, Range
-from mustdp.resampling.statistics.query import Averaged, Block, LinearQuery, Query
+from mustdp.resampling.statistics.query import (
+    Averaged,
+    Block,
+    Halves,
+    LinearQuery,
+    Query,
+    Statistic,
+)
 from mustdp.resampling.statistics.reading import Reading, Spread, into
 from mustdp.resampling.statistics.sharing import block, enlarged
 
@@ -100,7 +106,7 @@ class QuantileQuery(LinearQuery):
         found[:, : len(self.grid)] = np.where(values[:, :1] <= self._grid, 0.5, -0.5)
         return found
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         """The sum of the contributions, by counting; all of it is exact."""
         self.public.check_size(counts)
         places = self._grid.searchsorted(values[:, 0])
@@ -166,7 +172,7 @@ class QuantileQuery(LinearQuery):
 
 
 @dataclass(frozen=True)
-class Quantile(OfColumns):
+class Quantile(Statistic):
     """The value that a share ``p`` of the records stays below; reach sqrt(K) / (2m), proved above.
 
     ``grid`` is the number K of evenly spaced points inside the range, or the points themselves, of

@@ -30,6 +30,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.cost import Cost, check_cost
 from mustdp.resampling.statistics.public import Public
@@ -48,6 +49,10 @@ def check_held(argument: str, width: int, releases: int) -> None:
     """Refuse ``releases`` vectors of ``width`` coordinates that do not fit into memory."""
     size = float(width) * (_PER_COORDINATE + _PER_TOTAL * float(releases))
     check_cost(argument, f"a release of {releases} x {width} numbers", Cost(bytes=size))
+
+
+#: How often every row is in each of two halves of a multiset.
+Halves = tuple[IntArray, IntArray] | None
 
 
 @dataclass(frozen=True)
@@ -100,9 +105,9 @@ class Query(ABC):
         return sum(block.width for block in self.blocks)
 
     @property
-    def linear(self) -> bool:
-        """Whether the total is a sum over copies of records, so that it can be added up exactly."""
-        return False
+    def reader(self) -> Query:
+        """Who reads what was released; mostly the query itself."""
+        return self
 
     @property
     def paired(self) -> tuple[bool, ...]:
@@ -125,19 +130,16 @@ class Query(ABC):
         return np.concatenate([np.full(block.width, block.shift) for block in self.blocks])
 
     @abstractmethod
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        """What noise is added to: ``values`` (distinct, columns), already clipped, and counts."""
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
+        """What noise is added to: ``values`` (distinct, columns), already clipped, and counts.
+
+        A query that is ``halved`` needs the counts of two random halves of the multiset, too.
+        """
 
     @property
     def halved(self) -> bool:
         """Whether the total is made from two random halves of the subset as well."""
         return False
-
-    def total_in_halves(
-        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
-    ) -> FloatArray:
-        """The total where ``halves`` are the counts of two random halves of the multiset."""
-        return self.total(values, counts)
 
     def restored(self, totals: FloatArray) -> FloatArray:
         """The released vectors ``(..., width)`` behind totals, noisy or not."""
@@ -186,14 +188,9 @@ class Query(ABC):
 
 
 class LinearQuery(Query):
-    """A query whose total is the sum of what every copy of a record contributes."""
+    """A query whose total is the sum of what every copy of a record contributes, added exactly."""
 
     public: Public
-
-    @property
-    def linear(self) -> bool:
-        """True."""
-        return True
 
     @property
     def within_reach(self) -> bool:
@@ -214,7 +211,7 @@ class LinearQuery(Query):
         A row of the result depends on its record and on what is public, on nothing else.
         """
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         """The sum over all copies; a multiset of another size than the public one is refused."""
         self.public.check_size(counts)
         at_once = max(1, _AT_ONCE // self.width)
@@ -246,10 +243,36 @@ class Statistic(ABC):
     name: str
     #: Columns it reads, by name or position; None for all that are given.
     columns: tuple[str | int, ...] | None
+    #: How many it can take; None for no limit.
+    fewest = 1
+    most: int | None = 1
 
-    @abstractmethod
+    def __post_init__(self) -> None:
+        if self.columns is None:
+            return
+        given = self.columns
+        named = (given,) if isinstance(given, str | int) else tuple(given)
+        for column in named:
+            if isinstance(column, bool) or not isinstance(column, str | int):
+                raise InvalidParameter(
+                    f"columns must be names or positions of columns, got {column!r}"
+                )
+        if len(set(named)) != len(named):
+            raise InvalidParameter(f"columns must differ from each other, got {named!r}")
+        self.check_columns(len(named))
+        object.__setattr__(self, "columns", named)
+
     def check_columns(self, count: int) -> None:
         """Refuse a number of columns that the statistic cannot take."""
+        if count >= self.fewest and (self.most is None or count <= self.most):
+            return
+        if self.most == self.fewest:
+            allowed = f"{self.fewest} column{'s' if self.fewest > 1 else ''}"
+        else:
+            allowed = f"at least {self.fewest} columns" + (
+                f" and at most {self.most}" if self.most is not None else ""
+            )
+        raise InvalidParameter.refusing("columns", f"of {self.name} must be {allowed}", count)
 
     def query(self, public: Public) -> Query:
         """The query on subsets about which ``public`` is known."""

@@ -27,10 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Averaged, Query
+from mustdp.resampling.statistics.query import Averaged, Query, Statistic
 
 #: Smallest eigenvalue of the scaled, centred moment matrix that is divided by.
 LEAST_EIGENVALUE = 1e-4
@@ -71,7 +70,7 @@ class LinearRegressionQuery(MomentQuery):
 
 
 @dataclass(frozen=True)
-class LinearRegression(OfColumns):
+class LinearRegression(Statistic):
     """Intercept and slopes of the last column on the others; reach in ``moments.py``.
 
     >>> query = LinearRegression().query(Public([0.0, 0.0], [10.0, 2.0], 20))

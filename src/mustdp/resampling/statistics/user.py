@@ -17,7 +17,7 @@ m). Where the two differ in more than a bias from subset to subset (a maximum, s
 does not behave like an average at all, and a caution says so.
 
 **Reach.** Halves are cut at random, each cut with the same chance whatever the entries are
-(``execution/halves.py``). Fix the cut by positions: swapping one entry moves F_m by at most
+(``execution/portions.py``). Fix the cut by positions: swapping one entry moves F_m by at most
 Delta(m) and one of the halves, so that F_h moves by at most Delta(h)/2. The reaches are half of
 that, with shares (``sharing.py``) that make the noise of the estimate smallest. This holds for
 every cut, and the cuts of both multisets have the same law, so it holds for the mixture over them.
@@ -35,9 +35,8 @@ import numpy as np
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Averaged, Block, Query
+from mustdp.resampling.statistics.query import Averaged, Block, Halves, Query, Statistic
 from mustdp.resampling.statistics.sharing import block, enlarged
 from mustdp.resampling.unquoted import unquoted
 
@@ -80,19 +79,13 @@ class UserQuery(Query):
         """Unless it is an average."""
         return self.on_half is not None
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
-        """What the function returns, if it is finite and has one number for each label."""
-        if self.halved:
-            raise InvalidParameter("halves must be given where the function is no average")
-        self.public.check_size(counts)
-        return self._returned(values, counts)
-
-    def total_in_halves(
-        self, values: FloatArray, counts: IntArray, halves: tuple[IntArray, IntArray]
-    ) -> FloatArray:
-        """The function on the subset, and its mean over both halves."""
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
+        """What the function returns and, unless it is an average, its mean over both halves."""
         if not self.halved:
-            return self.total(values, counts)
+            self.public.check_size(counts)
+            return self._returned(values, counts)
+        if halves is None:
+            raise InvalidParameter("halves must be given where the function is no average")
         self.public.check_size(counts)
         whole = self._returned(values, counts)
         parts = []
@@ -154,7 +147,7 @@ class UserQuery(Query):
 
 
 @dataclass(frozen=True)
-class UserStatistic(OfColumns):
+class UserStatistic(Statistic):
     """``function(values, counts)`` of a weighted multiset, with a sensitivity stated by the caller.
 
     **The guarantee stands and falls with ``sensitivity``.** It must be the largest L2 distance by

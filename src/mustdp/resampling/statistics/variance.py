@@ -21,22 +21,58 @@ in the release: read it off the average of the releases, not off each.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.forms import InTwoForms
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Block, Query
+from mustdp.resampling.statistics.query import Block, Halves, Query, Statistic
 from mustdp.resampling.statistics.reading import CLEARLY, Reading, Spread, symmetric
 from mustdp.resampling.statistics.sharing import block
 
+#: How a variance, a covariance or a correlation is released.
+FORMS = ("pairs", "moments")
+
+
+class _OfVariance(Query):
+    """A variance or, with ``root``, the square root of one, whatever it is read off."""
+
+    public: Public
+    root: bool
+
+    @property
+    def possible(self) -> tuple[tuple[float, float], ...]:
+        """Up to that of values at both ends of the range."""
+        half = self.public.ranges[0].half
+        return ((0.0, half if self.root else half**2),)
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """The variance, or the root of it (0 where noise made it negative)."""
+        found = self.smooth(vectors)
+        return np.sqrt(np.maximum(found, 0.0)) if self.root else found
+
+    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
+        """The root is that of the value and of both ends, which stay apart where the value is 0.
+
+        Its error is that of a root where the variance is clear, else half of the interval.
+        """
+        squared = symmetric(value, spread, level, (0.0, self.public.ranges[0].half ** 2))
+        if not self.root:
+            return squared
+        low, high = (math.sqrt(end) for end in squared.interval)
+        found, error = math.sqrt(squared.value), 0.5 * (high - low)
+        if squared.value > CLEARLY * squared.standard_error:
+            error = squared.standard_error / (2.0 * found)
+        return Reading(found, error, (low, high), squared.spread, squared.flags)
+
 
 @dataclass(frozen=True)
-class VarianceQuery(Query):
-    """The sample variance, which is no sum over records; ``root`` estimates its square root."""
+class VarianceQuery(_OfVariance):
+    """The sample variance, which is no sum over records."""
 
     public: Public
     root: bool
@@ -53,7 +89,7 @@ class VarianceQuery(Query):
         """An average over pairs of different positions."""
         return (True,)
 
-    def total(self, values: FloatArray, counts: IntArray) -> FloatArray:
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
         """The sample variance with divisor size - 1, in two passes."""
         self.public.check_size(counts)
         size = self.public.size
@@ -62,47 +98,46 @@ class VarianceQuery(Query):
         centred *= centred
         return np.array([(counts @ centred) / (size - 1)])
 
-    @property
-    def possible(self) -> tuple[tuple[float, float], ...]:
-        """Up to that of values at both ends of the range."""
-        return (_possible(self.public, self.root),)
-
     def smooth(self, vectors: FloatArray) -> FloatArray:
-        """The variance."""
+        """The released variance."""
         return np.array(vectors, dtype=np.float64)
-
-    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
-        """The variance with its interval, or the roots of them."""
-        return _read(self.public, self.root, value, spread, level)
-
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """The released variance, or the root of it (0 where noise made it negative)."""
-        return np.sqrt(np.maximum(vectors, 0.0)) if self.root else np.array(vectors, dtype=float)
 
 
 @dataclass(frozen=True)
-class MomentVarianceQuery(MomentQuery):
-    """The variance of one column read off its first two moments; ``root`` its square root."""
+class MomentVarianceQuery(_OfVariance, MomentQuery):
+    """The variance of one column read off its first two moments."""
 
     root: bool = False
 
-    @property
-    def possible(self) -> tuple[tuple[float, float], ...]:
-        """Up to that of values at both ends of the range."""
-        return (_possible(self.public, self.root),)
-
     def smooth(self, vectors: FloatArray) -> FloatArray:
-        """The variance."""
+        """Mean of squares minus square of the mean."""
         return self.covariances(vectors)[..., 0] * self.public.ranges[0].half ** 2
 
-    def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
-        """The variance with its interval, or the roots of them."""
-        return _read(self.public, self.root, value, spread, level)
 
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """Mean of squares minus square of the mean (for the root: 0 where that is negative)."""
-        found = self.smooth(vectors)
-        return np.sqrt(np.maximum(found, 0.0)) if self.root else found
+@dataclass(frozen=True)
+class InTwoForms(Statistic):
+    """A statistic as an average over pairs or by moments; Poisson subsets always take moments."""
+
+    form: str = "moments"
+    columns: tuple[str | int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        checks.choice("form", self.form, FORMS)
+        super().__post_init__()
+
+    def _on(self, public: Public) -> Query:
+        if self.form == "moments" or public.poisson:
+            return self._by_moments(public)
+        public.refuse_below(2)
+        return self._by_pairs(public)
+
+    @abstractmethod
+    def _by_moments(self, public: Public) -> Query:
+        """The query that releases moments."""
+
+    @abstractmethod
+    def _by_pairs(self, public: Public) -> Query:
+        """The query that releases averages over pairs of at least two entries."""
 
 
 @dataclass(frozen=True)
@@ -137,26 +172,6 @@ class StandardDeviation(Variance):
 
     name = "sd"
     _root = True
-
-
-def _possible(public: Public, root: bool) -> tuple[float, float]:
-    half = public.ranges[0].half
-    return (0.0, half if root else half**2)
-
-
-def _read(public: Public, root: bool, value: float, spread: Spread, level: float) -> Reading:
-    """The root is that of the value and of both ends, which stay apart where the value is 0.
-
-    Its error is that of a root where the variance is clear, else half of the interval.
-    """
-    squared = symmetric(value, spread, level, _possible(public, False))
-    if not root:
-        return squared
-    low, high = (math.sqrt(end) for end in squared.interval)
-    found, error = math.sqrt(squared.value), 0.5 * (high - low)
-    if squared.value > CLEARLY * squared.standard_error:
-        error = squared.standard_error / (2.0 * found)
-    return Reading(found, error, (low, high), squared.spread, squared.flags)
 
 
 def _label(root: bool) -> str:

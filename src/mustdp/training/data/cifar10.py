@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-from mustdp.training.data.dataset import DataSet
+from mustdp.training.data.dataset import PIXELS, DataSet, scaled
 from mustdp.training.data.files import find_folder, read_published
 
 TRAINING = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
@@ -34,16 +33,16 @@ def load_cifar10(data: str | os.PathLike[str], *, pixels: str = "unit") -> DataS
     Rows hold colour by colour, so that ``X.reshape(-1, 3, 32, 32)`` are the images.
     ``pixels="unit"`` scales to [0, 1], ``"centred"`` to [-1, 1].
     """
-    checks.choice("pixels", pixels, ("unit", "centred"))
+    checks.choice("pixels", pixels, PIXELS)
     folder = find_folder(data, FOLDER, TRAINING[0])
     parts = [_read(folder, name) for name in (*TRAINING, TEST)]
     train = np.concatenate(parts[:-1])
     places = [(row, column) for row in range(32) for column in range(32)]
     return DataSet(
         name="cifar10",
-        X_train=_scaled(train, pixels),
+        X_train=scaled(train[:, 1:], pixels),
         y_train=train[:, 0].astype(np.int64),
-        X_test=_scaled(parts[-1], pixels),
+        X_test=scaled(parts[-1][:, 1:], pixels),
         y_test=parts[-1][:, 0].astype(np.int64),
         classes=CLASSES,
         features=tuple(f"{c} {row},{col}" for c in ("red", "green", "blue") for row, col in places),
@@ -61,12 +60,3 @@ def _read(folder: Path, name: str) -> NDArray[np.uint8]:
     if not records[:, 0].max() < len(CLASSES):
         raise InvalidParameter(f"{folder / name} must hold labels from 0 to 9, got a larger one")
     return records
-
-
-def _scaled(records: NDArray[np.uint8], pixels: str) -> NDArray[Any]:
-    scaled = records[:, 1:].astype(np.float32)
-    scaled /= 255
-    if pixels == "centred":
-        scaled -= 0.5
-        scaled /= 0.5
-    return scaled

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.checks import frozen
 
+#: Ranges that the pixels of images are brought to: [0, 1] and [-1, 1].
+PIXELS = ("unit", "centred")
+
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
@@ -61,3 +64,13 @@ def split_in_order(
     return DataSet(
         name, X[:cut].copy(), y[:cut].copy(), X[cut:].copy(), y[cut:].copy(), classes, features
     )
+
+
+def scaled(images: NDArray[np.uint8], pixels: str) -> NDArray[np.float32]:
+    """Pixels from 0 to 255 in the range that ``pixels`` names, in single precision."""
+    found = images.astype(np.float32)
+    found /= 255
+    if pixels == "centred":
+        found -= 0.5
+        found /= 0.5
+    return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-from mustdp.training.data.dataset import DataSet
+from mustdp.training.data.dataset import PIXELS, DataSet, scaled
 from mustdp.training.data.files import find_folder, read_published
 from mustdp.training.data.idx import read_idx
 
@@ -37,15 +37,15 @@ def load_mnist(
     ``pixels="unit"`` scales to [0, 1], ``"centred"`` to [-1, 1] as the MUST paper does. With
     ``verify=False`` other files of the same format and names are accepted.
     """
-    checks.choice("pixels", pixels, ("unit", "centred"))
+    checks.choice("pixels", pixels, PIXELS)
     folder = find_folder(data, "mnist", "train-images-idx3-ubyte")
     parts = {name: _part(folder, name, verify) for name in ("train", "t10k")}
     (X_train, y_train), (X_test, y_test) = parts["train"], parts["t10k"]
     return DataSet(
         name="mnist",
-        X_train=_scaled(X_train, pixels),
+        X_train=scaled(X_train, pixels),
         y_train=y_train.astype(np.int64),
-        X_test=_scaled(X_test, pixels),
+        X_test=scaled(X_test, pixels),
         y_test=y_test.astype(np.int64),
         classes=tuple(map(str, range(10))),
         features=tuple(f"pixel {row},{column}" for row in range(28) for column in range(28)),
@@ -63,12 +63,3 @@ def _part(folder: Path, name: str, verify: bool) -> tuple[NDArray[Any], NDArray[
             f"got the shapes {images.shape} and {labels.shape}"
         )
     return images.reshape(len(images), _PIXELS), labels
-
-
-def _scaled(images: NDArray[Any], pixels: str) -> NDArray[np.float32]:
-    scaled = images.astype(np.float32)
-    scaled /= 255
-    if pixels == "centred":
-        scaled -= 0.5
-        scaled /= 0.5
-    return scaled

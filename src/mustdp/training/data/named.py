@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.numerics import checks
 from mustdp.training.data.adult import load_adult
 from mustdp.training.data.cifar10 import load_cifar10
-from mustdp.training.data.dataset import DataSet
-from mustdp.training.data.digits import load_digits
+from mustdp.training.data.dataset import DataSet, split_in_order
 from mustdp.training.data.mnist import load_mnist
 from mustdp.training.data.openml import cached_folder
 
@@ -38,3 +40,20 @@ def load_data(
     if data is None:
         return load_adult(cached_folder("adult"), verify=False)
     return load_adult(data)
+
+
+def load_digits() -> DataSet:
+    """The 8 x 8 handwritten digits that come with scikit-learn, 1,797 of them: an example.
+
+    Pixels are scaled to [0, 1]; the first 1,347 are for training, the last 450 to test.
+    The order is that of the source, in which writers follow one another, so that most test digits
+    are by writers who are not in the training records.
+    """
+    bunch = required("sklearn.datasets", "the digits").load_digits()
+    return split_in_order(
+        "digits",
+        np.asarray(bunch.data, dtype=np.float64) / 16.0,
+        np.asarray(bunch.target, dtype=np.int64),
+        tuple(map(str, range(10))),
+        tuple(f"pixel {row},{column}" for row in range(8) for column in range(8)),
+    )

@@ -8,7 +8,6 @@ quickly made; the arithmetic of all chains is done at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,20 +19,11 @@ from mustdp.randomness.keys import noise_generator
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.linear.clipping import clip_gradient, row_norms
-from mustdp.training.linear.descent import OnStep, Recipe, check_converged
+from mustdp.training.linear.descent import Descent, OnStep, Recipe, check_converged
 from mustdp.training.linear.losses import Loss
 
 #: Entries of gathered rows that are worked on at once.
 _GATHERED = 1 << 17
-
-
-@dataclass(frozen=True)
-class Descents:
-    """Last weights (R, K, width), batch losses (R, steps), and all weights if they were kept."""
-
-    weights: FloatArray
-    losses: FloatArray
-    path: FloatArray | None
 
 
 class StackedRecords:
@@ -104,8 +94,12 @@ def descend_chains(
     *,
     keep_path: bool = False,
     on_step: OnStep | None = None,
-) -> Descents:
-    """Run one chain per seed; chain r is what ``descend`` gives for it with simulated noise."""
+) -> Descent:
+    """Run one chain per seed; chain r is what ``descend`` gives for it with simulated noise.
+
+    Weights are (R, K, width), losses (R, steps) and all weights, if they are kept, (R, steps, K,
+    width).
+    """
     steps, scheme = recipe.budget.steps, recipe.budget.scheme
     weights = np.full((len(seeds), records.loss.outputs, records.width), recipe.start)
     streams = [BatchStream(scheme, seed, stop=steps) for seed in seeds]
@@ -125,7 +119,7 @@ def descend_chains(
             if on_step is not None:
                 on_step(step + 1)
     check_converged(weights, recipe.rates)
-    return Descents(
+    return Descent(
         frozen(weights), frozen(losses), None if path is None else frozen(path.swapaxes(0, 1))
     )
 

@@ -70,6 +70,8 @@ class Descent:
 
     weights: FloatArray
     losses: FloatArray
+    #: All weights, where they were kept.
+    path: FloatArray | None = None
 
 
 def descend(

@@ -1,11 +1,12 @@
-"""What the private linear models share: parameters, fitting, and the word on what is private."""
+"""What the private linear models share: parameters, fitting, and the word on what is private.
 
-from __future__ import annotations
+Annotations are no strings here: subclasses in other modules have the fields in their signatures.
+"""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,61 +35,33 @@ from mustdp.training.linear.settings import settle_recipe
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """A linear model fitted by noisy gradient descent on the batches of a scheme.
 
-    Subclasses say which loss is used and what targets look like.
+    Subclasses say which loss is used and what targets look like. The fields are the parameters
+    that scikit-learn knows a model by.
     """
 
-    coef_: FloatArray
-    intercept_: Any
-    privacy_: Spent
-    loss_curve_: FloatArray
-    n_iter_: int
-    n_features_in_: int
-
-    def __init__(
-        self,
-        *,
-        scheme: str | Sampling = "wor",
-        b: int | None = None,
-        m: int | None = None,
-        steps: int = 100,
-        clip: float = 1.0,
-        learning_rate: LearningRate = 0.1,
-        schedule: str = "constant",
-        noise_multiplier: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        epsilon_prime: float | None = None,
-        paper_noise: PaperNoise = "analytic",
-        relation: str | None = None,
-        fit_intercept: bool = True,
-        start: float = 0.0,
-        random_state: RandomState = None,
-        on_step: OnStep | None = None,
-        keep_losses: bool = False,
-        ledger: Ledger | str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.scheme = scheme
-        self.b = b
-        self.m = m
-        self.steps = steps
-        self.clip = clip
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.noise_multiplier = noise_multiplier
-        self.epsilon = epsilon
-        self.delta = delta
-        self.epsilon_prime = epsilon_prime
-        self.paper_noise = paper_noise
-        self.relation = relation
-        self.fit_intercept = fit_intercept
-        self.start = start
-        self.random_state = random_state
-        self.on_step = on_step
-        self.keep_losses = keep_losses
-        self.ledger = ledger
+    scheme: str | Sampling = "wor"
+    b: int | None = None
+    m: int | None = None
+    steps: int = 100
+    clip: float = 1.0
+    learning_rate: LearningRate = 0.1
+    schedule: str = "constant"
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    epsilon_prime: float | None = None
+    paper_noise: PaperNoise = "analytic"
+    relation: str | None = None
+    fit_intercept: bool = True
+    start: float = 0.0
+    random_state: RandomState = None
+    on_step: OnStep | None = None
+    keep_losses: bool = False
+    ledger: Ledger | str | os.PathLike[str] | None = None
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train on X (n, d) and y (n,); everything is checked and certified before step one."""
@@ -116,9 +89,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():
             setattr(self, name, value)
-        self.privacy_ = privacy
+        self.privacy_: Spent = privacy
         if self.keep_losses:
-            self.loss_curve_ = done.losses
+            self.loss_curve_: FloatArray = done.losses
         elif hasattr(self, "loss_curve_"):
             del self.loss_curve_
         self.n_iter_ = recipe.budget.steps

@@ -6,20 +6,16 @@ the targets, the predictions and the documentation people read.
 
 from __future__ import annotations
 
-import os
 import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.calibration.settle import PaperNoise
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.ledger import Ledger
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.epochs import Sampling
-from mustdp.training.linear.descent import OnStep
-from mustdp.training.linear.estimator import PrivateLinearModel, RandomState
+from mustdp.training.linear.estimator import PrivateLinearModel
 from mustdp.training.linear.losses import (
     LogisticLoss,
     Loss,
@@ -70,6 +66,7 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
 
 
 @documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Logistic regression, binary or multinomial, with certified differential privacy.
 
@@ -80,54 +77,9 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
     said by a warning (:class:`TakenAsPublic`). ``classes_`` holds them, sorted.
     """
 
-    classes_: NDArray[Any]
-
-    def __init__(
-        self,
-        *,
-        classes: Any = None,
-        scheme: str | Sampling = "wor",
-        b: int | None = None,
-        m: int | None = None,
-        steps: int = 100,
-        clip: float = 1.0,
-        learning_rate: LearningRate = 1.0,
-        schedule: str = "constant",
-        noise_multiplier: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        epsilon_prime: float | None = None,
-        paper_noise: PaperNoise = "analytic",
-        relation: str | None = None,
-        fit_intercept: bool = True,
-        start: float = 0.0,
-        random_state: RandomState = None,
-        on_step: OnStep | None = None,
-        keep_losses: bool = False,
-        ledger: Ledger | str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(
-            scheme=scheme,
-            b=b,
-            m=m,
-            steps=steps,
-            clip=clip,
-            learning_rate=learning_rate,
-            schedule=schedule,
-            noise_multiplier=noise_multiplier,
-            epsilon=epsilon,
-            delta=delta,
-            epsilon_prime=epsilon_prime,
-            paper_noise=paper_noise,
-            relation=relation,
-            fit_intercept=fit_intercept,
-            start=start,
-            random_state=random_state,
-            on_step=on_step,
-            keep_losses=keep_losses,
-            ledger=ledger,
-        )
-        self.classes = classes
+    classes: Any = None
+    learning_rate: LearningRate = 1.0
+    classes_: NDArray[Any] = field(init=False)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the rows of X: one each for two classes, else one per class."""

@@ -6,20 +6,11 @@ from mustdp.extras import required
 
 required("sklearn", "a linear model")
 
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: E402
-from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
-from sklearn.utils.validation import (  # noqa: E402
-    _num_samples,
-    check_is_fitted,
-    validate_data,
-)
-
-__all__ = [
-    "BaseEstimator",
-    "ClassifierMixin",
-    "RegressorMixin",
-    "_num_samples",
-    "check_classification_targets",
-    "check_is_fitted",
-    "validate_data",
-]
+# ruff: noqa: E402
+from sklearn.base import BaseEstimator as BaseEstimator
+from sklearn.base import ClassifierMixin as ClassifierMixin
+from sklearn.base import RegressorMixin as RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets as check_classification_targets
+from sklearn.utils.validation import _num_samples as _num_samples
+from sklearn.utils.validation import check_is_fitted as check_is_fitted
+from sklearn.utils.validation import validate_data as validate_data

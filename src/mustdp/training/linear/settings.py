@@ -10,7 +10,7 @@ from mustdp.numerics import checks
 from mustdp.sampling.catalogue import NAMES
 from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.naming import scheme_by_name
-from mustdp.training.budget import Budget, settle
+from mustdp.training.budget import settle
 from mustdp.training.linear.clipping import check_clip
 from mustdp.training.linear.descent import Recipe, check_draws
 from mustdp.training.linear.rates import learning_rates
@@ -65,15 +65,9 @@ def settle_recipe(estimator: Any, n: int) -> Recipe:
     rates = learning_rates(estimator.learning_rate, estimator.schedule, steps)
     scheme = resolve_scheme(estimator.scheme, n, estimator.b, estimator.m, estimator.relation)
     check_draws(scheme)
-    return Recipe(_budget(estimator, scheme, steps), clip, rates, start)
-
-
-def _budget(estimator: Any, scheme: Sampling, steps: int) -> Budget:
     given = (estimator.noise_multiplier, estimator.epsilon, estimator.epsilon_prime)
-    epsilon = estimator.epsilon
-    if all(value is None for value in given):
-        epsilon = DEFAULT_EPSILON
-    return settle(
+    epsilon = DEFAULT_EPSILON if all(one is None for one in given) else estimator.epsilon
+    budget = settle(
         scheme,
         steps=steps,
         noise_multiplier=estimator.noise_multiplier,
@@ -83,3 +77,4 @@ def _budget(estimator: Any, scheme: Sampling, steps: int) -> Budget:
         paper_noise=estimator.paper_noise,
         relation=estimator.relation,
     )
+    return Recipe(budget, clip, rates, start)
