@@ -19,7 +19,7 @@ from mustdp.resampling.statistics.average import Amount, AverageQuery
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public, Range
-from mustdp.resampling.statistics.query import Averaged, Query
+from mustdp.resampling.statistics.query import Averaged, Query, Shape
 from mustdp.resampling.statistics.reading import Reading, Spread, known, symmetric
 
 
@@ -92,6 +92,11 @@ class Mean(OfColumns):
     columns: tuple[str | int, ...] | None = None
     squares: bool = True
     name = "mean"
+
+    def shape(self, poisson: bool) -> Shape:
+        """One number, unless squares (of a fixed size) or sizes (Poisson) are released with it."""
+        alone = not (self.squares or poisson)
+        return Shape(in_a_ball=alone or poisson, one_number=alone)
 
     def _on(self, public: Public) -> Query:
         if self.squares and not public.poisson:

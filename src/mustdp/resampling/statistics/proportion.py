@@ -14,7 +14,7 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import LEAST_SHARE, Amount, AverageQuery
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Averaged, Query
+from mustdp.resampling.statistics.query import Averaged, Query, Shape
 from mustdp.resampling.statistics.reading import IMPOSSIBLE, Reading, Spread, everything, into
 
 _SIGNS = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<=", "equal": "="}
@@ -114,6 +114,10 @@ class Proportion(OfColumns):
                 f"limits of a proportion must leave some values between them, got {self!r}"
             )
         super().__post_init__()
+
+    def shape(self, poisson: bool) -> Shape:
+        """One half or minus one half, added up."""
+        return Shape(in_a_ball=True, one_number=not poisson)
 
     def _on(self, public: Public) -> Query:
         (column,) = public.ranges

@@ -48,7 +48,7 @@ from mustdp.resampling.statistics.average import LEAST_SHARE
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.curve import crossings, monotone
 from mustdp.resampling.statistics.public import Public, Range
-from mustdp.resampling.statistics.query import Averaged, Block, LinearQuery, Query
+from mustdp.resampling.statistics.query import Averaged, Block, LinearQuery, Query, Shape
 from mustdp.resampling.statistics.reading import Reading, Spread, into
 from mustdp.resampling.statistics.sharing import block, enlarged
 
@@ -196,6 +196,10 @@ class Quantile(OfColumns):
                 )
             object.__setattr__(self, "grid", tuple(points.tolist()))
         super().__post_init__()
+
+    def shape(self, poisson: bool) -> Shape:
+        """Halves of either sign at every grid point, added up."""
+        return Shape(in_a_ball=True)
 
     def _on(self, public: Public) -> Query:
         grid = self._points(public.ranges[0])

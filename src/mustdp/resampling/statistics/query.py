@@ -239,6 +239,18 @@ class LinearQuery(Query):
         return found
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What a statistic knows of its totals before any column is: the accountant builds on it.
+
+    ``in_a_ball``: totals are sums of contributions that lie in a ball of the reach, so that not
+    only any two of them are within twice the reach. ``one_number``: the width is one.
+    """
+
+    in_a_ball: bool
+    one_number: bool = False
+
+
 class Statistic(ABC):
     """What is asked for, before the ranges of the columns and the subsets' size are known."""
 
@@ -263,6 +275,10 @@ class Statistic(ABC):
     def described(self, label: str, columns: Sequence[str]) -> str:
         """What an estimate is one of, in words; ``columns`` with their ranges."""
         return f"{label} of {' and '.join(columns)}"
+
+    def shape(self, poisson: bool) -> Shape:
+        """What is known of the query on Poisson subsets, or on those of a fixed size."""
+        return Shape(in_a_ball=poisson)  # there, one copy more or less moves it by the reach
 
     @abstractmethod
     def _on(self, public: Public) -> Query:

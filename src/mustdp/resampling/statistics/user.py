@@ -37,7 +37,7 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.columns import OfColumns
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Averaged, Block, Query
+from mustdp.resampling.statistics.query import Averaged, Block, Query, Shape
 from mustdp.resampling.statistics.sharing import block, enlarged
 from mustdp.resampling.unquoted import unquoted
 
@@ -217,6 +217,11 @@ class UserStatistic(OfColumns):
                 raise InvalidParameter(f"labels must be one or more words, got {self.labels!r}")
             object.__setattr__(self, "labels", labels)
         super().__post_init__()
+
+    def shape(self, poisson: bool) -> Shape:
+        """Nothing but distances is known of it; one number if it is an average with one label."""
+        single = self.average and len(self.labels or (self.name,)) == 1
+        return Shape(in_a_ball=False, one_number=single and not poisson)
 
     def _on(self, public: Public) -> Query:
         if public.poisson:
