@@ -25,6 +25,7 @@ IN_FULL = (
     "cli/test_documented.py",
     "ledger/test_declared.py",
     "ledger/test_documents.py",
+    "resampling/test_shapes.py",
 )
 
 

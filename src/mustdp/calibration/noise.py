@@ -123,11 +123,12 @@ def calibrate_plan(
     relation: str | None = None,
     group: int = 1,
     composition: str = "auto",
+    dimension: int | None = None,
 ) -> PlanCalibration:
     """Find the noise for a plan that is built from its mechanism, nested plans included.
 
     ``build`` is called with mechanisms of different noise multipliers and must only place them.
-    ``mechanism`` is as in :func:`calibrate`.
+    ``mechanism`` is as in :func:`calibrate`, ``dimension`` as in :func:`account`.
 
     >>> import mustdp as md
     >>> count = md.laplace(shift=0.1)
@@ -135,7 +136,7 @@ def calibrate_plan(
     >>> found.epsilon.upper <= 1
     True
     """
-    target = Target(epsilon, delta, relation, group, composition)
+    target = Target(epsilon, delta, relation, group, composition, dimension)
     make = noise_of_kind(mechanism)
     met = meet(target, lambda z: build(make(z)), smallest_noise, "noise multiplier")
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)

@@ -55,6 +55,8 @@ class Target:
     #: How many records of one person may differ.
     group: int = 1
     composition: str = "auto"
+    #: Of every release, where it is known.
+    dimension: int | None = None
 
     def __post_init__(self) -> None:
         epsilon = checks.real("epsilon", self.epsilon, above=0, at_most=LARGEST_EPSILON)
@@ -106,6 +108,7 @@ def meet(
             plan_of(value),
             relation=target.relation,
             composition=target.composition,
+            dimension=target.dimension,
             group=target.group,
         )
         return accounts[value].epsilon(target.delta).upper

@@ -55,6 +55,7 @@ class Spent:
     Without a ``plan`` nothing was released, or nothing is known that would guarantee anything; the
     upper bound of ``epsilon`` is then infinite. A ``seeded`` run is an experiment: whoever knows
     the seed can subtract the noise, and ``epsilon`` is what the run would cost without a seed.
+    ``dimension`` is 1 where every release was accounted for as a single number.
     """
 
     epsilon: Bounds
@@ -64,6 +65,7 @@ class Spent:
     source: str
     plan: Plan | None
     seeded: bool = False
+    dimension: int | None = None
 
     @property
     def certified(self) -> bool:
@@ -105,6 +107,7 @@ class Spent:
             "noise": self.source,
             "steps": self.steps,
             "scheme": None if self.scheme is None else self.scheme.describe(),
+            **({} if self.dimension is None else {"dimension": self.dimension}),
         }
 
 
@@ -117,6 +120,8 @@ class Settled:
     delta: float
     relation: Relation
     source: str
+    #: Of every release, where it is known.
+    dimension: int | None = None
     #: What the calibration that found the noise has certified already.
     known: Bounds | None = field(default=None, compare=False, repr=False)
 
@@ -124,10 +129,11 @@ class Settled:
         """What running the plan costs, certified."""
         epsilon = self.known
         if epsilon is None:
-            epsilon = certified_epsilon(self.plan, self.delta, self.relation)
+            epsilon = certified_epsilon(self.plan, self.delta, self.relation, self.dimension)
         return Spent(
-            epsilon, self.delta, self.relation, self.noise_multiplier, self.source, self.plan
-        )
+            epsilon, self.delta, self.relation, self.noise_multiplier, self.source, self.plan,
+            dimension=self.dimension,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -168,16 +174,18 @@ def settle_noise(
     noise_multiplier: float | None = None,
     paper: PaperStatement | None = None,
     relation: str | None = None,
+    dimension: int | None = None,
 ) -> Settled:
     """Settle the noise of a job.
 
-    Exactly one of ``epsilon``, ``noise_multiplier`` and ``paper`` is given.
+    Exactly one of ``epsilon``, ``noise_multiplier`` and ``paper`` is given. ``dimension`` is that
+    of every release, where the caller knows it.
     """
     checks.exactly_one(epsilon=epsilon, noise_multiplier=noise_multiplier, epsilon_prime=paper)
     used = resolve_relation(job.scheme, relation)
     delta = required_delta(delta, job.scheme.n)
     if epsilon is not None:
-        return _calibrated(job, epsilon, delta, used)
+        return _calibrated(job, epsilon, delta, used, dimension)
     if noise_multiplier is not None:
         z = checks.real("noise_multiplier", noise_multiplier, above=0, at_most=LARGEST_NOISE)
         source = GIVEN
@@ -185,7 +193,7 @@ def settle_noise(
         if not isinstance(job.scheme, Scheme):
             raise NotCovered("epsilon_prime must be left out for epochs: the paper has none")
         z, source = paper.multiplier(job.scheme, delta), paper.source
-    return Settled(job.plan(gaussian(noise_multiplier=z)), z, delta, used, source)
+    return Settled(job.plan(gaussian(noise_multiplier=z)), z, delta, used, source, dimension)
 
 
 def required_delta(delta: float | None, n: int) -> float:
@@ -210,21 +218,28 @@ def recommended_delta(n: int) -> float:
 
 
 @lru_cache(maxsize=256)
-def _calibrated(job: Job, epsilon: float, delta: float, relation: Relation) -> Settled:
-    found = calibrate_plan(job.plan, epsilon=epsilon, delta=delta, relation=relation)
-    return Settled(
-        found.plan, found.noise_multiplier, delta, relation, CALIBRATED, known=found.epsilon
+def _calibrated(
+    job: Job, epsilon: float, delta: float, relation: Relation, dimension: int | None
+) -> Settled:
+    found = calibrate_plan(
+        job.plan, epsilon=epsilon, delta=delta, relation=relation, dimension=dimension
     )
+    return Settled(
+        found.plan, found.noise_multiplier, delta, relation, CALIBRATED, dimension,
+        known=found.epsilon,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
-def certified_epsilon(plan: Plan | None, delta: float, relation: Relation) -> Bounds:
+def certified_epsilon(
+    plan: Plan | None, delta: float, relation: Relation, dimension: int | None = None
+) -> Bounds:
     """Bounds of epsilon; infinite above where there is no plan or nothing finite is certified."""
     nothing = Bounds(0.0, math.inf)
     if plan is None:
         return nothing
     try:
-        return account(plan, relation=relation).epsilon(delta)
+        return account(plan, relation=relation, dimension=dimension).epsilon(delta)
     except NumericalFailure:
         # So little noise that no finite epsilon could be certified: say so, never a guess.
         return nothing

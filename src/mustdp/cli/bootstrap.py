@@ -204,4 +204,6 @@ def _cost(result: BootstrapResult) -> Iterator[str]:
         yield words.both_in_words(privacy.epsilon, "epsilon", relation, result.design.scheme)
     settled = words.settled_in_words(privacy.noise_multiplier, privacy.source, relation)
     yield f"gaussian noise, {settled}"
+    if privacy.dimension == 1:
+        yield "accounted for as one number a subset (dimension 1)."
     yield "noise share: part of the squared standard error that the noise causes."

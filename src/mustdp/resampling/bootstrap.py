@@ -24,12 +24,13 @@ from mustdp.numerics import checks
 from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.resampling.designs import MOST_REPLICATES, Design, settle_design
+from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.inference import infer
 from mustdp.resampling.intervals import Kind, check_kind
 from mustdp.resampling.lattices import exact_release
+from mustdp.resampling.noise import check_shape, settle_design, shape_of
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.sources.opening import open_source
 from mustdp.resampling.sources.source import Source
@@ -112,9 +113,11 @@ def private_bootstrap(
     check_execution(workers, dask, insecure)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
+    shape = shape_of(wanted, chosen.poisson, charged=ledger is not None)
     privacy = settle_design(
         chosen,
         queries=len(wanted),
+        shape=shape,
         epsilon=epsilon,
         delta=delta,
         noise_multiplier=noise_multiplier,
@@ -128,6 +131,7 @@ def private_bootstrap(
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
+    check_shape(shape, query, privacy)
     check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)
     exact = exact_release(query, privacy.noise_multiplier, copies)

@@ -166,5 +166,5 @@ def cost_in_words(privacy: Spent) -> str:
     return (
         f"({readable(bounds.upper, 'up', 5)}, {as_stated(privacy.delta)})-differentially private "
         f"under {neighbours}, certified; noise multiplier {readable(privacy.noise_multiplier)} "
-        f"({privacy.source})"
+        f"({privacy.source}{', one number a subset' if privacy.dimension == 1 else ''})"
     )

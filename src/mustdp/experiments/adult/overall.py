@@ -99,7 +99,7 @@ def _certified(version: Setting, name: str) -> Bounds:
     noise = gaussian(noise_multiplier=noise_of(version, name))
     plan = repeat(STEPS, subsample(version.scheme(name), noise))
     try:
-        return account(plan, relation=RELATION, accuracy=0.01, composition="pair").delta(EPSILON)
+        return account(plan, relation=RELATION, accuracy=0.01).delta(EPSILON)
     except NumericalFailure:
         return Bounds(0.0, 1.0)
 

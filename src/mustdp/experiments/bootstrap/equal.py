@@ -27,6 +27,7 @@ from mustdp.experiments.bootstrap.runs import (
     release_all,
 )
 from mustdp.experiments.comparison.equal_guarantee import (
+    COMPOSED,
     DELTA,
     epsilons_at,
     equal_cells,
@@ -121,7 +122,7 @@ def table_at(sizes: Sizes, found: Compared, plain: Sequence[Measured], quick: bo
         f"Mean and variance of all subsets together; delta = {DELTA:g}; relation replace_one. "
         f"{rows[0][0].count} data sets, the same for all schemes. Intervals are meant to cover "
         "95 %. Drowned: the noise hides the variation of the replicates, and the interval errs on "
-        f"the safe side. Times are processor times of one core.{left}",
+        f"the safe side. Times are processor times of one core. {COMPOSED}{left}",
     )
 
 

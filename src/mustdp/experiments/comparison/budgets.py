@@ -69,15 +69,7 @@ class Setting:
 
 def calibrated(scheme: Scheme, epsilon: float, delta: float, steps: int) -> tuple[Budget, Bounds]:
     """The noise that is certified for a whole run, and the bounds of what the run costs."""
-    # One pair per step, as in the stored results; families need 1 to 10 % less noise.
-    found = calibrate(
-        scheme,
-        epsilon=epsilon,
-        delta=delta,
-        steps=steps,
-        relation=RELATION,
-        composition="pair",
-    )
+    found = calibrate(scheme, epsilon=epsilon, delta=delta, steps=steps, relation=RELATION)
     budget = Budget(
         scheme, found.noise_multiplier, steps, delta, found.relation,
         "calibrated for a certified epsilon",

@@ -24,6 +24,10 @@ from mustdp.sampling.scheme import Scheme
 #: Epsilon of the whole run; in quick mode the second one alone. And delta, unless said otherwise.
 EPSILONS = (1.0, 4.0)
 DELTA = 1e-5
+#: What the noise of these tables was certified with.
+COMPOSED = (
+    "Composed with a family of pairs in every step where one is known, with one pair otherwise."
+)
 #: Standard errors from which on a difference is more than chance.
 _CLEAR = 3.0
 
@@ -134,7 +138,7 @@ def equal_table(
         )
     for row, parts in references:
         cells += measured_cells(row, parts)
-    return Table(name, title, tuple(cells), "equal", note)
+    return Table(name, title, tuple(cells), "equal", f"{note} {COMPOSED}".lstrip())
 
 
 def noise_reading(settled: Sequence[Settled]) -> list[str]:

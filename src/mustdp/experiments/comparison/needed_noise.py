@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mustdp.experiments.comparison import equal_guarantee
-from mustdp.experiments.comparison.equal_guarantee import DELTA, Settled, by_target
+from mustdp.experiments.comparison.equal_guarantee import COMPOSED, DELTA, Settled, by_target
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.shown import number
@@ -45,7 +45,7 @@ def noise_table(found: Sequence[Settled], quick: bool) -> Table:
         tuple(cells),
         "equal",
         "Gaussian noise on a sum of bounded contributions, in units of that bound; one record "
-        f"replaced, for Poisson too.{left}",
+        f"replaced, for Poisson too. {COMPOSED}{left}",
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import Amount, AverageQuery
 from mustdp.resampling.statistics.moments import MomentQuery
-from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.public import Public, Shape
 from mustdp.resampling.statistics.query import Averaged, Query, Statistic
 from mustdp.resampling.statistics.reading import Reading, Spread, known, symmetric
 
@@ -86,6 +86,11 @@ class Mean(Statistic):
     columns: tuple[str | int, ...] | None = None
     squares: bool = True
     name = "mean"
+
+    def shape(self, poisson: bool) -> Shape:
+        """One number, unless squares (of a fixed size) or sizes (Poisson) are released with it."""
+        alone = not (self.squares or poisson)
+        return Shape(in_a_ball=alone or poisson, one_number=alone)
 
     def _on(self, public: Public) -> Query:
         if self.squares and not public.poisson:

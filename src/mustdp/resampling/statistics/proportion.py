@@ -12,7 +12,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import LEAST_SHARE, Amount, AverageQuery
-from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.public import Public, Shape
 from mustdp.resampling.statistics.query import Averaged, Query, Statistic
 from mustdp.resampling.statistics.reading import IMPOSSIBLE, Reading, Spread, everything, into
 
@@ -113,6 +113,10 @@ class Proportion(Statistic):
                 f"limits of a proportion must leave some values between them, got {self!r}"
             )
         super().__post_init__()
+
+    def shape(self, poisson: bool) -> Shape:
+        """One half or minus one half, added up."""
+        return Shape(in_a_ball=True, one_number=not poisson)
 
     def _on(self, public: Public) -> Query:
         (column,) = public.ranges

@@ -129,3 +129,15 @@ def _whole(size: float, least: int = 1) -> int:
 
 def _expected(size: float) -> float:
     return checks.real("size", size, above=0.0, at_most=LARGEST_SIZE)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a statistic knows of its totals before any column is: the accountant builds on it.
+
+    ``in_a_ball``: totals are sums of contributions that lie in a ball of the reach, so that not
+    only any two of them are within twice the reach. ``one_number``: the width is one.
+    """
+
+    in_a_ball: bool
+    one_number: bool = False

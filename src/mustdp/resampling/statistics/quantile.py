@@ -46,7 +46,7 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.average import LEAST_SHARE
 from mustdp.resampling.statistics.curve import crossings, monotone
-from mustdp.resampling.statistics.public import Public, Range
+from mustdp.resampling.statistics.public import Public, Range, Shape
 from mustdp.resampling.statistics.query import (
     Averaged,
     Block,
@@ -202,6 +202,10 @@ class Quantile(Statistic):
                 )
             object.__setattr__(self, "grid", tuple(points.tolist()))
         super().__post_init__()
+
+    def shape(self, poisson: bool) -> Shape:
+        """Halves of either sign at every grid point, added up."""
+        return Shape(in_a_ball=True)
 
     def _on(self, public: Public) -> Query:
         grid = self._points(public.ranges[0])

@@ -33,7 +33,7 @@ import numpy as np
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.cost import Cost, check_cost
-from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.public import Public, Shape
 from mustdp.resampling.statistics.reading import Reading, Spread, symmetric
 
 #: Numbers of contributions that are held at a time: as many as are fast to get at.
@@ -286,6 +286,10 @@ class Statistic(ABC):
     def described(self, label: str, columns: Sequence[str]) -> str:
         """What an estimate is one of, in words; ``columns`` with their ranges."""
         return f"{label} of {' and '.join(columns)}"
+
+    def shape(self, poisson: bool) -> Shape:
+        """What is known of the query on Poisson subsets, or on those of a fixed size."""
+        return Shape(in_a_ball=poisson)  # there, one copy more or less moves it by the reach
 
     @abstractmethod
     def _on(self, public: Public) -> Query:

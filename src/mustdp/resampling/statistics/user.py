@@ -35,7 +35,7 @@ import numpy as np
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.public import Public, Shape
 from mustdp.resampling.statistics.query import Averaged, Block, Halves, Query, Statistic
 from mustdp.resampling.statistics.sharing import block, enlarged
 from mustdp.resampling.unquoted import unquoted
@@ -210,6 +210,11 @@ class UserStatistic(Statistic):
                 raise InvalidParameter(f"labels must be one or more words, got {self.labels!r}")
             object.__setattr__(self, "labels", labels)
         super().__post_init__()
+
+    def shape(self, poisson: bool) -> Shape:
+        """Nothing but distances is known of it; one number if it is an average with one label."""
+        single = self.average and len(self.labels or (self.name,)) == 1
+        return Shape(in_a_ball=False, one_number=single and not poisson)
 
     def _on(self, public: Public) -> Query:
         if public.poisson:

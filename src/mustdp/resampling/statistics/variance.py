@@ -29,7 +29,7 @@ import numpy as np
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.moments import MomentQuery
-from mustdp.resampling.statistics.public import Public
+from mustdp.resampling.statistics.public import Public, Shape
 from mustdp.resampling.statistics.query import Block, Halves, Query, Statistic
 from mustdp.resampling.statistics.reading import CLEARLY, Reading, Spread, symmetric
 from mustdp.resampling.statistics.sharing import block
@@ -154,6 +154,11 @@ class Variance(InTwoForms):
 
     name = "variance"
     _root = False
+
+    def shape(self, poisson: bool) -> Shape:
+        """One number, unless it is read off two moments; no sum in either form."""
+        alone = self.form == "pairs" and not poisson
+        return Shape(in_a_ball=poisson, one_number=alone)
 
     def _by_moments(self, public: Public) -> Query:
         return MomentVarianceQuery(public, (0,), (_label(self._root),), self._root)
