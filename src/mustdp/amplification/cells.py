@@ -18,6 +18,7 @@ x (or x') between the others, y and x' pull apart: the cosine there is -1, and 0
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Protocol
@@ -79,6 +80,9 @@ class PairFamily(Protocol):
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
         """Certified upper bound of H at e^epsilon, epsilon >= 0."""
+
+    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """The same for many corners, a row each."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,10 @@ class DiscTriples:
         on_line = line_profile(_GAUSSIAN, self.chance, u, w, epsilon)
         return np.minimum(on_line, triple_profile(self.chance, u, w, corner.cosines[0], epsilon))
 
+    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """One by one."""
+        return np.array([self.profile(corner, epsilon) for corner in corners])
+
 
 @dataclass(frozen=True)
 class LineTriples:
@@ -218,3 +226,7 @@ class LineTriples:
         if self.noise.name == "laplace":
             return np.minimum(value, apart_profile(self.chance, u, w, epsilon))
         return np.minimum(value, triple_profile(self.chance, u, w, 0.0, epsilon))
+
+    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """One by one."""
+        return np.array([self.profile(corner, epsilon) for corner in corners])

@@ -10,6 +10,7 @@ supplies and demands (``flows.py``). The proofs are in docs/derivations/family.m
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,17 +18,28 @@ import numpy as np
 
 from mustdp.amplification.cells import Cell, Corner, disc_cells, end_cell, triangle
 from mustdp.amplification.flows import Bend, Market
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.sampling.law import MultiplicityLaw
 
 #: Laws with more positive multiplicities than this are left to the single pair.
 MOST_COPIES = 40
 #: Triangles are looked at for this many copies; more are rare.
 _BENT = 4
+#: Rows of markets that are worked on at once, so that they stay in the processor's cache.
+_AT_ONCE = 3000
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
+class _Stall:
+    """A corner's places of supplies and demands, and its triangles."""
+
+    supply_at: FloatArray
+    demand_at: FloatArray
+    bends: tuple[Bend, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Copies(ABC):
     """What the two families share: a law of copies, rounded to the safe side."""
 
     law: MultiplicityLaw
@@ -39,23 +51,50 @@ class Copies:
     def _slack(self) -> float:
         return 4.0 * self.law.relative_error + 64.0 * self.law.probabilities.size * ROUNDOFF
 
-    def _market(
-        self,
-        supply: FloatArray,
-        supply_at: FloatArray,
-        demands: Sequence[tuple[int, float, FloatArray]],
-        bends: Sequence[Bend],
-    ) -> FloatArray:
-        """Value of a market whose demands are (copies, place, amounts at every t), by copies."""
+    def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
+        """Certified upper bound of H at e^epsilon, epsilon >= 0."""
+        return self.profiles([corner], epsilon)[0]
+
+    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """The same for many corners, a row each: their markets are worked on together."""
+        together = max(1, _AT_ONCE // max(1, epsilon.size))
+        parts = [
+            self._certified(corners[start : start + together], epsilon)
+            for start in range(0, len(corners), together)
+        ]
+        return np.concatenate([np.empty((0, epsilon.size)), *parts])
+
+    def _certified(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        stalls = [self._stall(corner) for corner in corners]
+        copies, amounts = self._demands(epsilon)
+        rows = epsilon.size
         market = Market(
-            supply * (1.0 + self._slack),
-            supply_at,
-            np.stack([amount for *_, amount in demands], axis=1) * (1.0 - self._slack),
-            np.array([place for _, place, _ in demands]),
-            np.array([copies for copies, *_ in demands], dtype=np.int64),
+            self._supply * (1.0 + self._slack),
+            np.repeat([stall.supply_at for stall in stalls], rows, axis=0),
+            np.tile(amounts * (1.0 - self._slack), (len(corners), 1)),
+            np.repeat([stall.demand_at for stall in stalls], rows, axis=0),
+            copies,
             16.0 * ROUNDOFF * self.shift * (1.0 + float(self.law.positive_values[-1])),
         )
-        return np.minimum(market.certified(bends) + self.law.cut, 1.0)
+        bends = [
+            (slice(which * rows, (which + 1) * rows), stall.bends)
+            for which, stall in enumerate(stalls)
+        ]
+        values = market.certified(bends).reshape(len(corners), rows)
+        return np.minimum(values + self.law.cut, 1.0)
+
+    @property
+    @abstractmethod
+    def _supply(self) -> FloatArray:
+        """rho_j for j = 1, 2, …"""
+
+    @abstractmethod
+    def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
+        """How many copies each demand has, in order, and its amount at every epsilon (rows)."""
+
+    @abstractmethod
+    def _stall(self, corner: Corner) -> _Stall:
+        """Where supplies and demands lie, and the triangles that they form."""
 
 
 class ReplacementCopies(Copies):
@@ -75,18 +114,22 @@ class ReplacementCopies(Copies):
         t = triangle(self.shift, omega, share)
         return Corner((t.u, t.w), (t.cos_x,)), Corner((t.v, t.w), (t.cos_other,))
 
-    def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
+    @property
+    def _supply(self) -> FloatArray:
+        return self.law.positive
+
+    def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
+        """None of x', then i copies of it."""
+        none, some = np.expm1(epsilon) * self.law.zero, np.outer(np.exp(epsilon), self.law.positive)
+        copies = np.append(0, self.law.positive_values.astype(np.int64))
+        return copies, np.concatenate([none[:, None], some], axis=1)
+
+    def _stall(self, corner: Corner) -> _Stall:
         """Component j of P at u + (j-1) s; of Q at 0 and at i (s-w) - (s-u)."""
         u, w = corner.lengths
-        rho, copies, s = self.law.positive, self.law.positive_values, self.shift
-        none, some = np.expm1(epsilon) * self.law.zero, np.exp(epsilon)
-        demands = [(0, 0.0, none)]
-        demands += [
-            (int(i), float(i * (s - w) - (s - u)), some * p)
-            for i, p in zip(copies, rho, strict=True)
-        ]
-        bends = [Bend(0, 0, 1, corner.cosines[0])]
-        return self._market(rho, copies * s - (s - u), demands, bends)
+        copies, s = self.law.positive_values, self.shift
+        demand_at = np.append(0.0, copies * (s - w) - (s - u))
+        return _Stall(copies * s - (s - u), demand_at, (Bend(0, 0, 1, corner.cosines[0]),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,20 +157,33 @@ class NestedCopies(Copies):
             Corner((slot.v, first.v, slot.w), (slot.cos_other, first.cos_other)),
         )
 
-    def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
+    @property
+    def _supply(self) -> FloatArray:
+        return self.chance * self.law.positive
+
+    def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Nothing drawn from the slot, then i copies of y* and i copies of x' in turn."""
+        beta, p = self.law.positive, self.chance
+        absent = max(0.0, (1.0 - p) - 4.0 * ROUNDOFF)
+        amounts = np.empty((epsilon.size, 1 + 2 * beta.size))
+        amounts[:, 0] = np.expm1(epsilon) * self.law.zero
+        amounts[:, 1::2] = np.outer(np.expm1(epsilon), beta * absent)
+        amounts[:, 2::2] = np.outer(np.exp(epsilon), beta * p)
+        return np.append(0, np.repeat(self.law.positive_values.astype(np.int64), 2)), amounts
+
+    def _stall(self, corner: Corner) -> _Stall:
         """Component j of P at j s; of Q at s - u_1 (none), i (s-U) and i (s-w)."""
         slot, first, w = corner.lengths
-        beta, copies = self.law.positive, self.law.positive_values
-        s, p = self.shift, self.chance
-        absent = max(0.0, (1.0 - p) - 4.0 * ROUNDOFF)
-        excess, whole = np.expm1(epsilon), np.exp(epsilon)
-        demands = [(0, s - first, excess * self.law.zero)]
-        for i, b in zip(copies, beta, strict=True):
-            demands.append((int(i), float(i * (s - slot)), excess * (b * absent)))
-            demands.append((int(i), float(i * (s - w)), whole * (b * p)))
+        copies, s = self.law.positive_values, self.shift
+        demand_at = np.empty(1 + 2 * copies.size)
+        demand_at[0], demand_at[1::2], demand_at[2::2] = (
+            s - first,
+            copies * (s - slot),
+            copies * (s - w),
+        )
         # Demand 2 i - 1 has i copies of y*, demand 2 i has i copies of x'.
         bends = [Bend(0, 0, 2, corner.cosines[1])]
         bends += [
-            Bend(j, 2 * j + 1, 2 * j + 2, corner.cosines[0]) for j in range(min(_BENT, beta.size))
+            Bend(j, 2 * j + 1, 2 * j + 2, corner.cosines[0]) for j in range(min(_BENT, copies.size))
         ]
-        return self._market(p * beta, copies * s, demands, bends)
+        return _Stall(copies * s, demand_at, tuple(bends))

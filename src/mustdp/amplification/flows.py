@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ _PROFILE_ERROR = 1e-11
 _ROOM = 1e-12
 #: Triangles with a larger cosine are as good as a line.
 STRAIGHT = 1.0 - 1e-5
+#: Thresholds are found this closely; they only steer.
+_CLOSE = 1e-8
 #: Thresholds are looked for this far beyond the places of the supplies.
 _FAR = 16.0
 _NOISE = GaussianNoise()
@@ -51,124 +54,146 @@ class Bend:
 
 
 @dataclass(frozen=True, eq=False)
-class _Term:
-    """theta P against m Q at a distance, at every t."""
+class _Sent:
+    """What one supply sends: theta P_j against m Q_i, one row per t and one column per demand."""
 
-    supply: int
-    demand: int
     theta: FloatArray
     m: FloatArray
-    distance: float
+    distance: FloatArray
+    value: FloatArray
 
 
-def _values(terms: Sequence[_Term]) -> FloatArray:
-    """E (theta P - m Q)_+ of every term (rows) at every t, rounded up; 0 where nothing is sent."""
-    theta = np.stack([term.theta for term in terms])
-    m = np.stack([term.m for term in terms])
-    distance = np.array([term.distance for term in terms])
-    rows, columns = np.nonzero(theta > 0.0)
+def _values(theta: FloatArray, m: FloatArray, distance: FloatArray) -> FloatArray:
+    """E (theta P - m Q)_+ entry by entry, rounded up; 0 where nothing is sent."""
+    some = np.nonzero(theta > 0.0)
     with np.errstate(divide="ignore"):
-        ratio = np.log(m[rows, columns]) - np.log(theta[rows, columns])
-    value = _NOISE.profile(distance[rows], np.maximum(ratio, -700.0))
+        ratio = np.log(m[some]) - np.log(theta[some])
+    value = _NOISE.profile(distance[some], np.maximum(ratio, -700.0))
     out = np.zeros(theta.shape)
-    out[rows, columns] = theta[rows, columns] * np.maximum(value, _NOISE.smallest)
+    out[some] = theta[some] * np.maximum(value, _NOISE.smallest)
     return np.asarray(out * (1.0 + _PROFILE_ERROR))
 
 
-def _bent(terms: dict[tuple[int, int], _Term], bends: Sequence[Bend]) -> FloatArray:
-    """The terms of one supply that form triangles, joined."""
-    far = terms[bends[0].supply, bends[0].far]
-    nears = [terms[bend.supply, bend.near] for bend in bends]
-    whole = np.sum([near.theta for near in nears], axis=0)
-    total = np.zeros(far.theta.size)
+def _bent(sent: _Sent, rows: slice, bends: Sequence[Bend]) -> FloatArray:
+    """The terms of one supply that form triangles, joined, at some rows of the same places."""
+    far, first = bends[0].far, rows.start
+    nears = [sent.theta[rows, bend.near] for bend in bends]
+    whole = np.sum(nears, axis=0)
+    total = np.zeros(whole.size)
     for bend, near in zip(bends, nears, strict=True):
         even = np.full(whole.size, 1.0 / len(bends))
-        share = np.divide(near.theta, whole, out=even, where=whole > 0.0)
-        theta = near.theta + share * (1.0 + _ROOM) * far.theta
-        taken = share * (1.0 - _ROOM) * far.m
-        mean = triple_mean(theta, near.m, taken, near.distance, far.distance, bend.cosine)
+        share = np.divide(near, whole, out=even, where=whole > 0.0)
+        theta = near + share * (1.0 + _ROOM) * sent.theta[rows, far]
+        taken = share * (1.0 - _ROOM) * sent.m[rows, far]
+        mean = triple_mean(
+            theta, sent.m[rows, bend.near], taken, float(sent.distance[first, bend.near]),
+            float(sent.distance[first, far]), bend.cosine,
+        )  # fmt: skip
         total += np.where(theta > 0.0, mean, 0.0)
     return total
 
 
 @dataclass(frozen=True, eq=False)
 class Market:
-    """Supplies and demands at every t: rows t, columns sorted by copies."""
+    """Supplies and demands, one row per t and set of places, columns sorted by copies.
+
+    Many sets of places are worked on at once; the rows of one of them lie together.
+    """
 
     supply: FloatArray  # rho_j for j = 1, 2, …
     supply_at: FloatArray
-    demand: FloatArray  # one row per t
+    demand: FloatArray
     demand_at: FloatArray
     demand_copies: IntArray
     #: How far the rounding of the places may have brought a supply and a demand together.
     blur: float = 0.0
 
-    def certified(self, bends: Sequence[Bend] = ()) -> FloatArray:
-        """The value of a good flow at every t, without what the law left out."""
+    def certified(self, bends: Sequence[tuple[slice, Sequence[Bend]]] = ()) -> FloatArray:
+        """The value of a good flow in every row, without what the law left out.
+
+        ``bends`` are the triangles of rows that share their places.
+        """
         z, pooled = self._thresholds()
         ready, wanted = self._densities(z, pooled)
         left = wanted.copy()
         total = np.zeros(z.shape[0])
-        terms: dict[tuple[int, int], _Term] = {}
         for j in range(self.supply.size):
-            rest = ready[:, j].copy()
-            flows: dict[int, FloatArray] = {}
-            own = np.flatnonzero(self.demand_copies == j + 1)
-            for i in (*own, *np.flatnonzero(self.demand_copies <= j)):
-                flow = np.minimum(rest, left[:, i])
-                if self.demand_copies[i] <= j:
-                    flow = np.where(pooled[:, j], flow, 0.0)
-                if flow.any():
-                    rest, left[:, i] = rest - flow, left[:, i] - flow
-                    flows[int(i)] = flow
-            sent = np.sum(list(flows.values()), axis=0) if flows else np.zeros(z.shape[0])
+            flow = self._flow(ready[:, j], left, pooled[:, j], j)
+            columns = flow.shape[1]
+            whole = flow.sum(axis=1)
             # Supply that found no demand costs its whole mass; otherwise all of it is spread in
             # proportion over the demands that it met.
-            total += np.where(sent > 0.0, 0.0, self.supply[j])
-            for i, flow in flows.items():
-                theta = np.divide(flow, sent, out=np.zeros(flow.size), where=flow > 0.0)
-                used = np.divide(flow, wanted[:, i], out=np.zeros(flow.size), where=flow > 0.0)
-                gap = max(float(self.supply_at[j] - self.demand_at[i]) + self.blur, SHORTEST)
-                terms[j, i] = _Term(
-                    j, i,
-                    theta * (self.supply[j] * (1.0 + _ROOM)),
-                    used * self.demand[:, i] * (1.0 - _ROOM),
-                    gap,
-                )  # fmt: skip
-        total += self._sum(terms, bends)
+            total += np.where(whole > 0.0, 0.0, self.supply[j])
+            some = flow > 0.0
+            theta = np.divide(flow, whole[:, None], out=np.zeros(flow.shape), where=some)
+            used = np.divide(flow, wanted[:, :columns], out=np.zeros(flow.shape), where=some)
+            theta *= self.supply[j] * (1.0 + _ROOM)
+            used *= self.demand[:, :columns] * (1.0 - _ROOM)
+            gap = self.supply_at[:, j, None] - self.demand_at[:, :columns] + self.blur
+            gap = np.maximum(gap, SHORTEST)
+            sent = _Sent(theta, used, gap, _values(theta, used, gap))
+            total += self._sum(j, sent, bends)
+        total *= 1.0 + 4.0 * self.supply.size * (1 + self.demand_copies.size) * ROUNDOFF
         if not np.all((total >= 0.0) & np.isfinite(total)):
             raise NumericalFailure("a flow between copies has a value that is not a number")
         return np.asarray(total)
 
-    def _sum(self, terms: dict[tuple[int, int], _Term], bends: Sequence[Bend]) -> FloatArray:
+    def _flow(
+        self, ready: FloatArray, left: FloatArray, pooled: NDArray[np.bool_], j: int
+    ) -> FloatArray:
+        """Send one supply to its own demands, then to those of fewer copies; lowers ``left``."""
+        fewer, end = np.searchsorted(self.demand_copies, (j + 1, j + 2))
+        parts = (slice(fewer, end), slice(0, fewer))
+        flow = np.zeros((ready.size, int(end)))
+        rest = ready
+        for at in parts:
+            open_ = left[:, at]
+            if at is parts[1]:
+                open_ = np.where(pooled[:, None], open_, 0.0)
+            filled = np.minimum(np.cumsum(open_, axis=1), rest[:, None])
+            # Differences of sums are rounded; no demand may be met twice, so what is left decides.
+            flow[:, at] = np.minimum(np.diff(filled, axis=1, prepend=0.0), open_)
+            left[:, at] -= flow[:, at]
+            if filled.shape[1]:
+                rest = rest - filled[:, -1]
+        return flow
+
+    def _sum(
+        self, j: int, sent: _Sent, bends: Sequence[tuple[slice, Sequence[Bend]]]
+    ) -> FloatArray:
         """All terms one by one, or joined in triangles where that is less."""
-        values = dict(zip(terms, _values(list(terms.values())), strict=True))
-        total = np.zeros(self.demand.shape[0])
-        for j in {bend.supply for bend in bends}:
+        total = sent.value.sum(axis=1)
+        for rows, triangles in bends:
             here = [
                 bend
-                for bend in bends
+                for bend in triangles
                 if bend.supply == j
                 and bend.cosine < STRAIGHT
-                and (j, bend.near) in terms
-                and (j, bend.far) in terms
+                and sent.theta[rows, bend.near].any()
+                and sent.theta[rows, bend.far].any()
             ]
             if here:
-                parts = [values.pop((j, i)) for i in (here[0].far, *(b.near for b in here))]
-                total += np.minimum(_bent(terms, here), np.sum(parts, axis=0))
-        for value in values.values():
-            total += value
-        return np.asarray(total * (1.0 + 4.0 * len(terms) * ROUNDOFF))
+                joined = [here[0].far, *(bend.near for bend in here)]
+                apart = np.setdiff1d(np.arange(sent.value.shape[1]), joined)
+                parts = sent.value[rows][:, joined].sum(axis=1)
+                others = sent.value[rows][:, apart].sum(axis=1)
+                total[rows] = others + np.minimum(_bent(sent, rows, here), parts)
+        return np.asarray(total)
 
     def _densities(self, z: FloatArray, pooled: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Supplies and demands at their thresholds, in a common scale within each block."""
-        with np.errstate(divide="ignore", under="ignore"):
+        with np.errstate(under="ignore"):
             supply = np.log(self.supply) + _exponent(self.supply_at, z)
             column = np.maximum(self.demand_copies - 1, 0)
-            demand = np.log(self.demand) + _exponent(self.demand_at, z[:, column])
+            demand = self._log_demand + _exponent(self.demand_at, z[:, column])
             inside = np.where(pooled, supply, -np.inf).max(axis=1, keepdims=True)
             top = np.where(pooled, inside, supply)
             return np.exp(supply - top), np.exp(np.minimum(demand - top[:, column], 600.0))
+
+    @cached_property
+    def _log_demand(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.demand))
 
     def _thresholds(self) -> tuple[FloatArray, NDArray[np.bool_]]:
         """The threshold of every multiplicity, and which ones belong to the first block."""
@@ -188,8 +213,9 @@ class Market:
         def balance(z: FloatArray, at: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
             return self._balance(high[at], z, at)
 
-        far = _FAR + self.supply_at[high]  # further out nothing is left of either side
-        block = increasing_root(balance, -far, far, 1e-11)
+        # Further out nothing is left of either side.
+        far = _FAR + self.supply_at[np.arange(rows), high]
+        block = increasing_root(balance, -far, far, _CLOSE)
         pooled = np.arange(width) <= high[:, None]
         return np.where(pooled, block[:, None], alone), pooled
 
@@ -197,32 +223,30 @@ class Market:
         """Where each supply is in balance with the demands of its own number of copies."""
         width = self.supply.size
         own = [np.flatnonzero(self.demand_copies == j + 1) for j in range(width)]
-        amounts = np.concatenate([self.demand[:, at] for at in own])
-        places = np.repeat(np.stack([self.demand_at[at] for at in own]), self.demand.shape[0], 0)
+        logs = np.concatenate([self._log_demand[:, at] for at in own])
+        places = np.concatenate([self.demand_at[:, at] for at in own])
         supply = np.repeat(np.log(self.supply), self.demand.shape[0])
-        place = np.repeat(self.supply_at, self.demand.shape[0])
-        with np.errstate(divide="ignore"):
-            logs = np.log(amounts)
+        place = self.supply_at.T.ravel()
 
         def balance(z: FloatArray, at: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
             low, slow = _log_sum(logs[at] + _exponent(places[at], z[:, None]), places[at])
             return supply[at] + _exponent(place[at], z) - low, place[at] - slow
 
         far = _FAR + place
-        found = increasing_root(balance, -far, far, 1e-11)
+        found = increasing_root(balance, -far, far, _CLOSE)
         return found.reshape(width, -1).T
 
     def _balance(
         self, last: NDArray[np.int64], z: FloatArray, rows: NDArray[np.intp]
     ) -> tuple[FloatArray, FloatArray]:
         """Log supply minus log demand at z up to column ``last``, and its derivative."""
-        with np.errstate(divide="ignore"):
-            up = np.log(self.supply) + _exponent(self.supply_at, z[:, None])
-            down = np.log(self.demand[rows]) + _exponent(self.demand_at, z[:, None])
+        supply_at, demand_at = self.supply_at[rows], self.demand_at[rows]
+        up = np.log(self.supply) + _exponent(supply_at, z[:, None])
+        down = self._log_demand[rows] + _exponent(demand_at, z[:, None])
         fits = np.arange(self.supply.size) <= last[:, None]
-        high, fast = _log_sum(np.where(fits, up, -np.inf), self.supply_at)
+        high, fast = _log_sum(np.where(fits, up, -np.inf), supply_at)
         fits = self.demand_copies <= last[:, None] + 1
-        low, slow = _log_sum(np.where(fits, down, -np.inf), self.demand_at)
+        low, slow = _log_sum(np.where(fits, down, -np.inf), demand_at)
         return high - low, fast - slow
 
 

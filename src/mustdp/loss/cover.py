@@ -94,17 +94,13 @@ class Cover:
 
     def profiles(self, cells: Sequence[Cell]) -> FloatArray:
         """Both directions of every cell, one row each."""
-        rows = []
-        for cell in cells:
-            ahead, behind = self.family.corners(cell)
-            rows.append(np.concatenate([self._values(ahead), self._values(behind)]))
-        return np.stack(rows)
-
-    def _values(self, corner: Corner) -> FloatArray:
-        if corner not in self._known:
+        corners = [self.family.corners(cell) for cell in cells]
+        new = list(dict.fromkeys(c for both in corners for c in both if c not in self._known))
+        if new:
             at = just_below(self.spacing, self.points)
-            self._known[corner] = self.family.profile(corner, at)
-        return self._known[corner]
+            self._known.update(zip(new, self.family.profiles(new, at), strict=True))
+        known = self._known
+        return np.stack([np.concatenate([known[one], known[other]]) for one, other in corners])
 
     def refined(self, ends: Sequence[Cell], tests: Tests, most: int) -> FloatArray:
         """Profiles of a cover whose cells were split while they exceed, up to ``most`` cells."""
