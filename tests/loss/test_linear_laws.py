@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mustdp.amplification.allocation import RELATIVE_ERROR, Term
+from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OneSide, outcome_pair
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.linear_laws import above, below, places
@@ -41,10 +41,10 @@ def is_above(law: DiscreteLoss, term: Term, cut: float, x: FloatArray) -> bool:
 def test_one_law_is_above_and_one_below(term: Term, fineness: float) -> None:
     spacing, x = grid(term, fineness)
     index = places(spacing, float(x[0]) * 3, float(x[-1]) * 3)
-    upper = above(term, spacing, index, RELATIVE_ERROR)
+    upper = above(term, spacing, index)
     assert is_above(upper.law, term, upper.cut_high, x)
     assert upper.law.total == pytest.approx(1.0, abs=1e-9)
-    lower = below(term, spacing, index, RELATIVE_ERROR).law
+    lower = below(term, spacing, index).law
     assert np.all(calls(lower, x) <= exact(term, x) * (1.0 + 1e-9) + 1e-14)
     assert lower.total <= 1.0 + 1e-12
     # Puts as well: the means agree.
@@ -55,14 +55,14 @@ def test_mass_moved_to_one_neighbour_only_is_noticed() -> None:
     term = Term(1.0)
     spacing, x = grid(term, 0.3)
     index = places(spacing, float(x[0]) * 3, float(x[-1]) * 3)
-    right = above(term, spacing, index, RELATIVE_ERROR)
+    right = above(term, spacing, index)
     cdf = term.tails(term.mean + index.astype(np.float64) * spacing)[0]
     # All of a cell to its lower end: right in the limit, and too little everywhere.
     moved = DiscreteLoss(spacing, index[:-1], np.diff(cdf))
     assert is_above(right.law, term, right.cut_high, x)
     assert not is_above(moved, term, right.cut_high, x)
     # And the law from below is no law from above.
-    assert not is_above(below(term, spacing, index, RELATIVE_ERROR).law, term, 0.0, x)
+    assert not is_above(below(term, spacing, index).law, term, 0.0, x)
 
 
 def test_sums_are_bracketed_as_monte_carlo_sees_them() -> None:
@@ -70,7 +70,7 @@ def test_sums_are_bracketed_as_monte_carlo_sees_them() -> None:
     g = rng.standard_normal((400_000, bins))
     drawn = np.exp(s * g - s * s / 2).sum(axis=1) - bins
     for mirrored in (False, True):
-        total = IndependentSum(Term(s), bins, RELATIVE_ERROR, mirrored=mirrored)
+        total = IndependentSum(Term(s), bins, mirrored=mirrored)
         y = np.array([0.0, 0.7, 1.5])
         aim = total.aim(0.0, 1.5)
         low, high = total.lower(y, aim), total.upper(y, aim)

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mustdp.amplification.allocation import RELATIVE_ERROR, Term
+from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OneSide, OutcomePair, outcome_pair
 from mustdp.loss.sums import FINENESS, Aim, IndependentSum
 from mustdp.loss.uncomposed import first_below
@@ -62,7 +62,7 @@ class AllocationProfile:
     def __init__(self, shift: float, bins: int, steps: int, *, backward: bool) -> None:
         self._bins, self._backward = bins, backward
         self._plain = GaussianBound(shift, steps / bins)
-        self._sum = IndependentSum(Term(shift), steps, RELATIVE_ERROR, mirrored=backward)
+        self._sum = IndependentSum(Term(shift), steps, mirrored=backward)
         end = float(self._y(np.array([self._plain.end]))[0])
         if backward:
             end = min(end, steps * (1.0 - 1e-9))
@@ -206,7 +206,7 @@ class ReplacedProfile:
 
     def _at(self, x: float) -> IndependentSum:
         term = Term(self._shift, 1.0 + x)
-        return IndependentSum(term, self._steps, RELATIVE_ERROR, even=_REPLACED_CELLS)
+        return IndependentSum(term, self._steps, even=_REPLACED_CELLS)
 
 
 class TabulatedPair:

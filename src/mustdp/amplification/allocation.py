@@ -23,8 +23,6 @@ from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 
 _NOISE = GaussianNoise()
-#: Bound of the relative error of option prices, the rounding of their arguments included.
-RELATIVE_ERROR = 1e-10
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,15 @@ class Term:
     def mean(self) -> float:
         """The mean of D."""
         return 1.0 - self.alpha
+
+    @property
+    def error(self) -> float:
+        """Bound of the relative error of prices, the rounding of d included.
+
+        A price falls by t/s per unit of log d, t up to 38 before it underflows, and log d is known
+        to a few roundings. Sixty digits show 1.5e-13/s at most for s from 1e-5 to 40.
+        """
+        return 1e-11 + 4e-12 / self.shift
 
     @property
     def deviation(self) -> float:
@@ -55,7 +62,7 @@ class Term:
         return float((a - b)[np.argmax(-0.5 * np.square(g) - np.log(a + b))])
 
     def value(self, d: FloatArray) -> FloatArray:
-        """E(D - d)_+ from the mean on and E(d - D)_+ below, to within ``RELATIVE_ERROR``."""
+        """E(D - d)_+ from the mean on and E(d - D)_+ below, to within ``error``."""
         log_a = self._log_a(d)
         log_b = -log_a - self.shift**2
         above = d >= self.mean
@@ -89,11 +96,13 @@ class Term:
 
     def _log_a(self, d: FloatArray) -> FloatArray:
         """log X(g*) for D(g*) = d: the positive root of a - alpha e^{-s^2}/a = d."""
-        product = self.alpha * np.exp(-(self.shift**2))
-        larger = 0.5 * (np.abs(d) + np.sqrt(np.square(d) + 4.0 * product))
+        log_product = np.log(self.alpha) - self.shift**2 if self.alpha > 0.0 else -np.inf
+        root = np.exp(0.5 * log_product)
+        larger = 0.5 * (np.abs(d) + np.hypot(d, 2.0 * root))
         with np.errstate(divide="ignore", invalid="ignore"):
-            below = np.log(product) - np.log(larger) if product > 0.0 else np.full(d.shape, -np.inf)
-            return np.where(d > 0, np.log(larger), below)
+            log_larger = np.where(larger > 0.0, np.log(larger), 0.5 * log_product)
+            below = log_product - log_larger if self.alpha > 0.0 else np.full(d.shape, -np.inf)
+            return np.where(d > 0, log_larger, below)
 
     def _g(self, d: FloatArray) -> FloatArray:
         return np.asarray(self._log_a(d) / self.shift + 0.5 * self.shift)

@@ -33,8 +33,11 @@ from mustdp.numerics.convex import lower_hull
 
 #: Beyond this many cells from the middle the cells grow in proportion.
 EVEN_CELLS = 250
-#: Half the width, in cells, of what is merged around the peak of the density.
-_PEAK = 2.0
+#: Half the width, in cells, of what is merged around the peak of the density, and how much of the
+#: mass has to be there.
+_PEAK, _NARROW = 2.0, 0.6
+#: Stands in for prices that underflow.
+_SMALLEST = 1e-290
 
 
 class Variable(Protocol):
@@ -43,6 +46,10 @@ class Variable(Protocol):
     @property
     def mean(self) -> float:
         """The mean."""
+
+    @property
+    def error(self) -> float:
+        """Bound of the relative error of its prices."""
 
     @property
     def deviation(self) -> float:
@@ -82,9 +89,17 @@ class OnGrid:
         return OnGrid(law, self.cut_high, self.cut_low)
 
 
-def places(spacing: float, low: float, high: float, even: int = EVEN_CELLS) -> IntArray:
-    """Grid indices from below ``low`` < 0 to above ``high`` > 0, zero among them."""
-    return np.concatenate([-_side(spacing, -low, even)[:0:-1], _side(spacing, high, even)])
+def places(
+    spacing: float, low: float, high: float, even: int = EVEN_CELLS, centre: float = 0.0
+) -> IntArray:
+    """Grid indices from below ``low`` < 0 to above ``high`` > 0, zero among them.
+
+    They are dense around ``centre``, which is between the two.
+    """
+    middle = round(centre / spacing)
+    below, beyond = _side(spacing, centre - low, even), _side(spacing, high - centre, even)
+    found = np.concatenate([middle - below[:0:-1], middle + beyond])
+    return found if middle == 0 else np.unique(np.append(found, [-1, 0, 1]))
 
 
 def _side(spacing: float, reach: float, even: int) -> IntArray:
@@ -97,29 +112,35 @@ def _side(spacing: float, reach: float, even: int) -> IntArray:
     return np.unique(np.concatenate([start, far]))
 
 
-def above(variable: Variable, spacing: float, index: IntArray, error: float) -> OnGrid:
-    """A law that is larger in convex order once its cuts are added; ``error`` is that of prices."""
-    v = variable.value(variable.mean + index.astype(np.float64) * spacing) * (1.0 + 2.0 * error)
+def above(variable: Variable, spacing: float, index: IntArray) -> OnGrid:
+    """A law that is larger in convex order once its cuts are added."""
+    v = variable.value(variable.mean + index.astype(np.float64) * spacing)
+    v = v * (1.0 + 2.0 * variable.error) + _SMALLEST
     zero = int(np.searchsorted(index, 0))
     masses, doubt = _masses(spacing, index, v, zero)
     law = DiscreteLoss(spacing, index, np.maximum(masses, 0.0) + doubt)
     return OnGrid(law, float(v[0]) * (1.0 + 1e-15), float(v[-1]) * (1.0 + 1e-15))
 
 
-def below(variable: Variable, spacing: float, index: IntArray, error: float) -> OnGrid:
-    """A law that is smaller in convex order; its grid is moved to the peak of the density."""
-    mean = variable.mean
+def below(variable: Variable, spacing: float, index: IntArray) -> OnGrid:
+    """A law that is smaller in convex order; its grid is moved to a narrow peak of the density."""
+    mean, error = variable.mean, variable.error
     start, stop = variable.peak - _PEAK * spacing, variable.peak + _PEAK * spacing
-    middle = _conditional_mean(variable, start, stop)
-    at = index + round((mean - middle) / spacing)
-    at = np.unique(np.append(at, np.arange(-2, 3)))
+    head, tail = variable.tails(np.array([start, stop]))
+    if float(1.0 - head[0] - tail[1]) > _NARROW:
+        middle = _conditional_mean(variable, start, stop)
+        at = index + round((mean - middle) / spacing)
+        at = np.unique(np.append(at, np.arange(-2, 3)))
+    else:
+        start = stop = middle = mean
+        at = index
     d = middle + at.astype(np.float64) * spacing
     full = variable.value(d)
     head, tail = variable.tails(d)
     lowered = full * (1.0 - 2.0 * error)
     # Inside the peak the tangents at its two ends are the whole function.
     peak = (d > start) & (d < stop)
-    lowered[peak] = _tangents(variable, start, stop, d[peak]) - 4.0 * ROUNDOFF * (1.0 + abs(mean))
+    lowered[peak] = _tangents(variable, start, stop, d[peak])
     width = np.diff(d)
     # Slopes of puts left of the mean and of calls right of it, each to full relative accuracy.
     left = d[1:] < mean
@@ -210,12 +231,18 @@ def _conditional_mean(variable: Variable, start: float, stop: float) -> float:
 
 
 def _tangents(variable: Variable, start: float, stop: float, d: FloatArray) -> FloatArray:
-    """The larger of the tangents at both ends, as prices: puts below the mean, calls above."""
+    """The larger of the tangents at both ends, as prices: puts below the mean, calls above.
+
+    Rounded down: ``error`` bounds that of prices and, many times over, that of tails.
+    """
     ends = np.array([start, stop])
     tail = variable.tails(ends)[1]
-    calls = variable.value(ends) + np.where(ends < variable.mean, variable.mean - ends, 0.0)
+    prices = variable.value(ends)
+    calls = prices + np.where(ends < variable.mean, variable.mean - ends, 0.0)
     lines = calls[:, None] - tail[:, None] * (d - ends[:, None])
-    return np.asarray(lines.max(axis=0) - np.maximum(variable.mean - d, 0.0))
+    doubt = 2.0 * variable.error * (float(prices.max()) + (stop - start))
+    doubt += 4.0 * ROUNDOFF * (1.0 + abs(variable.mean))
+    return np.asarray(lines.max(axis=0) - np.maximum(variable.mean - d, 0.0)) - doubt
 
 
 def _masses(

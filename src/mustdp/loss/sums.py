@@ -57,13 +57,12 @@ class IndependentSum:
         self,
         variable: Variable,
         count: int,
-        error: float,
         *,
         mirrored: bool = False,
         even: int = EVEN_CELLS,
     ) -> None:
         self.variable, self.count, self.mirrored = variable, count, mirrored
-        self._error, self._even = error, even
+        self._even = even
         size = 2.0 * float(variable.value(np.array([variable.mean]))[0])
         #: A typical size of the sum.
         self.scale = min(math.sqrt(count) * variable.deviation, count * size)
@@ -128,7 +127,7 @@ class IndependentSum:
     ) -> OnGrid:
         low, high = (-high, -self._low) if self.mirrored else (self._low, high)
         index = places(spacing, low, high, even or self._even)
-        found = side(self.variable, spacing, index, self._error)
+        found = side(self.variable, spacing, index)
         return found.mirrored if self.mirrored else found
 
     def _read(self, found: OnGrid, tilt: float, y: FloatArray, sign: float) -> FloatArray:
