@@ -148,7 +148,7 @@ def coverage(
         }
 
 
-def table(folder: Path, data_sets: int, only: str = "") -> Iterator[dict[str, Any]]:
+def table(folder: Path, data_sets: int, only: str = "", seed: int = 0) -> Iterator[dict[str, Any]]:
     """All rows: fixed and private number of records, and groups."""
     people = population(folder)
     designs: dict[str, dict[str, Any]] = {
@@ -161,7 +161,7 @@ def table(folder: Path, data_sets: int, only: str = "") -> Iterator[dict[str, An
             if "sex" in asked and design == "by sex":
                 continue
             if only in f"{design}/{asked}":
-                for row in coverage(people, asked, data_sets, **settings):
+                for row in coverage(people, asked, data_sets, seed, **settings):
                     yield {"design": design, **row}
 
 
@@ -179,10 +179,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="of the UCI Adult files")
     parser.add_argument("--data-sets", type=int, default=400)
     parser.add_argument("--only", default="", help="rows whose design/statistic holds this")
+    parser.add_argument("--seed", type=int, default=0, help="other samples and other noise")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows = []
-    for row in table(args.folder, args.data_sets, args.only):
+    for row in table(args.folder, args.data_sets, args.only, args.seed):
         rows.append(row)
         print(line(row), file=sys.stderr if args.json else sys.stdout, flush=True)
     if args.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,6 @@ import pandas as pd
 import pytest
 
 import mustdp as md
-from mustdp.mechanisms.relation import Relation
-from mustdp.releasing.ground import Column, Ground
-from mustdp.releasing.influence import Influences
-from mustdp.releasing.moments import Moments
-from mustdp.releasing.parts import Piece
-from mustdp.releasing.records import clustered
-from mustdp.releasing.stack import Stack
-from mustdp.resampling.statistics.public import Range
-from tests.releasing.swapping import allowed
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
 QUIET: dict[str, Any] = {"noise_multiplier": 1e-4, "delta": 1e-6, "seed": 5}
@@ -87,8 +79,80 @@ def test_strata_are_put_together_with_their_shares() -> None:
     assert found.estimates[1].value == pytest.approx(
         0.9 * (y[kind == "a"] > 10).mean() + 0.1 * (y[kind == "b"] > 10).mean(), rel=1e-3
     )
-    with pytest.raises(md.InvalidParameter, match="means and proportions"):
-        md.private_release(frame, "sd@y", strata="kind", stratum_shares=shares, **LIMITS, **QUIET)
+
+
+def strata() -> tuple[pd.DataFrame, dict[str, float]]:
+    """Two strata with unlike laws, one of them drawn nine times as densely."""
+    rng = np.random.default_rng(2)
+    kind = np.repeat(["a", "b", "c"], [1500, 1500, 40])
+    y = np.where(kind == "a", rng.normal(5, 1, kind.size), rng.normal(12, 2, kind.size))
+    x = 0.5 * y + rng.normal(0, 1, kind.size)
+    return pd.DataFrame({"y": y, "x": x, "kind": kind}), {"a": 0.9, "b": 0.1}
+
+
+def test_curved_estimates_over_strata_are_those_of_the_population() -> None:
+    """Every record of stratum h counts W_h / n_h; errors are around the strata's own centres."""
+    frame, shares = strata()
+    limits: dict[str, Any] = {"lower": {"y": 0.0, "x": -5.0}, "upper": {"y": 20.0, "x": 15.0}}
+    found = md.private_release(
+        frame, ["variance@y", "sd@y", "correlation@x,y", "regression@x,y", "quantile:0.9@y"],
+        strata="kind", stratum_shares=shares, **limits, **QUIET,
+    )  # fmt: skip
+    own = frame[frame["kind"] != "c"]
+    y, x, kind = own["y"].to_numpy(), own["x"].to_numpy(), own["kind"].to_numpy()
+    w = np.where(kind == "a", 0.9, 0.1) / 1500
+    mean = float(w @ y)
+    spread = float(w @ (y - mean) ** 2)
+    assert found["variance y"].value == pytest.approx(spread, rel=1e-3)
+    assert found["sd y"].value == pytest.approx(math.sqrt(spread), rel=1e-3)
+    psi = (y - mean) ** 2
+    error = math.hypot(*(w * psi[kind == h].std() * math.sqrt(1500)
+                         for h, w in (("a", 0.9 / 1500), ("b", 0.1 / 1500))))  # fmt: skip
+    assert found["variance y"].standard_error == pytest.approx(error, rel=0.02)
+    r = float(w @ ((x - w @ x) * (y - mean))) / math.sqrt(spread * float(w @ (x - w @ x) ** 2))
+    assert found["correlation x, y"].value == pytest.approx(r, rel=1e-3)
+    slope = float(w @ ((x - w @ x) * (y - mean))) / float(w @ (x - w @ x) ** 2)
+    assert found["regression x, y: x"].value == pytest.approx(slope, rel=2e-3)
+    order = np.argsort(y)
+    quantile = float(y[order][np.searchsorted(np.cumsum(w[order]), 0.9)])
+    assert found["quantile:0.9 y"].value == pytest.approx(quantile, abs=0.1)
+    low, high = found["quantile:0.9 y"].interval
+    assert low < quantile < high
+    assert high - low < 2.0
+
+
+def test_totals_over_strata_are_those_of_the_population() -> None:
+    frame, shares = strata()
+    settings: dict[str, Any] = {"strata": "kind", "stratum_shares": shares, **LIMITS, **QUIET}
+    asked = ["mean@y", "sum@y", "histogram:2@y", "proportion:>=10@y"]
+    found = md.private_release(frame, asked, population=20_000, columns=["y"], **settings)
+    assert found["sum y"].value == pytest.approx(20_000 * found["mean y"].value, rel=1e-9)
+    above = found["proportion:>=10 y"].value
+    assert found["histogram y: [10, 20]"].value == pytest.approx(20_000 * above, rel=1e-3)
+    assert "population of 20000, over 2 strata" in found["sum y"].description
+    # Of 1500 out of 18,000 and of 1500 out of 2000, each with its own correction.
+    parts = frame.groupby("kind")["y"].sem()
+    error = math.hypot(0.9 * parts["a"] * math.sqrt(1 - 1500 / 18_000),
+                       0.1 * parts["b"] * math.sqrt(1 - 1500 / 2000))  # fmt: skip
+    assert found["mean y"].standard_error == pytest.approx(error, rel=0.01)
+    for statistic, said in (("sum@y", "population must be a number"), ("count", "are public")):
+        with pytest.raises(md.InvalidParameter, match=said):
+            md.private_release(frame, statistic, columns=["y"], **settings)
+
+
+def test_all_intervals_over_strata_hold_together_on_request() -> None:
+    frame, shares = strata()
+    settings: dict[str, Any] = {"strata": "kind", "stratum_shares": shares, **LIMITS, **QUIET}
+    alone, together = (
+        md.private_release(frame, ["mean@y", "sd@y"], simultaneous=both, **settings).estimates[0]
+        for both in (False, True)
+    )
+    assert together.width > 1.1 * alone.width
+    clipped = md.private_release(frame, "mean@y", report_clipping=0.1, **settings)
+    assert [one.label for one in clipped.estimates[1:]] == [
+        "clipping y: below",
+        "clipping y: above",
+    ]
 
 
 def households() -> pd.DataFrame:
@@ -123,50 +187,73 @@ def test_a_whole_cluster_costs_more_noise() -> None:
 
 
 @pytest.mark.parametrize("unit", ["record", "cluster"])
-@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-def test_no_cluster_and_no_record_in_one_moves_a_release_too_far(unit: str, relation: str) -> None:
-    """Random small tables of clusters, one record or one whole cluster changed."""
-    ground = Ground(
-        (Column("y", Range(0.0, 20.0)),), Relation.read(relation), 20,
-        largest_cluster=3, whole_clusters=unit == "cluster",
-    )  # fmt: skip
-    moments = Moments(ground, (0,))
-    squares = Influences(moments, np.array([[[1.0, -0.5]]]), np.array([[0.1, 0.4]]))
-    rng = np.random.default_rng(4)
-    farthest = 0.0
-    for part in (moments, squares):
-        stack = Stack(ground, (part,), noise_multiplier=2.0)
-        for _ in range(300):
-            values = rng.choice([0.0, 3.0, 20.0], 8)
-            homes = rng.integers(0, 4, 8)
-            before, after = (values, homes), _changed(values, homes, unit, relation, rng)
-            first, second = (
-                stack.totals([clustered([_piece(y)], h.astype(float), ground)])[0]
-                for y, h in (before, after)
-            )
-            moved = float(np.linalg.norm(first - second)) * stack.noise.lattice.step
-            assert moved <= allowed(stack)
-            farthest = max(farthest, moved / allowed(stack))
-    assert farthest > 0.45
+def test_totals_and_shares_of_clusters(unit: str) -> None:
+    """Four equal records tell what one does: errors are twice those of independent ones."""
+    frame = households()
+    frame["kind"] = np.where(frame["y"] > 11, "a", "b")
+    settings: dict[str, Any] = {"cluster": "home", "largest_cluster": 4, "unit": unit}
+    asked = ["count", "sum@y", "proportion:>11@y", "histogram:4@y", "clipping@y"]
+    found = md.private_release(
+        frame, asked, columns=["y"], lower=4.0, upper=16.0, **settings, **QUIET
+    )
+    n, y = len(frame), frame["y"].clip(4, 16)
+    assert found["count"].value == pytest.approx(n, abs=0.5)
+    assert found["sum y"].value == pytest.approx(y.sum(), rel=1e-3)
+    assert found["sum y"].standard_error == pytest.approx(2 * math.sqrt(n) * y.std(), rel=0.02)
+    for row, scale, inside in (
+        (found["proportion:>11 y"], 1.0, y > 11),
+        (found["histogram y: [10, 13)"], float(n), (y >= 10) & (y < 13)),
+        (found["clipping y: above"], 1.0, frame["y"] > 16),
+    ):
+        p = float(inside.mean())
+        assert row.value == pytest.approx(scale * p, rel=1e-3)
+        error = scale * 2 * math.sqrt(p * (1 - p) / n)
+        assert row.standard_error == pytest.approx(error, rel=0.05), row.label
+    grouped = md.private_release(
+        frame,
+        ["mean@y", "proportion:>12@y"],
+        by="kind",
+        groups=["a"],
+        **settings,
+        **LIMITS,
+        **QUIET,
+    )
+    own = frame["y"][frame["kind"] == "a"]
+    assert grouped["mean y (a)"].value == pytest.approx(own.mean(), rel=1e-3)
+    expected = 2 * own.std() / math.sqrt(len(own))
+    assert grouped["mean y (a)"].standard_error == pytest.approx(expected, rel=0.02)
+    p = float((own > 12).mean())
+    expected = 2 * math.sqrt(p * (1 - p) / len(own))
+    assert grouped["proportion:>12 y (a)"].standard_error == pytest.approx(expected, rel=0.05)
 
 
-def _piece(values: Any) -> Piece:
-    return Piece(values[:, None], np.zeros(len(values), dtype=np.int64))
+@pytest.mark.parametrize(
+    ("statistic", "more", "said"),
+    [
+        ("median@y", {}, "proportion:<=X"),
+        ("sum@y", {"weights": "w", "largest_weight": 2.0}, "means and proportions"),
+        ("count", {"by": "kind", "groups": ["a"]}, "contingency table"),
+    ],
+)
+def test_what_clusters_have_no_errors_for_is_refused(
+    statistic: str, more: dict[str, Any], said: str
+) -> None:
+    frame = households().assign(w=1.0, kind="a")
+    with pytest.raises(md.InvalidParameter, match=said):
+        md.private_release(
+            frame, statistic, cluster="home", largest_cluster=4, **more, **LIMITS, **QUIET
+        )
 
 
-def _changed(
-    values: Any, homes: Any, unit: str, relation: str, rng: np.random.Generator
-) -> tuple[Any, Any]:
-    """A neighbour of a table."""
-    if unit == "record":
-        if relation == "add_remove":
-            return values[1:], homes[1:]
-        other = values.copy(), homes.copy()
-        other[0][0], other[1][0] = rng.choice([0.0, 20.0]), rng.integers(0, 4)
-        return other
-    kept = homes != homes[0]
-    if relation == "add_remove":
-        return values[kept], homes[kept]
-    size = int(rng.integers(1, 6))
-    fresh = rng.choice([0.0, 20.0], size)
-    return np.append(values[kept], fresh), np.append(homes[kept], np.full(size, 9))
+def test_missing_weights_are_dropped_and_missing_clusters_refused(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("y,w,home\n" + "2,1,1\n4,1,2\n" * 500 + "19,,\n")
+    reading = md.Reading(path, missing="drop")
+    found = md.private_release(
+        reading, "mean", columns="y", weights="w", largest_weight=2.0, **LIMITS, **QUIET
+    )
+    assert found.estimate == pytest.approx(3.0, rel=1e-3)
+    with pytest.raises(md.InvalidParameter, match="home"):
+        md.private_release(
+            reading, "mean", columns="y", cluster="home", largest_cluster=600, **LIMITS, **QUIET
+        )

@@ -35,6 +35,7 @@ def read_ground(
     largest_weight: float | None = None,
     largest_cluster: int | None = None,
     whole_clusters: bool = False,
+    shares: Sequence[float] = (),
 ) -> Ground:
     """The ground of a release, before the number of records is known.
 
@@ -72,6 +73,7 @@ def read_ground(
             else checks.integer("largest_cluster", largest_cluster, 1, 10**6)
         ),
         whole_clusters=whole_clusters,
+        shares=tuple(shares),
     )
 
 

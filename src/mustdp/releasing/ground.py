@@ -95,6 +95,8 @@ class Ground:
     largest_cluster: int | None = None
     #: Whether neighbours differ in a whole cluster.
     whole_clusters: bool = False
+    #: With strata, which are the listed groups: their shares of the population.
+    shares: tuple[float, ...] = ()
 
     @property
     def counted(self) -> bool:
@@ -133,8 +135,11 @@ class Ground:
             found = max(found, math.sqrt(2.0) * part.radius)
         return times * found
 
-    def unsampled(self, total: float) -> float:
-        """The finite-population correction 1 - n/N; 0 where all of the population is there."""
+    def unsampled(self, total: float, share: float = 1.0) -> float:
+        """The finite-population correction 1 - n/N; 0 where all of the population is there.
+
+        ``share`` is that of a stratum in the population, ``total`` its own number of records.
+        """
         if self.census:
             return 0.0
-        return max(0.0, 1.0 - max(total, 0.0) / self.population)
+        return max(0.0, 1.0 - max(total, 0.0) / (share * self.population))

@@ -8,10 +8,10 @@ needed (White 1980 for regression). psi^2 is cut at a bound that follows from th
 are psi^2 over the bound: contributions in [0, 1], or [-1/2, 1/2] where the number of records is
 public; radius 1, diameter 1 for each estimate, so sqrt(J) for J of them.
 
-*Clusters.* Records of one cluster are no independent draws: the influences are added up within it
-before they are squared, and cut at m^2 times the bound, m the largest cluster; contributions are
-those of clusters, in [0, 1]. A record that leaves one cluster and enters another moves two of them,
-by one each, so 2 sqrt(J) under replace_one; a whole cluster moves itself alone.
+*Clusters.* Records of one cluster are no independent draws: their influences, each cut at its own
+bound B, are added up within it before they are squared (``clusters.py``). What a cluster
+contributes is s^2 with s its sum over m B, m the largest cluster, cut to [-1, 1]: a number in
+[0, 1], for each estimate and each slot that it has records in.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.releasing.clusters import reach, squared_sums
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.moments import Moments
 from mustdp.releasing.parts import Covariance, Part, Piece
@@ -57,10 +58,8 @@ class Influences(Part):
 
     @property
     def radius(self) -> float:
-        """Proved above; of whole clusters, over the number of records that the ground counts."""
-        ground = self.ground
-        times = 1.0 / float(ground.largest_cluster or 1) if ground.whole_clusters else 1.0
-        return times * math.sqrt(self.width) * (1.0 + 2.0**-40)
+        """Proved above, and in ``clusters.py``."""
+        return reach(self.ground, math.sqrt(self.width), math.sqrt(self.width))
 
     @property
     def diameter(self) -> float:
@@ -108,16 +107,20 @@ class Influences(Part):
         return super().sums(piece, per_step)
 
     def _of_clusters(self, piece: Piece, clusters: IntArray, per_step: float) -> FloatArray:
-        """Squares of the sums within clusters, of the only slot."""
+        """Squares of the sums within clusters, slot by slot."""
         values = piece.values[:, list(self.columns)]
         here = ~np.isnan(values).any(axis=1)
-        psi = self._psi(values[here], piece.slots[here])
-        if piece.weights is not None:
-            psi *= piece.weights[here, None]
-        found = np.empty((1, self.width))
+        slots = piece.slots[here]
+        psi = self._psi(values[here], slots)
+        weights = None if piece.weights is None else piece.weights[here]
+        roots = np.sqrt(self.bounds) / float(self.ground.largest_cluster or 1)
+        found = np.empty((self.ground.slots, self.width))
         for k in range(self.width):
-            within = np.bincount(clusters[here], psi[:, k])
-            found[0, k] = np.trunc(np.minimum(within**2 / self.bounds[0, k], 1.0) * per_step).sum()
+            shares = np.clip(psi[:, k] / roots[slots, k], -1.0, 1.0)
+            if weights is not None:
+                shares *= weights
+            squares = squared_sums(shares, slots, clusters[here], self.ground)
+            found[:, k] = np.trunc(squares * per_step).sum(axis=1)
         return found
 
     def _bounds(self) -> FloatArray:

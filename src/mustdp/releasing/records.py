@@ -57,10 +57,10 @@ class Table:
                 yield Piece(self._clipped(raw), slots, self._shares(given), raw)
 
     def _shares(self, given: FloatArray) -> FloatArray | None:
-        """Weights over the largest one, cut to [0, 1]."""
+        """Weights over the largest one, cut to [0, 1]; none is a record that is dropped."""
         if self.weights is None or self.ground.largest_weight is None:
             return None
-        own = given[:, self.places[self.weights]]
+        own = np.nan_to_num(given[:, self.places[self.weights]], nan=0.0)
         return np.clip(own / self.ground.largest_weight, 0.0, 1.0)
 
     def _raw(self, given: FloatArray) -> FloatArray:
@@ -109,7 +109,9 @@ def open_table(
         if own is not None:
             if own in wanted:
                 raise InvalidParameter.refusing(role, "must be another column", own)
-            wanted[own] = Number(plain.get(own, own))
+            # A missing weight is nothing; a record that is in no cluster has no privacy unit.
+            held = missing if role == "weights" else "refuse"
+            wanted[own] = Number(plain.get(own, own), held)
     if not wanted:  # nothing but the number of records is asked for
         first = next((column.name for column in ground.columns), None) or column_names(data)[0]
         wanted[first] = Category(plain.get(first, first), ("-",))
@@ -119,7 +121,9 @@ def open_table(
 
 def clustered(parts: Sequence[Piece], numbers: FloatArray, ground: Ground) -> Piece:
     """All records as one piece with their clusters; the first of each, where it is the unit."""
-    values = np.concatenate([one.values for one in parts])
+    values, slots = (np.concatenate([getattr(one, name) for one in parts])
+                     for name in ("values", "slots"))  # fmt: skip
+    raw = [one.values if one.raw is None else one.raw for one in parts]
     weights = [one.weights for one in parts if one.weights is not None]
     together = np.concatenate(weights) if weights else None
     _, clusters = np.unique(numbers, return_inverse=True)
@@ -132,8 +136,9 @@ def clustered(parts: Sequence[Piece], numbers: FloatArray, ground: Ground) -> Pi
         kept = np.sort(order[rank < ground.largest_cluster])
     return Piece(
         values[kept],
-        np.zeros(len(kept), dtype=np.int64),
+        slots[kept],
         None if together is None else together[kept],
+        np.concatenate(raw)[kept],
         clusters=clusters[kept],
     )
 

@@ -28,10 +28,9 @@ from mustdp.releasing.result import ReleaseResult
 from mustdp.releasing.rounds import run_rounds
 from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.statistics.counts import Clipping
-from mustdp.releasing.statistics.curved import Curved
 from mustdp.releasing.statistics.named import read_asked
 from mustdp.releasing.statistics.spelled import spelled
-from mustdp.releasing.strata import combined, read_shares
+from mustdp.releasing.strata import read_shares
 from mustdp.resampling.sources.wanted import check_missing
 from mustdp.resampling.statistics.query import Statistic
 
@@ -85,10 +84,11 @@ def private_release(
     were sampled from, or ``"census"`` where they are all of it: only noise is left then.
     ``weights`` names a column of survey weights, cut to the public ``largest_weight``: means are
     then ratios of weighted sums (Hajek), counts and sums those of the population. ``strata`` names
-    the column of strata, ``stratum_shares`` their public shares of the population: means and
-    proportions are put together from those of the strata. ``cluster`` names a column of numbers of
-    clusters: standard errors are those of clusters, and with ``unit="cluster"`` a whole cluster, of
-    which ``largest_cluster`` records count at most, is what the guarantee protects.
+    the column of strata, ``stratum_shares`` their public shares of the population: estimates are
+    put together from the strata, sums and tables as those of the ``population``. ``cluster`` names
+    a column of numbers of clusters: standard errors are those of clusters, and with
+    ``unit="cluster"`` a whole cluster, of which ``largest_cluster`` records count at most, is what
+    the guarantee protects.
     ``simultaneous`` widens all intervals until they hold together (Bonferroni). ``report_clipping``
     is a share of the budget, such as 0.05, that goes into saying how many values were clipped.
 
@@ -109,13 +109,11 @@ def private_release(
         report_clipping = checks.real("report_clipping", report_clipping, above=0, below=1)
     if (weights is None) != (largest_weight is None):
         raise InvalidParameter("weights and largest_weight must be given together")
-    if (cluster is None) != (largest_cluster is None) or (cluster is not None and by is not None):
-        raise InvalidParameter(
-            "cluster and largest_cluster must be given together, and not with by"
-        )
+    if (cluster is None) != (largest_cluster is None):
+        raise InvalidParameter("cluster and largest_cluster must be given together")
     if checks.choice("unit", unit, ("record", "cluster")) == "cluster" and cluster is None:
         raise InvalidParameter.refusing("unit", "must be record without clusters", repr(unit))
-    shares = read_shares(strata, stratum_shares, asked, by)
+    shares = read_shares(strata, stratum_shares, by)
     if strata is not None:
         by, groups = strata, tuple(shares)
     missing = check_missing(missing_of(data, missing))
@@ -126,7 +124,7 @@ def private_release(
         lower=lower, upper=upper, categories=categories, dates=dates, by=by, groups=groups,
         dropped=missing == "drop", relation=used, population=population,
         largest_weight=largest_weight, largest_cluster=largest_cluster,
-        whole_clusters=unit == "cluster",
+        whole_clusters=unit == "cluster", shares=tuple(shares.values()),
     )  # fmt: skip
 
     def bound(to: Ground) -> list[Asked]:
@@ -138,7 +136,7 @@ def private_release(
         return found
 
     wanted = bound(ground)
-    if any(isinstance(one, Curved) for one in wanted) and read_once(data):
+    if any(one.twice for one in wanted) and read_once(data):
         raise InvalidParameter.refusing(
             "data", f"must be a file for {', '.join(asked)}: it is gone through twice", "'-'"
         )
@@ -163,6 +161,4 @@ def private_release(
         clipping=report_clipping,
         progress=progress,
     )
-    if strata is not None:
-        estimates = combined(estimates, shares, level)
     return ReleaseResult(estimates, privacy, level)

@@ -20,7 +20,6 @@ from mustdp.releasing.parts import Covariance, Part, Piece
 from mustdp.releasing.stack import Noisy, Stack
 from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.statistics.counts import Count
-from mustdp.releasing.statistics.curved import Curved
 from mustdp.releasing.weights import WeightSquares
 
 #: The part of the budget that the errors of curved estimates get, where there are any.
@@ -62,10 +61,9 @@ def run_rounds(
     """
     wanted = asked(ground)
     places = parts_of(wanted)
-    curved = [one for one in wanted if isinstance(one, Curved)]
-    share = 1.0 - SECOND_SHARE if curved else 1.0
+    share = 1.0 - SECOND_SHARE if any(one.twice for one in wanted) else 1.0
     first: tuple[Noisy, ...] = ()
-    second: dict[Curved, Noisy] = {}
+    second: dict[Asked, Noisy] = {}
     weights = _weights(places, clipping)
     stack = Stack(ground, tuple(places), noise_multiplier, share, weights)
     _refuse_many(stack)
@@ -84,11 +82,10 @@ def run_rounds(
     if places:
         charge()
         first = _released(stack, totals, seen, source)
-    curved = [one for one in wanted if isinstance(one, Curved)]
     found = _with_squares(dict(zip(places, first, strict=True)))
-    if curved:
-        linear = list(dict.fromkeys(one.linearised for one in curved))
-        influences = tuple(one.influences(_known(_behind(one, found))) for one in linear)
+    linear = list(dict.fromkeys(one.linearised for one in wanted if one.twice))
+    if linear:
+        influences = tuple(one.again(_known(_behind(one, found))) for one in linear)
         stack = Stack(ground, influences, noise_multiplier, 1.0 - share)
         totals, again = stack.totals(pieces(), progress)
         if again != seen:
@@ -123,7 +120,7 @@ def _known(noisy: Noisy | None) -> Noisy:
 def read_estimates(
     wanted: Sequence[Asked],
     found: dict[Part, Noisy],
-    second: dict[Curved, Noisy],
+    second: dict[Asked, Noisy],
     level: float,
     simultaneous: bool = False,
 ) -> tuple[ReleasedEstimate, ...]:
@@ -135,7 +132,7 @@ def read_estimates(
             for one in wanted
             for estimate in one.estimates(
                 _behind(one, found),
-                second.get(one.linearised) if isinstance(one, Curved) else None,
+                second.get(one.linearised),
                 own,
             )
         )
@@ -152,7 +149,7 @@ def parts_of(wanted: Sequence[Asked]) -> dict[Part, None]:
             continue
         if one.part is not None:
             found.setdefault(one.part)
-    if any(one.ground.weighted and not isinstance(one, Curved) for one in wanted):
+    if any(one.ground.weighted and not one.influenced for one in wanted):
         found.setdefault(WeightSquares(wanted[0].ground))
     return {one: None for one in found if not any(_holds(other, one) for other in found)}
 

@@ -85,7 +85,9 @@ class Stack:
         reach = self._reach()
         lattice = lattice_for(scale, reach=reach, records=self._room(scale, reach))
         width = sum(part.width for part in self.parts)
-        cut = float(self.ground.largest_cluster or 1)  # so many records are cut in one unit
+        # So many records are cut in one unit; a record that changes its cluster is in two of them.
+        most = self.ground.largest_cluster
+        cut = 1.0 if most is None else max(float(most), 2.0)
         margin = cut * math.sqrt(2.0 * width) * lattice.step + 2.0**-40
         return LatticeNoise(scale * (1.0 + margin), lattice)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mustdp.errors import InvalidParameter
 from mustdp.releasing.estimate import ReleasedEstimate, estimated
 from mustdp.releasing.ground import Column, Ground
 from mustdp.releasing.parts import Part
 from mustdp.releasing.stack import Noisy
+from mustdp.releasing.strata import over_strata
 from mustdp.releasing.uncertainty import Reading
 
 
@@ -30,6 +33,30 @@ class Asked(ABC):
     def part(self) -> Part | None:
         """The part that it is read off; equal parts are released once. None if it is public."""
 
+    @property
+    def twice(self) -> bool:
+        """Whether a second round tells its sampling error."""
+        return False
+
+    @property
+    def influenced(self) -> bool:
+        """Whether its errors need nothing but that second round, also with weights."""
+        return False
+
+    @property
+    def linearised(self) -> Asked:
+        """The statistic that is asked about in the second round."""
+        return self
+
+    def again(self, noisy: Noisy) -> Part:
+        """What is asked in the second round, chosen by the first."""
+        raise InvalidParameter(f"{self.name} must have no second round")
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """What an estimate can be, whatever the data are."""
+        return (-math.inf, math.inf)
+
     @abstractmethod
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
@@ -44,21 +71,49 @@ class Asked(ABC):
         """A column, and what is done to it."""
         return said(self.ground.columns[column])
 
+    def read_strata(
+        self, noisy: Noisy | None, second: Noisy | None, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """The estimates of all strata together: here, of those that are averages of theirs."""
+        count = len(self.ground.shares)
+        rows = [list(self.read(noisy, second, slot, level)) for slot in range(count)]
+        for cells in zip(*rows, strict=True):
+            readings = [reading for _, reading in cells]
+            yield cells[0][0], over_strata(readings, self.ground, level, self.possible)
+
     def estimates(
         self, noisy: Noisy | None, second: Noisy | None, level: float
     ) -> Iterator[ReleasedEstimate]:
         """The estimates of all slots; ``second`` is for those that need another round."""
-        for slot, group in enumerate(self.ground.groups or (None,)):
+        ground = self.ground
+        if ground.shares:
+            where = f", over {len(ground.shares)} strata"
+            for cell, reading in self.read_strata(noisy, second, level):
+                yield self._named(reading, None, cell, where)
+            return
+        for slot, group in enumerate(ground.groups or (None,)):
+            where = "" if group is None else f" where {ground.by} is {group}"
             for cell, reading in self.read(noisy, second, slot, level):
-                where = "" if group is None else f" where {self.ground.by} is {group}"
-                yield estimated(
-                    reading,
-                    statistic=self.name,
-                    column=", ".join(self.ground.columns[k].name for k in self.columns) or None,
-                    group=group,
-                    cell=cell or None,
-                    description=self.describe(cell) + where,
-                )
+                yield self._named(reading, group, cell, where)
+
+    def _named(
+        self, reading: Reading, group: str | None, cell: str, where: str
+    ) -> ReleasedEstimate:
+        return estimated(
+            reading,
+            statistic=self.name,
+            column=", ".join(self.ground.columns[k].name for k in self.columns) or None,
+            group=group,
+            cell=cell or None,
+            description=self.describe(cell) + where,
+        )
+
+    def left(self, noisy: Noisy, slot: int) -> float:
+        """The finite-population correction: of the stratum, where the slots are strata."""
+        ground = self.ground
+        if not ground.shares:
+            return ground.unsampled(self.total(noisy))
+        return ground.unsampled(float(noisy.sums[slot, 0]), ground.shares[slot])
 
     def total(self, noisy: Noisy) -> float:
         """The number of all records that count, as far as it is known."""

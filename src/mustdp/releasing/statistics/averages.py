@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
+from mustdp.releasing.ground import Ground
 from mustdp.releasing.moments import Moments
+from mustdp.releasing.parts import Part
 from mustdp.releasing.stack import Noisy
 from mustdp.releasing.statistics.asked import Asked
 from mustdp.releasing.statistics.curved import At, Curved
@@ -39,6 +42,12 @@ class Mean(Asked):
         """Moments of the column."""
         return Moments(self.ground, self.columns)
 
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The range."""
+        column = self.ground.columns[self.columns[0]].numeric
+        return (column.lower, column.upper)
+
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
     ) -> Iterator[tuple[str, Reading]]:
@@ -47,7 +56,7 @@ class Mean(Asked):
             return
         records, top, _ = (float(x) for x in noisy.sums[slot])
         own, known = scaled_variance(noisy.sums[slot], noisy.noise.matrix)
-        left = self.ground.unsampled(self.total(noisy))
+        left = self.left(noisy, slot)
         bottom = max(records, 1.0)
         judge = judged(own * left / bottom, known * left / bottom, noise_of_mean(noisy, slot))
         reading = ratio(
@@ -80,11 +89,83 @@ class InfluencedMean(Curved):
         """In the column's units."""
         return np.asarray(self.part.mids[0] + self.part.halves[0] * means[..., :1])
 
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The range."""
+        column = self.ground.columns[self.columns[0]].numeric
+        return (column.lower, column.upper)
+
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
         """Within the range."""
-        column = self.ground.columns[self.columns[0]].numeric
-        possible = (column.lower, column.upper)
-        return symmetric(value, judge, level, possible) if at.sure else everything(possible)
+        if not at.sure:
+            return everything(self.possible)
+        return symmetric(value, judge, level, self.possible)
+
+
+@dataclass(frozen=True)
+class Total(Asked):
+    """A sum as a mean times a number of records: of the population, or of those at hand.
+
+    Over strata the population's size is public, ``population``; of records in clusters the noisy
+    number of them is taken, whose own noise stays in.
+    """
+
+    mean: Asked
+
+    @property
+    def name(self) -> str:
+        """In results."""
+        return "sum"
+
+    @property
+    def part(self) -> Part | None:
+        """That of the mean."""
+        return self.mean.part
+
+    @property
+    def twice(self) -> bool:
+        """As the mean."""
+        return self.mean.twice
+
+    @property
+    def influenced(self) -> bool:
+        """As the mean."""
+        return self.mean.influenced
+
+    @property
+    def linearised(self) -> Asked:
+        """The mean: the second round is one for both."""
+        return self.mean
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """Of the population."""
+        low, high = self.mean.possible
+        return (self.ground.population * low, self.ground.population * high)
+
+    def describe(self, cell: str) -> str:
+        """Of which records."""
+        of = f" in a population of {self.ground.population:g}" if self.ground.shares else ""
+        return f"sum of {self.said(self.columns[0])}{of}"
+
+    def read(
+        self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """Mean and sampling error of the mean, each times the number of records."""
+        if noisy is None:
+            return
+        if self.ground.shares:
+            for cell, reading in self.mean.read(noisy, second, slot, level):
+                yield cell, moved(reading, 0.0, self.ground.population)
+            return
+        records = float(noisy.sums[slot, 0])
+        value, noise = noisy_sum(noisy, slot)
+        (_, mean), *_ = self.mean.read(noisy, second, slot, level)
+        known = 0.0 if mean.flags else mean.noise_share  # nothing is taken off a rough error
+        sampling = (records * mean.standard_error) ** 2 * (1.0 - known)
+        ends = possible_sum(self.ground, *self.mean.possible)
+        found = symmetric(value, Judged(sampling, noise), level, ends)
+        yield "", replace(found, flags=tuple(dict.fromkeys((*found.flags, *mean.flags))))
 
 
 @dataclass(frozen=True)
@@ -107,10 +188,9 @@ class Sum(Asked):
         """mid N + half S; sampled is the product of being in the group and the value."""
         if noisy is None:
             return
-        mid, half = float(self.part.mids[0]), float(self.part.halves[0])
-        records, top, _ = (float(x) for x in noisy.sums[slot])
-        value = mid * records + half * top
-        noise = np.array([mid, half]) @ noisy.noise.matrix[:2, :2] @ np.array([mid, half])
+        half = float(self.part.halves[0])
+        records = float(noisy.sums[slot, 0])
+        value, noise = noisy_sum(noisy, slot)
         own, known = scaled_variance(noisy.sums[slot], noisy.noise.matrix)
         total, here = self.total(noisy), max(records, 0.0)
         inside = half**2 * own * here
@@ -121,22 +201,37 @@ class Sum(Asked):
         mean = min(max(mean, column.lower), column.upper)
         inside += mean**2 * here * max(1.0 - here / total, 0.0)
         left = self.ground.unsampled(total)
-        judge = judged(inside * left, error * left, float(noise))
+        judge = judged(inside * left, error * left, noise)
         largest = self.ground.largest_weight
         if largest is not None:  # of all t y: the sum of t^2 times the mean of y^2
             square = mean**2 + half**2 * max(own, 0.0)
-            judge = Judged(noisy.effective(slot) * square * left, float(noise))
+            judge = Judged(noisy.effective(slot) * square * left, noise)
             yield "", moved(symmetric(value, judge, level), 0.0, largest)
             return
-        yield "", symmetric(value, judge, level, self._possible(column.lower, column.upper))
+        yield (
+            "",
+            symmetric(value, judge, level, possible_sum(self.ground, column.lower, column.upper)),
+        )
 
-    def _possible(self, lower: float, upper: float) -> tuple[float, float]:
-        if not self.ground.public_size or self.ground.weighted:
-            return (0.0 if lower >= 0 else -math.inf, 0.0 if upper <= 0 else math.inf)
-        n = float(self.ground.n or 0)
-        if self.ground.counted:
-            return (min(n * lower, 0.0), max(n * upper, 0.0))
-        return n * lower, n * upper
+
+def possible_sum(ground: Ground, lower: float, upper: float) -> tuple[float, float]:
+    """What a sum of values in [lower, upper] can be."""
+    if not ground.public_size or ground.weighted:
+        return (0.0 if lower >= 0 else -math.inf, 0.0 if upper <= 0 else math.inf)
+    n = float(ground.n or 0)
+    if ground.counted:
+        return (min(n * lower, 0.0), max(n * upper, 0.0))
+    return n * lower, n * upper
+
+
+def noisy_sum(noisy: Noisy, slot: int) -> tuple[float, float]:
+    """mid N + half S, the sum of a column, and the variance of its noise."""
+    part = noisy.part
+    if not isinstance(part, Moments):
+        raise InvalidParameter("a sum must be read off moments")
+    along = np.array([float(part.mids[0]), float(part.halves[0])])
+    value = float(along @ noisy.sums[slot, :2])
+    return value, float(along @ noisy.noise.matrix[:2, :2] @ along)
 
 
 def scaled_variance(sums: FloatArray, noise: FloatArray) -> tuple[float, float]:

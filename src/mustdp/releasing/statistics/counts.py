@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from mustdp.numerics.arrays import FloatArray
 from mustdp.releasing.cells import Cells, Cutting, Everybody, Outside, Unclipped
+from mustdp.releasing.clusters import CellSquares
+from mustdp.releasing.parts import Part
 from mustdp.releasing.stack import Noisy
 from mustdp.releasing.statistics.asked import Asked
-from mustdp.releasing.uncertainty import Judged, Reading, moved, ratio, symmetric
+from mustdp.releasing.uncertainty import Judged, Reading, judged, moved, ratio, symmetric
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,65 @@ class Count(Asked):
 
 
 @dataclass(frozen=True)
-class Tabulated(Asked):
+class InCells(Asked):
+    """A statistic of cells; where records come in clusters, a second round tells its errors."""
+
+    @cached_property
+    @abstractmethod
+    def part(self) -> Cells:
+        """The cells."""
+
+    @property
+    def twice(self) -> bool:
+        """With clusters."""
+        return self.ground.largest_cluster is not None
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """Of shares."""
+        return (0.0, 1.0)
+
+    def again(self, noisy: Noisy) -> Part:
+        """Squared influences on the shares, added up within clusters."""
+        return CellSquares(self.part, _shares(noisy))
+
+    def share(
+        self, noisy: Noisy, second: Noisy | None, slot: int, at: int, level: float
+    ) -> Reading:
+        """The share of one cell: binomial, over a number of records that may be noisy."""
+        effect = self.effect(noisy, second, slot, at)
+        spread = noisy.effective(slot) * self.left(noisy, slot) * effect.sampling
+        return ratio(
+            float(noisy.sums[slot, at]),
+            float(noisy.sums[slot, 0]),
+            variance=(0.0, spread, -spread),
+            noise=noisy.noise.pair(at),
+            freedom=effect,
+            level=level,
+            possible=(0.0, 1.0),
+        )
+
+    def effect(self, noisy: Noisy, second: Noisy | None, slot: int, at: int) -> Judged:
+        """How many times as much a share varies as one of records without clusters; at least one.
+
+        At most the size m of the largest cluster, as (sum of m numbers)^2 <= m sum of squares.
+        """
+        if second is None or self.ground.largest_cluster is None:
+            return Judged(1.0, 0.0)
+        most = float(self.ground.largest_cluster)
+        inside = float(_shares(noisy)[slot, at - 1])
+        binomial = noisy.effective(slot) * inside * (1.0 - inside)
+        k = 0 if second.part.width == 1 else at - 1
+        found = most**2 * float(second.sums[slot, k])
+        error = most**2 * math.sqrt(float(second.noise.own[k]))
+        if not binomial > error / most:
+            return Judged(most, 0.0, rough=True)
+        judge = judged(found / binomial, error / binomial, 0.0)
+        return replace(judge, sampling=min(max(judge.sampling, 1.0), most))
+
+
+@dataclass(frozen=True)
+class Tabulated(InCells):
     """The number of records in every cell of a histogram or a contingency table."""
 
     cutting: Cutting
@@ -72,20 +134,31 @@ class Tabulated(Asked):
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
     ) -> Iterator[tuple[str, Reading]]:
-        """One number for every cell."""
+        """One number for every cell: over strata, that of the population."""
         if noisy is None:
             return
         for k, label in enumerate(self.cutting.labels, start=1):
+            if self.ground.shares:
+                share = self.share(noisy, second, slot, k, level)
+                yield label, moved(share, 0.0, self.ground.population)
+                continue
             value, noise = float(noisy.sums[slot, k]), float(noisy.noise.own[k])
-            yield label, number(self, noisy, slot, value, noise, level)
+            effect = self.effect(noisy, second, slot, k)
+            yield label, number(self, noisy, slot, value, noise, level, effect)
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """Of numbers of records in the population."""
+        return (0.0, self.ground.population)
 
     def describe(self, cell: str) -> str:
         """What is counted."""
-        return f"number of records with {', '.join(map(self.said, self.columns))} in {cell}"
+        of = f" in a population of {self.ground.population:g}" if self.ground.shares else ""
+        return f"number of records with {', '.join(map(self.said, self.columns))} in {cell}{of}"
 
 
 @dataclass(frozen=True)
-class Share(Asked):
+class Share(InCells):
     """The share of records in the first of two cells."""
 
     cutting: Cutting
@@ -107,7 +180,7 @@ class Share(Asked):
         """By Wilson and Fieller."""
         if noisy is None:
             return
-        yield "", share(self, noisy, slot, 1, level)
+        yield "", self.share(noisy, second, slot, 1, level)
 
     def describe(self, cell: str) -> str:
         """Which share."""
@@ -115,7 +188,7 @@ class Share(Asked):
 
 
 @dataclass(frozen=True)
-class Clipping(Asked):
+class Clipping(InCells):
     """The shares of records that clipping changes, below and above the range."""
 
     @property
@@ -136,7 +209,7 @@ class Clipping(Asked):
         if noisy is None:
             return
         for at, label in ((1, "below"), (3, "above")):
-            yield label, share(self, noisy, slot, at, level)
+            yield label, self.share(noisy, second, slot, at, level)
 
     def describe(self, cell: str) -> str:
         """Which end."""
@@ -145,26 +218,25 @@ class Clipping(Asked):
         return f"share of records with {column.name} {cell} {end:g}, which are clipped to it"
 
 
-def share(asked: Asked, noisy: Noisy, slot: int, at: int, level: float) -> Reading:
-    """The share of one cell: binomial, over a number of records that may be noisy."""
-    records, inside = float(noisy.sums[slot, 0]), float(noisy.sums[slot, at])
-    spread = noisy.effective(slot) * asked.ground.unsampled(asked.total(noisy))
-    return ratio(
-        inside,
-        records,
-        variance=(0.0, spread, -spread),
-        noise=noisy.noise.pair(at),
-        level=level,
-        possible=(0.0, 1.0),
-    )
+def _shares(noisy: Noisy) -> FloatArray:
+    """The shares of the cells in every slot, brought into [0, 1]."""
+    records = np.maximum(noisy.sums[:, :1], 1e-9)
+    return np.clip(noisy.sums[:, 1:] / records, 0.0, 1.0)
 
 
 def number(
-    asked: Asked, noisy: Noisy, slot: int, value: float, noise: float, level: float
+    asked: Asked,
+    noisy: Noisy,
+    slot: int,
+    value: float,
+    noise: float,
+    level: float,
+    effect: Judged | None = None,
 ) -> Reading:
     """A number of records among all: binomial, given the number of all; never below zero.
 
-    With weights, the sum of them; its sampling variance is the sum of their squares.
+    With weights, the sum of them; its sampling variance is the sum of their squares. ``effect`` is
+    that of clusters.
     """
     total = asked.total(noisy)
     largest = asked.ground.largest_weight
@@ -173,7 +245,8 @@ def number(
         sampling = noisy.effective(slot) * min(max(inside, 0.0), 1.0)
         judge = Judged(sampling * asked.ground.unsampled(total), noise)
         return moved(symmetric(value, judge, level, (0.0, math.inf)), 0.0, largest)
-    spread = total * asked.ground.unsampled(total)
+    effect = effect or Judged(1.0, 0.0)
+    spread = total * asked.ground.unsampled(total) * effect.sampling
     if not asked.ground.public_size and not asked.ground.groups and isinstance(asked, Count):
         spread = 0.0  # the number of all records itself
     top = math.inf if not asked.ground.public_size or asked.ground.weighted else 1.0
@@ -182,6 +255,7 @@ def number(
         total,
         variance=(0.0, spread, -spread),
         noise=np.array([[0.0, 0.0], [0.0, noise]]),
+        freedom=effect,
         level=level,
         possible=(0.0, top),
     )

@@ -39,11 +39,11 @@ class At:
     sure: bool  # whether there are enough records for the noise
     means: FloatArray
     noise: FloatArray
-    weighted: bool = False
+    weighted: bool = False  # or put together from strata
 
     @property
     def bessel(self) -> float:
-        """n / (n - 1), for divisors n - 1; with weights nothing of the kind."""
+        """n / (n - 1), for divisors n - 1; with weights or strata nothing of the kind."""
         return 1.0 if self.weighted else self.records / (self.records - 1.0)
 
 
@@ -62,9 +62,14 @@ class Curved(Asked):
         """Names of the estimates; one empty name for a single one."""
 
     @property
-    def linearised(self) -> Curved:
-        """The statistic whose influences are asked for in the second round."""
-        return self
+    def twice(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def influenced(self) -> bool:
+        """Yes: weights are in the influences."""
+        return True
 
     @abstractmethod
     def theta(self, means: FloatArray) -> FloatArray:
@@ -77,10 +82,14 @@ class Curved(Asked):
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
         """The estimate of one cell with its interval."""
 
-    def influences(self, noisy: Noisy) -> Influences:
-        """What is asked in the second round."""
+    def again(self, noisy: Noisy) -> Influences:
+        """Influences at the averages of every slot; over strata, on what all of them give."""
         spots = [at_slot(self.part, noisy, slot) for slot in range(self.ground.slots)]
-        gradients = np.stack([self.gradient(spot.means) for spot in spots])
+        if self.ground.shares:
+            whole = self.gradient(self._over_strata(noisy).means)
+            gradients = np.stack([whole] * len(spots))
+        else:
+            gradients = np.stack([self.gradient(spot.means) for spot in spots])
         means = np.stack([spot.means for spot in spots])
         return Influences(self.part, gradients, np.clip(means, -1.0, 1.0))
 
@@ -104,20 +113,53 @@ class Curved(Asked):
         if noisy is None or second is None:
             return
         at = at_slot(self.part, noisy, slot)
+        factor = np.zeros(self.ground.slots)
+        factor[slot] = self.left(noisy, slot) / at.records**2
+        yield from self._read(at, second, factor, level)
+
+    def read_strata(
+        self, noisy: Noisy | None, second: Noisy | None, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """A function of the averages of the population, sum W_h mu_h."""
+        if noisy is None or second is None:
+            return
+        factor = np.zeros(self.ground.slots)
+        for slot, share in enumerate(self.ground.shares):
+            records = at_slot(self.part, noisy, slot).records
+            factor[slot] = self.left(noisy, slot) * (share / records) ** 2
+        yield from self._read(self._over_strata(noisy), second, factor, level)
+
+    def _read(
+        self, at: At, second: Noisy, factor: FloatArray, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """Squared influences of every slot count ``factor`` times in the sampling variance."""
         values, slopes = self.theta(at.means), self.gradient(at.means)
         bounds = self.bounds(second)
-        left = self.ground.unsampled(self.total(noisy))
         for cell, name in enumerate(self.cells):
-            bound = float(bounds[slot, cell]) * left / at.records**2
-            sampling = bound * float(second.sums[slot, cell])
-            error = bound * float(np.sqrt(second.noise.own[cell]))
+            each = factor * bounds[:, cell]
+            sampling = float(each @ second.sums[:, cell])
+            error = float(np.linalg.norm(each) * np.sqrt(second.noise.own[cell]))
             noise = float(slopes[cell] @ at.noise @ slopes[cell])
             judge = judged(sampling, error, noise)
             yield name, self.reading(cell, at, float(values[cell]), judge, level)
 
+    def _over_strata(self, noisy: Noisy) -> At:
+        """The averages of the population."""
+        spots = [at_slot(self.part, noisy, h, False) for h in range(len(self.ground.shares))]
+        sure = all(spot.sure for spot in spots)
+        pairs = list(zip(self.ground.shares, spots, strict=True))
+        means = np.sum([share * spot.means for share, spot in pairs], axis=0)
+        noise = np.sum([share**2 * spot.noise for share, spot in pairs], axis=0)
+        if sure:
+            means = freed(self.part, means, noise)
+        return At(sum(spot.records for spot in spots), sure, means, noise, weighted=True)
 
-def at_slot(part: Moments, noisy: Noisy, slot: int) -> At:
-    """Averages of one slot; where there is nobody to speak of, those of data in the middle."""
+
+def at_slot(part: Moments, noisy: Noisy, slot: int, free: bool = True) -> At:
+    """Averages of one slot; where there is nobody to speak of, those of data in the middle.
+
+    ``free``: products are to be freed of the noise's own share.
+    """
     sums, d = noisy.sums[slot], part.count
     deviation = float(np.sqrt(noisy.noise.own[0]))
     records = float(sums[0])
@@ -131,11 +173,18 @@ def at_slot(part: Moments, noisy: Noisy, slot: int) -> At:
     means = sums[1:] / records
     slope = np.concatenate([-means[:, None], np.eye(len(means))], axis=1) / records
     noise = slope @ noisy.noise.matrix @ slope.T
-    rows, columns = part.pairs
+    if free:
+        means = freed(part, means, noise)
+    return At(records, True, means, noise, part.ground.weighted)
+
+
+def freed(part: Moments, means: FloatArray, noise: FloatArray) -> FloatArray:
+    """Averages whose squares and products are larger by what the noise adds to those of means."""
+    d, (rows, columns) = part.count, part.pairs
     means = means.copy()
     means[d : 2 * d] += np.diagonal(noise)[:d]
     means[2 * d :] += noise[rows, columns]
-    return At(records, True, means, noise, part.ground.weighted)
+    return means
 
 
 def covariances(part: Moments, means: FloatArray) -> FloatArray:

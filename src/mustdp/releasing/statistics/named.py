@@ -8,6 +8,7 @@ table of all of them at once.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 
@@ -18,7 +19,7 @@ from mustdp.numerics import checks
 from mustdp.releasing.cells import Between, Crossed, Cutting, Listed, Within
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.statistics.asked import Asked
-from mustdp.releasing.statistics.averages import InfluencedMean, Mean, Sum
+from mustdp.releasing.statistics.averages import InfluencedMean, Mean, Sum, Total
 from mustdp.releasing.statistics.counts import Clipping, Count, Share, Tabulated
 from mustdp.releasing.statistics.quantiles import Quantile, grid_for
 from mustdp.releasing.statistics.regression import Regression
@@ -26,8 +27,8 @@ from mustdp.releasing.statistics.spreads import Correlation, Covariance, Deviati
 
 _SINGLE: dict[str, type[Asked]] = {"mean": Mean, "sum": Sum, "variance": Variance, "sd": Deviation}
 _PAIRED: dict[str, type[Asked]] = {"covariance": Covariance, "correlation": Correlation}
-#: Statistics whose errors are known where records come in clusters.
-_CLUSTERED = ("mean", "variance", "sd", *_PAIRED, "regression")
+#: Numbers of records and sums: totals, not averages.
+_TOTALS = ("count", "sum", "histogram", "contingency")
 #: Cells of a histogram of numbers if nothing is said, and the most that are accepted.
 CELLS, MOST_CELLS = 20, 10_000
 NAMES = (
@@ -51,22 +52,23 @@ def read_asked(text: str, ground: Ground) -> Iterator[Asked]:
     said, at, chosen = text.strip().partition("@")
     name, colon, rest = said.partition(":")
     columns = _chosen(chosen, ground) if at else tuple(range(len(ground.columns)))
-    if name == "count" and not colon and ground.largest_cluster is None:
+    _refuse_designs(name, text, ground)
+    if name == "count" and not colon:
         yield from _counts(ground, columns if at or ground.dropped else ())
         return
-    if ground.largest_cluster is not None and name not in _CLUSTERED:
-        raise InvalidParameter.refusing(
-            "statistic", f"must be one of {', '.join(_CLUSTERED)} with clusters", repr(text)
-        )
     if not columns:
         raise InvalidParameter.refusing("columns", f"must be given for {name}", "none")
     if name not in ("proportion", "histogram", "contingency"):
         for k in columns:
             _ = ground.columns[k].numeric  # refused here, before any data are read
     if name in _SINGLE and not colon:
-        unequal = name == "mean" and (ground.weighted or ground.largest_cluster is not None)
-        single = InfluencedMean if unequal else _SINGLE[name]
-        yield from (single(ground, (k,)) for k in columns)
+        clustered = ground.largest_cluster is not None
+        mean = InfluencedMean if ground.weighted or clustered else Mean
+        for k in columns:
+            if name == "sum" and (clustered or ground.shares):
+                yield Total(ground, (k,), mean(ground, (k,)))
+            else:
+                yield (mean if name == "mean" else _SINGLE[name])(ground, (k,))
     elif name == "median" and not colon:
         yield from _quantiles(ground, columns, 0.5, None, "median")
     elif name == "quantile" and colon:
@@ -93,6 +95,26 @@ def read_asked(text: str, ground: Ground) -> Iterator[Asked]:
         yield Tabulated(ground, columns, Crossed(cuttings), "contingency")
     else:
         raise _refused(text)
+
+
+def _refuse_designs(name: str, text: str, ground: Ground) -> None:
+    """Refuse what a survey design has no proven errors for, with what to ask instead."""
+    reason = None
+    if ground.largest_cluster is not None:
+        if name in ("median", "quantile"):
+            reason = "must not be a quantile with clusters: ask for proportion:<=X at places X"
+        elif name in _TOTALS and (ground.weighted or (ground.by is not None and not ground.shares)):
+            reason = (
+                "must not be a total with clusters and weights or groups: ask for means and "
+                "proportions, or for a contingency table that has the groups as a column"
+            )
+    if ground.shares and name in _TOTALS:
+        if name == "count":
+            reason = "must not be count with strata, whose numbers in the population are public"
+        elif not math.isfinite(ground.population) or ground.census:
+            reason = "must be a mean or a proportion with strata, or population must be a number"
+    if reason is not None:
+        raise InvalidParameter.refusing("statistic", reason, repr(text))
 
 
 def _counts(ground: Ground, columns: Sequence[int]) -> Iterator[Asked]:

@@ -58,18 +58,53 @@ class Quantile(Asked):
         """By the grid points at which F may reach p."""
         if noisy is None:
             return
-        column = self.ground.columns[self.columns[0]].numeric
+        seen = self._seen(noisy, slot)
+        yield "", self._everything() if seen is None else self._reading(*seen, level)
+
+    def read_strata(
+        self, noisy: Noisy | None, second: Noisy | None, level: float
+    ) -> Iterator[tuple[str, Reading]]:
+        """The distribution function of the population is sum W_h F_h."""
+        if noisy is None:
+            return
+        shares = self.ground.shares
+        seen = [self._seen(noisy, slot) for slot in range(len(shares))]
+        known = [(share, one) for share, one in zip(shares, seen, strict=True) if one is not None]
+        if len(known) < len(shares):
+            yield "", self._everything()
+            return
+        curve, noise, sampling = np.zeros((3, len(self.grid)))
+        for share, (own, variance, factor) in known:
+            inside = np.clip(_monotone(own), 0.0, 1.0)
+            curve += share * own
+            noise += share**2 * variance
+            sampling += share**2 * factor * inside * (1.0 - inside)
+        yield "", self._reading(curve, noise, sampling / (self.p * (1.0 - self.p)), level)
+
+    def _seen(self, noisy: Noisy, slot: int) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """F of one slot, the variance of its noise, and what F (1 - F) is multiplied by.
+
+        None where there are too few records for the noise.
+        """
         records = float(noisy.sums[slot, 0])
         if not records > max(CLEARLY * math.sqrt(noisy.noise.own[0]), 1e-9):
-            middle = 0.5 * (column.lower + column.upper)
-            half = 0.5 * column.width
-            yield "", Reading(middle, half, (column.lower, column.upper), 1.0, (FEW,))
-            return
+            return None
         curve = noisy.sums[slot, 1:] / records
         variance = noisy.noise.own[1:] - 2.0 * curve * noisy.noise.first[1:]
         variance = np.maximum(variance + curve**2 * noisy.noise.own[0], 0.0) / records**2
-        left = self.ground.unsampled(self.total(noisy))
-        sampling = self.p * (1.0 - self.p) * left * noisy.effective(slot) / records**2
+        factor = self.left(noisy, slot) * noisy.effective(slot) / records**2
+        return curve, variance, np.full(len(curve), factor)
+
+    def _everything(self) -> Reading:
+        column = self.ground.columns[self.columns[0]].numeric
+        middle, half = 0.5 * (column.lower + column.upper), 0.5 * column.width
+        return Reading(middle, half, (column.lower, column.upper), 1.0, (FEW,))
+
+    def _reading(
+        self, curve: FloatArray, variance: FloatArray, factor: FloatArray, level: float
+    ) -> Reading:
+        column = self.ground.columns[self.columns[0]].numeric
+        sampling = self.p * (1.0 - self.p) * factor
         c = float(ndtri(0.5 + 0.5 * level))
         reach = c * np.sqrt(variance + sampling)
         points = np.array([*self.grid, column.upper])
@@ -82,8 +117,9 @@ class Quantile(Asked):
         value = self._value(_monotone(curve), points, column)
         value = min(max(value, low), high)
         at = min(_first(_monotone(curve) >= self.p), len(variance) - 1)
-        share = float(variance[at] / (variance[at] + sampling)) if variance[at] > 0 else 0.0
-        yield "", Reading(value, (high - low) / (2.0 * c), (low, high), share)
+        whole = float(variance[at] + sampling[at])
+        share = float(variance[at]) / whole if variance[at] > 0 else 0.0
+        return Reading(value, (high - low) / (2.0 * c), (low, high), share)
 
     def _value(self, curve: FloatArray, points: FloatArray, column: Range) -> float:
         """The grid point where the curve reaches p; evenly between two, unless values are whole."""
