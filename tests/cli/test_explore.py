@@ -52,3 +52,17 @@ def test_ports_that_are_refused(run: Run, opened: list[str]) -> None:
         taken.listen()
         check_refused(run("explore", "--port", taken.getsockname()[1]), "--port", "free")
     assert opened == []
+
+
+def test_a_state_is_opened(run: Run, opened: list[str]) -> None:
+    for given in (
+        "?n=12&b=6&m=2&noise=3&group=2",
+        "http://127.0.0.1:1/t/?n=12&b=6&m=2&noise=3&group=2",
+    ):
+        assert run("explore", given).status == 0
+    assert len(opened) == 2
+    assert all("/?n=12&b=6&m=2&steps=1000&" in one and "&group=2&" in one for one in opened)
+    check_refused(run("explore", "?n=0"), "n must be")
+    check_refused(run("explore", "nonsense"), "address must have known fields")
+    check_refused(run("explore", ""), "ADDRESS")
+    assert len(opened) == 2

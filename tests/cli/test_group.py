@@ -110,3 +110,14 @@ def test_coarse_bounds_say_so(run: Run) -> None:
     assert given["numerical_gap"] > 0
     assert "coarse: both bounds hold" in run(*line.split(), "--delta", "1e-10").out
     assert "coarse" not in answer(run, ACCOUNT)
+
+
+def test_risk(run: Run) -> None:
+    line = f"risk {STEP} --noise-multiplier 4"
+    given, one = answer(run, f"{line} --group 3"), answer(run, line)
+    found = md.account(plan(4.0), group=3).risk()
+    assert given["group"] == 3
+    assert given["advantage"]["upper"] == found.advantage.upper > one["advantage"]["upper"]
+    assert "which of two given groups of 3 records" in given["words"][0]
+    assert "1 % of the groups of 3 records" in given["words"][1]
+    assert "which of two given records" in one["words"][0]

@@ -78,3 +78,12 @@ def test_targets_that_are_refused(run: Run, line: str, named: str) -> None:
 )
 def test_questions_that_are_refused(run: Run, line: str) -> None:
     check_refused(run(*f"risk {SCHEME} --noise-multiplier 2 {line}".split()), line.split()[0])
+
+
+def test_whole_epochs(run: Run) -> None:
+    given = answer(run, "risk --scheme allocation -n 100 --bins 5 --noise-multiplier 4 --epochs 2")
+    step = md.subsample(md.random_allocation(100, 5), md.gaussian(noise_multiplier=4.0))
+    found = md.account(md.repeat(2, step)).risk()
+    assert (given["steps"], given["epochs"], given["relation"]) == (10, 2.0, "add-remove")
+    assert given["advantage"]["upper"] == found.advantage.upper
+    check_refused(run(*f"{LINE} --epochs 2".split()), "--epochs")

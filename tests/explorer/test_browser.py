@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from mustdp.explorer import Explorer
+from mustdp.numerics.decimals import readable
+from tests.cli.running import answer, runner
 from tests.explorer.driving import browser, missing
-from tests.explorer.visiting import SMALL, complete, running
+from tests.explorer.visiting import SMALL, WHOLE, complete, running
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
 
@@ -96,12 +98,76 @@ def test_a_change_is_in_the_address_and_survives_a_reload(window: Any, explorer:
     assert told(window, "return document.getElementById('m').value") == "3"
 
 
-def test_copying_and_saving(window: Any, explorer: Explorer) -> None:
+def test_bins_and_epochs_say_what_an_epoch_has(window: Any, explorer: Explorer) -> None:
     opened(window, explorer)
-    told(window, "document.getElementById('copy-command').click()")
-    until(lambda: "copied" in told(window, "return document.getElementById('copied').textContent"))
-    for link, start in (("csv", "table.csv?"), ("tex", "table.tex?")):
-        assert start in told(window, f"return document.getElementById('{link}').href")
+    value = "return document.getElementById('{}').value".format
+    assert told(window, value("bins")) == "6"
+    typed(window, "m", "5")
+    assert (told(window, value("bins")), told(window, value("epochs"))) == ("3", "0.666667")
+    typed(window, "epochs", "4")
+    assert told(window, value("steps")) == "12"
+
+
+def test_groups_and_whole_epochs_by_keyboard_as_on_the_command_line(
+    window: Any, explorer: Explorer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complete(explorer, WHOLE)
+    window.get(f"{explorer.address}?{SMALL}")
+    until(lambda: cells(window))
+    window.find_element("id", "relation").send_keys("one record more")
+    window.find_element("id", "group").send_keys("\ue003" + "2")  # backspace
+    window.find_element("id", "with-epochs").send_keys(" ")
+    until(lambda: len(cells(window)) == 9 and "group=2" in window.current_url)
+    until(lambda: told(window, "return document.body.dataset.ready") == "true")
+    command = told(window, "return document.getElementById('command').textContent")
+    wanted = answer(runner(capsys), command.removeprefix("mustdp "))
+    assert wanted["group"] == 2
+    assert [row["scheme"] for row in wanted["rows"]][-2:] == ["allocation", "shuffle"]
+    assert [cell[4:6] for cell in cells(window)] == [
+        [readable(row["epsilon"]["lower"], "down"), readable(row["epsilon"]["upper"], "up")]
+        for row in wanted["rows"]
+    ]
+    noise = "--noise-multiplier 3.5 --steps 2 --relation add-remove --group 2"
+    risk = answer(runner(capsys), f"risk --scheme allocation -n 12 --bins 6 {noise}")
+    assert cells(window)[-2][6] == readable(risk["advantage"]["upper"], "up")
+    window.refresh()
+    until(lambda: len(cells(window)) == 9)
+    assert told(window, "return document.getElementById('with-epochs').checked")
+    assert told(window, "return document.getElementById('group').value") == "2"
+
+
+def test_a_slider_moves_by_the_arrow_keys(window: Any, explorer: Explorer) -> None:
+    opened(window, explorer)
+    slider = window.find_element("css selector", "[data-for=group]")
+    slider.send_keys("\ue010")  # End
+    until(lambda: "group=100" in window.current_url)
+    words = until(lambda: told(window, "return document.getElementById('problem').textContent"), 20)
+    assert "group" in words
+
+
+def test_copying_and_saving(window: Any, explorer: Explorer, tmp_path: Path) -> None:
+    opened(window, explorer)
+    for what, part in (("command", "mustdp compare -n 12"), ("python", "md.compare(n=12"),
+                       ("address", "?n=12&b=6")):  # fmt: skip
+        told(window, f"document.getElementById('copy-{what}').click()")
+        until(lambda p=part: p in told(window, "return navigator.clipboard.readText()"))  # type: ignore[misc]
+        assert "copied" in told(window, "return document.getElementById('copied').textContent")
+    window.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    for link in (
+        "#csv",
+        "#tex",
+        "#picture-steps a[download$=svg]",
+        "#picture-steps a[download$=pdf]",
+    ):
+        told(window, f"document.querySelector({link!r}).click()")
+    starts = {"csv": b"scheme,eta", "tex": b"% mustdp compare", "svg": b"<?xml", "pdf": b"%PDF"}
+    for kind, start in starts.items():
+        name = "mustdp" if kind in ("csv", "tex") else "mustdp-steps"
+        saved = tmp_path / f"{name}.{kind}"
+        until(lambda one=saved: one.exists())  # type: ignore[misc]
+        assert saved.read_bytes().startswith(start)
     names = told(window, "return [...document.querySelectorAll('.links a')].map(a => a.download)")
     assert sorted(names) == sorted(
         f"mustdp-{name}.{kind}"

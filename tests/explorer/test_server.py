@@ -14,7 +14,7 @@ import pytest
 import mustdp as md
 from mustdp.explorer import Explorer
 from mustdp.numerics.decimals import readable
-from tests.explorer.visiting import SMALL, complete, get, running, state
+from tests.explorer.visiting import SMALL, WHOLE, complete, get, running, state
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +130,36 @@ def test_what_is_copied_gives_the_same_state(explorer: Explorer) -> None:
     assert "epsilon=1.5" in target["python"]
 
 
+def test_groups_and_whole_epochs_are_those_of_compare_and_risk(explorer: Explorer) -> None:
+    found = complete(explorer, WHOLE)
+    assert found["errors"] == {}
+    compared = md.compare(
+        n=12, b=6, m=2, steps=2, delta=1e-2, noise_multiplier=3.5, relation="add_remove", group=2,
+        epochs=True,
+    )  # fmt: skip
+    rows = (*compared, *compared.epochs)
+    assert [row.scheme.name for row in rows][-2:] == ["allocation", "shuffle"]
+    assert [cells[0] for cells in found["rows"]][-2:] == ["random allocation", "shuffling"]
+    for row, cells in zip(rows, found["rows"], strict=True):
+        assert cells[4] == readable(row.epsilon.lower, "down")
+        assert cells[5] == readable(row.epsilon.upper, "up")
+    alone = complete(explorer)["rows"]
+    assert all(one != two for one, two in zip(alone, found["rows"], strict=False))
+    step = md.subsample(md.must_ow(12, 6, 2), md.gaussian(noise_multiplier=3.5))
+    risk = md.account(md.repeat(2, step), relation="add_remove", group=2).risk()
+    assert found["words"] == list(risk.sentences())
+    assert "a given group of 2 records" in found["words"][0]
+    table = list(csv.reader(io.StringIO(get(explorer, f"table.csv?{WHOLE}").content.decode())))
+    assert [float(line[5]) for line in table[1:]] == [row.epsilon.upper for row in rows]
+    latex = get(explorer, f"table.tex?{WHOLE}").content.decode()
+    assert latex.startswith(f"% {found['command']}\n")
+    assert "shuffling" in latex
+    assert found["command"].endswith("--relation add-remove --group 2 --with-epochs")
+    names: dict[str, object] = {}
+    exec(found["python"].replace("print(found)", ""), names)
+    assert names["found"] == compared
+
+
 def test_a_target_is_calibrated_as_compare_does(explorer: Explorer) -> None:
     query = "n=12&b=6&m=2&steps=1&delta=1e-2&epsilon=1.5"
     end = time.monotonic() + 120
@@ -148,7 +178,8 @@ def test_a_target_is_calibrated_as_compare_does(explorer: Explorer) -> None:
         ("epsilon=0", "epsilon"), ("epsilon=inf", "epsilon"), ("noise=0", "noise"),
         ("epsilon=", "epsilon"),
         ("epsilon=1&noise=2", "epsilon"), ("relation=other", "relation"), ("what=1", "address"),
-        (f"n={'9' * 50}", "n"),
+        (f"n={'9' * 50}", "n"), ("group=0", "group"), ("group=10001", "group"), ("group=", "group"),
+        ("with-epochs=maybe", "with-epochs"), ("with-epochs=", "with-epochs"),
     ],
 )  # fmt: skip
 def test_wrong_input_names_its_field(explorer: Explorer, query: str, field: str) -> None:

@@ -14,6 +14,8 @@ from mustdp.explorer import Explorer
 
 #: A small state that is computed in seconds.
 SMALL = "n=12&b=6&m=2&steps=2&delta=1e-2&noise=3.5&relation=replace-one"
+#: The same for two records of one person, more or less, and with whole epochs.
+WHOLE = SMALL.replace("replace-one", "add-remove") + "&group=2&with-epochs=yes"
 
 
 class Reply(NamedTuple):

@@ -51,6 +51,8 @@ class Risk:
     advantage: Bounds
     fpr: tuple[float, ...]
     tpr: tuple[Bounds, ...]
+    #: How many records of one person are decided about together.
+    group: int = 1
 
     @property
     def accuracy(self) -> Bounds:
@@ -81,6 +83,10 @@ class Risk:
         The second speaks of the false-positive rate nearest to one in a hundred.
         """
         told = _DECISION[self.relation]
+        records = "records"
+        if self.group > 1:
+            told = _DECISION_ABOUT_MANY[self.relation].format(self.group)
+            records = f"groups of {self.group} records"
         first = (
             "Somebody who sees everything that is released, knows all other records and computes "
             f"without limit is right about {told} in at most {percent(self.accuracy.upper, 'up')} "
@@ -93,7 +99,7 @@ class Risk:
             for named, prior in zip(("a suspicion", "one"), PRIORS, strict=True)
         ]
         second = (
-            f"If they falsely accuse {percent(self.fpr[place])} of the records that were not "
+            f"If they falsely accuse {percent(self.fpr[place])} of the {records} that were not "
             f"there, they find at most {percent(self.tpr[place].upper, 'up')} of those that were, "
             f"and such an accusation raises {' and '.join(grown)}."
         )
@@ -113,6 +119,10 @@ class Risk:
 _DECISION = {
     Relation.REPLACE_ONE: "which of two given records was in the data",
     Relation.ADD_REMOVE: "whether one given record was in the data",
+}
+_DECISION_ABOUT_MANY = {
+    Relation.REPLACE_ONE: "which of two given groups of {} records was in the data",
+    Relation.ADD_REMOVE: "whether a given group of {} records was in the data",
 }
 
 
@@ -139,7 +149,7 @@ def risk(account: Account, fpr: ArrayLike = USUAL_FPR) -> Risk:
         )
         lower = max(rate, 1.0 - reached - _ROUNDING)
         found.append(Bounds(consistent(lower, upper), upper, relation=account.relation))
-    return Risk(account.relation, advantage, tuple(rates.tolist()), tuple(found))
+    return Risk(account.relation, advantage, tuple(rates.tolist()), tuple(found), account.group)
 
 
 def closest_tpr(fpr: float, profile: Callable[[FloatArray], FloatArray]) -> float:

@@ -53,7 +53,7 @@ class Copies(ABC):
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
         """Certified upper bound of H at e^epsilon, epsilon >= 0."""
-        return self.profiles([corner], epsilon)[0]
+        return np.asarray(self.profiles([corner], epsilon)[0])
 
     def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
         """The same for many corners, a row each: their markets are worked on together."""

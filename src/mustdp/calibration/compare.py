@@ -86,7 +86,7 @@ class Comparison:
                     readable(row.epsilon.lower, "down"),
                     readable(row.epsilon.upper, "up") if isfinite(row.epsilon.upper) else "none",
                 )
-                for row in self.rows
+                for row in (*self.rows, *self.epochs)
             ),
         )
 

@@ -7,6 +7,8 @@ import sys
 from functools import partial
 from typing import Annotated
 
+import typer
+
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import read_integer
 from mustdp.cli.options import JsonOption
@@ -22,12 +24,23 @@ _explore = Panel(
     """,
 )
 PortOption = Annotated[int | None, _explore("--port", partial(read_integer, high=65535))]
+StateArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ADDRESS]",
+        help="A state to open: what the page's Copy address gives.",
+        show_default=False,
+    ),
+]
 NoOpenOption = Annotated[bool, _explore("--no-open")]
 
 
 @with_bundles
 def explore(
-    port: PortOption = None, no_open: NoOpenOption = False, json: JsonOption = False
+    state: StateArgument = None,
+    port: PortOption = None,
+    no_open: NoOpenOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Explore all schemes in the browser, on this machine only, until Ctrl-C.
 
@@ -36,15 +49,22 @@ def explore(
 
     Example: mustdp explore --port 8765 --no-open
     """
-    from mustdp.explorer import Explorer
+    from urllib.parse import parse_qsl
 
+    from mustdp.explorer import Explorer
+    from mustdp.explorer.asked import Asked
+
+    fields = dict(parse_qsl((state or "").rpartition("?")[2], keep_blank_values=True))
+    if state is not None and not fields:
+        raise InvalidParameter.refusing("ADDRESS", "must be what Copy address gives", state[:40])
+    wanted = Asked.read(fields)
     try:
         explorer = Explorer(port or 0)
     except OSError as problem:
         raise InvalidParameter.refusing(
             "--port", "must be a port that is free", f"{port}: {problem.strerror}"
         ) from None
-    address = explorer.address
+    address = explorer.address + (f"?{wanted.address}" if fields else "")
     show(
         Answer(
             {"address": address, "port": explorer.port},

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
+from mustdp.cli.epochs import BinsOption, EpochsOption, batches, counted, sampling
 from mustdp.cli.numbers import read_number, read_rate
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.targets import ACCOUNTING, RunOptions
+from mustdp.cli.targets import ACCOUNTING, GroupOption, RunOptions
 from mustdp.cli.typed import Panel
 from mustdp.numerics.decimals import readable
 
@@ -46,6 +47,9 @@ def risk(
     run: RunOptions,
     fpr: FprOption = None,
     order: OrderOption = None,
+    group: GroupOption = 1,
+    bins: BinsOption = None,
+    epochs: EpochsOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Say what an attacker who sees everything that is released can achieve, in words to quote.
@@ -56,21 +60,24 @@ def risk(
 
     Example: mustdp risk --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4 --steps 1000
     """
-    built, mechanism, steps = scheme.build(), noise.build(), run.count()
+    built, mechanism = sampling(scheme, bins), noise.build()
+    steps = batches(built, run, epochs)
 
     import mustdp
+    from mustdp.accounting.plan import steps_of
     from mustdp.accounting.risk import USUAL_FPR
 
     with progress("accounting"):
         account = mustdp.account(
-            mustdp.repeat(steps, mustdp.subsample(built, mechanism)), relation=run.relation
+            steps_of(built, steps, mechanism), relation=run.relation, group=group
         )
         found = account.risk(fpr or USUAL_FPR)
         views = _views(account, tuple(order or _ORDERS))
     relation = account.relation
     data = {
-        **words.begun(built, mechanism, relation, account.shift),
+        **words.begun(built, mechanism, relation, account.shift, group),
         "steps": steps,
+        **counted(built, steps),
         **as_data(found),
         **views,
     }

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from mustdp.calibration.compare import schemes_of
+from mustdp.calibration.compare import epochs_of, schemes_of
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON, LARGEST_NOISE, MOST_STEPS, SMALLEST_DELTA, SMALLEST_NOISE
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.epochs import Sampling
 
 #: The state of a page that was opened without one.
 DEFAULTS = {
     "n": "10000", "b": "500", "m": "200", "steps": "1000", "delta": "1e-5", "epsilon": "2",
-    "noise": "", "relation": "replace-one",
+    "noise": "", "relation": "replace-one", "group": "1", "with-epochs": "no",
 }  # fmt: skip
 _LARGEST = 10**9
 _LONGEST = 40
@@ -28,7 +28,7 @@ _LONGEST = 40
 
 @dataclass(frozen=True)
 class Asked:
-    """Sizes, steps and relation, and either a target epsilon or a noise multiplier."""
+    """Sizes, steps, relation and group, and either a target epsilon or a noise multiplier."""
 
     n: int
     b: int
@@ -38,6 +38,10 @@ class Asked:
     epsilon: float | None
     noise: float | None
     relation: Relation
+    #: How many records of one person the guarantee covers.
+    group: int
+    #: Whether random allocation and shuffling, which share out whole epochs, are asked about too.
+    with_epochs: bool
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> Asked:
@@ -72,12 +76,15 @@ class Asked:
             if noise
             else None,
             Relation.read(fields["relation"].replace("-", "_")),
+            _whole("group", fields["group"], n),
+            checks.choice("with-epochs", fields["with-epochs"], ("yes", "no")) == "yes",
         )
 
     @property
-    def schemes(self) -> list[Scheme]:
-        """The schemes that exist for these sizes."""
-        return schemes_of(self.n, self.b, self.m)
+    def schemes(self) -> list[Sampling]:
+        """The schemes that exist for these sizes, those of whole epochs last."""
+        passes = epochs_of(self.n, self.m) if self.with_epochs else []
+        return [*schemes_of(self.n, self.b, self.m), *passes]
 
     def _fields(self) -> dict[str, str]:
         chosen = {"epsilon": self.epsilon} if self.noise is None else {"noise": self.noise}
@@ -89,6 +96,8 @@ class Asked:
             "delta": repr(self.delta),
             **{name: repr(value) for name, value in chosen.items()},
             "relation": self.relation.option,
+            "group": str(self.group),
+            "with-epochs": "yes" if self.with_epochs else "no",
         }
 
     @property
@@ -107,6 +116,8 @@ class Asked:
         return (
             f"mustdp compare -n {self.n} -b {self.b} -m {self.m} --steps {self.steps} "
             f"--delta {self.delta!r} {target} --relation {self.relation.option}"
+            f"{f' --group {self.group}' if self.group > 1 else ''}"
+            f"{' --with-epochs' if self.with_epochs else ''}"
         )
 
     @property
@@ -117,6 +128,10 @@ class Asked:
             if self.noise is not None
             else f"epsilon={self.epsilon!r}"
         )
+        if self.group > 1:
+            target += f", group={self.group}"
+        if self.with_epochs:
+            target += ", epochs=True"
         return (
             "import mustdp as md\n\n"
             f"found = md.compare(n={self.n}, b={self.b}, m={self.m}, steps={self.steps}, "

@@ -1,10 +1,10 @@
 "use strict";
 // The page of the explorer: fields to address, address to server, answers to the page.
 // It asks again until everything is there; a newer state makes older answers be dropped.
-const fields = ["n", "b", "m", "steps", "delta", "epsilon", "noise", "relation"];
-const whole = new Set(["n", "b", "m", "steps"]);
+const fields = ["n", "b", "m", "steps", "delta", "epsilon", "noise", "relation", "group", "with-epochs"];
+const whole = new Set(["n", "b", "m", "steps", "bins", "group"]);
 const pictures = {
-  profile: "Delta against epsilon: each band reaches from what is attained to what is certified.",
+  profile: "Delta against epsilon: each band reaches from what is attained to what is certified. MUSTwo lies on WR and MUSToo on WOR.",
   steps: "Epsilon against steps, at the same noise.",
   contour: "Certified epsilon of MUSTow over both sizes, at the same noise.",
 };
@@ -12,31 +12,44 @@ const at = id => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let asked = 0, timer = 0, told = null;
 
+function value(name) {
+  return at(name).type === "checkbox" ? (at(name).checked ? "yes" : "no") : at(name).value.trim();
+}
+
+function set(name, to) {
+  if (at(name).type === "checkbox") at(name).checked = to === "yes";
+  else at(name).value = to;
+}
+
+// The batches of an epoch: n / m, rounded up.
+function bins() {
+  return Math.max(1, Math.ceil(Number(at("n").value) / Number(at("m").value)));
+}
+
 function state() {
   const found = new URLSearchParams();
   for (const name of fields) {
-    const value = at(name).value.trim();
-    if (value) found.set(name, value);
+    if (value(name)) found.set(name, value(name));
   }
   if (!found.has("epsilon") && !found.has("noise")) found.set("epsilon", "");
   return found;
 }
 
 function show(values) {
-  for (const name of fields) at(name).value = values.get(name) ?? "";
+  for (const name of fields) set(name, values.get(name) ?? "");
   follow();
 }
 
 // Sliders and derived fields follow the fields.
 function follow() {
-  for (const slider of document.querySelectorAll("input[type=range]")) {
-    const value = Number(at(slider.dataset.for).value);
-    if (value > 0) slider.value = Math.log10(value);
-  }
-  const [n, m, steps] = ["n", "m", "steps"].map(name => Number(at(name).value));
-  if (document.activeElement !== at("bins")) at("bins").value = m > 0 ? +(n / m).toPrecision(6) : "";
+  const known = Number.isFinite(bins());
+  if (document.activeElement !== at("bins")) at("bins").value = known ? bins() : "";
   if (document.activeElement !== at("epochs")) {
-    at("epochs").value = n > 0 ? +(steps * m / n).toPrecision(6) : "";
+    at("epochs").value = known ? +(Number(at("steps").value) / bins()).toPrecision(6) : "";
+  }
+  for (const slider of document.querySelectorAll("input[type=range]")) {
+    const size = Number(at(slider.dataset.for).value);
+    if (size > 0 && document.activeElement !== slider) slider.value = Math.log10(size);
   }
 }
 
@@ -44,11 +57,12 @@ function changed(name) {
   if (name === "epsilon" && at("epsilon").value.trim()) at("noise").value = "";
   if (name === "noise" && at("noise").value.trim()) at("epsilon").value = "";
   const n = Number(at("n").value);
+  // Not every number of bins is n / m for some m: the next smaller one is taken and shown.
   if (name === "bins" && Number(at("bins").value) > 0) {
-    at("m").value = Math.max(1, Math.round(n / Number(at("bins").value)));
+    at("m").value = Math.max(1, Math.ceil(n / Number(at("bins").value)));
   }
-  if (name === "epochs" && Number(at("epochs").value) > 0) {
-    at("steps").value = Math.max(1, Math.round(Number(at("epochs").value) * n / Number(at("m").value)));
+  if (name === "epochs" && Number(at("epochs").value) > 0 && Number.isFinite(bins())) {
+    at("steps").value = Math.max(1, Math.round(Number(at("epochs").value) * bins()));
   }
   if (name === "n" && Number(at("b").value) > n) at("b").value = n;
   follow();
@@ -178,20 +192,21 @@ async function begin() {
   if (given.get("noise")) values.set("epsilon", given.get("epsilon") ?? "");
   show(values);
   for (const name of [...fields, "bins", "epochs"]) {
-    at(name).addEventListener(name === "relation" ? "change" : "input", () => changed(name));
+    at(name).addEventListener(at(name).matches("select, [type=checkbox]") ? "change" : "input", () => changed(name));
+    at(name).addEventListener("blur", follow);
   }
   for (const slider of document.querySelectorAll("input[type=range]")) {
     slider.addEventListener("input", () => {
       const name = slider.dataset.for;
-      const value = Number((10 ** Number(slider.value)).toPrecision(3));
-      at(name).value = whole.has(name) ? Math.max(1, Math.round(value)) : value;
+      const size = Number((10 ** Number(slider.value)).toPrecision(3));
+      at(name).value = whole.has(name) ? Math.max(1, Math.round(size)) : size;
       changed(name);
     });
   }
   at("asked").addEventListener("submit", event => event.preventDefault());
   at("copy-command").addEventListener("click", () => told && copy(told.command, "Command"));
   at("copy-python").addEventListener("click", () => told && copy(told.python, "Python"));
-  at("copy-address").addEventListener("click", () => told && copy("?" + told.address, "Address"));
+  at("copy-address").addEventListener("click", () => told && copy("?" + told.address, "Address, to put after that of an explorer or after mustdp explore,"));
   dark.addEventListener("change", () => Object.keys(pictures).forEach(name => told?.pictures[name] && draw(name)));
   soon(0);
 }

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from mustdp.accounting.account import account
-from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.accounting.answers import Account
+from mustdp.accounting.plan import steps_of
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import MustdpError
 from mustdp.explorer.asked import Asked
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
-from mustdp.sampling.scheme import Scheme, must_ow
+from mustdp.sampling.epochs import Epoch, Sampling
+from mustdp.sampling.scheme import must_ow
 
 #: Schemes whose law is that of another one; they have a row and no picture of their own.
 SAME_LAW = {"must-wo": "wr", "must-oo": "wor"}
@@ -79,12 +82,15 @@ def compute(part: Part, noise: float | None) -> dict[str, Any]:
         return {"error": str(problem)}
 
 
-def _scheme(part: Part) -> Scheme:
+def _scheme(part: Part) -> Sampling:
     return next(scheme for scheme in part.asked.schemes if scheme.name == part.which)
 
 
-def _plan(scheme: Scheme, noise: float | None, steps: int) -> Plan:
-    return repeat(steps, subsample(scheme, gaussian(noise_multiplier=noise)))
+@lru_cache(maxsize=32)
+def _account(asked: Asked, scheme: Sampling, noise: float | None, steps: int = 0) -> Account:
+    """An account, kept: what is worked out for a scheme's row serves its risk and its band."""
+    plan = steps_of(scheme, steps or asked.steps, gaussian(noise_multiplier=noise))
+    return account(plan, relation=asked.relation, group=asked.group)
 
 
 def _row(part: Part, _: float | None) -> dict[str, Any]:
@@ -92,13 +98,12 @@ def _row(part: Part, _: float | None) -> dict[str, Any]:
     if asked.epsilon is not None:
         found = calibrate(
             scheme, epsilon=asked.epsilon, delta=asked.delta, steps=asked.steps,
-            relation=asked.relation,
+            relation=asked.relation, group=asked.group,
         )  # fmt: skip
         noise, bounds = found.noise_multiplier, found.epsilon
     else:
         noise = float(asked.noise or math.nan)
-        plan = _plan(scheme, noise, asked.steps)
-        bounds = account(plan, relation=asked.relation).epsilon(asked.delta)
+        bounds = _account(asked, scheme, noise).epsilon(asked.delta)
     return {
         "scheme": scheme.name,
         "eta": scheme.eta,
@@ -110,8 +115,7 @@ def _row(part: Part, _: float | None) -> dict[str, Any]:
 
 
 def _risk(part: Part, noise: float | None) -> dict[str, Any]:
-    plan = _plan(_scheme(part), noise, part.asked.steps)
-    found = account(plan, relation=part.asked.relation).risk()
+    found = _account(part.asked, _scheme(part), noise).risk()
     return {
         "advantage": (found.advantage.lower, found.advantage.upper),
         "tpr": [(rate, one.lower, one.upper) for rate, one in _pairs(found.fpr, found.tpr)],
@@ -126,7 +130,7 @@ def _pairs(rates: tuple[float, ...], found: tuple[Any, ...]) -> list[tuple[float
 
 def _profile(part: Part, noise: float | None) -> dict[str, Any]:
     asked = part.asked
-    own = account(_plan(_scheme(part), noise, asked.steps), relation=asked.relation)
+    own = _account(asked, _scheme(part), noise)
     end = min(500.0, max(1e-3, 2.0 * (asked.epsilon or own.certified_epsilon(asked.delta, 0.02))))
     curve = own.curve(np.linspace(0.01, 1.0, _POINTS) * end)
     return {"curve": curve}
@@ -134,11 +138,12 @@ def _profile(part: Part, noise: float | None) -> dict[str, Any]:
 
 def _steps(part: Part, noise: float | None) -> dict[str, Any]:
     asked, scheme = part.asked, _scheme(part)
-    counts = sorted({min(MOST_STEPS, max(1, round(share * asked.steps))) for share in _SHARES})
-    found = {
-        count: account(_plan(scheme, noise, count), relation=asked.relation).epsilon(asked.delta)
-        for count in counts
-    }
+    # Whole epochs where there are any: what is left of one is an account of its own.
+    unit = scheme.bins if isinstance(scheme, Epoch) and scheme.bins <= asked.steps else 1
+    counts = sorted(
+        {min(MOST_STEPS, max(1, round(share * asked.steps / unit)) * unit) for share in _SHARES}
+    )
+    found = {count: _account(asked, scheme, noise, count).epsilon(asked.delta) for count in counts}
     return {"bounds": {count: one for count, one in found.items() if math.isfinite(one.upper)}}
 
 
@@ -146,9 +151,8 @@ def _contour(part: Part, noise: float | None) -> dict[str, Any]:
     asked, size = part.asked, int(part.which)
     values = []
     for other in grid(asked)[0]:
-        plan = _plan(must_ow(asked.n, other, size), noise, asked.steps)
         try:
-            own = account(plan, relation=asked.relation)
+            own = _account(asked, must_ow(asked.n, other, size), noise)
             values.append(own.certified_epsilon(asked.delta, 0.02))
         except MustdpError:
             values.append(math.nan)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import io
 import json
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
+from threading import Condition
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -66,6 +67,8 @@ class Explorer:
         required("matplotlib", "the explorer")
         self.token = secrets.token_urlsafe(24)
         self.work = Work()
+        self._changed = Condition()
+        self._under_way = 0
         explorer = self
 
         class Handler(_Handler):
@@ -92,7 +95,21 @@ class Explorer:
     def free(self, patience: float = 0.0) -> bool:
         """Free the port of a server that is not serving, and stop its work, as in :meth:`close`."""
         self._server.server_close()
-        return self.work.stop(patience)
+        ended = self.work.stop(patience)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._under_way, patience) and ended
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """While a request is answered: a process that ends in the middle of a picture crashes."""
+        with self._changed:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
 
     def answer(self, path: str, query: str) -> tuple[str, bytes]:
         """The kind and content of what lies at a path below the token."""
@@ -178,6 +195,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer, or say nothing but a status."""
+        with self.owner.answering():
+            self._answered()
+
+    def _answered(self) -> None:
         try:
             kind, content = self._allowed()
         except Refused as problem:

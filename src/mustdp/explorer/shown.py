@@ -14,7 +14,8 @@ from mustdp.explorer.parts import SAME_LAW, Part, grid
 from mustdp.numerics.decimals import as_stated, readable
 from mustdp.plots.bands import epsilon_against_steps, profile_bands
 from mustdp.plots.contours import contours
-from mustdp.plots.drawing import Theme, figure_of, look_of, new_axes
+from mustdp.plots.drawing import Theme, figure_of, new_axes
+from mustdp.sampling.catalogue import CATALOGUE, EPOCHS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +28,7 @@ COLUMNS = (
 )  # fmt: skip
 PICTURES = ("profile", "steps", "contour")
 _WIDTH, _HEIGHT = 4.8, 3.7
+_LABELS = {one.name: one.label for one in (*CATALOGUE, *EPOCHS.values())}
 
 
 def rows_of(asked: Asked, answers: Answers) -> list[list[str]]:
@@ -38,7 +40,7 @@ def rows_of(asked: Asked, answers: Answers) -> list[list[str]]:
         # Schemes with the law of another one have its risk.
         twin = SAME_LAW.get(name, name)
         risk = answers.get(Part("risk", asked, twin if twin in names else name))
-        rows.append([look_of(name).label, *_bounds(row), *_risk(risk)])
+        rows.append([_LABELS[name], *_bounds(row), *_risk(risk)])
     return rows
 
 

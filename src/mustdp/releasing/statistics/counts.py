@@ -109,7 +109,7 @@ class InCells(Asked):
         found = most**2 * float(second.sums[slot, k])
         error = most**2 * math.sqrt(float(second.noise.own[k]))
         if not binomial > error / most:
-            return Judged(most, 0.0, rough=True)
+            return Judged(most, 0.0, drowned=True)
         judge = judged(found / binomial, error / binomial, 0.0)
         return replace(judge, sampling=min(max(judge.sampling, 1.0), most))
 
