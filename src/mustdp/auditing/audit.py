@@ -140,10 +140,7 @@ def audit(
     if not isinstance(budget, Budget):
         raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
     law, n = budget.fresh_draws.law(1, 1e-12), budget.scheme.n
-    if not FEWEST <= n <= MOST:
-        raise InvalidParameter.refusing(
-            "n", f"must be an integer from {FEWEST} to {MOST} for an audit", n
-        )
+    check_size(n)
     clip = checks.real("clip", clip, above=0)
     level = checks.real("level", level, above=0.5, below=1)
     runs = checks.integer("runs", runs, 1, 1000)
@@ -155,6 +152,13 @@ def audit(
     seen = np.concatenate([_played(trainer, one, budget, clip) for one in pulls], axis=1)
     attacks = scores(seen, law, budget.noise_multiplier, values)
     return _judged(attacks, bits.ravel(), budget, level, seeded=seed is not None)
+
+
+def check_size(n: int) -> None:
+    """Refuse a number of canaries."""
+    if not FEWEST <= n <= MOST:
+        allowed = f"must be an integer from {FEWEST} to {MOST} for an audit"
+        raise InvalidParameter.refusing("n", allowed, n)
 
 
 def _played(

@@ -46,7 +46,6 @@ _accounting = Panel(
                       noise.
     """,
 )
-SolveForOption = Annotated[str, _accounting("--solve-for", word_of(UNKNOWNS))]
 
 
 @with_bundles
@@ -56,7 +55,7 @@ def calibrate(
     run: RunOptions,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
-    solve_for: SolveForOption = "noise",
+    solve_for: Annotated[str, _accounting("--solve-for", word_of(UNKNOWNS))] = "noise",
     tpr: TprOption = None,
     fpr: FprOption = None,
     advantage: AdvantageOption = None,

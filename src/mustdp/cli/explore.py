@@ -21,13 +21,13 @@ _explore = Panel(
     --no-open  Print the address and open no browser.
     """,
 )
-PortOption = Annotated[int | None, _explore("--port", partial(read_integer, high=65535))]
-NoOpenOption = Annotated[bool, _explore("--no-open")]
 
 
 @with_bundles
 def explore(
-    port: PortOption = None, no_open: NoOpenOption = False, json: JsonOption = False
+    port: Annotated[int | None, _explore("--port", partial(read_integer, high=65535))] = None,
+    no_open: Annotated[bool, _explore("--no-open")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Explore all schemes in the browser, on this machine only, until Ctrl-C.
 

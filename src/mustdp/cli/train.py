@@ -156,26 +156,15 @@ def _check_length(
 def _scheme(
     options: SchemeOptions, bins: int | None, records: DataSet, relation: Relation | None
 ) -> Sampling:
-    """The scheme on the training records, whose number -n may repeat.
-
-    With batches of random size under add-remove their number is private, and -n an estimate of it.
-    """
+    """The scheme on the training records, whose number -n may repeat unless it is private."""
     n = len(records.X_train)
-    if options.scheme in ("poisson", "allocation") and relation != Relation.REPLACE_ONE:
-        if options.n is None:
-            raise InvalidParameter(
-                "-n is missing: under add-remove the number of records is private; give a public "
-                "estimate of it, or --relation replace-one"
-            )
-        n = options.n
+    if options.size_is_private(relation):
+        n = options.n or n
     elif options.n not in (None, n):
         allowed = f"must be {n}, the number of training records of {records.name}, or be left out"
         raise InvalidParameter.refusing("-n", allowed, options.n)
     built = sampling(replace(options, n=n), bins)
-    if not built.expected_size > 0:
-        raise InvalidParameter.refusing(
-            "--rate", "must be above 0 to train on anything", options.rate
-        )
+    options.check_trains(built)
     return built
 
 

@@ -145,6 +145,18 @@ def dress(ax: Axes, theme: Theme, *, grid: bool = True) -> None:
         ax.set_axisbelow(True)
 
 
+def finish(
+    ax: Axes, theme: Theme, x: str, y: str, *, grid: bool = True, legend: str | None = None
+) -> Axes:
+    """Name and dress the axes, put a legend where ``legend`` says, and give them back."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    dress(ax, theme, grid=grid)
+    if legend is not None:
+        add_legend(ax, theme, loc=legend)
+    return ax
+
+
 def add_legend(ax: Axes, theme: Theme, **options: Any) -> None:
     """A legend without a frame of its own, on the ground of the theme."""
     placed = {
