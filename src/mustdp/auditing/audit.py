@@ -23,12 +23,7 @@ import numpy as np
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.auditing.guessing import (
-    chance_under_curve,
-    curve_of,
-    least_epsilon,
-    least_mu,
-)
+from mustdp.auditing.guessing import chance_under_curve, curve_of, least_epsilon, least_mu
 from mustdp.auditing.scores import guesses, scores
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
@@ -86,22 +81,14 @@ class Audit:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON."""
-        upper = self.certified.upper
+        certified = self.certified.upper if math.isfinite(self.certified.upper) else None
+        plain = ("chance", "contradicted", "attacker", "canaries", "guesses", "right", "seeded")
         return {
             "empirical": {"epsilon": self.epsilon, "mu": self.mu, "level": self.level},
-            "certified": {
-                "lower": self.certified.lower,
-                "upper": upper if math.isfinite(upper) else None,
-            },
+            "certified": {"lower": self.certified.lower, "upper": certified},
             "delta": self.delta,
             "relation": self.relation.option,
-            "chance": self.chance,
-            "contradicted": self.contradicted,
-            "attacker": self.attacker,
-            "canaries": self.canaries,
-            "guesses": self.guesses,
-            "right": self.right,
-            "seeded": self.seeded,
+            **{name: getattr(self, name) for name in plain},
         }
 
     def __str__(self) -> str:

@@ -106,13 +106,7 @@ def ledger(
     if os.path.lexists(file):
         raise InvalidParameter(f"FILE must not be there yet, got {clipped(file)}")
     with mustdp.Ledger.open(
-        file,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        data=data,
-        program=plan,
-        key=key,
+        file, epsilon=epsilon, delta=delta, relation=relation, data=data, program=plan, key=key
     ) as opened:
         return _show(opened, json)
 

@@ -94,7 +94,7 @@ def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | N
 def _answer(
     results: Sequence[Result], quick: bool, seed: int, report: Path, as_json: bool
 ) -> Answer:
-    from mustdp.experiments.frame.page import counted
+    from mustdp.experiments.frame.page import verdict_row
 
     done = [one for one in results if one.outcome is not None]
     notes = [f"{one.remark}: skipped without --data." for one in results if one.state == "skipped"]
@@ -109,15 +109,7 @@ def _answer(
         as_json=as_json,
         heading=f"arXiv 2312.13389, {'quick' if quick else 'full'} run, seed {seed}",
         columns=("item", "cells", "matches", "explained", "differs", "new", "seconds"),
-        rows=tuple(
-            (
-                one.item.name,
-                str(sum(counted(one).values())),
-                *(str(number) for number in counted(one).values()),
-                f"{one.seconds:.1f}",
-            )
-            for one in done
-        ),
+        rows=tuple((one.item.name, *verdict_row(one)) for one in done),
         note="\n".join([*notes, f"report: {report}"]),
         remark="; ".join(again),
     )
