@@ -42,8 +42,8 @@ def test_the_program_leaves_a_tenth_of_the_stated_noise() -> None:
 
     def loss_deviation(noise: str) -> float:
         moved = [
-            train(data, scheme, 0.01, noise, 1, seed).losses[0]
-            - train(data, scheme, 0.0, noise, 1, seed).losses[0]
+            train(data, scheme, 0.01, noise, 1, seed)[1][0]
+            - train(data, scheme, 0.0, noise, 1, seed)[1][0]
             for seed in range(300)
         ]
         return float(np.std(moved))

@@ -20,8 +20,7 @@ from mustdp.experiments.composition import figure_s3 as composition
 from mustdp.experiments.draws import distinct
 from mustdp.experiments.frame.cells import Cell
 from mustdp.experiments.frame.items import Item, Outcome, Settings
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES, scheme_called
+from mustdp.experiments.frame.published import NAMES, published, scheme_called
 from mustdp.experiments.one_step import crossings, table_s1
 from mustdp.plots.drawing import THEMES
 

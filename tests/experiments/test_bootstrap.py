@@ -25,12 +25,12 @@ from mustdp.experiments.bootstrap import equal as bootstrap_equal
 from mustdp.experiments.bootstrap import guarantee as bootstrap_guarantee
 from mustdp.experiments.bootstrap import items as bootstrap
 from mustdp.experiments.bootstrap import runs, tables
-from mustdp.experiments.bootstrap.runs import NON_PRIVATE, ROWS, Released, Row
+from mustdp.experiments.bootstrap.runs import ROWS, Released, Row
 from mustdp.experiments.catalogue import ITEMS
 from mustdp.experiments.comparison.certified import Guarantee, guarantee_table, known_lower
 from mustdp.experiments.frame.cells import Cell, Table, judge
 from mustdp.experiments.frame.items import Settings
-from mustdp.experiments.frame.published import published
+from mustdp.experiments.frame.published import NON_PRIVATE, published
 from mustdp.experiments.frame.stored import Stored, as_text, from_text
 from mustdp.mechanisms.relation import Relation
 from mustdp.resampling.noise import settle_design

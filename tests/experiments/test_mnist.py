@@ -11,8 +11,7 @@ import pytest
 from mustdp.experiments.comparison import many_steps
 from mustdp.experiments.comparison.simulation import Job, Key, Runs
 from mustdp.experiments.frame.items import Settings
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.frame.published import NAMES, NON_PRIVATE, published
 from mustdp.experiments.mnist import items as mnist
 from mustdp.experiments.mnist.items import SIGMA, table_5
 from mustdp.experiments.mnist.program import MNIST, Network, batch_gradient, in_order, train
@@ -131,9 +130,7 @@ def made_runs(clipped: float) -> dict[Key, Runs]:
         return Runs(np.array([[percent - 1.0], [percent + 1.0]]), np.ones(2))
 
     done: dict[Key, Runs] = {(name, "private"): around(clipped) for name in NAMES}
-    return done | {
-        (name, "aggregate"): around(printed[name]) for name in (*NAMES, mnist.NON_PRIVATE)
-    }
+    return done | {(name, "aggregate"): around(printed[name]) for name in (*NAMES, NON_PRIVATE)}
 
 
 def test_verdicts_of_table_5() -> None:

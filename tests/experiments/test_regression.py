@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from mustdp.experiments.comparison import certified, many_steps
-from mustdp.experiments.comparison.certified import Stated, certify, claims_reading, guarantee_table
+from mustdp.experiments.comparison.certified import certify, guarantee_table
 from mustdp.experiments.comparison.equal_guarantee import (
     Target,
-    equal_table,
     noise_reading,
     settle_all,
     utility_reading,
@@ -23,8 +22,7 @@ from mustdp.experiments.comparison.simulation import Job, Key, Runs, simulate
 from mustdp.experiments.comparison.timing import time_table
 from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.parallel import spread
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.frame.published import NAMES, published
 from mustdp.experiments.regression import items as regression
 from mustdp.experiments.regression.runs import (
     REGRESSION,
@@ -74,8 +72,8 @@ def test_verdicts_on_delta_prime() -> None:
 
 
 def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
-    runs = [Stated(name, REGRESSION.paper_budget(name, 0.01), 0.01) for name in ("WOR", "MUSTow")]
-    found = certify(runs, workers=1, progress=quiet)
+    setting = replace(REGRESSION, primes=(0.01,))
+    found = certify(setting, [("WOR", 0.01), ("MUSTow", 0.01)], workers=1, progress=quiet)
     assert [each.row for each in found] == ["WOR", "MUSTow"]
     whole = [each.whole[0][1] for each in found]
     for each, epsilon in zip(found, whole, strict=True):
@@ -90,7 +88,8 @@ def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
     assert [cell.bound for cell in table.cells[:6]] == [
         "plain", "plain", "lower", "plain", "lower", "upper",
     ]  # fmt: skip
-    line = claims_reading(found, 10.0)[0]
+    line = many_steps.Comparison(setting, found, ()).claims()[0]
+    assert "n/m = 10 times" in line
     shown = re.search(r"between (\S+) \(attained\) and (\S+) \(certified\)", line)
     assert shown is not None
     assert "MUSTow" in line
@@ -113,7 +112,8 @@ def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     distinct = [each.budget.scheme.expected_distinct for each in settled]
     assert distinct[3] < distinct[2] < distinct[1] == pytest.approx(10)
     measured = {(name, target): [Measured("error", 1.0 + k, 0.1)] for k, name in enumerate(NAMES)}
-    table = equal_table("x", "x", settled, measured, [("none", [Measured("error", 0.5)])])
+    compared = many_steps.Comparison(REGRESSION, (), settled)
+    table = compared.equal(measured, [("none", [Measured("error", 0.5)])], "a note")
     assert table.kind == "equal"
     assert len(table.cells) == 5 * 4 + 1
     assert [cell.bound for cell in table.cells[:4]] == ["upper", "upper", "plain", "plain"]
@@ -242,7 +242,9 @@ def test_a_job_taken_apart_is_put_together_by_its_key() -> None:
 @pytest.mark.slow  # ./test runs every item quickly as well
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "_QUICK_SETS", 40)
-    monkeypatch.setattr(certified, "certify", lambda runs, *_: certify(runs[:2], 1, quiet))
+    monkeypatch.setattr(
+        certified, "certify", lambda setting, runs, *_: certify(setting, runs[:2], 1, quiet)
+    )
     monkeypatch.setattr(many_steps, "names_at", lambda _: ("Poisson", "MUSTow"))
     outcome = regression.run(Settings(True, 4, None, workers=1), quiet)
     kinds = [table.kind for table in outcome.tables]

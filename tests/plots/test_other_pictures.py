@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,6 @@ from matplotlib.figure import Figure
 
 import mustdp as md
 from mustdp.plots.drawing import DARK, LOOKS, ON_DARK, THEMES, look_of, looks_for, new_axes
-from mustdp.plots.winners import winners
 
 B, M = [50, 100, 200, 400], [10, 30, 90]
 VALUES = np.add.outer(np.log(M), -np.log(B)) + 10.0
@@ -167,6 +168,8 @@ def test_the_package_loads_no_pictures_until_they_are_asked_for() -> None:
 
 
 def test_winners_are_drawn_where_they_win() -> None:
+    script = Path(__file__).parents[2] / "docs/derivations/figures/winners.py"
+    winners = runpy.run_path(str(script))["winners"]
     share = np.array([[1.0, 0.0], [1.0, 0.5]])
     ax = winners([-1.0, 1.0], [1, 2], share)
     (mesh,) = ax.collections

@@ -6,14 +6,19 @@ python docs/derivations/figures/winners.py
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mustdp.amplification.cells import Cell, DiscTriples
+from mustdp.errors import InvalidParameter
 from mustdp.loss.cover import Cover
 from mustdp.loss.recursion import Recursion, Window
-from mustdp.plots.drawing import figure_of
-from mustdp.plots.winners import winners
+from mustdp.plots.drawing import figure_of, finish, on
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CHANCE, SHIFT, STEPS, SPACING = 1 / 30, 2 / 3.117, 300, 0.01
 
@@ -36,6 +41,24 @@ def main() -> None:
     shown = np.stack(rows)[::3, seen]
     ax = winners(recursion.window.epsilon[seen], np.arange(1, STEPS + 1, 3), shown)
     figure_of(ax).savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
+
+
+def winners(epsilon: ArrayLike, steps: ArrayLike, share: ArrayLike) -> Axes:
+    """Draw where along the family the winner lies, and return the axes.
+
+    ``share`` has a row for every number of ``steps`` that are left and a column for every
+    ``epsilon``: 0 for the aligned pair, 1 for the reversed one.
+    """
+    e, k, f = (np.asarray(values, dtype=np.float64) for values in (epsilon, steps, share))
+    if f.shape != (k.size, e.size):
+        raise InvalidParameter(
+            f"share must have {k.size} rows of {e.size} values, got the shape {f.shape}"
+        )
+    ax, theme = on(None, None)
+    drawn = ax.pcolormesh(e, k, f, cmap="viridis", vmin=0.0, vmax=1.0, rasterized=True)
+    bar = figure_of(ax).colorbar(drawn, ax=ax, ticks=[0.0, 0.5, 1.0])
+    bar.ax.set_yticklabels(["aligned", "between", "reversed"], color=theme.ink)
+    return finish(ax, theme, "ε that is left", "steps that are left", grid=False)
 
 
 if __name__ == "__main__":

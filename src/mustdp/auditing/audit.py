@@ -23,12 +23,7 @@ import numpy as np
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.auditing.guessing import (
-    chance_under_curve,
-    curve_of,
-    least_epsilon,
-    least_mu,
-)
+from mustdp.auditing.guessing import chance_under_curve, curve_of, least_epsilon, least_mu
 from mustdp.auditing.scores import guesses, scores
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
@@ -86,22 +81,14 @@ class Audit:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON."""
-        upper = self.certified.upper
+        certified = self.certified.upper if math.isfinite(self.certified.upper) else None
+        plain = ("chance", "contradicted", "attacker", "canaries", "guesses", "right", "seeded")
         return {
             "empirical": {"epsilon": self.epsilon, "mu": self.mu, "level": self.level},
-            "certified": {
-                "lower": self.certified.lower,
-                "upper": upper if math.isfinite(upper) else None,
-            },
+            "certified": {"lower": self.certified.lower, "upper": certified},
             "delta": self.delta,
             "relation": self.relation.option,
-            "chance": self.chance,
-            "contradicted": self.contradicted,
-            "attacker": self.attacker,
-            "canaries": self.canaries,
-            "guesses": self.guesses,
-            "right": self.right,
-            "seeded": self.seeded,
+            **{name: getattr(self, name) for name in plain},
         }
 
     def __str__(self) -> str:
@@ -140,10 +127,7 @@ def audit(
     if not isinstance(budget, Budget):
         raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
     law, n = budget.fresh_draws.law(1, 1e-12), budget.scheme.n
-    if not FEWEST <= n <= MOST:
-        raise InvalidParameter.refusing(
-            "n", f"must be an integer from {FEWEST} to {MOST} for an audit", n
-        )
+    check_size(n)
     clip = checks.real("clip", clip, above=0)
     level = checks.real("level", level, above=0.5, below=1)
     runs = checks.integer("runs", runs, 1, 1000)
@@ -155,6 +139,13 @@ def audit(
     seen = np.concatenate([_played(trainer, one, budget, clip) for one in pulls], axis=1)
     attacks = scores(seen, law, budget.noise_multiplier, values)
     return _judged(attacks, bits.ravel(), budget, level, seeded=seed is not None)
+
+
+def check_size(n: int) -> None:
+    """Refuse a number of canaries."""
+    if not FEWEST <= n <= MOST:
+        allowed = f"must be an integer from {FEWEST} to {MOST} for an audit"
+        raise InvalidParameter.refusing("n", allowed, n)
 
 
 def _played(

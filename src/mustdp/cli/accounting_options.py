@@ -6,13 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mustdp.cli.numbers import one_of
-from mustdp.cli.targets import (
-    ACCOUNTING,
-    GroupOption,
-    read_delta,
-    read_epsilon,
-    read_repeats,
-)
+from mustdp.cli.targets import ACCOUNTING, GroupOption, read_delta, read_epsilon, read_repeats
 from mustdp.cli.typed import Panel, exactly_one, word_from
 from mustdp.errors import InvalidParameter
 

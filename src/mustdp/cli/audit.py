@@ -16,7 +16,7 @@ from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import RunOptions
 from mustdp.cli.typed import Panel
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import NumericalFailure
 from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ _game = Panel(
     --seed INT  Play reproducibly, for experiments: canaries, batches and noise are repeated.
     """,
 )
-ClipOption = Annotated[float, _game("--clip", read_scale)]
-RunsOption = Annotated[int, _game("--runs", partial(read_integer, high=1000))]
-LevelOption = Annotated[float, _game("--level", partial(read_number, above=0.5, below=1))]
-SeedOption = Annotated[int | None, _game("--seed", read_natural)]
 
 
 @with_bundles
@@ -44,10 +40,10 @@ def audit(
     scheme: SchemeOptions,
     run: RunOptions,
     budget: BudgetOptions,
-    clip: ClipOption = 1.0,
-    runs: RunsOption = 1,
-    level: LevelOption = 0.95,
-    seed: SeedOption = None,
+    clip: Annotated[float, _game("--clip", read_scale)] = 1.0,
+    runs: Annotated[int, _game("--runs", partial(read_integer, high=1000))] = 1,
+    level: Annotated[float, _game("--level", partial(read_number, above=0.5, below=1))] = 0.95,
+    seed: Annotated[int | None, _game("--seed", read_natural)] = None,
     json: JsonOption = False,
 ) -> Answer:
     """Attack training runs on canaries, and put what is found beside the certificate.
@@ -62,10 +58,7 @@ def audit(
     scheme.check()
     steps, noise = run.count(), budget.read(scheme.n)
     plan = scheme.build()
-    if not plan.expected_size > 0:
-        raise InvalidParameter.refusing(
-            "--rate", "must be above 0 to train on anything", scheme.rate
-        )
+    scheme.check_trains(plan)
 
     from mustdp.extras import required
 
@@ -73,7 +66,7 @@ def audit(
     from mustdp.auditing import audit as room
     from mustdp.training.budget import settle
 
-    _check_size(scheme.n, room.FEWEST, room.MOST)
+    room.check_size(plan.n)
     with progress("certifying"):
         settled = settle(plan, steps=steps, relation=run.relation, **noise)
         words.two_sided(settled.spent().epsilon, "here")
@@ -83,14 +76,6 @@ def audit(
     if found.contradicted:
         raise NumericalFailure(_contradicted(found))
     return _answer(settled, found, {"clip": clip, "runs": runs}, json)
-
-
-def _check_size(n: int | None, fewest: int, most: int) -> None:
-    """Refuse a number of canaries before anything is calibrated for it."""
-    if n is None or not fewest <= n <= most:
-        raise InvalidParameter.refusing(
-            "-n", f"must be an integer from {fewest} to {most} for an audit", n
-        )
 
 
 def _player(

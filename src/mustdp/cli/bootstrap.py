@@ -17,11 +17,10 @@ from mustdp.cli.numbers import read_inner_rate, read_integer, read_natural, read
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
-from mustdp.cli.reading_options import FileArgument, ReadingOptions
+from mustdp.cli.reading_options import FileArgument, ReadingOptions, per_column
 from mustdp.cli.targets import RelationOption
 from mustdp.cli.typed import Panel, word_from
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import readable
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def bootstrap(
     data: Any = reading.of(file)
     refuse_dropping(data)
     if options.n is None:
-        _check_size_is_public(options, settings.relation)
+        options.size_is_private(settings.relation)  # the answer shows it
         with progress(f"opening {file}"):
             data = open_source(data, tuple(column) if column else None)
     plan = design.build(options, options.n or data.n, counts)
@@ -141,25 +140,12 @@ def bootstrap(
     return _answer(result, settings.seed, json)
 
 
-def _check_size_is_public(options: SchemeOptions, relation: Relation | None) -> None:
-    """Refuse to take -n from the file where the answer, which shows it, must not tell it."""
-    if options.scheme == "poisson" and relation != Relation.REPLACE_ONE:
-        raise InvalidParameter(
-            "-n is missing: under add-remove the number of records is private; give a public "
-            "estimate of it, or --relation replace-one"
-        )
-
-
 def _limits(
     name: str, values: list[float] | None, columns: list[str] | None
 ) -> float | tuple[float, ...]:
     if not values:
         raise InvalidParameter(f"{name} is missing: give the end of the range that is known")
-    if len(values) not in (1, len(columns or ("",))):
-        raise InvalidParameter.refusing(
-            name, "must be given once, or once for each --column", f"{len(values)} of them"
-        )
-    return values[0] if len(values) == 1 else tuple(values)
+    return per_column(name, values, columns or ("",))
 
 
 def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:

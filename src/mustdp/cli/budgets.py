@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -39,16 +39,10 @@ class BudgetOptions:
 
         ``n``, the number of records where it is known already, only serves to recommend a delta.
         """
-        exactly_one(
-            {
-                "--epsilon": self.epsilon,
-                "--noise-multiplier": self.noise_multiplier,
-                "--epsilon-prime": self.epsilon_prime,
-            }
-        )
-        return {
-            "epsilon": self.epsilon,
-            "delta": stated(self.delta, n),
-            "noise_multiplier": self.noise_multiplier,
-            "epsilon_prime": self.epsilon_prime,
+        ways = {
+            "--epsilon": self.epsilon,
+            "--noise-multiplier": self.noise_multiplier,
+            "--epsilon-prime": self.epsilon_prime,
         }
+        exactly_one(ways)
+        return {**asdict(self), "delta": stated(self.delta, n)}

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.calibrate_risk import (
-    AdvantageOption,
-    FprOption,
-    TprOption,
-    calibrate_risk,
-    without_scale,
-)
-from mustdp.cli.epochs import BinsOption, EpochsOption, batches, counted, sampling
+from mustdp.cli.calibrate_risk import RiskOptions, calibrate_risk, without_scale
+from mustdp.cli.epochs import EpochOptions, counted, sampling
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -46,23 +40,20 @@ _accounting = Panel(
                       noise.
     """,
 )
-SolveForOption = Annotated[str, _accounting("--solve-for", word_of(UNKNOWNS))]
 
 
 @with_bundles
 def calibrate(
+    *,
     scheme: SchemeOptions,
     noise: NoiseOptions,
     run: RunOptions,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
-    solve_for: SolveForOption = "noise",
-    tpr: TprOption = None,
-    fpr: FprOption = None,
-    advantage: AdvantageOption = None,
+    solve_for: Annotated[str, _accounting("--solve-for", word_of(UNKNOWNS))] = "noise",
+    risk: RiskOptions,
     group: GroupOption = 1,
-    bins: BinsOption = None,
-    epochs: EpochsOption = None,
+    epochs: EpochOptions,
     json: JsonOption = False,
 ) -> Answer:
     """Find the smallest noise that keeps many applications within (epsilon, delta).
@@ -75,12 +66,11 @@ def calibrate(
     Example: mustdp calibrate --scheme must-ow -n 10000 -b 500 -m 200 --steps 1000 --epsilon 2
     --delta 1e-5
     """
-    wanted = {"--tpr": tpr, "--fpr": fpr, "--advantage": advantage}
-    if any(value is not None for value in wanted.values()):
-        given = {"--epsilon": epsilon, "--delta": delta}
-        drawn = sampling(scheme, bins)
-        count = batches(drawn, run, epochs)
-        return calibrate_risk(drawn, count, noise, run, solve_for, wanted, given, group, json)
+    if risk.given:
+        drawn = sampling(scheme, epochs.bins)
+        steps = epochs.batches(drawn, run)
+        risk.check({"--epsilon": epsilon, "--delta": delta}, solve_for)
+        return calibrate_risk(risk, drawn, noise, steps, run.relation, group, json)
     if epsilon is None:
         raise InvalidParameter(
             "--epsilon is missing: give the largest epsilon allowed, above 0; or --tpr and --fpr, "
@@ -93,12 +83,10 @@ def calibrate(
         "group": group,
     }
     if solve_for == "noise":
-        drawn = sampling(scheme, bins)
-        found = _noise(drawn, noise, batches(drawn, run, epochs), target)
+        drawn = sampling(scheme, epochs.bins)
+        found = _noise(drawn, noise, epochs.batches(drawn, run), target)
     else:
-        for name, value in {"--bins": bins, "--epochs": epochs}.items():
-            if value is not None:
-                raise InvalidParameter(f"{name} {value} does not fit --solve-for {solve_for}")
+        epochs.refuse(f"does not fit --solve-for {solve_for}")
         find = {"steps": _steps, "m": _size, "b": _size}[solve_for]
         found = find(scheme, noise, run, target, solve_for)
     return _answer(solve_for, target, *found, json)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.numbers import read_inner_rate, read_rate
@@ -10,12 +11,13 @@ from mustdp.cli.options import NoiseOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.risk import COLUMNS, as_data, in_rows
-from mustdp.cli.targets import ACCOUNTING, RunOptions
+from mustdp.cli.targets import ACCOUNTING
 from mustdp.cli.typed import Panel, as_typed, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import as_stated
 
 if TYPE_CHECKING:
+    from mustdp.mechanisms.relation import Relation
     from mustdp.sampling.epochs import Sampling
 
 _accounting = Panel(
@@ -28,9 +30,33 @@ _accounting = Panel(
                    true-positive and false-positive rates.
     """,
 )
-TprOption = Annotated[float | None, _accounting("--tpr", read_inner_rate)]
-FprOption = Annotated[float | None, _accounting("--fpr", read_rate)]
-AdvantageOption = Annotated[float | None, _accounting("--advantage", read_inner_rate)]
+
+
+@dataclass(frozen=True)
+class RiskOptions:
+    """``--tpr`` with ``--fpr``, or ``--advantage``."""
+
+    tpr: Annotated[float | None, _accounting("--tpr", read_inner_rate)] = None
+    fpr: Annotated[float | None, _accounting("--fpr", read_rate)] = None
+    advantage: Annotated[float | None, _accounting("--advantage", read_inner_rate)] = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """Those that were given."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def check(self, others: dict[str, float | None], solve_for: str) -> None:
+        """Refuse another target beside this one, or a part of one."""
+        for name, value in others.items():
+            if value is not None:
+                raise InvalidParameter(
+                    f"{name} {as_typed(value)} does not fit --tpr and --advantage: give one target"
+                )
+        if solve_for != "noise":
+            raise InvalidParameter(f"--solve-for {solve_for} takes --epsilon and --delta")
+        exactly_one({"--tpr": self.tpr, "--advantage": self.advantage})
+        if (self.tpr is None) != (self.fpr is None):
+            raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
 
 
 def without_scale(noise: NoiseOptions) -> None:
@@ -45,51 +71,30 @@ def without_scale(noise: NoiseOptions) -> None:
 
 
 def calibrate_risk(
+    target: RiskOptions,
     built: Sampling,
-    steps: int,
     noise: NoiseOptions,
-    run: RunOptions,
-    solve_for: str,
-    wanted: dict[str, float | None],
-    given: dict[str, float | None],
+    steps: int,
+    relation: Relation | None,
     group: int,
     as_json: bool,
 ) -> Answer:
     """The noise that keeps an attacker within a target."""
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidParameter(
-                f"{name} {as_typed(value)} does not fit --tpr and --advantage: give one target"
-            )
-    if solve_for != "noise":
-        raise InvalidParameter(f"--solve-for {solve_for} takes --epsilon and --delta")
-    exactly_one({name: wanted[name] for name in ("--tpr", "--advantage")})
-    if (wanted["--tpr"] is None) != (wanted["--fpr"] is None):
-        raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
     without_scale(noise)
 
     import mustdp
     from mustdp.mechanisms.relation import shift_of
 
-    target = {name.removeprefix("--"): value for name, value in wanted.items() if value is not None}
+    settings: dict[str, Any] = {**asdict(target), "group": group, "relation": relation}
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(
-            built,
-            steps=steps,
-            tpr=wanted["--tpr"],
-            fpr=wanted["--fpr"],
-            advantage=wanted["--advantage"],
-            mechanism=noise.mechanism,
-            group=group,
-            relation=run.relation,
-        )
+        found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **settings)
     relation, mechanism = found.relation, found.mechanism
     shift = shift_of(mechanism, built, relation)
     data = {
-        "solve_for": solve_for,
+        "solve_for": "noise",
         **words.begun(built, mechanism, relation, shift),
         "steps": steps,
-        **{f"target_{name}": value for name, value in target.items()},
+        **{f"target_{name}": value for name, value in target.given.items()},
         **as_data(found.risk),
     }
     multiplier = as_stated(found.noise_multiplier, words.MULTIPLIER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from mustdp.cli.bundles import with_bundles
@@ -13,7 +14,9 @@ from mustdp.cli.typed import Panel, as_typed
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from mustdp.sampling.epochs import Epoch
+    from collections.abc import Sequence
+
+    from mustdp.sampling.batch import Batch
 
 #: A batch is printed record by record; larger ones are for Python.
 LARGEST_BATCH = 1_000_000
@@ -25,13 +28,12 @@ _draw = Panel(
                 repeat. Without it, the operating system's entropy is used.
     """,
 )
-SeedOption = Annotated[int | None, _draw("--seed", read_natural)]
 
 
 @with_bundles
 def draw(
     scheme: SchemeOptions,
-    seed: SeedOption = None,
+    seed: Annotated[int | None, _draw("--seed", read_natural)] = None,
     bins: BinsOption = None,
     json: JsonOption = False,
 ) -> Answer:
@@ -45,9 +47,12 @@ def draw(
 
     from mustdp.sampling.epochs import Epoch
 
-    if isinstance(plan, Epoch):
-        return _epoch(plan, seed, json)
-    if plan.expected_size > LARGEST_BATCH:
+    if isinstance(plan, Epoch) and plan.n > LARGEST_BATCH:
+        raise InvalidParameter(
+            f"-n {plan.n} records are drawn in an epoch, and at most {LARGEST_BATCH} are printed; "
+            "draw larger ones in Python"
+        )
+    if not isinstance(plan, Epoch) and plan.expected_size > LARGEST_BATCH:
         sizes = {"--stages": scheme.stages, "--rate": scheme.rate, "-m": scheme.m}
         name, value = next((name, value) for name, value in sizes.items() if value is not None)
         raise InvalidParameter(
@@ -57,46 +62,39 @@ def draw(
 
     import numpy as np
 
-    batch = plan.draw(None if seed is None else np.random.default_rng(seed))
-    indices, counts = batch.indices.tolist(), batch.counts.tolist()
-    return Answer(
-        {"indices": indices, "counts": counts},
-        as_json=json,
-        heading=f"{batch.size} draws, {batch.distinct} distinct records",
-        columns=("index", "count"),
-        rows=() if json else tuple((str(i), str(c)) for i, c in zip(indices, counts, strict=True)),
-        remark=_remark(seed),
-    )
-
-
-def _remark(seed: int | None) -> str:
-    if seed is None:
-        return ""
-    return (
+    rng = None if seed is None else np.random.default_rng(seed)
+    if isinstance(plan, Epoch):
+        shown = _epoch(plan.draw(rng), json)
+    else:
+        shown = _batch(plan.draw(rng), json)
+    remark = (
         f"a draw with --seed {seed} is reproducible and therefore for experiments only; "
         "a private release needs a draw without it"
     )
+    return replace(shown, remark="" if seed is None else remark)
 
 
-def _epoch(epoch: Epoch, seed: int | None, as_json: bool) -> Answer:
+def _batch(batch: Batch, as_json: bool) -> Answer:
+    # A million rows of text are made for those alone who read them.
+    indices, counts = batch.indices.tolist(), batch.counts.tolist()
+    rows = zip(map(str, indices), map(str, counts), strict=True)
+    return Answer(
+        {"indices": indices, "counts": counts},
+        as_json=as_json,
+        heading=f"{batch.size} draws, {batch.distinct} distinct records",
+        columns=("index", "count"),
+        rows=() if as_json else tuple(rows),
+    )
+
+
+def _epoch(batches: Sequence[Batch], as_json: bool) -> Answer:
     """All batches of one epoch, the records of each."""
-    if epoch.n > LARGEST_BATCH:
-        raise InvalidParameter(
-            f"-n {epoch.n} records are drawn in an epoch, and at most {LARGEST_BATCH} are printed; "
-            "draw larger ones in Python"
-        )
-
-    import numpy as np
-
-    drawn = epoch.draw(None if seed is None else np.random.default_rng(seed))
-    records = [batch.indices.tolist() for batch in drawn]
+    records = [batch.indices.tolist() for batch in batches]
+    rows = ((str(k), " ".join(map(str, batch))) for k, batch in enumerate(records))
     return Answer(
         {"batches": records},
         as_json=as_json,
-        heading=f"one epoch, {epoch.bins} batches",
+        heading=f"one epoch, {len(records)} batches",
         columns=("batch", "records"),
-        rows=()
-        if as_json
-        else tuple((str(k), " ".join(map(str, batch))) for k, batch in enumerate(records)),
-        remark=_remark(seed),
+        rows=() if as_json else tuple(rows),
     )

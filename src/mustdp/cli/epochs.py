@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli.numbers import read_integer
@@ -30,7 +31,6 @@ _accounting = Panel(
     """,
 )
 BinsOption = Annotated[int | None, _scheme("--bins", read_integer)]
-EpochsOption = Annotated[int | None, _accounting("--epochs", read_repeats)]
 
 
 def sampling(scheme: SchemeOptions, bins: int | None) -> Sampling:
@@ -42,27 +42,41 @@ def sampling(scheme: SchemeOptions, bins: int | None) -> Sampling:
     return scheme.build()
 
 
-def batches(drawn: Sampling, run: RunOptions, epochs: int | None) -> int:
-    """The number of batches: of so many epochs, or so many steps."""
-    from mustdp.limits import MOST_STEPS
-    from mustdp.sampling.epochs import Epoch
+@dataclass(frozen=True)
+class EpochOptions:
+    """``--bins`` and ``--epochs``."""
 
-    if not isinstance(drawn, Epoch):
-        if epochs is not None:
-            raise InvalidParameter(
-                f"--epochs {epochs} fits --scheme allocation and shuffle alone; give --steps"
-            )
-        return run.count()
-    if epochs is None:
-        if run.steps is None:
-            raise InvalidParameter("--epochs is missing: give the number of epochs, 1 or more")
-        return run.steps
-    if run.steps is not None:
-        raise InvalidParameter(f"--steps {run.steps} does not fit --epochs {epochs}: give one")
-    if epochs * drawn.bins > MOST_STEPS:
-        most = MOST_STEPS // drawn.bins
-        raise InvalidParameter(f"--epochs must be at most {most} here, got {epochs}")
-    return epochs * drawn.bins
+    bins: BinsOption = None
+    epochs: Annotated[int | None, _accounting("--epochs", read_repeats)] = None
+
+    def refuse(self, why: str) -> None:
+        """Refuse both, where only batches that are drawn one by one will do."""
+        for name, value in {"--bins": self.bins, "--epochs": self.epochs}.items():
+            if value is not None:
+                raise InvalidParameter(f"{name} {value} {why}")
+
+    def batches(self, drawn: Sampling, run: RunOptions) -> int:
+        """The number of batches: of so many epochs, or so many steps."""
+        from mustdp.limits import MOST_STEPS
+        from mustdp.sampling.epochs import Epoch
+
+        epochs = self.epochs
+        if not isinstance(drawn, Epoch):
+            if epochs is not None:
+                raise InvalidParameter(
+                    f"--epochs {epochs} fits --scheme allocation and shuffle alone; give --steps"
+                )
+            return run.count()
+        if epochs is None:
+            if run.steps is None:
+                raise InvalidParameter("--epochs is missing: give the number of epochs, 1 or more")
+            return run.steps
+        if run.steps is not None:
+            raise InvalidParameter(f"--steps {run.steps} does not fit --epochs {epochs}: give one")
+        if epochs * drawn.bins > MOST_STEPS:
+            most = MOST_STEPS // drawn.bins
+            raise InvalidParameter(f"--epochs must be at most {most} here, got {epochs}")
+        return epochs * drawn.bins
 
 
 def counted(drawn: Sampling, steps: int) -> dict[str, Any]:

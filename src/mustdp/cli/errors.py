@@ -31,6 +31,20 @@ NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, NO_BUDGET, INTERRUPTED, NO_READER = 1, 2, 3
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
 
+#: What else may end a command, with its status and its line; of two kinds, the narrower first.
+_FORESEEN: tuple[tuple[type[BaseException], int, str], ...] = (
+    (MissingExtra, BAD_INPUT, "{}"),
+    (NumericalFailure, NOT_TRUSTED, "no result that can be trusted: {}"),
+    (ClusterLost, NOT_TRUSTED, "no result: {}"),
+    (BudgetExceeded, NO_BUDGET, "{}"),
+    (MemoryError, NOT_TRUSTED, "not enough memory for this computation {}"),
+    (typer.Abort, INTERRUPTED, "{}"),
+    (KeyboardInterrupt, INTERRUPTED, "{}"),
+    (BrokenPipeError, NO_READER, ""),
+    (OSError, NOT_WRITTEN, "the result could not be written: {}"),
+)
+
+
 def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str] | None:
     """Exit status and line for a problem that was foreseen; None for one that was not.
 
@@ -40,24 +54,11 @@ def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str]
         problem = problem.problem
     if isinstance(problem, InvalidParameter):
         return BAD_INPUT, one_line(problem.called(names))
-    if isinstance(problem, MissingExtra):
-        return BAD_INPUT, one_line(str(problem))
-    if isinstance(problem, NumericalFailure):
-        return NOT_TRUSTED, one_line(f"no result that can be trusted: {problem}")
-    if isinstance(problem, ClusterLost):
-        return NOT_TRUSTED, one_line(f"no result: {problem}")
-    if isinstance(problem, BudgetExceeded):
-        return NO_BUDGET, one_line(str(problem))
-    if isinstance(problem, MemoryError):
-        return NOT_TRUSTED, one_line(f"not enough memory for this computation {problem}")
+    for kind, status, line in _FORESEEN:
+        if isinstance(problem, kind):
+            return status, one_line(line.format(problem))
     if isinstance(problem, UsageProblem):
         return BAD_INPUT, _usage(problem)
-    if isinstance(problem, typer.Abort | KeyboardInterrupt):
-        return INTERRUPTED, one_line(str(problem))
-    if isinstance(problem, BrokenPipeError):
-        return NO_READER, ""
-    if isinstance(problem, OSError):
-        return NOT_WRITTEN, one_line(f"the result could not be written: {problem}")
     return None
 
 

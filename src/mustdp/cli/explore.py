@@ -23,7 +23,6 @@ _explore = Panel(
     --no-open  Print the address and open no browser.
     """,
 )
-PortOption = Annotated[int | None, _explore("--port", partial(read_integer, high=65535))]
 StateArgument = Annotated[
     str | None,
     typer.Argument(
@@ -32,14 +31,13 @@ StateArgument = Annotated[
         show_default=False,
     ),
 ]
-NoOpenOption = Annotated[bool, _explore("--no-open")]
 
 
 @with_bundles
 def explore(
     state: StateArgument = None,
-    port: PortOption = None,
-    no_open: NoOpenOption = False,
+    port: Annotated[int | None, _explore("--port", partial(read_integer, high=65535))] = None,
+    no_open: Annotated[bool, _explore("--no-open")] = False,
     json: JsonOption = False,
 ) -> None:
     """Explore all schemes in the browser, on this machine only, until Ctrl-C.

@@ -57,14 +57,6 @@ _ledger = Panel(
     --out FILE       export: where to, a name that ends in .json or .csv.
     """,
 )
-EpsilonOption = Annotated[float | None, _ledger("--epsilon", read_target)]
-DeltaOption = Annotated[float | None, _ledger("--delta", read_delta)]
-RelationOption = Annotated[Relation | None, _ledger("--relation", read_relation)]
-DataOption = Annotated[str | None, _ledger("--data")]
-StepsOption = Annotated[int | None, _ledger("--steps", read_repeats)]
-KeyOption = Annotated[str | None, _ledger("--key-file")]
-KnownOption = Annotated[str | None, _ledger("--known")]
-OutOption = Annotated[str | None, _ledger("--out")]
 
 
 @with_bundles
@@ -73,14 +65,14 @@ def ledger(
     file: FileArgument,
     scheme: SchemeOptions,
     noise: NoiseOptions,
-    epsilon: EpsilonOption = None,
-    delta: DeltaOption = None,
-    relation: RelationOption = None,
-    data: DataOption = None,
-    steps: StepsOption = None,
-    key_file: KeyOption = None,
-    known: KnownOption = None,
-    out: OutOption = None,
+    epsilon: Annotated[float | None, _ledger("--epsilon", read_target)] = None,
+    delta: Annotated[float | None, _ledger("--delta", read_delta)] = None,
+    relation: Annotated[Relation | None, _ledger("--relation", read_relation)] = None,
+    data: Annotated[str | None, _ledger("--data")] = None,
+    steps: Annotated[int | None, _ledger("--steps", read_repeats)] = None,
+    key_file: Annotated[str | None, _ledger("--key-file")] = None,
+    known: Annotated[str | None, _ledger("--known")] = None,
+    out: Annotated[str | None, _ledger("--out")] = None,
     json: JsonOption = False,
 ) -> Answer:
     """A budget that many processes charge and nobody can overspend: make its file, or look at it.
@@ -114,13 +106,7 @@ def ledger(
     if os.path.lexists(file):
         raise InvalidParameter(f"FILE must not be there yet, got {clipped(file)}")
     with mustdp.Ledger.open(
-        file,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        data=data,
-        program=plan,
-        key=key,
+        file, epsilon=epsilon, delta=delta, relation=relation, data=data, program=plan, key=key
     ) as opened:
         return _show(opened, json)
 

@@ -12,11 +12,12 @@ from mustdp.cli.numbers import clipped, one_of, read_integer, read_number, read_
 from mustdp.cli.typed import Panel, as_typed, exactly_one, word_from, word_of
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
+from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.catalogue import BY_NAME, EPOCH_NAMES, KINDS, NAMES
 
 if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
-    from mustdp.sampling.epochs import Epoch
+    from mustdp.sampling.epochs import Epoch, Sampling
     from mustdp.sampling.scheme import Scheme
 
 Stages = tuple[tuple[str, int], ...]
@@ -123,6 +124,26 @@ class SchemeOptions:
                 ) from None
         scheme: Scheme = getattr(mustdp, str(self.scheme).replace("-", "_"))(**sizes)
         return scheme
+
+    def size_is_private(self, relation: Relation | None) -> bool:
+        """Whether -n is an estimate, since data must not tell their number; it must be given then.
+
+        So it is with batches of random size under add-remove.
+        """
+        if self.scheme not in ("poisson", "allocation") or relation == Relation.REPLACE_ONE:
+            return False
+        if self.n is None:
+            raise InvalidParameter(
+                "-n is missing: under add-remove the number of records is private; give a public "
+                "estimate of it, or --relation replace-one"
+            )
+        return True
+
+    def check_trains(self, built: Sampling) -> None:
+        """Refuse a scheme that draws nothing."""
+        if not built.expected_size > 0:
+            allowed = "must be above 0 to train on anything"
+            raise InvalidParameter.refusing("--rate", allowed, self.rate)
 
     def named(self, unknown: str, allowed: tuple[str, ...]) -> tuple[str, dict[str, int]]:
         """Name and sizes of a scheme whose size ``unknown`` is still to be found."""

@@ -31,21 +31,19 @@ _accounting = Panel(
     --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
     """,
 )
-RecordsOption = Annotated[int | None, _statistics("-n", read_integer)]
-EpsilonsOption = Annotated[list[float] | None, _accounting("--epsilon", read_target)]
-WidthOption = Annotated[float | None, _accounting("--width", read_positive)]
-LikeOption = Annotated[str, _statistics("--like", word_from("mustdp.releasing.planning", "LIKE"))]
 
 
 @with_bundles
 def plan(
     wanted: StatisticsOptions,
-    n: RecordsOption = None,
-    epsilon: EpsilonsOption = None,
-    width: WidthOption = None,
+    n: Annotated[int | None, _statistics("-n", read_integer)] = None,
+    epsilon: Annotated[list[float] | None, _accounting("--epsilon", read_target)] = None,
+    width: Annotated[float | None, _accounting("--width", read_positive)] = None,
     delta: DeltaOption = None,
     relation: RelationOption = None,
-    like: LikeOption = "normal",
+    like: Annotated[
+        str, _statistics("--like", word_from("mustdp.releasing.planning", "LIKE"))
+    ] = "normal",
     report: ReportOption = None,
     json: JsonOption = False,
 ) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,6 +63,17 @@ def read_missing(name: str, text: str) -> str | float:
 def read_delimiter(name: str, text: str) -> str:
     """One character, or the word for one that is hard to type."""
     return _DELIMITERS.get(text.lower(), text)
+
+
+def per_column(
+    name: str, values: Sequence[float], columns: Sequence[str]
+) -> float | tuple[float, ...]:
+    """One value for all columns, or one for each."""
+    if len(values) not in (1, len(columns)):
+        raise InvalidParameter.refusing(
+            name, "must be given once, or once for each --column", f"{len(values)} of them"
+        )
+    return values[0] if len(values) == 1 else tuple(values)
 
 
 @dataclass(frozen=True)

@@ -64,13 +64,7 @@ _noise = Panel(
     --noise-multiplier Z  Instead of --epsilon: noise over what one record contributes.
     """,
 )
-DateOption = Annotated[list[Any] | None, _statistics("--date", read_date)]
-MultiplierOption = Annotated[float | None, _noise("--noise-multiplier", read_noise)]
 ReportOption = Annotated[str | None, _written("--report")]
-CsvOption = Annotated[str | None, _written("--csv")]
-LatexOption = Annotated[str | None, _written("--latex")]
-ClippingOption = Annotated[float | None, _statistics("--report-clipping", read_inner_rate)]
-SimultaneousOption = Annotated[bool, _statistics("--simultaneous")]
 
 
 @with_bundles
@@ -79,18 +73,20 @@ def release(
     reading: ReadingOptions,
     wanted: StatisticsOptions,
     survey: SurveyOptions,
-    date: DateOption = None,
+    date: Annotated[list[Any] | None, _statistics("--date", read_date)] = None,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
-    noise_multiplier: MultiplierOption = None,
+    noise_multiplier: Annotated[float | None, _noise("--noise-multiplier", read_noise)] = None,
     relation: RelationOption = None,
-    simultaneous: SimultaneousOption = False,
-    report_clipping: ClippingOption = None,
+    simultaneous: Annotated[bool, _statistics("--simultaneous")] = False,
+    report_clipping: Annotated[
+        float | None, _statistics("--report-clipping", read_inner_rate)
+    ] = None,
     seed: SeedOption = None,
     ledger: LedgerOption = None,
     report: ReportOption = None,
-    csv: CsvOption = None,
-    latex: LatexOption = None,
+    csv: Annotated[str | None, _written("--csv")] = None,
+    latex: Annotated[str | None, _written("--latex")] = None,
     json: JsonOption = False,
 ) -> Answer:
     """Release statistics of all records once, at a certified cost, with confidence intervals.

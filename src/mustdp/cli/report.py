@@ -72,8 +72,6 @@ def writable(name: str, out: str) -> Path:
     writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
     if target.is_dir() or not target.name or not writable:
         raise InvalidParameter.refusing(
-            name,
-            "must be a file in a folder that exists and can be written to",
-            repr(clipped(out)),
+            name, "must be a file in a folder that exists and can be written to", repr(clipped(out))
         )
     return target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 
 if TYPE_CHECKING:
+    from mustdp.experiments.frame.cells import Cell
     from mustdp.experiments.frame.items import Item
     from mustdp.experiments.frame.runner import Result
 
@@ -39,18 +41,14 @@ _reproduction = Panel(
     --seed INT  Seed of all experiments.
     """,
 )
-QuickOption = Annotated[bool, _reproduction("--quick")]
-DataOption = Annotated[str | None, _reproduction("--data")]
-OutOption = Annotated[str, _reproduction("--out")]
-SeedOption = Annotated[int, _reproduction("--seed", read_natural)]
 
 
 def reproduce(
     items: ItemsArgument = None,
-    quick: QuickOption = False,
-    data: DataOption = None,
-    out: OutOption = "reproduction",
-    seed: SeedOption = 1,
+    quick: Annotated[bool, _reproduction("--quick")] = False,
+    data: Annotated[str | None, _reproduction("--data")] = None,
+    out: Annotated[str, _reproduction("--out")] = "reproduction",
+    seed: Annotated[int, _reproduction("--seed", read_natural)] = 1,
     json: JsonOption = False,
 ) -> Answer:
     """Compute the tables and figures of the MUST paper again and judge every number.
@@ -96,7 +94,7 @@ def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | N
 def _answer(
     results: Sequence[Result], quick: bool, seed: int, report: Path, as_json: bool
 ) -> Answer:
-    from mustdp.experiments.frame.page import counted
+    from mustdp.experiments.frame.page import verdict_row
 
     done = [one for one in results if one.outcome is not None]
     notes = [f"{one.remark}: skipped without --data." for one in results if one.state == "skipped"]
@@ -111,15 +109,7 @@ def _answer(
         as_json=as_json,
         heading=f"arXiv 2312.13389, {'quick' if quick else 'full'} run, seed {seed}",
         columns=("item", "cells", "matches", "explained", "differs", "new", "seconds"),
-        rows=tuple(
-            (
-                one.item.name,
-                str(sum(counted(one).values())),
-                *(str(number) for number in counted(one).values()),
-                f"{one.seconds:.1f}",
-            )
-            for one in done
-        ),
+        rows=tuple((one.item.name, *verdict_row(one)) for one in done),
         note="\n".join([*notes, f"report: {report}"]),
         remark="; ".join(again),
     )
@@ -135,19 +125,16 @@ def _item(result: Result) -> dict[str, Any]:
         "remark": result.remark,
         "seconds": result.seconds,
         "cells": [
-            {
-                "table": table.name,
-                "kind": table.kind,
-                "row": cell.row,
-                "column": cell.column,
-                "paper": cell.paper,
-                "ours": cell.ours,
-                "error": cell.error,
-                "verdict": cell.verdict,
-                "reason": cell.reason,
-            }
+            {"table": table.name, "kind": table.kind, **_plain(cell)}
             for table in tables
             for cell in table.cells
         ],
         "reading": list(result.outcome.reading) if result.outcome else [],
     }
+
+
+def _plain(cell: Cell) -> dict[str, Any]:
+    """A cell as data, without what only decides how it is rounded."""
+    found = dataclasses.asdict(cell)
+    del found["bound"]
+    return found

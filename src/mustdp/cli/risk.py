@@ -34,10 +34,6 @@ _accounting = Panel(
                16 and 32.
     """,
 )
-FprOption = Annotated[list[float] | None, _accounting("--fpr", read_rate)]
-OrderOption = Annotated[
-    list[float] | None, _accounting("--order", partial(read_number, above=1, at_most=1e6))
-]
 
 
 @with_bundles
@@ -45,8 +41,10 @@ def risk(
     scheme: SchemeOptions,
     noise: NoiseOptions,
     run: RunOptions,
-    fpr: FprOption = None,
-    order: OrderOption = None,
+    fpr: Annotated[list[float] | None, _accounting("--fpr", read_rate)] = None,
+    order: Annotated[
+        list[float] | None, _accounting("--order", partial(read_number, above=1, at_most=1e6))
+    ] = None,
     group: GroupOption = 1,
     bins: BinsOption = None,
     epochs: EpochsOption = None,
@@ -82,10 +80,11 @@ def risk(
         **views,
     }
     heading = f"{words.describe(built)}; steps: {steps}"
+    lower, upper = words.ends(found.advantage)
     noted = (
         *found.sentences(),
-        f"advantage (true less false positives, at its largest): "
-        f"{_span(found.advantage.lower, found.advantage.upper)}.",
+        "advantage (true less false positives, at its largest): at least "
+        f"{lower}, at most {upper}.",
         f"found: share of the records that were there and are accused; {_CERTIFIED}",
         _in_words(views),
         words.noise_in_words(mechanism, account.shift, relation),
@@ -144,11 +143,15 @@ def as_data(found: Risk) -> dict[str, Any]:
 
 def _views(account: Account, orders: tuple[float, ...]) -> dict[str, Any]:
     mu, rho, renyi = account.gaussian_dp(), account.zero_concentrated(), account.renyi(orders)
+    outside = (
+        f"Renyi divergences by order, outside an event of probability {renyi.outside:.3g}; upper "
+        "is certified, lower reached by a named pair"
+    )
     return {
         "mu": _one(mu),
         "rho": _one(rho),
         "renyi": _divergences(renyi),
-        "meaning": {"mu": mu.meaning, "rho": rho.meaning, "renyi": _outside(renyi)},
+        "meaning": {"mu": mu.meaning, "rho": rho.meaning, "renyi": outside},
     }
 
 
@@ -165,13 +168,6 @@ def _divergences(renyi: Renyi) -> list[dict[str, Any]]:
     ]
 
 
-def _outside(renyi: Renyi) -> str:
-    return (
-        f"Renyi divergences by order, outside an event of probability {renyi.outside:.3g}; upper "
-        "is certified, lower reached by a named pair"
-    )
-
-
 def _in_words(views: dict[str, Any]) -> str:
     """The other views in a line each."""
     divergences = ", ".join(
@@ -186,7 +182,3 @@ def _in_words(views: dict[str, Any]) -> str:
         for key, name in named.items()
     ]
     return "\n".join((*lines, f"Renyi divergence, at most: {divergences}."))
-
-
-def _span(lower: float, upper: float) -> str:
-    return f"at least {readable(lower, 'down')}, at most {readable(upper, 'up')}"

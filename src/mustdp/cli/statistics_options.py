@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from mustdp.cli.bootstrap import ColumnOption
 from mustdp.cli.numbers import clipped, read_inner_rate, read_number
+from mustdp.cli.reading_options import per_column
 from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
 
@@ -113,9 +114,4 @@ def limits(
         if len(named) != len(given):
             raise InvalidParameter(f"{name} must be given as COLUMN=NUMBER everywhere or nowhere")
         return named
-    if len(given) not in (1, len(columns)):
-        raise InvalidParameter.refusing(
-            name, "must be given once, or once for each --column", f"{len(given)} of them"
-        )
-    values = tuple(value for _, value in given)
-    return values[0] if len(values) == 1 else values
+    return per_column(name, [value for _, value in given], columns)

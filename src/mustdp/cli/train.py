@@ -12,15 +12,7 @@ import typer
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import (
-    BinsOption,
-    EpochsOption,
-    batches,
-    counted,
-    not_poisson,
-    not_poisson_in_words,
-    sampling,
-)
+from mustdp.cli.epochs import EpochOptions, counted, not_poisson, not_poisson_in_words, sampling
 from mustdp.cli.numbers import read_natural, read_scale
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
@@ -87,8 +79,7 @@ def train(
     run: RunOptions,
     budget: BudgetOptions,
     files: RunFiles,
-    bins: BinsOption = None,
-    epochs: EpochsOption = None,
+    epochs: EpochOptions,
     data: Annotated[str | None, _training("--data")] = None,
     options: TrainingOptions,
     json: JsonOption = False,
@@ -101,7 +92,7 @@ def train(
 
     Example: mustdp train digits --scheme must-ow -b 300 -m 200 --steps 300 --epsilon 4 --delta 1e-4
     """
-    _check_length(scheme, run, bins, epochs)
+    _check_length(scheme, run, epochs)
     settings = asdict(options)
     noise = budget.read(scheme.n)
 
@@ -111,7 +102,7 @@ def train(
 
     def certified(plan: Sampling) -> Budget:
         with progress("certifying"):
-            steps = batches(plan, run, epochs)
+            steps = epochs.batches(plan, run)
             found = settle(plan, steps=steps, relation=run.relation, **noise)
             words.two_sided(found.spent().epsilon, "here")
         return found
@@ -119,10 +110,10 @@ def train(
     files.check(options.model)
     with files.opened() as ledger:
         if ledger is not None and scheme.n is not None:
-            files.check_charge(ledger, certified(sampling(scheme, bins)), options.seed)
+            files.check_charge(ledger, certified(sampling(scheme, epochs.bins)), options.seed)
         with progress(f"reading {dataset}"):
             records = load_data(dataset, data)
-        built = _scheme(scheme, bins, records, run.relation)
+        built = _scheme(scheme, epochs.bins, records, run.relation)
         check_model(options.model)
         settled = certified(built)
         try:
@@ -138,44 +129,29 @@ def train(
     return _answer(records, settled, trial, settings, json)
 
 
-def _check_length(
-    scheme: SchemeOptions, run: RunOptions, bins: int | None, epochs: int | None
-) -> None:
+def _check_length(scheme: SchemeOptions, run: RunOptions, epochs: EpochOptions) -> None:
     """Refuse options that do not fit together, whatever the number of records."""
     if scheme.scheme not in EPOCH_NAMES:
         scheme.check(later=("n",))
-        for name, given in {"--bins": bins, "--epochs": epochs}.items():
-            if given is not None:
-                raise InvalidParameter(f"{name} {given} fits --scheme allocation and shuffle alone")
+        epochs.refuse("fits --scheme allocation and shuffle alone")
         run.count()
         return
     known = replace(scheme, n=scheme.n or scheme.m or 1)
-    batches(sampling(known, bins), run, epochs)
+    epochs.batches(sampling(known, epochs.bins), run)
 
 
 def _scheme(
     options: SchemeOptions, bins: int | None, records: DataSet, relation: Relation | None
 ) -> Sampling:
-    """The scheme on the training records, whose number -n may repeat.
-
-    With batches of random size under add-remove their number is private, and -n an estimate of it.
-    """
+    """The scheme on the training records, whose number -n may repeat unless it is private."""
     n = len(records.X_train)
-    if options.scheme in ("poisson", "allocation") and relation != Relation.REPLACE_ONE:
-        if options.n is None:
-            raise InvalidParameter(
-                "-n is missing: under add-remove the number of records is private; give a public "
-                "estimate of it, or --relation replace-one"
-            )
-        n = options.n
+    if options.size_is_private(relation):
+        n = options.n or n
     elif options.n not in (None, n):
         allowed = f"must be {n}, the number of training records of {records.name}, or be left out"
         raise InvalidParameter.refusing("-n", allowed, options.n)
     built = sampling(replace(options, n=n), bins)
-    if not built.expected_size > 0:
-        raise InvalidParameter.refusing(
-            "--rate", "must be above 0 to train on anything", options.rate
-        )
+    options.check_trains(built)
     return built
 
 

@@ -52,19 +52,11 @@ def describe(scheme: Sampling) -> str:
 
 def described(scheme: Sampling) -> dict[str, Any]:
     """A scheme as data, with what decides its privacy and its use."""
-    return {
-        **scheme.describe(),
-        "eta": scheme.eta,
-        "expected_distinct": scheme.expected_distinct,
-    }
+    return {**scheme.describe(), "eta": scheme.eta, "expected_distinct": scheme.expected_distinct}
 
 
 def begun(
-    scheme: Sampling,
-    mechanism: Mechanism,
-    relation: Relation,
-    shift: float | None,
-    group: int = 1,
+    scheme: Sampling, mechanism: Mechanism, relation: Relation, shift: float | None, group: int = 1
 ) -> dict[str, Any]:
     """A scheme, its noise and its neighbours as data, which most answers begin with."""
     return {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mustdp.errors import InvalidParameter
 from mustdp.experiments.adult import items as adult
 from mustdp.experiments.bootstrap import items as bootstrap
-from mustdp.experiments.composition import items as composition
-from mustdp.experiments.draws import items as draws
+from mustdp.experiments.composition import figure_s3 as composition
+from mustdp.experiments.draws import distinct as draws
 from mustdp.experiments.frame.items import Item
 from mustdp.experiments.mnist import items as mnist
 from mustdp.experiments.one_step import items as one_step

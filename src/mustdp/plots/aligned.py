@@ -16,7 +16,7 @@ from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.numerics import checks
-from mustdp.plots.drawing import LIGHT, Theme, add_legend, dress, look_of, new_figure, on
+from mustdp.plots.drawing import LIGHT, Theme, add_legend, finish, look_of, new_figure, on
 from mustdp.sampling.scheme import must_ow, must_ww, wor, wr
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ def aligned_profile(
     _quadrants(
         ax, theme, linear_within is not None, [curve.column("difference") for curve in curves]
     )
-    dress(ax, theme, grid=False)
-    ax.set_xlabel("ε′ / ε")
-    ax.set_ylabel("δ′ − δ")
+    finish(ax, theme, "ε′ / ε", "δ′ − δ", grid=False)
     if legend:
         add_legend(ax, theme, loc="center right", framealpha=1.0)
     return ax

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.errors import InvalidParameter
-from mustdp.plots.drawing import Look, Theme, add_legend, dress, looks_for, on
+from mustdp.plots.drawing import Look, Theme, finish, looks_for, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,12 +47,8 @@ def profile_bands(
     lowest = min(float(np.min(curve.upper)) for curve in curves.values())
     bottom = max(lowest, _SMALLEST)
     ax.set_ylim(bottom, max(2.0 * highest, 4.0 * bottom))
-    ax.set_xlabel("ε")
-    ax.set_ylabel("δ")
-    if mark is not None:
-        _target(ax, theme, *mark)
-    _finish(ax, theme, legend, "upper right")
-    return ax
+    _target(ax, theme, mark)
+    return finish(ax, theme, "ε", "δ", legend="upper right" if legend else None)
 
 
 def epsilon_against_steps(
@@ -76,13 +72,9 @@ def epsilon_against_steps(
         counts = sorted(bands[name])
         found = [bands[name][count] for count in counts]
         _band(ax, look, counts, [one.lower for one in found], [one.upper for one in found])
-    ax.set_xlabel("steps")
-    ax.set_ylabel("ε")
     ax.set_ylim(bottom=0.0)
-    if mark is not None:
-        _target(ax, theme, *mark)
-    _finish(ax, theme, legend, "upper left")
-    return ax
+    _target(ax, theme, mark)
+    return finish(ax, theme, "steps", "ε", legend="upper left" if legend else None)
 
 
 def _band(ax: Axes, look: Look, across: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
@@ -103,13 +95,8 @@ def _shown(values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def _target(ax: Axes, theme: Theme, x: float, y: float) -> None:
-    """Two thin lines that cross at the target."""
-    ax.axvline(x, color=theme.ink, linewidth=0.8, alpha=0.6, zorder=1)
-    ax.axhline(y, color=theme.ink, linewidth=0.8, alpha=0.6, zorder=1)
-
-
-def _finish(ax: Axes, theme: Theme, legend: bool, corner: str) -> None:
-    dress(ax, theme)
-    if legend:
-        add_legend(ax, theme, loc=corner)
+def _target(ax: Axes, theme: Theme, mark: tuple[float, float] | None) -> None:
+    """Two thin lines that cross at the target, where there is one."""
+    if mark is not None:
+        ax.axvline(mark[0], color=theme.ink, linewidth=0.8, alpha=0.6, zorder=1)
+        ax.axhline(mark[1], color=theme.ink, linewidth=0.8, alpha=0.6, zorder=1)

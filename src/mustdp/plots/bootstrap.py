@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mustdp.plots.drawing import LOOKS, ON_DARK, Theme, add_legend, dress, on
+from mustdp.plots.drawing import Theme, finish, look_of, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,8 +31,7 @@ def bootstrap_replicates(
     place = result.estimates.index(chosen)
     values = result.replicates[:, place]
     ax, theme = on(ax, theme)
-    look = LOOKS["wr"]
-    color = look.color if theme.name == "light" else ON_DARK[look.color]
+    color = look_of("wr", theme).color
     bins = int(min(60, max(8, math.isqrt(values.size))))
     heights, edges = np.histogram(values, bins=bins)
     ax.stairs(heights, edges, fill=True, color=color, alpha=0.3, label="noisy replicates")
@@ -57,10 +56,7 @@ def bootstrap_replicates(
     )
     ax.plot(chosen.value, below, "o", color=theme.ink, markersize=6, zorder=4, label="estimate")
     ax.set_ylim(bottom=-0.2 * top)
-    ax.set_xlabel(chosen.label)
-    ax.set_ylabel(f"replicates (of {values.size})")
     ax.set_yticks([tick for tick in ax.get_yticks() if tick >= 0])
     ax.set_ylim(-0.2 * top, 1.45 * top)
-    dress(ax, theme)
-    add_legend(ax, theme, loc="upper right")
-    return ax
+    across = f"replicates (of {values.size})"
+    return finish(ax, theme, chosen.label, across, legend="upper right")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.plots.drawing import Theme, dress, on
+from mustdp.plots.drawing import Theme, finish, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,11 +66,9 @@ def contours(
             *mark, marker="o", markersize=9, markeredgewidth=2, color=theme.ink,
             markerfacecolor=theme.ground, zorder=5,
         )  # fmt: skip
-    ax.set_xlabel("b, records of the first stage")
-    ax.set_ylabel("m, draws of the batch")
     ax.set_title(of, fontsize=11)
-    dress(ax, theme, grid=False)
-    return ax
+    first, second = "b, records of the first stage", "m, draws of the batch"
+    return finish(ax, theme, first, second, grid=False)
 
 
 def _wide(low: float, high: float) -> bool:

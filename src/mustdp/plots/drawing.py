@@ -71,28 +71,23 @@ class Look:
         }
 
 
-_DRAWN: dict[str, tuple[str, str | tuple[int, tuple[float, ...]], str]] = {
-    "poisson": ("#666666", (0, (1, 1)), "P"),
-    "wor": ("#000000", "-", "o"),
-    "wr": ("#0072B2", (0, (5, 2)), "s"),
-    "must-ow": ("#D55E00", (0, (4, 1.5, 1, 1.5)), "^"),
-    "must-ww": ("#009E73", (0, (1.2, 1.2)), "D"),
-    "must-wo": ("#CC79A7", (0, (5, 1, 1, 1, 1, 1)), "v"),
-    "must-oo": ("#56B4E9", (0, (8, 2)), "X"),
+#: Colour on a light and on a dark ground, line and marker of every scheme.
+_DRAWN: dict[str, tuple[str, str, str | tuple[int, tuple[float, ...]], str]] = {
+    "poisson": ("#666666", "#b4b4b4", (0, (1, 1)), "P"),
+    "wor": ("#000000", "#ffffff", "-", "o"),
+    "wr": ("#0072B2", "#4aa3e8", (0, (5, 2)), "s"),
+    "must-ow": ("#D55E00", "#ff8a4a", (0, (4, 1.5, 1, 1.5)), "^"),
+    "must-ww": ("#009E73", "#2cc79a", (0, (1.2, 1.2)), "D"),
+    "must-wo": ("#CC79A7", "#e6a0c8", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    "must-oo": ("#56B4E9", "#9ad8ff", (0, (8, 2)), "X"),
 }
-LOOKS = {name: Look(BY_NAME[name].label, *drawn) for name, drawn in _DRAWN.items()}
+LOOKS = {
+    name: Look(BY_NAME[name].label, light, line, marker)
+    for name, (light, _, line, marker) in _DRAWN.items()
+}
 _ANY = Look("multistage", "#E69F00", (0, (6, 1, 2, 1)), "*")
-#: Colours of the same schemes on a dark ground.
-ON_DARK = {
-    "#666666": "#b4b4b4",
-    "#000000": "#ffffff",
-    "#0072B2": "#4aa3e8",
-    "#D55E00": "#ff8a4a",
-    "#009E73": "#2cc79a",
-    "#CC79A7": "#e6a0c8",
-    "#56B4E9": "#9ad8ff",
-    "#E69F00": "#f2bb45",
-}
+#: Colours on a dark ground, by those on a light one.
+ON_DARK = {light: dark for light, dark, _, _ in _DRAWN.values()} | {_ANY.color: "#f2bb45"}
 
 
 def look_of(scheme_name: str, theme: Theme = LIGHT) -> Look:
@@ -143,6 +138,18 @@ def dress(ax: Axes, theme: Theme, *, grid: bool = True) -> None:
     if grid:
         ax.grid(color=theme.grid, linewidth=0.7, zorder=0)
         ax.set_axisbelow(True)
+
+
+def finish(
+    ax: Axes, theme: Theme, x: str, y: str, *, grid: bool = True, legend: str | None = None
+) -> Axes:
+    """Name and dress the axes, put a legend where ``legend`` says, and give them back."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    dress(ax, theme, grid=grid)
+    if legend is not None:
+        add_legend(ax, theme, loc=legend)
+    return ax
 
 
 def add_legend(ax: Axes, theme: Theme, **options: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.ledger.budget_file import LedgerFile
-from mustdp.plots.drawing import Theme, add_legend, dress, look_of, on
+from mustdp.plots.drawing import Theme, finish, look_of, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,13 +40,9 @@ def ledger(
             label=f"spent: {opened.spent():.3g}")  # fmt: skip
     ax.axhline(limit, color=theme.ink, linewidth=1.0, linestyle="--", label=f"limit: {limit:g}")
     ax.set_ylim(0.0, 1.08 * limit)
-    ax.set_xlabel("time (UTC)")
-    ax.set_ylabel(f"ε at δ = {delta:g}")
     _dates(ax)
-    dress(ax, theme)
-    if legend:
-        add_legend(ax, theme, loc="lower right")
-    return ax
+    corner = "lower right" if legend else None
+    return finish(ax, theme, "time (UTC)", f"ε at δ = {delta:g}", legend=corner)
 
 
 def _dates(ax: Axes) -> None:

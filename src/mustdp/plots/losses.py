@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-from mustdp.plots.drawing import Theme, add_legend, dress, looks_for, on
+from mustdp.plots.drawing import Theme, finish, looks_for, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,12 +49,8 @@ def loss_curves(
             ax.fill_between(
                 steps, mean - error, mean + error, color=look.color, alpha=0.22, linewidth=0
             )
-    ax.set_xlabel("steps" if width == 1 else f"steps (mean over {width})")
-    ax.set_ylabel(label)
-    dress(ax, theme)
-    if legend:
-        add_legend(ax, theme, loc="upper right")
-    return ax
+    across = "steps" if width == 1 else f"steps (mean over {width})"
+    return finish(ax, theme, across, label, legend="upper right" if legend else None)
 
 
 def _runs(name: str, values: ArrayLike, width: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.plots.drawing import Theme, add_legend, dress, looks_for, on
+from mustdp.plots.drawing import Theme, finish, looks_for, on
 from mustdp.sampling.scheme import Scheme
 
 if TYPE_CHECKING:
@@ -53,12 +53,8 @@ def multiplicity_law(
     ax.set_xlim(0.5, furthest + 0.5)
     if furthest <= 16:
         ax.set_xticks(np.arange(1, furthest + 1))
-    ax.set_xlabel("copies of one record in a batch")
-    ax.set_ylabel("probability")
-    dress(ax, theme)
-    if legend:
-        add_legend(ax, theme, loc="upper right")
-    return ax
+    corner = "upper right" if legend else None
+    return finish(ax, theme, "copies of one record in a batch", "probability", legend=corner)
 
 
 def _names(schemes: list[Scheme]) -> list[str]:

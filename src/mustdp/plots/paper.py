@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mustdp.plots.contours import contours
-from mustdp.plots.drawing import LIGHT, Theme, add_legend, dress, look_of, new_figure
+from mustdp.plots.drawing import LIGHT, Theme, figure_of, finish, look_of, new_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,9 +31,7 @@ def four_kinds(
     *, ratio: Sequence[float], difference: Sequence[float], caption: str, theme: Theme = LIGHT
 ) -> Figure:
     """Figure 3: the quadrants of the aligned privacy profile, with one curve that crosses two."""
-    figure = new_figure(6.0, 4.4, theme)
-    ax = figure.add_subplot()
-    ax.set_facecolor(theme.ground)
+    ax = new_axes(theme, 6.0, 4.4)
     reach = 1.5 * max(abs(value) for value in difference)
     for name, meaning, tint, left, below in _KINDS:
         x = (0.0, 1.0) if left else (1.0, 2.0)
@@ -53,14 +51,12 @@ def four_kinds(
     ax.plot(ratio, difference, color=look.color, linewidth=1.8, label=caption, zorder=3)
     ax.set_xlim(0.0, 2.0)
     ax.set_ylim(-reach, reach)
-    ax.set_xlabel("ε′ / ε")
-    ax.set_ylabel("δ′ − δ")
     ax.text(
         1.5, 0.0, "never reached by\nsubsampling: ε′ ≤ ε", ha="center", va="center", fontsize=9,
         fontstyle="italic", color=theme.quiet,
         bbox={"facecolor": theme.ground, "edgecolor": "none", "pad": 3.0, "alpha": 0.85},
     )  # fmt: skip
-    dress(ax, theme, grid=False)
+    figure = figure_of(finish(ax, theme, "ε′ / ε", "δ′ − δ", grid=False))
     figure.legend(loc="outside upper center", frameon=False, labelcolor=theme.ink, fontsize=9)
     return figure
 
@@ -112,10 +108,8 @@ def _against(
     for name, values in after.items():
         look = look_of(name, theme)
         ax.plot(before, values, label=look.label, markevery=places, zorder=3, **look.line())
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
     ax.set_title(title, fontsize=11)
-    dress(ax, theme)
+    finish(ax, theme, x, y)
     ax.set_xlim(0.0, top)
     ax.set_ylim(0.0, 1.04 * max(max(values) for values in after.values()))
 
@@ -205,9 +199,7 @@ def delta_against_steps(
     ``printed`` holds the interval in the paper (``lower``, ``upper``) and the ``steps`` it belongs
     to.
     """
-    figure = new_figure(7.2, 4.9, theme)
-    ax = figure.add_subplot()
-    ax.set_facecolor(theme.ground)
+    ax = new_axes(theme, 7.2, 4.9)
     wor, ow, wr = (look_of(name, theme).color for name in ("wor", "must-ow", "wr"))
     ax.fill_between(steps, attained, certified, color=wor, alpha=0.13, linewidth=0)
     ax.plot(steps, certified, color=wor, linewidth=1.8, marker="o", markersize=4,
@@ -222,9 +214,6 @@ def delta_against_steps(
     ax.plot([printed["steps"]] * 2, ends, color=ow, linewidth=2.2, marker="_", markersize=13,
             markeredgewidth=2.2, zorder=5, label="the interval printed in the paper")  # fmt: skip
     ax.set_yscale("log")
-    ax.set_xlabel("steps k")
-    ax.set_ylabel("overall δ")
-    dress(ax, theme)
-    add_legend(ax, theme, loc="lower right")
+    finish(ax, theme, "steps k", "overall δ", legend="lower right")
     ax.set_title(caption, fontsize=10)
-    return figure
+    return figure_of(ax)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mustdp.plots.drawing import LOOKS, ON_DARK, Theme, add_legend, dress, looks_for, on
+from mustdp.plots.drawing import Theme, finish, look_of, looks_for, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,16 +31,12 @@ def released_estimates(
     families = result.families()
     name = next(iter(families)) if family is None else family
     ax, theme = on(ax, theme)
-    color = LOOKS["wr"].color
-    color = color if theme.name == "light" else ON_DARK[color]
-    rows = families[name]
+    color, rows = look_of("wr", theme).color, families[name]
     for place, one in enumerate(rows):
         _bar(ax, theme, color, -place, one)
     ax.set_yticks([-place for place in range(len(rows))], [_called(one) for one in rows])
     ax.set_ylim(-len(rows) + 0.4, 0.6)
-    ax.set_xlabel(f"{name}, with {100 * result.level:g} % intervals")
-    dress(ax, theme)
-    return ax
+    return finish(ax, theme, f"{name}, with {100 * result.level:g} % intervals", "")
 
 
 def _bar(ax: Axes, theme: Theme, color: str, place: int, one: ReleasedEstimate) -> None:
@@ -83,8 +79,4 @@ def widths_against_epsilon(
         )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlabel("epsilon")
-    ax.set_ylabel("expected width of the interval")
-    dress(ax, theme)
-    add_legend(ax, theme)
-    return ax
+    return finish(ax, theme, "epsilon", "expected width of the interval", legend="best")

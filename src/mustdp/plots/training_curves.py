@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mustdp.errors import InvalidParameter
-from mustdp.plots.drawing import LIGHT, Look, Theme, dress, look_of, new_figure
+from mustdp.plots.drawing import LIGHT, Look, Theme, finish, look_of, new_figure
 from mustdp.sampling.catalogue import BY_LABEL
 
 if TYPE_CHECKING:
@@ -64,9 +64,6 @@ def training_curve(panel: Mapping[str, Any], ax: Axes, theme: Theme = LIGHT) -> 
         style = look.line() | {"linewidth": 1.3, "markersize": 4.5, "markeredgewidth": 1.1}
         ax.plot(x, y, label=curve["name"], markevery=(first, apart), zorder=3, **style)
     ax.set_title(panel["title"], fontsize=10)
-    ax.set_xlabel(panel.get("xlabel", "iteration"))
-    ax.set_ylabel(panel["ylabel"])
     if panel.get("ylim") is not None:
         ax.set_ylim(*panel["ylim"])
-    dress(ax, theme)
-    return ax
+    return finish(ax, theme, panel.get("xlabel", "iteration"), panel["ylabel"])

@@ -7,11 +7,12 @@ small to matter: every scheme, private or not, ends about one point above the ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mustdp.experiments.adult.overall import overall_tables
 from mustdp.experiments.adult.program import ADULT, MEAN, NONE, RECORD
 from mustdp.experiments.adult.runs import adult, run_job
-from mustdp.experiments.comparison.budgets import Budget, altered
+from mustdp.experiments.comparison.budgets import Budget
 from mustdp.experiments.comparison.equal_guarantee import DELTA, Settled, names_at
 from mustdp.experiments.comparison.many_steps import compare
 from mustdp.experiments.comparison.measured import ACCURACY, Measured, accuracy_cell, mean_of
@@ -20,11 +21,9 @@ from mustdp.experiments.comparison.timing import time_table
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture, curve_panel
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.frame.published import NAMES, NON_PRIVATE, published
 from mustdp.progress import Progress
 
-NON_PRIVATE = "non-private Poisson"
 (PRIME,) = ADULT.primes
 STEPS = ADULT.steps
 #: Steps of the second comparison at equal guarantee, enough for the model to be trained.
@@ -96,7 +95,7 @@ def _jobs(settings: Settings, settled: Sequence[Settled], runs: int) -> list[Job
     silent, few = budgets["Poisson"], min(runs, _PROGRAM_RUNS)
     jobs = []
     if not settings.quick:
-        jobs.append(job(_LONG, altered(silent, steps=MANY_STEPS), _LONG_RUNS, NONE))
+        jobs.append(job(_LONG, replace(silent, steps=MANY_STEPS), _LONG_RUNS, NONE))
     jobs += [
         job(each.key, each.budget, runs if each.target.steps == STEPS else _MANY_STEPS_RUNS)
         for each in sorted(settled, key=lambda each: -each.target.steps)

@@ -27,8 +27,7 @@ from mustdp.experiments.comparison.budgets import RELATION, Setting
 from mustdp.experiments.composition.fourier import fourier_delta
 from mustdp.experiments.frame.cells import Cell, Table, judge, new
 from mustdp.experiments.frame.parallel import spread
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import scheme_called
+from mustdp.experiments.frame.published import published, scheme_called
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.decimals import readable
 from mustdp.progress import Progress

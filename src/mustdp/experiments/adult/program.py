@@ -9,8 +9,6 @@ is "logistic regression experiment.R" of github.com/zhao-xingyuan/Hsubsampling, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mustdp.experiments.comparison.budgets import Setting
@@ -28,14 +26,6 @@ ADULT = Setting(
 NOISES = MEAN, RECORD, NONE = "mean", "record", "none"
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Test accuracy of a run and the mean training loss after every step."""
-
-    accuracy: float
-    losses: tuple[float, ...]
-
-
 def with_intercept(rows: FloatArray) -> FloatArray:
     """Rows with a column of ones in front."""
     return np.column_stack([np.ones(len(rows)), rows])
@@ -43,8 +33,11 @@ def with_intercept(rows: FloatArray) -> FloatArray:
 
 def train(
     data: DataSet, scheme: Scheme, sigma: float, noise: str, steps: int, seed: int
-) -> Trained:
-    """One run; ``noise`` says where sigma goes."""
+) -> tuple[float, tuple[float, ...]]:
+    """Test accuracy of a run and the mean training loss after every step.
+
+    ``noise`` says where sigma goes.
+    """
     checks.choice("noise", noise, NOISES)
     rng = np.random.default_rng((seed, 3))
     X, y = with_intercept(data.X_train), data.y_train.astype(np.float64)
@@ -65,4 +58,4 @@ def train(
         weights -= ADULT.rate * mean
         losses.append(float(LogisticLoss().evaluate((X @ weights)[None], y)[1].mean()))
     right = (with_intercept(data.X_test) @ weights > 0) == (data.y_test == 1)
-    return Trained(float(right.mean()), tuple(losses))
+    return float(right.mean()), tuple(losses)

@@ -39,8 +39,8 @@ def _program(job: Job) -> Runs:
     done = [
         train(data, budget.fresh_draws, sigma, job.way, budget.steps, seed) for seed in job.seeds
     ]
-    accuracy = np.array([[100 * run.accuracy] for run in done])
-    return Runs(accuracy, np.zeros(0), done[0].losses)
+    accuracy = np.array([[100 * accuracy] for accuracy, _ in done])
+    return Runs(accuracy, np.zeros(0), done[0][1])
 
 
 def _private(job: Job) -> Runs:

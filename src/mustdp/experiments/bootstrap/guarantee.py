@@ -13,21 +13,9 @@ from dataclasses import replace
 
 from mustdp.accounting.plan import subsample
 from mustdp.calibration.settle import certified_epsilon
-from mustdp.experiments.bootstrap.runs import (
-    DELTA,
-    EPSILON_PRIME,
-    PAPER_STATISTICS,
-    Released,
-    T,
-)
+from mustdp.experiments.bootstrap.runs import DELTA, EPSILON_PRIME, PAPER_STATISTICS, Released, T
 from mustdp.experiments.comparison.budgets import RELATION
-from mustdp.experiments.comparison.certified import (
-    NOTHING,
-    Guarantee,
-    Titles,
-    guarantee_table,
-    lower_of,
-)
+from mustdp.experiments.comparison.certified import NOTHING, Guarantee, guarantee_table, lower_of
 from mustdp.experiments.frame.cells import Table
 from mustdp.experiments.frame.parallel import spread
 from mustdp.mechanisms.mechanism import gaussian
@@ -80,9 +68,8 @@ def bootstrap_guarantee(found: Sequence[Guarantee]) -> Table:
         found,
         "Relation replace_one for all schemes; sensitivity (U - L)/m. Attained by one pair of data "
         "sets; certified for all of them.",
-        Titles("epsilon' claimed", "one statistic of one subset attains",
-               f"sum of {RELEASES} epsilon'"),
-    )  # fmt: skip
+        ("epsilon' claimed", "one statistic of one subset attains", f"sum of {RELEASES} epsilon'"),
+    )
 
 
 def guarantee_reading(found: Sequence[Guarantee], ratio: float) -> list[str]:

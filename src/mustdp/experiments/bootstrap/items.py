@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from mustdp.experiments.bootstrap import equal, guarantee, runs, tables
-from mustdp.experiments.bootstrap.runs import NON_PRIVATE, ROWS, Released, Row
+from mustdp.experiments.bootstrap.runs import ROWS, Released, Row
 from mustdp.experiments.comparison.certified import Guarantee
 from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.parallel import spread
+from mustdp.experiments.frame.published import NON_PRIVATE
 from mustdp.progress import Progress
 
 #: Data sets in quick mode.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mustdp.experiments.comparison.budgets import RELATION, Spent
-from mustdp.experiments.frame.schemes import scheme_called
+from mustdp.experiments.frame.published import NON_PRIVATE, scheme_called
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.seeds import SeededRelease
 from mustdp.resampling.bootstrap import private_bootstrap
@@ -39,7 +39,6 @@ EPSILON_PRIME, DELTA = 0.1, 1 / N
 TRUTH = (0.0, 1.0)
 #: What the paper releases: the sample variance of every subset, copies counted as they are drawn.
 PAPER_STATISTICS: tuple[str | Statistic, ...] = (Mean(squares=False), Variance(form="pairs"))
-NON_PRIVATE = "non-private Poisson"
 #: The largest epsilon' there is: noise of a thousandth of the data's own spread.
 _NO_NOISE = 100.0
 

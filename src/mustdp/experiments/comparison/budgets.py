@@ -6,12 +6,12 @@ schemes, as guarantees under different relations do not compare.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.calibration.noise import calibrate
 from mustdp.calibration.settle import PaperNoise, Spent
-from mustdp.experiments.frame.schemes import scheme_called
+from mustdp.experiments.frame.published import scheme_called
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.scheme import Scheme
 from mustdp.training.budget import Budget, settle
@@ -19,7 +19,7 @@ from mustdp.training.budget import Budget, settle
 RELATION = Relation.REPLACE_ONE
 
 #: What a run is charged for, by the names of training and of resampling.
-__all__ = ["RELATION", "Budget", "Setting", "Spent", "altered", "calibrated", "noiseless"]
+__all__ = ["RELATION", "Budget", "Setting", "Spent", "calibrated", "noiseless"]
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,3 @@ def calibrated(scheme: Scheme, epsilon: float, delta: float, steps: int) -> tupl
 def noiseless(scheme: Scheme, noise_multiplier: float, steps: int, delta: float) -> Budget:
     """So little noise that there is no privacy."""
     return Budget(scheme, noise_multiplier, steps, delta, RELATION, "no privacy")
-
-
-def altered(budget: Budget, *, steps: int | None = None, scheme: Scheme | None = None) -> Budget:
-    """The same noise for another number of steps, or on the batches of another scheme."""
-    return replace(budget, steps=steps or budget.steps, scheme=scheme or budget.scheme)

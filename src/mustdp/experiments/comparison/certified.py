@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mustdp.accounting.bounds import Bounds
-from mustdp.experiments.comparison.budgets import Budget
+from mustdp.experiments.comparison.budgets import Setting
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.parallel import spread
-from mustdp.numerics.decimals import readable
 from mustdp.progress import Progress
 
 NOTHING = (
@@ -28,15 +27,6 @@ NOTHING = (
 INFINITE = "no finite epsilon could be certified"
 FROM_ONE = "attained by a single subset; all of them cost at least as much"
 AT_LARGER = "attained at delta"
-
-
-@dataclass(frozen=True)
-class Stated:
-    """A run as the paper describes it: the row it stands in, its noise, its claim per step."""
-
-    row: str
-    budget: Budget
-    epsilon_prime: float
 
 
 @dataclass(frozen=True)
@@ -65,26 +55,25 @@ class Guarantee:
         return self.epsilon_prime * self.parts
 
 
-@dataclass(frozen=True)
-class Titles:
-    """Titles of what is claimed for a part, what a part attains, and what is claimed in all."""
-
-    claimed: str = "epsilon' claimed for a step"
-    attains: str = "a step attains"
-    in_all: str = "T times epsilon'"
+#: Titles of what is claimed for a part, what a part attains, and what is claimed in all.
+BY_STEP = "epsilon' claimed for a step", "a step attains", "T times epsilon'"
 
 
-def certify(runs: Sequence[Stated], workers: int, progress: Progress) -> list[Guarantee]:
-    """Bounds of epsilon of every run of many steps, at the delta of its budget."""
-    return spread(_certified, runs, workers=workers, progress=progress, what="certified bounds",
+def certify(
+    setting: Setting, runs: Sequence[tuple[str, float]], workers: int, progress: Progress
+) -> list[Guarantee]:
+    """Bounds of epsilon of runs as the paper describes them, each a scheme and its epsilon'."""
+    jobs = [(setting, name, prime) for name, prime in runs]
+    return spread(_certified, jobs, workers=workers, progress=progress, what="certified bounds",
                   last_first=True)  # fmt: skip
 
 
-def _certified(run: Stated) -> Guarantee:
-    budget = run.budget
+def _certified(run: tuple[Setting, str, float]) -> Guarantee:
+    setting, name, prime = run
+    budget = setting.paper_budget(name, prime)
     whole, step = budget.spent().epsilon, budget.spent(1).epsilon
     return Guarantee(
-        run.row, budget.noise_multiplier, run.epsilon_prime, budget.steps, budget.delta, step,
+        setting.row(name, prime), budget.noise_multiplier, prime, budget.steps, budget.delta, step,
         whole=((budget.delta, whole),),
     )  # fmt: skip
 
@@ -94,20 +83,20 @@ def guarantee_table(
     title: str,
     found: Sequence[Guarantee],
     note: str = "",
-    titles: Titles | None = None,
+    titles: tuple[str, str, str] = BY_STEP,
 ) -> Table:
     """Noise multiplier, what is claimed and attained by a part, both bounds of the whole."""
-    titles = titles or Titles()
+    claimed, attains, in_all = titles
     deltas = [delta for delta, _ in max((each.whole for each in found), key=len)]
     cells: list[Cell] = []
     for each in found:
         row, lower = each.row, None if each.part is None else each.part.lower
         cells += [
             new(row, "noise multiplier z", each.noise_multiplier),
-            new(row, titles.claimed, each.epsilon_prime),
-            new(row, f"{titles.attains} at delta {each.delta:.2g}", lower,
+            new(row, claimed, each.epsilon_prime),
+            new(row, f"{attains} at delta {each.delta:.2g}", lower,
                 bound="lower", reason=NOTHING if lower is None else ""),
-            new(row, titles.in_all, each.claimed),
+            new(row, in_all, each.claimed),
         ]  # fmt: skip
         for delta in deltas:
             cells += _both(each, delta)
@@ -142,25 +131,6 @@ def known_lower(each: Guarantee, delta: float) -> tuple[float, str]:
     if each.one_subset is not None and delta <= each.delta:
         found.append((each.one_subset.lower, FROM_ONE))
     return max(found)
-
-
-def claims_reading(found: Sequence[Guarantee], ratio: float) -> list[str]:
-    """In words: how far the paper's claims are from what its noise gives."""
-    each = max(found, key=_beyond_claim)
-    ((delta, epsilon),) = each.whole
-    return [
-        f"The paper computes its noise for the mean of all n records and adds it to the mean of m, "
-        f"whose sensitivity is n/m = {ratio:.3g} times as large. Farthest from its claim is "
-        f"{each.row}: a step is said to cost {each.epsilon_prime:.3g} and costs at least "
-        f"{readable(lower_of(each.part), 'down')} at delta {delta:.2g}; all {each.parts} steps "
-        f"cost between {readable(epsilon.lower, 'down')} (attained) and "
-        f"{readable(epsilon.upper, 'up')} (certified)."
-    ]
-
-
-def _beyond_claim(each: Guarantee) -> float:
-    """What a part attains in comparison with what the paper claims for it."""
-    return lower_of(each.part) / each.epsilon_prime
 
 
 def lower_of(bounds: Bounds | None) -> float:

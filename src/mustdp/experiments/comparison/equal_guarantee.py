@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from mustdp.accounting.bounds import Bounds
 from mustdp.experiments.comparison.budgets import Budget, calibrated
 from mustdp.experiments.comparison.measured import Measured
-from mustdp.experiments.frame.cells import Cell, Table, new
+from mustdp.experiments.frame.cells import Cell, new
 from mustdp.experiments.frame.parallel import spread
-from mustdp.experiments.frame.schemes import NAMES, scheme_called
+from mustdp.experiments.frame.published import NAMES, scheme_called
 from mustdp.numerics.decimals import readable
 from mustdp.progress import Progress
 from mustdp.sampling.scheme import Scheme
@@ -119,26 +119,6 @@ def equal_cells(
 def measured_cells(row: str, measures: Sequence[Measured]) -> list[Cell]:
     """Measures as they are."""
     return [new(row, part.column, part.value, part.error) for part in measures]
-
-
-def equal_table(
-    name: str,
-    title: str,
-    settled: Sequence[Settled],
-    measured: Measures,
-    references: Sequence[tuple[str, Sequence[Measured]]] = (),
-    note: str = "",
-) -> Table:
-    """One row per scheme and target; ``references`` are measures of runs without noise."""
-    cells: list[Cell] = []
-    for each in settled:
-        budget = each.budget
-        cells += equal_cells(
-            each.row, budget.noise_multiplier, each.epsilon, budget.fresh_draws, measured[each.key]
-        )
-    for row, parts in references:
-        cells += measured_cells(row, parts)
-    return Table(name, title, tuple(cells), "equal", f"{note} {COMPOSED}".lstrip())
 
 
 def noise_reading(settled: Sequence[Settled]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.experiments.frame.cells import Cell, Table, judge
-from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.frame.published import NAMES
 
 #: The scheme whose time is one.
 UNIT = "Poisson"

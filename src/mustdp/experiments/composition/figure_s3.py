@@ -14,7 +14,7 @@ from mustdp.accounting.plan import repeat, subsample
 from mustdp.experiments.comparison import needed_noise
 from mustdp.experiments.composition.fourier import fourier_delta
 from mustdp.experiments.frame.cells import Bound, Cell, Table, judge, new
-from mustdp.experiments.frame.items import Outcome, Settings
+from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.shown import number
@@ -164,3 +164,6 @@ def _reading(paper: dict[str, Any], found: dict[int, At], explained: bool) -> tu
         f"After {much.steps} steps the aligned pair attains {number(much.attained, 3, 'down')}, "
         f"{much.attained / much.upper:.1f} times the upper end of the authors' interval.",
     )
+
+
+ITEMS = (Item("figure-s3", "Figure S3: overall δ after k steps", run),)

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from mustdp.experiments.frame.cells import Cell, Table, judge, new
-from mustdp.experiments.frame.items import Outcome, Settings
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES, scheme_called
+from mustdp.experiments.frame.items import Item, Outcome, Settings
+from mustdp.experiments.frame.published import NAMES, published, scheme_called
 from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.sampling.scheme import Scheme
@@ -189,3 +188,6 @@ def _reading(shares: Mapping[str, Sequence[float]], means: Sequence[Cell]) -> tu
         f"A draw of m touches {ow} of m distinct records with MUSTow and {ww} with MUSTww; for "
         "each record that is not touched, a gradient need not be computed.",
     )
+
+
+ITEMS = (Item("table-6", "Table 6: distinct records and drawing times", run),)

@@ -39,6 +39,12 @@ def counted(result: Result) -> dict[Verdict, int]:
     return {verdict: sum(table.count(verdict) for table in tables) for verdict in VERDICTS}
 
 
+def verdict_row(result: Result) -> tuple[str, ...]:
+    """How many cells a result has, how many with each verdict, and how long it took."""
+    counts = counted(result).values()
+    return (str(sum(counts)), *map(str, counts), f"{result.seconds:.1f}")
+
+
 def write_report(
     results: Sequence[Result], skipped: Sequence[Result], settings: Settings, out: Path
 ) -> Path:
@@ -84,15 +90,7 @@ def _page(results: Sequence[Result], skipped: Sequence[Result], settings: Settin
     )
     page.table(
         ("item", "cells", *VERDICTS, "seconds"),
-        [
-            (
-                one.item.title,
-                str(sum(counted(one).values())),
-                *(str(number) for number in counted(one).values()),
-                f"{one.seconds:.1f}",
-            )
-            for one in results
-        ],
+        [(one.item.title, *verdict_row(one)) for one in results],
         "Cells by verdict, and how long each item took when it was computed.",
     )
     if skipped:

@@ -1,4 +1,4 @@
-"""The paper's printed numbers, read from ``published.json``, and how exact they are."""
+"""The paper's schemes by its names, and its printed numbers with how exact they are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,24 @@ from typing import Any
 
 from mustdp.experiments.frame.cells import Cell, judge
 from mustdp.numerics import checks
+from mustdp.sampling.catalogue import BY_LABEL
+from mustdp.sampling.naming import scheme_by_name
+from mustdp.sampling.scheme import Scheme
+
+#: In the paper's order; it treats Poisson sampling of rate m/n as WOR where one step is concerned.
+NAMES = ("Poisson", "WOR", "WR", "MUSTow", "MUSTww")
+#: The row of runs without noise.
+NON_PRIVATE = "non-private Poisson"
+
+
+def scheme_called(name: str, n: int, b: int, m: int) -> Scheme:
+    """The scheme of the paper for sizes n, b and m; one-stage schemes have no b.
+
+    >>> scheme_called("MUSTow", 1000, 500, 400).name
+    'must-ow'
+    """
+    one = BY_LABEL[checks.choice("name", name, tuple(BY_LABEL))]
+    return scheme_by_name(one.name, n=n, m=m, b=b if one.two_stages else None)
 
 
 @lru_cache(maxsize=1)
@@ -20,7 +38,7 @@ def _all() -> dict[str, Any]:
 
 
 def published(part: str) -> dict[str, Any]:
-    """What the paper prints in one of its tables or passages, by the name in the file.
+    """What the paper prints in a table or a passage, by the name in ``published.json``.
 
     >>> published("S1")["epsilon_prime"]["WR"][1]
     '0.194'

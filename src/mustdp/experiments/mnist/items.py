@@ -18,13 +18,11 @@ from mustdp.experiments.comparison.timing import UNIT, time_table
 from mustdp.experiments.frame.cells import Cell, Table, judge
 from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.pictures import Curve, Picture, curve_panel
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.frame.published import NAMES, NON_PRIVATE, published
 from mustdp.experiments.mnist.program import AGGREGATE, MNIST, RECORD, SILENT
 from mustdp.experiments.mnist.runs import run_job
 from mustdp.progress import Progress
 
-NON_PRIVATE = "non-private Poisson"
 (PRIME,) = MNIST.primes
 #: Sigma as the experiment's description prints it.
 SIGMA = {"Poisson": 0.1267, "WOR": 0.1267, "WR": 0.1252, "MUSTow": 0.1013, "MUSTww": 0.1005}

@@ -8,8 +8,7 @@ from mustdp.amplification.one_slope import Amplification, Kind, amplify
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES, scheme_called
+from mustdp.experiments.frame.published import NAMES, published, scheme_called
 from mustdp.experiments.frame.shown import short
 from mustdp.experiments.one_step.crossings import crossing_tables
 from mustdp.experiments.one_step.table_s1 import MECHANISMS

@@ -15,8 +15,7 @@ from mustdp.amplification.one_slope import amplify
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import scheme_called
+from mustdp.experiments.frame.published import published, scheme_called
 from mustdp.experiments.frame.shown import short
 from mustdp.experiments.one_step.table_s1 import MECHANISMS
 from mustdp.progress import Progress

@@ -16,8 +16,13 @@ from scipy.optimize import brentq
 
 from mustdp.amplification.one_slope import AmplificationRow, amplify
 from mustdp.experiments.frame.cells import Cell, Table, new
-from mustdp.experiments.frame.published import half_unit, judge_printed, published
-from mustdp.experiments.frame.schemes import NAMES, scheme_called
+from mustdp.experiments.frame.published import (
+    NAMES,
+    half_unit,
+    judge_printed,
+    published,
+    scheme_called,
+)
 from mustdp.experiments.one_step.table_s1 import MECHANISMS
 
 #: Spacings of base epsilons that are tried.

@@ -15,8 +15,7 @@ from mustdp.experiments.comparison import needed_noise
 from mustdp.experiments.comparison.equal_guarantee import Settled
 from mustdp.experiments.frame.cells import Cell, Table, new
 from mustdp.experiments.frame.items import Outcome, Settings
-from mustdp.experiments.frame.published import judge_printed, published
-from mustdp.experiments.frame.schemes import scheme_called
+from mustdp.experiments.frame.published import judge_printed, published, scheme_called
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.progress import Progress
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from mustdp.experiments.comparison.budgets import altered
 from mustdp.experiments.comparison.many_steps import compare
 from mustdp.experiments.comparison.measured import Measured, mean_of, root_mean
 from mustdp.experiments.comparison.simulation import Found, Job, Runs, simulate
 from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture, curve_panel
-from mustdp.experiments.frame.schemes import NAMES
+from mustdp.experiments.frame.published import NAMES, NON_PRIVATE
 from mustdp.experiments.regression import tables
-from mustdp.experiments.regression.runs import (
-    NON_PRIVATE,
-    REGRESSION,
-    deviations,
-    non_private,
-    run_job,
-)
+from mustdp.experiments.regression.runs import REGRESSION, deviations, non_private, run_job
 from mustdp.progress import Progress
 
 #: Data sets; the paper has 200.
@@ -38,7 +33,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
         for prime in REGRESSION.primes
         for name in (*NAMES, "MUSTwo")
     }
-    as_run = altered(stated["MUSTww", 0.001], scheme=REGRESSION.scheme("MUSTow"))
+    as_run = replace(stated["MUSTww", 0.001], scheme=REGRESSION.scheme("MUSTow"))
     jobs = [non_private(seeds)]
     jobs += [Job(key, budget, seeds) for key, budget in stated.items()]
     jobs.append(Job(tables.AS_RUN, as_run, seeds))

@@ -17,6 +17,7 @@ import numpy as np
 
 from mustdp.experiments.comparison.budgets import Setting, noiseless
 from mustdp.experiments.comparison.simulation import Job, Runs, run_chains
+from mustdp.experiments.frame.published import NON_PRIVATE
 from mustdp.numerics.arrays import FloatArray
 from mustdp.training.linear.losses import SquaredError
 
@@ -25,7 +26,6 @@ REGRESSION = Setting(
     start=-1.0, primes=(0.01, 0.001), formula="classical",
 )  # fmt: skip
 TRUTH = (1.0, 0.5, 0.2)
-NON_PRIVATE = "non-private Poisson"
 #: The way of the run that does not clip either.
 UNCLIPPED = "unclipped"
 #: Steps at the end over which the loss is averaged.

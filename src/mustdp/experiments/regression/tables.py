@@ -17,13 +17,8 @@ from mustdp.experiments.comparison.measured import moment_cells, root_mean, stan
 from mustdp.experiments.comparison.simulation import Found, Key
 from mustdp.experiments.comparison.theorem import theorem_delta
 from mustdp.experiments.frame.cells import Cell, Table, judge
-from mustdp.experiments.frame.published import published
-from mustdp.experiments.frame.schemes import NAMES
-from mustdp.experiments.regression.runs import (
-    NON_PRIVATE,
-    REGRESSION,
-    deviations,
-)
+from mustdp.experiments.frame.published import NAMES, NON_PRIVATE, published
+from mustdp.experiments.regression.runs import REGRESSION, deviations
 
 #: What the authors' program does under the name of MUSTww.
 AS_RUN = ("MUSTww drawn as MUSTow", 0.001)
