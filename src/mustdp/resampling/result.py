@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from mustdp.calibration.settle import Spent
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.tables import aligned
 from mustdp.resampling.designs import Design
 from mustdp.resampling.inference import Estimate
 from mustdp.resampling.intervals import Kind
@@ -83,9 +84,7 @@ class Estimates(Generic[E]):
             )
             for estimate in self.estimates
         ]
-        widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
-        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
-                 for row in (columns, *rows)]  # fmt: skip
+        lines = aligned([columns, *rows])
         cost = cost_in_words(self.privacy)
         first = [cost, *lines] if self.privacy.seeded else [*lines, cost]
         return "\n".join([*first, *self.notes])

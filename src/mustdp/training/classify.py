@@ -139,8 +139,7 @@ def _linear(data: DataSet, asked: Asked) -> NDArray[Any]:
         np.savez(content, coef=weights[:, :-1], intercept=weights[:, -1])
         replace_file(asked.save, content.getvalue())
     scores = data.X_test @ weights[:, :-1].T + weights[:, -1]
-    labels: NDArray[Any] = scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0
-    return labels
+    return np.asarray(scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0)
 
 
 def _network(data: DataSet, asked: Asked) -> NDArray[Any]:
@@ -199,5 +198,4 @@ def _network(data: DataSet, asked: Asked) -> NDArray[Any]:
         replace_file(asked.save, content.getvalue())
     with torch.no_grad():
         scores = network(torch.tensor(data.X_test, dtype=torch.float32))
-    labels: NDArray[Any] = scores.argmax(dim=1).numpy()
-    return labels
+    return np.asarray(scores.argmax(dim=1).numpy())

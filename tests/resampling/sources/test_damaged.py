@@ -17,6 +17,7 @@ import pytest
 from mustdp.errors import InvalidParameter
 from mustdp.resampling.sources import delimited, text_stream
 from mustdp.resampling.sources.opening import open_source
+from mustdp.resampling.sources.parquet import ParquetFiles
 from mustdp.resampling.sources.records import open_records
 from mustdp.resampling.sources.wanted import Number
 
@@ -244,7 +245,6 @@ def test_rows_that_the_footer_invents(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "x.parquet"
     parquet.write_table(pyarrow.table({"x": np.arange(10.0)}), path)
     records = open_records(path, ["x"])
-    files = records._files  # type: ignore[attr-defined]
-    monkeypatch.setattr(type(files), "batches", lambda *_: iter(()))
+    monkeypatch.setattr(ParquetFiles, "batches", lambda *_: iter(()))
     with pytest.raises(InvalidParameter, match="must have 10 rows, got 0"):
         list(records.blocks())

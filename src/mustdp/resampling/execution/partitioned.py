@@ -175,13 +175,16 @@ def picked(
     partition: Any, drawn: Concealed[IntArray], first: int, last: int, positions: Sequence[int]
 ) -> Concealed[FloatArray | Exception]:
     """The drawn rows of the partition that holds the records first to last - 1; never raises."""
-    start, stop = np.searchsorted(drawn.content, (first, last))
-    rows = drawn.content[start:stop] - first
+    between = (first, last)
     refusal = "partitions must stay what they were"
-    return Concealed(_kept(lambda: _rows_of(partition, rows, positions), refusal))
+    return Concealed(_kept(lambda: _rows_of(partition, drawn.content, between, positions), refusal))
 
 
-def _rows_of(partition: Any, rows: IntArray, positions: Sequence[int]) -> FloatArray:
+def _rows_of(
+    partition: Any, drawn: IntArray, between: tuple[int, int], positions: Sequence[int]
+) -> FloatArray:
+    start, stop = np.searchsorted(drawn, between)
+    rows = drawn[start:stop] - between[0]
     if hasattr(partition, "iloc"):
         part = partition.iloc[rows]
     elif hasattr(partition, "take") and not isinstance(partition, np.ndarray):

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from mustdp.extras import required
 from mustdp.numerics.arrays import IntArray
-from mustdp.resampling.sources.values import Doubles, Flags, Kind, floats, refuse_inexact
+from mustdp.resampling.sources.values import Doubles, Flags, floats, refuse_inexact
+from mustdp.resampling.sources.wanted import Kind
 
 _PURPOSE = "Arrow data"
 

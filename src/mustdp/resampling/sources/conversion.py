@@ -60,12 +60,6 @@ class Conversion:
         return self._missing == "refuse" and not isinstance(self.wanted, Category)
 
     @property
-    def kind(self) -> str:
-        """What is wanted, in a word."""
-        kinds = {Number: "numbers", Category: "text", Day: "dates (ISO 8601)"}
-        return kinds[type(self.wanted)]
-
-    @property
     def _missing(self) -> Missing:
         own = None if isinstance(self.wanted, Category) else self.wanted.missing
         return self._reading.missing if own is None else own
@@ -172,7 +166,8 @@ class Conversion:
     def _refuse_unreadable(self, found: FloatArray, place: Place) -> None:
         unreadable = np.isinf(found)
         if unreadable.any():
-            kind = f"{self.kind} in UTF-8" if isinstance(self.wanted, Category) else self.kind
+            kind = self.wanted.values_called
+            kind = f"{kind} in UTF-8" if isinstance(self.wanted, Category) else kind
             where = place(int(np.argmax(unreadable)))
             raise InvalidParameter(f"{self.called} must hold {kind}, got one that is none {where}")
 

@@ -12,16 +12,10 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources.conversion import Conversion
 from mustdp.resampling.sources.reading import Reading
 from mustdp.resampling.sources.selection import Columns, Selected, as_list, select, unnamed
-from mustdp.resampling.sources.values import Doubles, Flags, Kind, refuse_type, type_name
-from mustdp.resampling.sources.wanted import Category, Day, Number, Wanted
+from mustdp.resampling.sources.values import Doubles, Flags, refuse_type, type_name
+from mustdp.resampling.sources.wanted import Kind, Number, Wanted
 from mustdp.resampling.unquoted import unquoted
 
-#: Kinds of columns that can become what is wanted.
-_SUITED: dict[type, tuple[Kind, ...]] = {
-    Number: ("number",),
-    Category: ("number", "date", "text"),
-    Day: ("date", "text"),
-}
 _USUAL = Reading(None)
 
 
@@ -82,7 +76,7 @@ class Frame(ABC):
 
     def refuse_unsuited(self, column: Selected, wanted: Wanted) -> None:
         """Refuse a column whose type cannot become what is wanted of it."""
-        if self.kind_of(column.at) not in _SUITED[type(wanted)]:
+        if self.kind_of(column.at) not in wanted.kinds:
             refuse_type(column.of(self.where), self.type_of(column.at), wanted)
 
     def read(self, column: Selected, reading: Reading = _USUAL) -> FloatArray:
@@ -102,7 +96,9 @@ class Frame(ABC):
                 *self.distinct(at), lambda k: f"in row {first + k}, counted from 0"
             )
 
-        return unquoted(converted, f"{conversion.called} must be readable as {conversion.kind}")
+        return unquoted(
+            converted, f"{conversion.called} must be readable as {conversion.wanted.values_called}"
+        )
 
 
 def each_for_itself(values: list[object]) -> tuple[IntArray, list[object]]:

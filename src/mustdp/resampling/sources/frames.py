@@ -17,7 +17,8 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources import arrow_values
 from mustdp.resampling.sources.frame import Frame, each_for_itself
-from mustdp.resampling.sources.values import Doubles, Flags, Kind, floats, refuse_inexact
+from mustdp.resampling.sources.values import Doubles, Flags, floats, refuse_inexact
+from mustdp.resampling.sources.wanted import Kind
 
 __all__ = ["ArrowFrame", "Frame", "NumpyFrame", "PandasFrame", "PolarsFrame", "as_frame"]
 

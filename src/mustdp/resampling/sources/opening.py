@@ -66,7 +66,8 @@ def _opened(data: Any, columns: Columns) -> Source:
     data = reading.data
     refuse_dropping(reading)
     if isinstance(data, Source):
-        if columns is not None and _names(data, columns) != data.columns:
+        chosen = () if columns is None else select(data.columns, columns, "the source")
+        if columns is not None and tuple(one.name for one in chosen) != data.columns:
             raise InvalidParameter(
                 f"columns must be those of the source, all {len(data.columns)} in their order, "
                 "got others"
@@ -78,10 +79,6 @@ def _opened(data: Any, columns: Columns) -> Source:
     if isinstance(found, Reading):
         return read_delimited(found, columns)
     return ParquetSource.open(found, columns, reading)
-
-
-def _names(source: Source, columns: Columns) -> tuple[str, ...]:
-    return tuple(column.name for column in select(source.columns, columns, "the source"))
 
 
 def _from_frame(frame: Frame, columns: Columns, reading: Reading) -> Source:

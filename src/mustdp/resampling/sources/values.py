@@ -8,7 +8,7 @@ its kind. Its value is never shown.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,9 @@ from numpy.typing import NDArray
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.sources.wanted import Category, Day, Missing, Number, Wanted
+from mustdp.resampling.sources.wanted import Missing, Wanted
 
 Flags = NDArray[np.bool_]
-#: What the type of a column is one of; None for anything else.
-Kind = Literal["number", "date", "text"] | None
-
-_TYPES: dict[type, str] = {
-    Number: "numeric (integers, floating-point numbers or booleans)",
-    Category: "of text, whole numbers, booleans or dates",
-    Day: "of dates, or of text in the form of ISO 8601",
-}
 #: Rows that are checked at a time, so that checks take no memory to speak of.
 _CHUNK = 2**18
 
@@ -78,7 +70,7 @@ def settled(given: Doubles, policy: Missing, column: str, more: str = "") -> Dou
 
 def refuse_type(column: str, kind: object, wanted: Wanted) -> NoReturn:
     """Refuse a column for its type, ``kind``, which cannot become what is ``wanted``."""
-    raise InvalidParameter(f"{column} must be {_TYPES[type(wanted)]}, got type {type_name(kind)}")
+    raise InvalidParameter(f"{column} must be {wanted.types_called}, got type {type_name(kind)}")
 
 
 def type_name(kind: object) -> str:

@@ -14,7 +14,7 @@ import datetime
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from mustdp.resampling.sources.selection import Column, quoted
 #: number in its place.
 Missing = Literal["refuse", "drop"] | float
 
+#: What the type of a column is one of; None for anything else.
+Kind = Literal["number", "date", "text"] | None
+
 _WHITE = " \t\n\r\f\v"
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
@@ -33,6 +36,10 @@ _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 @dataclass(frozen=True)
 class Number:
     """A column of finite numbers. ``missing``: None for what the reading says of all columns."""
+
+    values_called: ClassVar[str] = "numbers"
+    types_called: ClassVar[str] = "numeric (integers, floating-point numbers or booleans)"
+    kinds: ClassVar[tuple[Kind, ...]] = ("number",)
 
     column: Column
     missing: Missing | None = None
@@ -50,6 +57,10 @@ class Category:
     (true, false) and dates (ISO 8601) are compared as text. Whatever is not listed, and whatever is
     missing, is ``other``: no record is left out.
     """
+
+    values_called: ClassVar[str] = "text"
+    types_called: ClassVar[str] = "of text, whole numbers, booleans or dates"
+    kinds: ClassVar[tuple[Kind, ...]] = ("number", "date", "text")
 
     column: Column
     values: tuple[str, ...]
@@ -89,6 +100,10 @@ class Day:
     Of a point in time the date is taken as it is written, whatever the time of day or the zone. A
     number in place of missing dates is one of days since the origin.
     """
+
+    values_called: ClassVar[str] = "dates (ISO 8601)"
+    types_called: ClassVar[str] = "of dates, or of text in the form of ISO 8601"
+    kinds: ClassVar[tuple[Kind, ...]] = ("date", "text")
 
     column: Column
     origin: datetime.date | str = datetime.date(1970, 1, 1)

@@ -87,5 +87,4 @@ class AverageQuery(LinearQuery):
         if not self.public.poisson:
             return np.array(vectors, dtype=np.float64)
         size = np.maximum(vectors[..., 1:], LEAST_SHARE)
-        estimates: FloatArray = self.amount.mid + vectors[..., :1] / size
-        return estimates
+        return np.asarray(self.amount.mid + vectors[..., :1] / size)

@@ -125,8 +125,7 @@ class CovarianceQuery(_OfTwo):
         centred -= (counts @ centred) / size
         second = (centred.T * counts) @ centred
         found = second.reshape(-1)[[0, 1, 3]] if self.correlation else second[0, 1:]
-        result: FloatArray = found / (size - 1)
-        return result
+        return np.asarray(found / (size - 1))
 
     def covariance(self, vectors: FloatArray) -> FloatArray:
         """As it was released."""
@@ -176,8 +175,7 @@ def correlation_of(first: FloatArray, mixed: FloatArray, second: FloatArray) -> 
     negative ones, are raised to it: then the result says little, but it stays a correlation.
     """
     product = np.maximum(first, LEAST_VARIANCE) * np.maximum(second, LEAST_VARIANCE)
-    found: FloatArray = np.clip(mixed / np.sqrt(product), -1.0, 1.0)[..., None]
-    return found
+    return np.asarray(np.clip(mixed / np.sqrt(product), -1.0, 1.0)[..., None])
 
 
 def uncut_correlation(first: FloatArray, mixed: FloatArray, second: FloatArray) -> FloatArray:

@@ -32,8 +32,7 @@ def monotone(levels: FloatArray) -> FloatArray:
     sorted_already = (np.diff(rows, axis=1) >= 0.0).all(axis=1, keepdims=True)
     # Rounding in the averages must not leave a step down of one part in 1e16.
     fitted = np.maximum.accumulate(np.where(sorted_already, rows, fitted), axis=1)
-    found: FloatArray = np.clip(fitted, 0.0, 1.0).reshape(levels.shape)
-    return found
+    return np.asarray(np.clip(fitted, 0.0, 1.0).reshape(levels.shape))
 
 
 def crossings(

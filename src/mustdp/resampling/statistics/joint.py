@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -54,7 +55,6 @@ class Joint(Query):
             raise InvalidParameter(f"names must have {len(queries)} entries, got {len(names)}")
         before = [""] * len(queries) if names is None else [f"{name} " for name in names]
         readers = tuple(query.reader for query in queries)
-        ends = np.cumsum([0, *(query.width for query in queries)]).tolist()
         setting = {
             "queries": queries,
             "picks": picks,
@@ -72,7 +72,7 @@ class Joint(Query):
             ),
             "_readers": readers,
             "_columns": tuple(_selection(pick) for pick in picks),
-            "_parts": tuple(slice(ends[i], ends[i + 1]) for i in range(len(queries))),
+            "_parts": _runs(query.width for query in queries),
             "_paired": tuple(flag for query in readers for flag in query.paired),
         }
         for name, value in setting.items():
@@ -119,11 +119,11 @@ class Joint(Query):
 
     def behind(self, place: int) -> tuple[Query, slice, int]:
         """The query that an estimate belongs to, its coordinates, and the estimate's place."""
-        for query, part, own in zip(
-            self._readers, self._parts, _estimates_of(self.queries), strict=True
-        ):
+        estimates = _runs(len(query.labels) for query in self.queries)
+        for query, part, own in zip(self._readers, self._parts, estimates, strict=True):
             if place < own.stop:
-                return query, part, place - own.start
+                found, inside, at = query.behind(place - own.start)
+                return found, slice(part.start + inside.start, part.start + inside.stop), at
         raise InvalidParameter(f"place must be below {len(self.labels)}, got {place!r}")
 
     def known(self, at: Averaged, level: float) -> tuple[Reading | None, ...]:
@@ -144,9 +144,9 @@ class Joint(Query):
         )
 
 
-def _estimates_of(queries: Sequence[Query]) -> list[slice]:
-    ends = np.cumsum([0, *(len(query.labels) for query in queries)]).tolist()
-    return [slice(ends[i], ends[i + 1]) for i in range(len(queries))]
+def _runs(lengths: Iterable[int]) -> tuple[slice, ...]:
+    """Places of these numbers, one run after the other."""
+    return tuple(slice(*ends) for ends in pairwise(accumulate(lengths, initial=0)))
 
 
 def _positions(picks: Sequence[Sequence[int]], count: int) -> tuple[tuple[int, ...], ...]:

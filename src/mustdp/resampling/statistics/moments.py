@@ -121,8 +121,7 @@ class MomentQuery(LinearQuery):
     def covariances(self, vectors: FloatArray) -> FloatArray:
         """Covariance matrices ``(..., d, d)`` of the scaled columns, with divisor n."""
         means, second = self.moments(vectors)
-        centred: FloatArray = second - means[..., :, None] * means[..., None, :]
-        return centred
+        return np.asarray(second - means[..., :, None] * means[..., None, :])
 
 
 def moment_blocks(public: Public, squares: int) -> tuple[Block, ...]:

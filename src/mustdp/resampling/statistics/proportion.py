@@ -36,8 +36,7 @@ class Membership(Amount):
         column = values[:, 0]
         inside = (column > self.low) if self.open_low else (column >= self.low)
         inside &= (column < self.high) if self.open_high else (column <= self.high)
-        found: FloatArray = inside - np.float64(0.5)
-        return found
+        return np.asarray(inside - np.float64(0.5))
 
 
 @dataclass(frozen=True)

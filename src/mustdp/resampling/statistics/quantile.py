@@ -118,8 +118,7 @@ class QuantileQuery(LinearQuery):
         """By counting, too: every contribution is a half or a whole one of either sign."""
         if not np.all(per_step >= 2.0):  # a step that would cut a half to nothing
             return super().steps(values, counts, per_step)
-        found: FloatArray = self.total(values, counts) * per_step
-        return found
+        return np.asarray(self.total(values, counts) * per_step)
 
     @property
     def possible(self) -> tuple[tuple[float, float], ...]:
@@ -167,8 +166,7 @@ class QuantileQuery(LinearQuery):
     def _curves(self, vectors: FloatArray) -> FloatArray:
         if not self.public.poisson:
             return np.asarray(vectors, dtype=np.float64)
-        curves: FloatArray = 0.5 + vectors[..., :-1] / np.maximum(vectors[..., -1:], LEAST_SHARE)
-        return curves
+        return np.asarray(0.5 + vectors[..., :-1] / np.maximum(vectors[..., -1:], LEAST_SHARE))
 
 
 @dataclass(frozen=True)

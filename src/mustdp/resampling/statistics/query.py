@@ -143,8 +143,7 @@ class Query(ABC):
 
     def restored(self, totals: FloatArray) -> FloatArray:
         """The released vectors ``(..., width)`` behind totals, noisy or not."""
-        vectors: FloatArray = totals / self.divisors + self.shifts
-        return vectors
+        return np.asarray(totals / self.divisors + self.shifts)
 
     def evaluate(self, values: FloatArray, counts: IntArray) -> FloatArray:
         """The vector of one subset without noise."""

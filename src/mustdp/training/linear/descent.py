@@ -60,8 +60,7 @@ class Recipe:
     @property
     def step_sizes(self) -> FloatArray:
         """What the noisy sum of each step is multiplied by: its rate over the batch size."""
-        sizes: FloatArray = self.rates / self.budget.scheme.expected_size
-        return sizes
+        return np.asarray(self.rates / self.budget.scheme.expected_size)
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Linear predictors (records, K) of checked rows."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        scores: FloatArray = X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_)
-        return scores
+        return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def __getstate__(self) -> dict[str, Any]:
         """State to be saved: all but ``loss_curve_``, which is not private."""

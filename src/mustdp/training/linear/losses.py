@@ -95,5 +95,4 @@ def sigmoid(scores: FloatArray) -> FloatArray:
 def softmax(scores: FloatArray) -> FloatArray:
     """Chances proportional to exp(score), along the last axis."""
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    chances: FloatArray = powers / powers.sum(axis=-1, keepdims=True)
-    return chances
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
