@@ -22,3 +22,5 @@ DEEPEST_JSON = 100
 LARGEST_LEDGER = 2**24
 #: Longest file of a stored result that is read or written, in bytes: a hundred times the largest.
 LARGEST_RESULT = 2**24
+#: Seconds that one process of a training run may be told to wait for the others: a day.
+LONGEST_WAIT = 86_400.0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.amplification import effort
 from mustdp.amplification.effort import certificate_cost
 from mustdp.amplification.stages import TAIL
 from mustdp.errors import InvalidParameter
@@ -44,7 +45,7 @@ def test_forty_stages_are_refused_before_anything_is_certified(
     [
         md.must_ow(60_000, 1000, 256),
         md.must_ww(1000, 1000, 1000),
-        md.must_ww(50, 10_000, 10_000),  # minutes, with a bar on a terminal
+        md.must_ww(50, 10_000, 10_000),
         md.multistage(1000, [("wr", 1000)] * 4),
         md.multistage(40_000, [("wor", 900), ("wr", 700), ("wr", 500)]),
     ],
@@ -58,6 +59,32 @@ def test_more_stages_cost_more() -> None:
     costs = [estimate(md.multistage(1000, [("wr", 1000)] * k)) for k in range(1, 12)]
     assert all(a.seconds < b.seconds for a, b in pairwise(costs))
     assert costs[0].seconds < 1.0 < 1000.0 < costs[-1].seconds
+
+
+@pytest.mark.parametrize(
+    ("noise", "finite"), [(10.0, False), pytest.param(1e5, True, marks=pytest.mark.slow)]
+)
+def test_two_wide_stages_are_answered_in_seconds(noise: float, finite: bool) -> None:
+    """Minutes, if the first one told all multiplicities apart."""
+    scheme = md.must_ww(50, 10_000, 10_000)
+    assert effort.outer_groups(scheme.n, scheme.reduced, TAIL) == 64
+    begun = time.process_time()
+    plan = md.repeat(10**9, md.subsample(scheme, md.gaussian(noise_multiplier=noise)))
+    bounds = md.account(plan).epsilon(1e-5)
+    assert bounds.lower <= bounds.upper
+    assert (bounds.upper < 1.05 * bounds.lower) if finite else bounds.upper == float("inf")
+    assert time.process_time() - begun < (60 if finite else 10)
+
+
+def test_fewer_multiplicities_are_looser_and_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheme, noise = md.must_ww(10, 300, 300), md.gaussian(noise_multiplier=1000.0)
+    fine = md.one_step(scheme, noise, [0.05, 0.2])
+    few = certificate_cost(scheme.n, scheme.reduced, TAIL, 64).seconds
+    monkeypatch.setattr(effort, "_SOON", few)
+    assert effort.outer_groups(scheme.n, scheme.reduced, TAIL) == 64
+    coarse = md.one_step(scheme, noise, [0.05, 0.2])
+    for attained, tight, loose in zip(fine.lower, fine.upper, coarse.upper, strict=True):
+        assert attained <= tight < loose < 1.5 * tight
 
 
 def regress(columns: int, **options: Any) -> md.BootstrapResult:

@@ -19,7 +19,6 @@ import numpy as np
 
 from mustdp.amplification.mixed_slope import (
     JUMP,
-    MOST_GROUPS,
     common_tangent,
     evaluate,
     margin,
@@ -35,7 +34,7 @@ def remove_direction(
     law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
 ) -> FloatArray:
     """Upper bound of H(X || X') at e^epsilon, epsilon >= 0."""
-    law = law.coarsened(MOST_GROUPS, up=True)
+    law = law.coarsened(profiles.most_groups, up=True)
     if law.positive.size == 0:
         return np.full(epsilon.size, law.cut)
     room = margin(law)
@@ -56,7 +55,7 @@ def remove_direction(
 
 def add_direction(law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray) -> FloatArray:
     """Upper bound of H(X' || X) at e^epsilon, epsilon >= 0; zero once e^epsilon rho_0 >= 1."""
-    law = law.coarsened(MOST_GROUPS, up=True)
+    law = law.coarsened(profiles.most_groups, up=True)
     if law.positive.size == 0:
         return np.full(epsilon.size, law.cut)
     room = margin(law)

@@ -32,7 +32,7 @@ _LARGEST_MATRIX = 2_000_000
 JUMP = 1e-3
 #: Wider laws are coarsened. The proof then runs over cells of multiplicities: batches of cells
 #: c' <= c differ in at most as many entries as the largest multiplicity of cell c.
-MOST_GROUPS = 512
+MOST_GROUPS = GroupProfiles.most_groups
 
 
 def certificate(
@@ -42,7 +42,7 @@ def certificate(
 
     The first array is certified; the second only steers the stages around this one.
     """
-    law = law.coarsened(MOST_GROUPS, up=True)
+    law = law.coarsened(profiles.most_groups, up=True)
     chunk = max(1, _LARGEST_MATRIX // max(1, law.positive.size))
     parts = [
         _certificate(law, profiles, epsilon[start : start + chunk])

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from mustdp.amplification.effort import certificate_cost
+from mustdp.amplification.effort import certificate_cost, outer_groups
 from mustdp.amplification.mixed_slope import certificate
 from mustdp.mechanisms.noise import dual
 from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
@@ -133,4 +133,6 @@ def staged_inside(scheme: Multistage, inner: GroupProfiles, reach: float) -> Gro
         profiles = StagedProfiles(stages[level], population, profiles, reach + level * DEPTH)
         if level > 1:
             profiles = ChordProfiles(profiles)
+    if len(stages) > 1:
+        profiles.most_groups = outer_groups(scheme.n, stages, TAIL)
     return profiles

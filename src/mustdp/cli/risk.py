@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import BinsOption, EpochsOption, batches, counted, sampling
+from mustdp.cli.epochs import EpochOptions, counted, sampling
 from mustdp.cli.numbers import read_number, read_rate
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
@@ -41,13 +41,12 @@ def risk(
     scheme: SchemeOptions,
     noise: NoiseOptions,
     run: RunOptions,
+    epochs: EpochOptions,
     fpr: Annotated[list[float] | None, _accounting("--fpr", read_rate)] = None,
     order: Annotated[
         list[float] | None, _accounting("--order", partial(read_number, above=1, at_most=1e6))
     ] = None,
     group: GroupOption = 1,
-    bins: BinsOption = None,
-    epochs: EpochsOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Say what an attacker who sees everything that is released can achieve, in words to quote.
@@ -58,8 +57,8 @@ def risk(
 
     Example: mustdp risk --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4 --steps 1000
     """
-    built, mechanism = sampling(scheme, bins), noise.build()
-    steps = batches(built, run, epochs)
+    built, mechanism = sampling(scheme, epochs.bins), noise.build()
+    steps = epochs.batches(built, run)
 
     import mustdp
     from mustdp.accounting.plan import steps_of

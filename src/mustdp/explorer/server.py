@@ -3,7 +3,8 @@
 The standard library's server is enough for one person: nothing more to install, no socket that is
 kept open, and a policy under which the browser loads nothing from anywhere else. It listens on
 127.0.0.1, answers only if the Host header names that address (so that a foreign name that resolves
-here gets nothing), only under a random token in the path, and only to reading.
+here gets nothing), only under a random token in the path, and only to reading. Nothing is printed
+about requests, whatever comes of them: addresses hold the token.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import io
 import json
 import secrets
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
-from threading import Condition
+from threading import Condition, Lock
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -50,6 +52,8 @@ _TYPES = {
     "pdf": "application/pdf", "csv": "text/csv; charset=utf-8", "tex": "text/plain; charset=utf-8",
 }  # fmt: skip
 _LONGEST_ADDRESS = 2000
+#: Requests that are handled at the same time; one more, and the oldest has to go.
+_MOST_AT_ONCE = 64
 
 
 class Refused(Exception):
@@ -74,8 +78,7 @@ class Explorer:
         class Handler(_Handler):
             owner = explorer
 
-        self._server = ThreadingHTTPServer((HOST, port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server((HOST, port), Handler)
         self.port = int(self._server.server_address[1])
 
     @property
@@ -188,6 +191,37 @@ _MADE: dict[tuple[str, str], _Make] = {
 }
 
 
+class _Server(ThreadingHTTPServer):
+    """One thread for each request, but not for ever more clients that never finish theirs."""
+
+    daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        self._lock = Lock()
+        self._handled: dict[Any, None] = {}  # in the order in which they came
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Make room for the newest."""
+        with self._lock:
+            self._handled[request] = None
+            if len(self._handled) > _MOST_AT_ONCE:
+                oldest = next(iter(self._handled))
+                del self._handled[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """The end of a request."""
+        with self._lock:
+            self._handled.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: connections break off."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     owner: Explorer
     server_version, sys_version = "mustdp", ""
@@ -209,6 +243,9 @@ class _Handler(BaseHTTPRequestHandler):
         except MustdpError as problem:
             told = {"error": str(problem), "field": None}
             self._send(HTTPStatus.UNPROCESSABLE_ENTITY, "json", json.dumps(told).encode())
+        except Exception as problem:
+            told = {"error": f"nothing could be shown: {type(problem).__name__}", "field": None}
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "json", json.dumps(told).encode())
         else:
             self._send(HTTPStatus.OK, kind, content)
 
@@ -221,7 +258,10 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.FORBIDDEN)
         if len(self.path) > _LONGEST_ADDRESS:
             raise Refused(HTTPStatus.REQUEST_URI_TOO_LONG)
-        parts = urlsplit(self.path)
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            raise Refused(HTTPStatus.BAD_REQUEST) from None
         token, slash, rest = parts.path.removeprefix("/").partition("/")
         if not slash or not secrets.compare_digest(token.encode(), self.owner.token.encode()):
             raise Refused(HTTPStatus.NOT_FOUND)
@@ -238,5 +278,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(content)
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is no request of this protocol gets its status too, and none of its own words."""
+        self._send(HTTPStatus(code), "tex", HTTPStatus(code).phrase.encode())
+
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: addresses hold the token."""
+        """Nothing."""

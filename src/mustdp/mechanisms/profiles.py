@@ -24,6 +24,8 @@ class GroupProfiles(ABC):
 
     #: Bound of the relative rounding error of the values.
     relative_error: float = 1e-11
+    #: Laws around these profiles that are wider are coarsened to so many multiplicities.
+    most_groups: int = 512
 
     @abstractmethod
     def delta(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:

@@ -188,7 +188,7 @@ def together(rank: int, size: int, folder: str) -> None:
 
 
 def cut_off(rank: int, size: int, folder: str, how: str) -> None:
-    """The second process is killed, interrupted while it waits, or fails between two exchanges."""
+    """The second one is killed, interrupted as it waits, fails between two exchanges, or hangs."""
     join(rank, size, folder)
 
     def go(event: Any) -> None:
@@ -196,11 +196,13 @@ def cut_off(rank: int, size: int, folder: str, how: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if rank == 1 and event.steps == 2 and how == "interrupted":
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        if rank == 1 and event.steps == 2 and how == "hanging":
+            time.sleep(50)
         if rank == 0 and event.steps == 2 and how == "interrupted":
             time.sleep(2)
 
     trainer: Any = runs.trainer(
-        checkpoint=Path(folder) / "run.pt", checkpoint_every=2, callbacks=[go]
+        checkpoint=Path(folder) / "run.pt", checkpoint_every=2, callbacks=[go], timeout=5.0
     )
     step = trainer._step
 
@@ -211,6 +213,7 @@ def cut_off(rank: int, size: int, folder: str, how: str) -> None:
 
     trainer._step = astray
     seen = attempt(trainer.train) | {"steps": trainer.steps}
+    seen["again"] = attempt(trainer.train)["raised"] if how == "hanging" else None
     torch.save(seen, Path(folder) / f"rank{rank}.pt")
     if rank == 1:
         time.sleep(30)  # it failed but lives

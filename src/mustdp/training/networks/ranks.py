@@ -6,6 +6,8 @@ and all of them make the same update.
 
 What a process does by itself stands in ``with ranks.together():``. At its end they tell each other
 whether all went well, so that one that fails does not let the others wait, and they go no further.
+One that neither fails nor answers is waited for as long as the trainer was told to; the exchanges
+have a group of their own for that, whose time-out is no business of the rest of the program.
 """
 
 from __future__ import annotations
@@ -14,24 +16,31 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, distributed
 
-from mustdp.errors import InvalidParameter, MustdpError
+from mustdp.errors import ClusterLost, InvalidParameter, MustdpError
+from mustdp.limits import LONGEST_WAIT
+from mustdp.numerics import checks
 from mustdp.sampling.batch import Batch, drawn
 
 #: What is compared but never shown: it is private, or may be.
 RECORDS = "records"
 _LONGEST = 160
+#: The groups that were made beside the program's own, by their time-outs in seconds.
+_groups: WeakKeyDictionary[Any, dict[float, Any]] = WeakKeyDictionary()
 
 
 class Ranks:
     """The processes of ``torch.distributed``, or this one alone where that is not in use."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout: float = 600.0) -> None:
+        self._timeout = checks.real("timeout", timeout, above=0, at_most=LONGEST_WAIT)
         joined = distributed.is_available() and distributed.is_initialized()
         self.rank = distributed.get_rank() if joined else 0
         self.size = distributed.get_world_size() if joined else 1
@@ -41,6 +50,7 @@ class Ranks:
         self._pressed = False
         #: Where flags have to be for the processes to exchange them.
         self._device = "cuda" if joined and distributed.get_backend() == "nccl" else "cpu"
+        self._group = self._made() if self.size > 1 else None
 
     @property
     def first(self) -> bool:
@@ -118,7 +128,7 @@ class Ranks:
             return list(values)
         flat = torch.cat([value.flatten() for value in values])
         with self._exchange():
-            distributed.all_reduce(flat)
+            distributed.all_reduce(flat, group=self._group)
         pieces = torch.split(flat, [value.numel() for value in values])
         return [piece.view_as(value) for piece, value in zip(pieces, values, strict=True)]
 
@@ -128,28 +138,47 @@ class Ranks:
             return value
         held = [value]
         with self._exchange():
-            distributed.broadcast_object_list(held)
+            distributed.broadcast_object_list(held, group=self._group)
         return held[0]
 
     def agree_on(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors by those of the first process."""
         if self.size > 1:
-            for tensor in tensors:
-                distributed.broadcast(tensor.detach(), 0)  # the same storage
+            with self._exchange():
+                for tensor in tensors:  # the same storage
+                    distributed.broadcast(tensor.detach(), 0, group=self._group)
 
     def _gathered(self, value: Any) -> list[Any]:
         if self.size == 1:
             return [value]
         held: list[Any] = [None] * self.size
         with self._exchange():
-            distributed.all_gather_object(held, value)
+            distributed.all_gather_object(held, value, group=self._group)
         return held
+
+    def _made(self) -> Any:
+        """All processes with this time-out; made once, as it keeps connections open."""
+        known = _groups.setdefault(distributed.group.WORLD, {})
+        if self._timeout not in known:
+            with self._exchange():
+                known[self._timeout] = distributed.new_group(
+                    timeout=timedelta(seconds=self._timeout)
+                )
+        return known[self._timeout]
 
     @contextmanager
     def _exchange(self) -> Iterator[None]:
         """After an exchange that fails there is nobody who could be told."""
         try:
             yield
+        except RuntimeError as problem:  # all that torch raises here is one
+            self._told = True
+            raise ClusterLost(
+                f"rank {self.rank} of {self.size} does not hear from the others: one has ended, "
+                f"or did not answer for {self._timeout:g} seconds (timeout). Steps that were shown "
+                "are charged, no others are kept. End all processes and start them again; a run "
+                "with a checkpoint goes on from there. Where such waits are usual, raise timeout"
+            ) from problem
         except BaseException:
             self._told = True
             raise

@@ -77,10 +77,10 @@ class PrivateTrainer:
     ``max_rows`` works on large batches in pieces, with the same result. ``checkpoint`` names a
     file; if it exists the run goes on from it (or is refused, with ``resume=False``), and steps are
     released every ``checkpoint_every`` steps. ``ledger`` is charged for the whole budget, once,
-    before the first step. ``losses=True`` hands out the mean loss of every batch, which is not
-    private.
+    before the first step. ``losses=True`` hands out mean losses of batches, which are not private.
 
-    Under ``torch.distributed`` all processes make one run together.
+    Under ``torch.distributed`` all processes make one run together and wait at most ``timeout``
+    seconds for each other.
     """
 
     def __init__(
@@ -111,21 +111,21 @@ class PrivateTrainer:
         callbacks: Iterable[Callback] = (),
         progress: bool | None = None,
         losses: bool = False,
+        timeout: float = 600.0,
     ) -> None:
-        self._ranks, self._seeded = Ranks(), seed is not None
+        self._ranks, self._seeded = Ranks(timeout), seed is not None
         with self._ranks.together():
             terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
             budget = budget_of(data, budget, terms)
             self.model, self.budget, self._module = model, budget, setup.bare(model)
             self._steps, self._clip = 0, check_clip(clip)
             self._deviation = budget.noise_multiplier * self._clip
-            self._losses = losses
             self._size = checks.real(
                 "expected size of the scheme", budget.scheme.expected_size, above=0
             )
             most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
             self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
-            self._callbacks, self._show = tuple(callbacks), progress
+            self._callbacks, self._show, self._losses = tuple(callbacks), progress, losses
             setup.check_optimizer(optimizer, self._module)
             self._optimizer, self._scheduler = optimizer, scheduler
             self._scheduled_every = setup.read_schedule(scheduler_every, budget.scheme)
