@@ -19,6 +19,7 @@ IN_FULL = (
     "accounting/test_composition_choice.py",
     "accounting/test_family.py",
     "accounting/test_family_laws.py",
+    "accounting/test_family_views.py",
     "accounting/test_shared.py",
     "calibration/test_noise.py",
     "cli/test_account.py",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
+
+#: Certified deltas at epsilons >= 0, for both orders of the neighbours.
+DeltaProfile = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -37,3 +41,21 @@ class Curve:
     epsilon: FloatArray
     lower: FloatArray
     upper: FloatArray
+
+
+@dataclass(frozen=True)
+class FamilyBounds:
+    """Bounds of one question, how the lower one is attained, and how the upper one was composed.
+
+    ``block`` is the number of steps whose worst case was found adaptively; blocks are composed as
+    dominating pairs. It equals the number of steps where nothing was given away. ``profile`` bounds
+    delta at every epsilon, closely around the answer.
+    """
+
+    lower: float
+    upper: float
+    attained_by: str
+    composition: str
+    block: int
+    members: int
+    profile: DeltaProfile | None = field(default=None, compare=False, repr=False)

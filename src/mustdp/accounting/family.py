@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mustdp.accounting.atom_pairs import AtomPairs, atom_pairs
+from mustdp.accounting.bounds import DeltaProfile, FamilyBounds
 from mustdp.accounting.families import family_of
 from mustdp.accounting.plan import Atom
 from mustdp.errors import InvalidParameter
@@ -31,7 +31,7 @@ from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import connect
 from mustdp.loss.points import Survey, few_points, survey
 from mustdp.loss.questions import EpsilonAt, Question
-from mustdp.loss.recursion import Recursion, Window, answer
+from mustdp.loss.recursion import Recursion, Window, answer, profile_of
 from mustdp.loss.strategy import Attained, attained
 from mustdp.mechanisms.relation import Relation
 
@@ -61,22 +61,6 @@ _BLOCK_DELTA = 1e-3
 
 Counted = tuple[Atom, int]
 _UNKNOWN = Attained(0.0, "none", (), ())
-
-
-@dataclass(frozen=True)
-class FamilyBounds:
-    """Bounds of one question, how the lower one is attained, and how the upper one was composed.
-
-    ``block`` is the number of steps whose worst case was found adaptively; blocks are composed as
-    dominating pairs. It equals the number of steps where nothing was given away.
-    """
-
-    lower: float
-    upper: float
-    attained_by: str
-    composition: str
-    block: int
-    members: int
 
 
 def family_bounds(
@@ -126,6 +110,7 @@ class _Plan:
         self.delta = question.at if asks_epsilon else self.old
         self.epsilon = self.old if asks_epsilon else question.at
         self._reaches: dict[int, float] = {}
+        self._profile: DeltaProfile | None = None
         self._cells = _FEWEST_CELLS
         self.rare = _RARE * self.delta / self.steps
         tail = max(1e-30, 0.01 * self.rare)
@@ -145,7 +130,9 @@ class _Plan:
             upper, composition, block, members = self._upper(low, work)
         if not upper < self.old:
             upper, composition, block, members = self.old, "single pair", 1, 1
-        return FamilyBounds(low.value, upper, low.attained_by, composition, block, members)
+        return FamilyBounds(
+            low.value, upper, low.attained_by, composition, block, members, self._profile
+        )
 
     def _lower(
         self, question: Question, epsilon: float, deviation: float, which: int, length: int
@@ -175,6 +162,7 @@ class _Plan:
         kernels = recursion.kernels(cover)
         for _ in range(self.steps):
             recursion.step(kernels)
+        self._profile = profile_of(recursion)
         return answer(recursion, self.question), "family", self.steps, len(cover)
 
     def _in_blocks(self, slope: float, work: float) -> tuple[float, str, int, int]:
@@ -183,8 +171,13 @@ class _Plan:
         if found is None:
             return math.inf, "", 1, 1
         parts, length, members = found
-        value = self.question.of_composed(ComposedLoss(parts, "upper"))
-        return value, "family in blocks", length, members
+        return self._composed(parts), "family in blocks", length, members
+
+    def _composed(self, parts: Sequence[Part]) -> float:
+        """The answer for blocks as dominating pairs."""
+        composed = ComposedLoss(parts, "upper")
+        self._profile = lambda epsilon: composed.curve(epsilon, self.delta)
+        return self.question.of_composed(composed)
 
     def _by_kind(self, work: float) -> tuple[float, str, int, int]:
         """Each kind of step in blocks of its own, as long as possible."""
@@ -206,8 +199,7 @@ class _Plan:
             own, length, members = found
             parts += own
             shortest, widest = min(shortest, length), max(widest, members)
-        value = self.question.of_composed(ComposedLoss(parts, "upper"))
-        return value, "family in blocks", shortest, widest
+        return self._composed(parts), "family in blocks", shortest, widest
 
     def _blocks(
         self, which: int, length: int, slope: float, work: float

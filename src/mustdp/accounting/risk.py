@@ -145,7 +145,7 @@ def risk(account: Account, fpr: ArrayLike = USUAL_FPR) -> Risk:
         upper = min(
             _from_missed(rate, missed),
             rate + advantage.upper + _ROUNDING,
-            account.certified_tpr(rate),
+            account.certified_tpr(rate, with_family=True),
         )
         lower = max(rate, 1.0 - reached - _ROUNDING)
         found.append(Bounds(consistent(lower, upper), upper, relation=account.relation))

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mustdp.accounting.bounds import Bounds
+import numpy as np
+
+from mustdp.accounting.bounds import Bounds, FamilyBounds
 from mustdp.accounting.certify import consistent
 from mustdp.accounting.families import family_of
-from mustdp.accounting.family import Counted, FamilyBounds, family_bounds
+from mustdp.accounting.family import Counted, family_bounds
 from mustdp.accounting.plan import Plan, atoms
 from mustdp.errors import Contradiction, NumericalFailure
-from mustdp.loss.questions import Question
+from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.arrays import FloatArray
 
 #: What a plan may be composed with, and the work that its family may take: "auto" answers in about
 #: a second or three, "family" in up to twenty.
@@ -28,6 +31,8 @@ _NAMES = {"family": "exact-family", "family in blocks": "blocks"}
 _COARSEST_TAIL = 1e-6
 #: Plans of more kinds of steps than this are left to one pair: each kind would take its time.
 _MOST_KINDS = 8
+#: Where a profile is looked at closely: rates from a tenth to a thousandth are decided there.
+_LOOKS: tuple[Question, ...] = (DeltaAt(0.0), EpsilonAt(1e-3))
 
 
 class FamilyComposition:
@@ -64,6 +69,18 @@ class FamilyComposition:
             bounds, lower=lower, upper=upper, attained_by=name, numerical_gap=upper - lower
         )
         return tighter, composed
+
+    def profile(self, epsilon: FloatArray) -> FloatArray:
+        """Certified deltas at many epsilons, for both orders: the least of a few looks, or 1.
+
+        Each look bounds the worst delta of adaptive composition at every epsilon, closely at one.
+        """
+        found = np.ones(epsilon.size)
+        for question in _LOOKS:
+            seen = self._ask(question)
+            if seen is not None and seen.profile is not None:
+                found = np.minimum(found, seen.profile(epsilon))
+        return found
 
     def _ask(self, question: Question) -> FamilyBounds | None:
         if not self._counted:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from mustdp.accounting.bounds import DeltaProfile
 from mustdp.accounting.certify import FRACTIONS
 from mustdp.accounting.refine import Look, refine
 from mustdp.accounting.sides import UpperSide, in_both_orders
@@ -45,12 +46,14 @@ class Viewer:
     work: Workings
     accuracy: float
     strict: bool
+    #: Certified deltas by other means, such as a family of pairs.
+    also: DeltaProfile
 
     def tradeoff(self, rates: FloatArray, end: float) -> Tradeoff:
         """Missed-detection rates, each as accurate as the account; losses up to ``end`` count."""
 
         def look(upper_side: UpperSide, lower_side: LowerCurve, eps: FloatArray) -> Tradeoff:
-            upper = upper_side.curve(eps, NEGLIGIBLE_DELTA)
+            upper = np.minimum(upper_side.curve(eps, NEGLIGIBLE_DELTA), self.also(eps))
             return tradeoff(rates, eps, upper, in_both_orders(lower_side, eps, NEGLIGIBLE_DELTA))
 
         def apart(fine: Tradeoff, rough: Tradeoff) -> float:

@@ -25,6 +25,10 @@ from mustdp.sampling.epochs import Sampling
 
 #: No gain over guessing below this can be asked for: bounds are not that fine.
 _SMALLEST_GAIN = 1e-9
+#: A noise is close enough if it reaches the first share of the target; the second is aimed at.
+_NEAR, _AIM = 1.0 - 2e-3, 1.0 - 8e-4
+#: Full accounts made to come closer to the target than one pair per step allows.
+_MOST_ACCOUNTS = 5
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,16 @@ class RiskTarget:
         return self.tpr - self.fpr
 
     def reached(self, tried: Account, accuracy: float) -> float:
-        """The certified gain of an account."""
+        """The certified gain of an account, with one pair per step."""
         if self.fpr is None:
             return tried.certified_advantage(accuracy)
         return tried.certified_tpr(self.fpr) - self.fpr
+
+    def in_full(self, tried: Account) -> float:
+        """The certified gain of an account, with whatever composes best."""
+        if self.fpr is None:
+            return tried.delta(0.0).upper
+        return tried.certified_tpr(self.fpr, with_family=True) - self.fpr
 
     def met(self, found: Risk) -> bool:
         """Whether the risk is within the target."""
@@ -105,6 +115,7 @@ def calibrate_risk(
             return math.inf  # not certified: counts as over the target
 
     z = smallest_noise(spent, target.gain)
+    z = _closer(z, lambda value: target.in_full(accounted(value)), target.gain)
     settled = accounted(z)
     rates = USUAL_FPR if target.fpr is None else tuple(sorted({*USUAL_FPR, target.fpr}))
     found = settled.risk(rates)
@@ -119,3 +130,28 @@ def calibrate_risk(
         else:
             raise NumericalFailure(f"noise multiplier {z!r} was found, but its account is over it")
     return RiskCalibration(settled.plan, make(z), settled.relation, found, scheme, steps)
+
+
+def _closer(z: float, reached: Callable[[float], float], target: float) -> float:
+    """From the noise that one pair per step needs to what is enough with a family of pairs.
+
+    Along a straight line of logarithms; what is over the target bounds what is tried next.
+    """
+    best, gain, over, slope = z, reached(z), 0.0, -1.0
+    for _ in range(_MOST_ACCOUNTS):
+        if not 0.0 < gain < _NEAR * target:
+            break
+        trial = best * (_AIM * target / gain) ** (1.0 / slope)
+        if not over < trial < best:
+            trial = math.sqrt(over * best) if over else 0.5 * best
+        try:
+            found = reached(trial)
+        except NumericalFailure:
+            found = math.inf
+        if gain < found < math.inf:
+            slope = math.log(found / gain) / math.log(trial / best)
+        if found <= target:
+            best, gain = trial, found
+        else:
+            over = trial
+    return best

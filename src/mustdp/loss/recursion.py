@@ -19,7 +19,7 @@ number that is added when g is read: under the tilt they would drown everything 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -257,6 +257,22 @@ def answer(recursion: Recursion, question: Question) -> float:
     """What the recursion says to a question, on its side."""
     read = epsilon_at if isinstance(question, EpsilonAt) else delta_at
     return read(recursion, question.at)
+
+
+def profile_of(recursion: Recursion) -> Callable[[FloatArray], FloatArray]:
+    """g at any epsilons >= 0, from above: between grid points below its chords, then decreasing."""
+    window = recursion.window
+    e, g = window.epsilon[-window.first :], recursion.values[-window.first :]
+
+    def profile(epsilon: FloatArray) -> FloatArray:
+        cell = np.clip(np.searchsorted(e, epsilon, side="right") - 1, 0, e.size - 2)
+        with np.errstate(over="ignore"):
+            share = np.expm1(epsilon - e[cell]) / math.expm1(window.spacing)
+        share = np.clip(share, 0.0, 1.0)
+        value = g[cell] * (1.0 - share) + g[cell + 1] * share
+        return np.asarray(np.minimum(value * (1.0 + 1e-13), 1.0))
+
+    return profile
 
 
 def delta_at(recursion: Recursion, epsilon: float) -> float:
