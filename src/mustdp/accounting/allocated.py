@@ -19,7 +19,7 @@ import numpy as np
 
 from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OneSide, OutcomePair, outcome_pair
-from mustdp.loss.sums import FINENESS, IndependentSum
+from mustdp.loss.sums import FINENESS, Aim, IndependentSum
 from mustdp.loss.uncomposed import first_below
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
@@ -32,6 +32,8 @@ _SMALL, _COARSE, _FINE = 1e-15, 3.0, 0.6
 #: How far blocks reach, and how far apart, in nats, the points in a block are.
 _RATIO, _NATS = 1.8, 0.1
 _FEWEST, _MOST = 64, 400
+#: Closed forms that are so close to each other, relatively, need no transform.
+_CLOSED = 3e-4
 _UP = 1.0 + 1e-13
 
 
@@ -126,22 +128,45 @@ class AllocationProfile:
 
 
 class _Block:
-    """Bounds of E(T - y)_+ for y between two ends, each side when it is asked for."""
+    """Bounds of E(T - y)_+ for y between two ends, each side when it is asked for.
+
+    Where one large term decides both are in closed form.
+    """
 
     def __init__(self, total: IndependentSum, start: float, stop: float, small: float) -> None:
-        self._sum, self._aim = total, total.aim(start, stop)
-        nodes = math.ceil(self._aim.tilt * (stop - start) / _NATS)
+        self._sum, self._small, self._ends = total, small, (start, stop)
+        low, high = total.one_large(np.array([start, stop]))
+        self._closed = bool(np.all(high <= low * (1.0 + _CLOSED)))
+        nodes = _FEWEST if self._closed else math.ceil(self._aim.tilt * (stop - start) / _NATS)
         self.y = np.linspace(start, stop, min(max(nodes, _FEWEST), _MOST))
-        share = _COARSE if self._aim.price < small else _FINE if start < total.scale * 4.0 else 1.0
-        self._fineness = FINENESS * share
+
+    @cached_property
+    def _aim(self) -> Aim:
+        return self._sum.aim(*self._ends)
+
+    @cached_property
+    def _fineness(self) -> float:
+        start = self._ends[0]
+        fine = _FINE if start < self._sum.scale * 4.0 else 1.0
+        return FINENESS * (_COARSE if self._aim.price < self._small else fine)
+
+    @cached_property
+    def _large(self) -> tuple[FloatArray, FloatArray]:
+        return self._sum.one_large(self.y)
 
     @cached_property
     def upper(self) -> FloatArray:
-        return self._sum.upper(self.y, self._aim, self._fineness)
+        closed = self._large[1]
+        if self._closed:
+            return closed
+        return np.minimum(closed, self._sum.upper(self.y, self._aim, self._fineness))
 
     @cached_property
     def lower(self) -> FloatArray:
-        return self._sum.lower(self.y, self._aim, self._fineness)
+        closed = self._large[0]
+        if self._closed:
+            return closed
+        return np.maximum(closed, self._sum.lower(self.y, self._aim, self._fineness))
 
 
 class TabulatedPair:

@@ -36,6 +36,8 @@ _OBSERVED_NATS, _OBSERVED_SHARE = (0.3, 1.5), 0.35
 _OBSERVED_SMALLEST = 1e-14
 #: Batches from which on there are many.
 _MANY = 100
+#: How many times the spread one large term may decide; closed forms so close, relatively, serve.
+_LARGE, _CLOSED = 15.0, 1e-3
 _UP = 1.0 + 1e-13
 
 
@@ -68,7 +70,7 @@ class ReplacedProfile:
             if len(nodes) % _SHARED == 0:
                 known = 0.1 * found[-1] * self._bins if found else math.inf
                 aim = total.aim(y, y + _SHARED * step * self._bins, known)
-            value = float(total.upper(np.array([y]), aim, self._fineness(x))[0]) / self._bins * _UP
+            value = self._above(x, aim) / self._bins * _UP
             value = min(value, float(self._plain(np.log1p(np.array([x])))[0]))
             nodes.append(x)
             found.append(value)
@@ -82,6 +84,15 @@ class ReplacedProfile:
                 wanted = step * nats / max(fell, nats / 3.0)
                 step = max(min(wanted, 1.5 * step), _SHARE * self._bulk)
             x = min(x + step, end)
+
+    def _above(self, x: float, aim: Aim) -> float:
+        """E(T - y)_+ from above: in closed form where one large term decides."""
+        total, y = self._at(x), np.array([x * self._bins])
+        if x > _LARGE * self._bulk:
+            low, high = total.one_large(y)
+            if high[0] <= low[0] * (1.0 + _CLOSED):
+                return float(high[0])
+        return float(total.upper(y, aim, self._fineness(x))[0])
 
     @cached_property
     def pair(self) -> OutcomePair:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.loss.compose import Composition, Tilted
+from mustdp.loss.large_terms import one_large
 from mustdp.loss.linear_laws import EVEN_CELLS, OnGrid, Variable, above, below, places
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
@@ -119,6 +120,12 @@ class IndependentSum:
             return self._read(under, self._clear(min(best, aim.tilt), far), y, -1.0)
         except TooLong:
             return self.lower(y, aim, 2.0 * fineness)
+
+    def one_large(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds where one large variable decides; else none worth having."""
+        if self.mirrored:
+            return np.zeros(y.size), np.full(y.size, np.inf)
+        return one_large(self.variable, self.count, y)
 
     def _clear(self, tilt: float, y: float) -> float:
         return max(tilt, _LEAST_TILT / max(self.scale, y))
