@@ -1,11 +1,10 @@
-"""Profiles of one epoch of random allocation, from both sides.
+"""Profiles of one epoch of random allocation under add_remove, from both sides.
 
 With the terms of ``amplification/allocation.py``, M bins of which the first k are released, and
 T = sum over those k of D_i - E D_i, y = M |alpha - 1| up to the factor in the backward direction,
 
-    add_remove   H(P || Q) = E(T - y)_+ / M                    y = M (e^eps - 1),   D = X
-                 H(Q || P) = e^eps E(-T - y)_+ / M             y = M (1 - e^-eps),  D = X
-    replace_one  H         = E(T - y)_+ / M                    y = M (e^eps - 1),   D = X - alpha X'
+    H(P || Q) = E(T - y)_+ / M                    y = M (e^eps - 1),   D = X
+    H(Q || P) = e^eps E(-T - y)_+ / M             y = M (1 - e^-eps),  D = X
 
 Never more than k/M times the Gaussian profile, by convexity: that bound takes over where it is
 smaller or negligible. Values are found block by block of y, when they are asked for.
@@ -33,9 +32,8 @@ _SMALL, _COARSE, _FINE = 1e-15, 3.0, 0.6
 #: How far blocks reach, and how far apart, in nats, the points in a block are.
 _RATIO, _NATS = 1.8, 0.1
 _FEWEST, _MOST = 64, 400
-#: The same for replace_one, where every point has a law of its own; points that share an aim.
-_NODE_NATS, _BULK_NATS, _DEEP_NATS, _SHARED = 0.15, 0.06, 1.0, 4
-_REPLACED_SMALLEST, _REPLACED_CELLS, _STUCK = 1e-17, 120, 16
+#: Closed forms that are so close to each other, relatively, need no transform.
+_CLOSED = 3e-4
 _UP = 1.0 + 1e-13
 
 
@@ -130,83 +128,45 @@ class AllocationProfile:
 
 
 class _Block:
-    """Bounds of E(T - y)_+ for y between two ends, each side when it is asked for."""
+    """Bounds of E(T - y)_+ for y between two ends, each side when it is asked for.
+
+    Where one large term decides both are in closed form.
+    """
 
     def __init__(self, total: IndependentSum, start: float, stop: float, small: float) -> None:
-        self._sum, self._aim = total, total.aim(start, stop)
-        nodes = math.ceil(self._aim.tilt * (stop - start) / _NATS)
+        self._sum, self._small, self._ends = total, small, (start, stop)
+        low, high = total.one_large(np.array([start, stop]))
+        self._closed = bool(np.all(high <= low * (1.0 + _CLOSED)))
+        nodes = _FEWEST if self._closed else math.ceil(self._aim.tilt * (stop - start) / _NATS)
         self.y = np.linspace(start, stop, min(max(nodes, _FEWEST), _MOST))
-        share = _COARSE if self._aim.price < small else _FINE if start < total.scale * 4.0 else 1.0
-        self._fineness = FINENESS * share
+
+    @cached_property
+    def _aim(self) -> Aim:
+        return self._sum.aim(*self._ends)
+
+    @cached_property
+    def _fineness(self) -> float:
+        start = self._ends[0]
+        fine = _FINE if start < self._sum.scale * 4.0 else 1.0
+        return FINENESS * (_COARSE if self._aim.price < self._small else fine)
+
+    @cached_property
+    def _large(self) -> tuple[FloatArray, FloatArray]:
+        return self._sum.one_large(self.y)
 
     @cached_property
     def upper(self) -> FloatArray:
-        return self._sum.upper(self.y, self._aim, self._fineness)
+        closed = self._large[1]
+        if self._closed:
+            return closed
+        return np.minimum(closed, self._sum.upper(self.y, self._aim, self._fineness))
 
     @cached_property
     def lower(self) -> FloatArray:
-        return self._sum.lower(self.y, self._aim, self._fineness)
-
-
-class ReplacedProfile:
-    """Replace_one, the same in both orders; ``shift`` is that of one record, C / sigma."""
-
-    def __init__(self, shift: float, bins: int, steps: int) -> None:
-        self._shift, self._bins, self._steps = shift, bins, steps
-        self._plain = GaussianBound(2.0 * shift, steps / bins)
-
-    def __call__(self, epsilon: FloatArray) -> FloatArray:
-        """The profile at many epsilons, off chords between the points, rounded up."""
-        out = self._plain(epsilon)
-        x = np.expm1(np.minimum(epsilon, 600.0)) * (1.0 - 8.0 * ROUNDOFF)
-        nodes, upper = self._upper
-        inside = x <= nodes[-1]
-        out[inside] = np.minimum(out[inside], np.interp(x[inside], nodes, upper) * _UP)
-        return out
-
-    @cached_property
-    def side(self) -> OneSide:
-        """Bounds at all points where the profile is not negligible."""
-        x, upper = self._upper
-        lower = [self._lower(node, aim) for node, aim in zip(x.tolist(), self._aims, strict=True)]
-        return OneSide(x, np.array(lower) / self._bins * (1.0 - 1e-12), upper)
-
-    @cached_property
-    def _upper(self) -> tuple[FloatArray, FloatArray]:
-        """Points alpha - 1, chosen by how fast the profile falls, and upper bounds there."""
-        end = math.expm1(min(self._plain.end, 600.0))
-        nodes: list[float] = []
-        found: list[float] = []
-        self._aims: list[Aim] = []
-        x, step, bulk = 0.0, 0.0, self._at(0.0).scale / self._bins
-        while True:
-            total, y = self._at(x), x * self._bins
-            if len(nodes) % _SHARED == 0:
-                known = 0.1 * found[-1] * self._bins if found else math.inf
-                aim = total.aim(y, y + _SHARED * step * self._bins, known)
-                step = step or _BULK_NATS * bulk
-            value = float(total.upper(np.array([y]), aim, FINENESS * _FINE)[0]) / self._bins * _UP
-            value = min(value, float(self._plain(np.log1p(np.array([x])))[0]))
-            nodes.append(x)
-            found.append(value)
-            self._aims.append(aim)
-            stuck = len(found) > _STUCK and value >= 0.9 * found[-_STUCK]
-            if x >= end or value < _REPLACED_SMALLEST or stuck or len(found) == _MOST:
-                return np.array(nodes), np.minimum.accumulate(found)
-            nats = _NODE_NATS if value > 1e-12 else _DEEP_NATS
-            if len(found) > 1:
-                fell = math.log(max(found[-2], 1e-300) / value)
-                wanted = step * nats / max(fell, nats / 3.0)
-                step = max(min(wanted, 2.0 * step), _BULK_NATS * bulk)
-            x = min(x + step, end)
-
-    def _lower(self, x: float, aim: Aim) -> float:
-        y = np.array([x * self._bins])
-        return float(self._at(x).lower(y, aim, FINENESS * _FINE)[0])
-
-    def _at(self, x: float) -> IndependentSum:
-        term = Term(self._shift, 1.0 + x)
-        return IndependentSum(term, self._steps, even=_REPLACED_CELLS)
+        closed = self._large[0]
+        if self._closed:
+            return closed
+        return np.maximum(closed, self._sum.lower(self.y, self._aim, self._fineness))
 
 
 class TabulatedPair:
@@ -218,8 +178,8 @@ class TabulatedPair:
     def __init__(
         self,
         name: str,
-        ahead: AllocationProfile | ReplacedProfile,
-        behind: AllocationProfile | ReplacedProfile,
+        ahead: AllocationProfile,
+        behind: AllocationProfile,
     ) -> None:
         self.name, self._ahead, self._behind = name, ahead, behind
 

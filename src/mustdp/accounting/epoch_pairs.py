@@ -9,9 +9,10 @@ all like the record that takes its place.
 
 from __future__ import annotations
 
-from mustdp.accounting.allocated import AllocationProfile, ReplacedProfile, TabulatedPair
+from mustdp.accounting.allocated import AllocationProfile, TabulatedPair
 from mustdp.accounting.atom_profiles import GroupProfile
 from mustdp.accounting.plan import InEpoch
+from mustdp.accounting.replaced import ReplacedPair, ReplacedProfile
 from mustdp.errors import NotCovered
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.maximum import maximum_pair
@@ -52,8 +53,7 @@ def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) 
         )
     shift = mechanism.shift_for(2.0)
     profile = ReplacedProfile(0.5 * shift, epoch.bins, epoch.steps)
-    pair = TabulatedPair("symmetric", profile, profile)
-    return shift, DominatingPair.of(profile), {"symmetric": pair}
+    return shift, DominatingPair.of(profile), {"symmetric": ReplacedPair(profile)}
 
 
 def _allocated(epoch: RandomAllocation, mechanism: Gaussian) -> Sides:

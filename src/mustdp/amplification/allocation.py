@@ -73,12 +73,12 @@ class Term:
 
     def tails(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(D < d) and P(D > d)."""
-        g = self._g(d)
+        g = self.outcome(d)
         return np.asarray(ndtr(g)), np.asarray(ndtr(-g))
 
     def densest(self, d: FloatArray) -> FloatArray:
         """Upper bounds of the density between neighbouring points; infinite where none is known."""
-        g = self._g(d)
+        g = self.outcome(d)
         near = np.minimum(np.abs(g[:-1]), np.abs(g[1:]))
         near = np.where((g[:-1] < 0) & (g[1:] > 0), 0.0, near)
         # dD/dg = s (a + alpha b), a growing and b falling with g.
@@ -104,7 +104,8 @@ class Term:
             below = log_product - log_larger if self.alpha > 0.0 else np.full(d.shape, -np.inf)
             return np.where(d > 0, log_larger, below)
 
-    def _g(self, d: FloatArray) -> FloatArray:
+    def outcome(self, d: FloatArray) -> FloatArray:
+        """The g at which D is d."""
         return np.asarray(self._log_a(d) / self.shift + 0.5 * self.shift)
 
     def _call(self, log_x: FloatArray) -> FloatArray:

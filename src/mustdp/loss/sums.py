@@ -23,8 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.loss.compose import Composition, Tilted
+from mustdp.loss.large_terms import one_large
 from mustdp.loss.linear_laws import EVEN_CELLS, OnGrid, Variable, above, below, places
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
 #: Spacing times the square root of the number of variables times the tilt.
 FINENESS = 0.06
@@ -34,7 +35,7 @@ _LEAST_TILT = 1.0
 #: Share of the scale of the sum by which cutting off below may move its mean.
 _LOW_CUT = 1e-6
 #: Tilted mass that may lie outside the window, per side.
-_OUTSIDE = 1e-11
+OUTSIDE = 1e-11
 #: Points of a transform beyond which a wider grid is taken.
 _LONGEST = 2**20
 #: Share of the answer that variables beyond the last point may add to it.
@@ -90,7 +91,7 @@ class IndependentSum:
         # Nearer the start: with heavy tails prices fall more slowly than the tilt.
         middle = 0.75 * start + 0.25 * stop
         width = _ROUGH * max(self.scale, middle / 40.0) / math.sqrt(self.count)
-        rough = self._on_grid(above, width, high, _ROUGH_CELLS)
+        rough = self._on_grid(above, width, high, middle, _ROUGH_CELLS)
         total = Composition([(rough.law, self.count)])
         tilt = self._clear(total.best_tilt(middle), stop)
         # Chernoff's bound of the price at the last y.
@@ -101,14 +102,15 @@ class IndependentSum:
         """Upper bounds of E(sum - y)_+ at increasing y >= 0, by one transform."""
         spacing = fineness / (aim.tilt * math.sqrt(self.count))
         try:
-            return self._read(self._on_grid(above, spacing, aim.high), aim.tilt, y, +1.0)
-        except _TooLong:  # a wider grid is looser, never wrong
+            found = self._on_grid(above, spacing, aim.high, float(y[0]))
+            return self._read(found, aim.tilt, y, +1.0)
+        except TooLong:  # a wider grid is looser, never wrong
             return self.upper(y, aim, 2.0 * fineness)
 
     def lower(self, y: FloatArray, aim: Aim, fineness: float = FINENESS) -> FloatArray:
         """Lower bounds of the same, by one transform."""
         spacing = fineness / (aim.tilt * math.sqrt(self.count))
-        under = self._on_grid(below, spacing, aim.high)
+        under = self._on_grid(below, spacing, aim.high, float(y[0]))
         # Merged into its mean, what is beyond the last point is further out: a gentler tilt.
         best = Composition([(under.law, self.count)]).best_tilt(
             0.75 * float(y[0]) + 0.25 * float(y[-1])
@@ -116,24 +118,40 @@ class IndependentSum:
         far = max(float(y[-1]), 0.25 * float(under.law.losses[-1]))
         try:
             return self._read(under, self._clear(min(best, aim.tilt), far), y, -1.0)
-        except _TooLong:
+        except TooLong:
             return self.lower(y, aim, 2.0 * fineness)
+
+    def one_large(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds where one large variable decides; else none worth having."""
+        if self.mirrored:
+            return np.zeros(y.size), np.full(y.size, np.inf)
+        return one_large(self.variable, self.count, y)
 
     def _clear(self, tilt: float, y: float) -> float:
         return max(tilt, _LEAST_TILT / max(self.scale, y))
 
+    def places(self, spacing: float, high: float, y: float, even: int | None = None) -> IntArray:
+        """Grid points for one variable, dense around its share of y: there the tilt puts it."""
+        low, share = self._low, y / self.count
+        if self.mirrored:
+            low, high, share = -high, -low, -share
+        return places(spacing, low, high, even or self._even, min(max(share, low), high))
+
     def _on_grid(
-        self, side: Callable[..., OnGrid], spacing: float, high: float, even: int | None = None
+        self,
+        side: Callable[..., OnGrid],
+        spacing: float,
+        high: float,
+        y: float,
+        even: int | None = None,
     ) -> OnGrid:
-        low, high = (-high, -self._low) if self.mirrored else (self._low, high)
-        index = places(spacing, low, high, even or self._even)
-        found = side(self.variable, spacing, index)
+        found = side(self.variable, spacing, self.places(spacing, high, y, even))
         return found.mirrored if self.mirrored else found
 
     def _read(self, found: OnGrid, tilt: float, y: FloatArray, sign: float) -> FloatArray:
         if not found.law.losses[-1] > 0.0:
             return np.zeros(y.size)
-        tilted = _Sum([(found.law, self.count)]).tilt(tilt)
+        tilted = Summed([(found.law, self.count)]).tilt(tilt)
         reference = float(y[0])
         cells, gains, values = _running(tilted, reference, sign)
         d = found.law.spacing
@@ -141,7 +159,7 @@ class IndependentSum:
         cell = np.clip(np.floor(place), 0, gains.size - 1).astype(np.int64)
         inside = np.maximum(cells[0] + (cell + 1) * d - y, 0.0)
         priced = np.where(place < gains.size, values[cell + 1] + inside * gains[cell], 0.0)
-        doubt = 2.0 * _OUTSIDE / (math.e * tilt) * np.exp(-tilt * (y - reference))
+        doubt = 2.0 * OUTSIDE / (math.e * tilt) * np.exp(-tilt * (y - reference))
         # Running sums; and places between grid points, where prices fall by at most this much.
         rounding = ROUNDOFF * (8.0 * gains.size + 1e4) * (1.0 + d * tilt)
         scaled = (priced + sign * doubt) * (1.0 + sign * (rounding + 2.0 * tilted.relative))
@@ -157,7 +175,7 @@ class IndependentSum:
     def _lowest(self) -> float:
         """A point below which nothing matters: raising what lies there moves the sum little."""
         wanted = _LOW_CUT * self.scale / self.count
-        looks = -np.geomspace(1e-6, 1e12, 400) * self.scale
+        looks = -np.geomspace(1e-6, 1e12, 120) * self.scale
         enough = np.flatnonzero(self._values(looks) <= wanted)
         return float(looks[enough[0]]) if enough.size else float(looks[-1])
 
@@ -168,20 +186,20 @@ class IndependentSum:
         return float(looks[none[0]]) if none.size else high
 
 
-class _Sum(Composition):
+class Summed(Composition):
     """A composition whose window leaves out more: here it counts once, against one answer."""
 
     def _window(self, theta: float) -> tuple[float, float]:
         here = float(self.log_mgf(np.array([theta]))[0])
-        reach, rungs = -math.log(_OUTSIDE), self._ladder[::2]
+        reach, rungs = -math.log(OUTSIDE), self._ladder[::2]
         high = float(np.min((self.log_mgf(theta + rungs) - here + reach) / rungs))
         low = -float(np.min((self.log_mgf(theta - rungs) - here + reach) / rungs))
         if (high - low) / self.spacing > _LONGEST:
-            raise _TooLong
+            raise TooLong
         return low - 2 * self.spacing, high + 2 * self.spacing
 
 
-class _TooLong(Exception):
+class TooLong(Exception):
     """The window has too many points for a transform that is worth its time."""
 
 
