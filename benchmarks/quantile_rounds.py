@@ -11,9 +11,10 @@ precision. Noise is drawn in floating point here: nothing of this is a release.
 from __future__ import annotations
 
 import argparse
-import sys
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,9 +26,9 @@ from mustdp.releasing.rounds import FIRST_OF_CURVE
 from mustdp.releasing.statistics.quantiles import NEAR, WIDE, _first, grid_for
 from mustdp.resampling.statistics.public import Range
 
-sys.path.insert(0, str(Path(__file__).parent))
-from adult_coverage import DELTA, LEVEL, LOWER, UPPER, N, population
-
+#: The script beside this one, whose folder is where Python looks first.
+ADULT: Any = importlib.import_module("adult_coverage")
+N, DELTA, LEVEL, LOWER, UPPER = ADULT.N, ADULT.DELTA, ADULT.LEVEL, ADULT.LOWER, ADULT.UPPER
 QUANTILES = (0.5, 0.9)
 #: Share of the budget of the first of two rounds, and the most points of the second.
 ROUNDS = ((FIRST_OF_CURVE, NEAR), (0.4, 16), (0.2, 8))
@@ -91,7 +92,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="of the UCI Adult files")
     parser.add_argument("--data-sets", type=int, default=400)
     args = parser.parse_args()
-    people = population(args.folder)
+    people = ADULT.population(args.folder)
     for epsilon in (0.5, 1.0):
         sigma = analytic_sigma(epsilon, DELTA, 1.0)
         for column in LOWER:

@@ -71,6 +71,10 @@ class VarianceQuery(Query):
         """The variance."""
         return np.array(vectors, dtype=np.float64)
 
+    def largest(self, vector: FloatArray) -> float:
+        """The square of the range."""
+        return self.public.ranges[0].width ** 2
+
     def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
         """The variance with its interval, or the roots of them."""
         return _read(self.public, self.root, value, spread, level)
@@ -94,6 +98,11 @@ class MomentVarianceQuery(MomentQuery):
     def smooth(self, vectors: FloatArray) -> FloatArray:
         """The variance."""
         return self.covariances(vectors)[..., 0] * self.public.ranges[0].half ** 2
+
+    def largest(self, vector: FloatArray) -> float:
+        """The square of the way from the mean to the farther end."""
+        mean = min(abs(float(self.moments(vector)[0][0])), 1.0)
+        return float(self.public.ranges[0].half * (1.0 + mean)) ** 2
 
     def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
         """The variance with its interval, or the roots of them."""
