@@ -9,7 +9,8 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting import tighter
-from mustdp.accounting.family import FamilyBounds, family_bounds
+from mustdp.accounting.bounds import FamilyBounds
+from mustdp.accounting.family import family_bounds
 
 NOISE = md.gaussian(noise_multiplier=2.0)
 STEP = md.subsample(md.wor(500, 25), NOISE)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.accounting.bounds import FamilyBounds
 from mustdp.accounting.families import family_of
-from mustdp.accounting.family import FamilyBounds, family_bounds
+from mustdp.accounting.family import family_bounds
 from mustdp.accounting.plan import Atom, Subsample, atoms
 from mustdp.amplification.cells import DiscTriples, LineTriples
 from mustdp.errors import InvalidParameter

@@ -33,7 +33,8 @@ def test_widths_come_true(relation: str, by: str | None) -> None:
     assert [one.label for one in expected] == [one.label for one in found.estimates]
     for plan, real in zip(expected, found.estimates, strict=True):
         if real.group != "other":
-            assert plan.width == pytest.approx(real.width, rel=0.25, abs=0.3), plan.label
+            step = 0.25 if "median" in plan.label else 0.0  # of the grid, at either end
+            assert plan.width == pytest.approx(real.width, rel=0.25, abs=0.3 + step), plan.label
 
 
 def test_the_smallest_epsilon_for_a_width() -> None:

@@ -115,6 +115,31 @@ def test_small_groups_are_shown_and_flagged() -> None:
         assert "too few" in found[f"mean x ({group})"].flags[0]
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_a_second_round_narrows_the_interval_of_a_quantile(
+    relation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Around the quantile, for the same budget; data that are read once have one round."""
+    income = np.random.default_rng(5).lognormal(10.3, 0.7, 1000)
+    truth = float(np.exp(10.3 + 0.7 * 1.2816))
+    given: dict[str, Any] = {"lower": 0, "upper": 200_000, "relation": relation, "delta": 1e-6}
+    asked = ["quantile:0.9", "median"]
+
+    def found() -> list[md.ReleaseResult]:
+        return [
+            md.private_release(income, asked, noise_multiplier=12.0, seed=seed, **given)
+            for seed in range(12)
+        ]
+
+    twice = found()
+    monkeypatch.setattr("mustdp.releasing.release.read_once", lambda data: True)
+    once = found()
+    for k in range(2):
+        wide, narrow = (np.mean([one.estimates[k].width for one in way]) for way in (once, twice))
+        assert narrow < 0.9 * wide
+    assert sum(one.interval[0] < truth < one.interval[1] for one in twice) >= 10
+
+
 def test_all_intervals_hold_together_on_request() -> None:
     settings: dict[str, Any] = {"lower": 0, "upper": 10, "seed": 1, **BUDGET}
     alone = md.private_release(X, ["mean", "histogram:4"], **settings)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import mustdp as md
 from mustdp.mechanisms.relation import Relation
+from mustdp.releasing import rounds
 from mustdp.releasing.cells import Cells, Crossed, Everybody, Listed, Within
-from mustdp.releasing.curve import Curve
+from mustdp.releasing.curve import Curve, Window
 from mustdp.releasing.ground import Column, Ground
 from mustdp.releasing.influence import Influences
 from mustdp.releasing.moments import Moments
@@ -54,6 +57,7 @@ def parts(ground: Ground) -> dict[str, tuple[Part, ...]]:
         rng.normal(size=(ground.slots, 3, 5)),
         np.clip(rng.normal(scale=0.3, size=(ground.slots, 5)), -1.0, 1.0),
     )
+    places = np.sort([rng.permutation(7)[:4] for _ in range(ground.slots)], axis=1)
     everybody = Cells(ground, (0,), Everybody())
     found: dict[str, tuple[Part, ...]] = {
         "one column": (one,),
@@ -62,6 +66,7 @@ def parts(ground: Ground) -> dict[str, tuple[Part, ...]]:
         "share": (inside,),
         "table": (table,),
         "curve": (curve,),
+        "window": (Window(curve, places),),
         "influences": (squares,),
         "many": (one, two, inside, table, curve),
     }
@@ -96,7 +101,7 @@ def test_one_record_moves_the_release_by_what_the_noise_was_made_for(name: str, 
     moved = movements(stack, records(ground), weights)
     assert moved <= allowed(stack)
     # Nothing is wasted either, or the test would not see a bound that is far too large.
-    least = {"many": 0.35, "influences": 0.6, "curve": 0.7}.get(part, 0.75)
+    least = {"many": 0.35, "influences": 0.6, "curve": 0.7, "window": 0.6}.get(part, 0.75)
     assert moved >= least * allowed(stack)
 
 
@@ -117,6 +122,34 @@ def test_a_record_that_changes_its_group_is_counted() -> None:
 
 def test_mean_and_mean_square_cost_what_the_mean_costs_alone() -> None:
     assert REPLACE.sensitivity(Moments(REPLACE, (0,))) == pytest.approx(2.0)
+
+
+def test_the_rounds_of_a_release_cost_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every share of every part of both rounds, whatever is asked together."""
+    made: list[Stack] = []
+
+    def noted(*given: Any) -> Stack:
+        made.append(Stack(*given))
+        return made[-1]
+
+    monkeypatch.setattr(rounds, "Stack", noted)
+    x = np.random.default_rng(0).uniform(0, 10, (300, 2))
+    for asked in (
+        ["median"],
+        ["median", "quantile:0.9", "mean"],
+        ["median", "sd", "quantile:0.1@0", "correlation", "proportion:>5"],
+        ["mean", "sd"],
+    ):
+        for clipping in (None, 0.1):
+            made.clear()
+            md.private_release(x, asked, lower=0, upper=10, noise_multiplier=9.0, delta=1e-6,
+                               report_clipping=clipping)  # fmt: skip
+            assert len(made) == 2
+            spent = sum(one.share * sum(w**2 for w in one.weights or ()) for one in made)
+            assert 1.0 - 1e-12 < spent <= 1.0
+            # One record moves a round by at most one, and the noise is that of its share.
+            precision = sum(one.noise.scale**-2 for one in made)
+            assert precision <= (9.0 / 2.0) ** -2
 
 
 def test_two_rounds_cost_what_one_does() -> None:

@@ -8,12 +8,17 @@ coefficients 1, 1/2, 3/8, ... of (1 - x)^(-1/2) (Fichtenberger, Henzinger & Upad
 arXiv 2202.11205v2; Henzinger, Upadhyay & Upadhyay, SODA 2023). Released is C h, of which one record
 moves one column, and the running sums are C (C h). Radius and diameter are those of the columns of
 C, found by looking at all of them. Both factors grow like log K, so that a fine grid costs little.
+
+Fewer points cost less still. In a second round the running sums are released at a few points of the
+grid, in every slot those where the first has found the quantiles to be: the same as above, as these
+points are public then.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -24,25 +29,29 @@ from mustdp.releasing.ground import Ground
 from mustdp.releasing.parts import Covariance, Part, Piece, present
 
 
-@dataclass(frozen=True)
-class Curve(Part):
-    """Numbers of records up to the points of ``grid``.
+class Running(Part):
+    """Numbers of records up to ``size`` points.
 
-    Natural sums: all records, then those up to every grid point.
+    Natural sums: all records, then those up to every point.
     """
 
-    ground: Ground
-    columns: tuple[int, ...]
-    grid: tuple[float, ...]
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of points."""
+
+    @abstractmethod
+    def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
+        """The number of points below a value."""
 
     @property
     def _columns(self) -> _Columns:
-        return _columns(len(self.grid), self.ground.counted)
+        return _columns(self.size, self.ground.counted)
 
     @property
     def width(self) -> int:
         """One number for each grid point, and one for all records if they are not counted."""
-        return len(self.grid) + int(self.ground.counted)
+        return self.size + int(self.ground.counted)
 
     @property
     def radius(self) -> float:
@@ -56,7 +65,7 @@ class Curve(Part):
 
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
         """The columns of the records' cells."""
-        found: FloatArray = self._columns.vectors[self._cells(values)]
+        found: FloatArray = self._columns.vectors[self.cells(values, slots)]
         return found
 
     def sums(self, piece: Piece, per_step: float) -> FloatArray:
@@ -65,7 +74,7 @@ class Curve(Part):
             return super().sums(piece, per_step)
         values, slots, _ = present(piece, self.columns)
         count = len(self._columns.vectors)
-        places = slots * count + self._cells(values)
+        places = slots * count + self.cells(values, slots)
         counts = np.bincount(places, minlength=self.ground.slots * count)
         whole = np.trunc(self._columns.vectors * per_step)
         found: FloatArray = counts.reshape(self.ground.slots, count).astype(np.float64) @ whole
@@ -84,9 +93,47 @@ class Curve(Part):
         """Of the rows of C."""
         return self._columns.covariance
 
-    def _cells(self, values: FloatArray) -> IntArray:
-        """The number of grid points below a value."""
+
+@dataclass(frozen=True)
+class Curve(Running):
+    """Numbers of records up to the points of ``grid``, the same in every slot."""
+
+    ground: Ground
+    columns: tuple[int, ...]
+    grid: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """All of the grid."""
+        return len(self.grid)
+
+    def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
+        """By bisection."""
         return np.searchsorted(np.array(self.grid), values[:, 0], side="left")
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Running):
+    """Numbers of records up to some points of a curve's grid: ``places`` (slots, size), rising."""
+
+    curve: Curve
+    places: IntArray
+    ground: Ground = field(init=False)
+    columns: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ground", self.curve.ground)
+        object.__setattr__(self, "columns", self.curve.columns)
+
+    @property
+    def size(self) -> int:
+        """Points of every slot."""
+        return int(self.places.shape[1])
+
+    def cells(self, values: FloatArray, slots: IntArray) -> IntArray:
+        """By looking at all of the slot's own."""
+        points = np.array(self.curve.grid)[self.places]
+        return np.asarray((points[slots] < values[:, :1]).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)

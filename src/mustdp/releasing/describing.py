@@ -36,6 +36,7 @@ def read_ground(
     largest_cluster: int | None = None,
     whole_clusters: bool = False,
     shares: Sequence[float] = (),
+    once: bool = False,
 ) -> Ground:
     """The ground of a release, before the number of records is known.
 
@@ -74,6 +75,7 @@ def read_ground(
         ),
         whole_clusters=whole_clusters,
         shares=tuple(shares),
+        once=once,
     )
 
 

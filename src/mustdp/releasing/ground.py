@@ -97,6 +97,8 @@ class Ground:
     whole_clusters: bool = False
     #: With strata, which are the listed groups: their shares of the population.
     shares: tuple[float, ...] = ()
+    #: Whether the records can be gone through only once, so that there is no second round.
+    once: bool = False
 
     @property
     def counted(self) -> bool:

@@ -125,6 +125,7 @@ def private_release(
         dropped=missing == "drop", relation=used, population=population,
         largest_weight=largest_weight, largest_cluster=largest_cluster,
         whole_clusters=unit == "cluster", shares=tuple(shares.values()),
+        once=read_once(data),
     )  # fmt: skip
 
     def bound(to: Ground) -> list[Asked]:

@@ -1,4 +1,9 @@
-"""The rounds of a release: one for all statistics, a second for the errors of curved ones."""
+"""The rounds of a release: one for all statistics, a second for some of them.
+
+The second round tells the errors of curved estimates and of clusters, for a share of the whole
+budget, and looks closer at quantiles, for a part of their own. Every part of either round has its
+share of the budget; a round's is the sum of those of its parts, and both together are all of it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.releasing.cells import Unclipped
+from mustdp.releasing.curve import Curve
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.moments import Moments
@@ -24,6 +30,8 @@ from mustdp.releasing.weights import WeightSquares
 
 #: The part of the budget that the errors of curved estimates get, where there are any.
 SECOND_SHARE = 0.15
+#: The part of its own budget that a curve of quantiles spends in the first of two rounds.
+FIRST_OF_CURVE = 0.4
 #: Moments of up to so many columns serve the statistics of some of them, too: with more columns
 #: a part of their own costs less.
 _MOST_MERGED = 3
@@ -61,11 +69,16 @@ def run_rounds(
     """
     wanted = asked(ground)
     places = parts_of(wanted)
-    share = 1.0 - SECOND_SHARE if any(one.twice for one in wanted) else 1.0
+    shared = _shared(wanted)
+    closer = {one.part for one in shared if isinstance(one.part, Curve)}
+    rest = 1.0 - SECOND_SHARE if len(shared) > len(closer) else 1.0
+    own = [rest * share for share in _shares(places, clipping)]
+    now = [
+        x * (FIRST_OF_CURVE if one in closer else 1.0) for x, one in zip(own, places, strict=True)
+    ]
     first: tuple[Noisy, ...] = ()
     second: dict[Asked, Noisy] = {}
-    weights = _weights(places, clipping)
-    stack = Stack(ground, tuple(places), noise_multiplier, share, weights)
+    stack = _stack(ground, tuple(places), noise_multiplier, now)
     _refuse_many(stack)
     totals, seen = stack.totals(pieces(), progress)
     records = source.records if isinstance(source, Expectation) else seen
@@ -83,15 +96,41 @@ def run_rounds(
         charge()
         first = _released(stack, totals, seen, source)
     found = _with_squares(dict(zip(places, first, strict=True)))
-    linear = list(dict.fromkeys(one.linearised for one in wanted if one.twice))
-    if linear:
-        influences = tuple(one.again(_known(_behind(one, found))) for one in linear)
-        stack = Stack(ground, influences, noise_multiplier, 1.0 - share)
-        totals, again = stack.totals(pieces(), progress)
-        if again != seen:
+    shared = _shared(wanted)
+    if shared:
+        later = {part: x - y for part, x, y in zip(places, own, now, strict=True)}
+        each = SECOND_SHARE / max(len(shared) - len(closer), 1)
+        budgets = [later[one.part] if isinstance(one.part, Curve) else each for one in shared]
+        if not math.fsum([*now, *budgets]) <= 1.0 + 2.0**-45:  # the noise has 2^-40 to spare
+            raise NumericalFailure(
+                "two rounds must cost no more than one; nothing more is released"
+            )
+        again = tuple(one.again(_known(_behind(one, found)), shared[one]) for one in shared)
+        stack = _stack(ground, again, noise_multiplier, budgets)
+        totals, count = stack.totals(pieces(), progress)
+        if count != seen:
             raise InvalidParameter("data must not change while they are read, got other records")
-        second = dict(zip(linear, _released(stack, totals, seen, source), strict=True))
+        second = dict(zip(shared, _released(stack, totals, seen, source), strict=True))
     return read_estimates(wanted, found, second, level, simultaneous)
+
+
+def _shared(wanted: Sequence[Asked]) -> dict[Asked, list[Asked]]:
+    """What the second round is asked, and by which statistics."""
+    found: dict[Asked, list[Asked]] = {}
+    for one in wanted:
+        if one.twice:
+            found.setdefault(one.linearised, []).append(one)
+    return found
+
+
+def _stack(
+    ground: Ground, parts: tuple[Part, ...], noise_multiplier: float, budgets: Sequence[float]
+) -> Stack:
+    """One round, of which every part has its share of the whole budget."""
+    share = math.fsum(budgets)
+    # A square root may be rounded up, and so may the sum of the squares.
+    weights = tuple(math.sqrt(one / share) * (1.0 - 2.0**-50) for one in budgets)
+    return Stack(ground, parts, noise_multiplier, share if parts else 1.0, weights)
 
 
 def _released(
@@ -207,15 +246,13 @@ def _check_population(ground: Ground) -> None:
         )
 
 
-def _weights(parts: Collection[Part], clipping: float | None) -> tuple[float, ...] | None:
-    """Weights with squares that add up to one; equal but for what is said about clipping."""
+def _shares(parts: Collection[Part], clipping: float | None) -> list[float]:
+    """Shares of the budget that add up to one; equal but for what is said about clipping."""
     apart = sum(isinstance(part, Unclipped) for part in parts)
     if clipping is None or apart in (0, len(parts)):
-        return None
-    rest = math.sqrt((1.0 - clipping) / (len(parts) - apart))
-    own = math.sqrt(clipping / apart)
-    # A square root may be rounded up, and so may the sum of the squares.
-    return tuple((own if isinstance(one, Unclipped) else rest) * (1.0 - 2.0**-50) for one in parts)
+        return [1.0 / len(parts) for _ in parts]
+    rest, own = (1.0 - clipping) / (len(parts) - apart), clipping / apart
+    return [own if isinstance(one, Unclipped) else rest for one in parts]
 
 
 def _refuse_many(stack: Stack) -> None:

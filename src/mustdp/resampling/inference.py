@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,14 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
 from mustdp.resampling.spread import check_subsets, factor_of, spread_of
 from mustdp.resampling.statistics.query import Averaged, Query
-from mustdp.resampling.statistics.reading import CLEARLY, UNCLEAR, Reading, Spread, everything
+from mustdp.resampling.statistics.reading import (
+    CLEARLY,
+    RARE,
+    UNCLEAR,
+    Reading,
+    Spread,
+    everything,
+)
 
 #: Below this chance of repeated pairs nobody needs to be told of the correction.
 _WORTH_A_WORD = 0.005
@@ -148,8 +155,12 @@ def _replicated(
         low, high = behind.possible[own]
         return everything((low, high), Spread(0.0, (0.5 * (high - low)) ** 2), UNCLEAR)
     along = (vectors @ gradient).reshape(design.subsets, design.reuse)
-    spread = spread_of(design, along, float(gradient**2 @ noise), population)
-    return behind.read(own, value, spread, level)
+    caused = float(gradient**2 @ noise)
+    spread = spread_of(design, along, caused, population, behind.largest(at.vector[part]))
+    reading = behind.read(own, value, spread, level)
+    # Drowned, but not by the noise.
+    few = spread.drowned and spread.noise_share < 0.5 and not reading.flags
+    return replace(reading, flags=(RARE,)) if few else reading
 
 
 def _check_finite(query: Query, average: FloatArray) -> None:

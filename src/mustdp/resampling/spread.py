@@ -24,7 +24,8 @@ was subtracted.
 *Drowned.* If S^2 were 0, its estimate would have the standard error (N / (r A)) sqrt(2 / (s - 1)).
 An estimate below that cannot be told from nothing: noise drowns the replicates, and the result says
 so. Its place is taken by the limit that S^2 stays below with a chance of 95 %, from the chi-square
-law of B, and at least by the mean of the normal law around it cut off at zero.
+law of B, and at least by the mean of the normal law around it cut off at zero. So it is where
+hardly any record differs (*rare values* in ``statistics/reading.py``): S^2 comes from about s / A.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from scipy.special import chdtri, log_ndtr
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import Design
-from mustdp.resampling.statistics.reading import Spread
+from mustdp.resampling.statistics.reading import Spread, rare_error, rare_limit
 
 #: With fewer subsets a standard error says next to nothing.
 FEWEST_SUBSETS = 4
@@ -68,9 +69,16 @@ def factor_of(design: Design, population: float = math.inf) -> float:
 
 
 def spread_of(
-    design: Design, replicates: FloatArray, noise: float, population: float = math.inf
+    design: Design,
+    replicates: FloatArray,
+    noise: float,
+    population: float = math.inf,
+    largest: float = 0.0,
 ) -> Spread:
-    """Judge ``replicates`` (groups, reuse), each with noise of variance ``noise``."""
+    """Judge ``replicates`` (groups, reuse), each with noise of variance ``noise``.
+
+    ``largest`` is the largest influence of a record, where it is known.
+    """
     check_subsets(design)
     s, r = replicates.shape
     df, a, own = s - 1, _between_means(design), noise / r
@@ -80,11 +88,14 @@ def spread_of(
     factor = factor_of(design, population)
     if noise > 0 and influence < null:
         upper = (seen * df / float(chdtri(df, _SURE)) - own) / a
-        hidden = max(upper, not_negative(influence, null))
+        hidden = max(upper, not_negative(influence, null), rare_limit(influence, largest, a / s))
         return Spread(hidden * factor, own / s, drowned=True)
     influence = max(influence, 0.0)
+    rare = rare_error(influence, largest, a / s)
+    if influence < rare or (largest > 0 and influence == 0.0):
+        return Spread(rare_limit(influence, largest, a / s) * factor, own / s, drowned=True)
     total = influence * factor + own / s
-    doubt = (influence + own / a) * math.sqrt(2.0 / df) * factor
+    doubt = math.hypot((influence + own / a) * math.sqrt(2.0 / df), rare) * factor
     return Spread(
         influence * factor, own / s, 2.0 * (total / doubt) ** 2 if doubt > 0 else math.inf
     )

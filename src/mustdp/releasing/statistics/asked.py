@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mustdp.errors import InvalidParameter
@@ -48,8 +48,8 @@ class Asked(ABC):
         """The statistic that is asked about in the second round."""
         return self
 
-    def again(self, noisy: Noisy) -> Part:
-        """What is asked in the second round, chosen by the first."""
+    def again(self, noisy: Noisy, together: Sequence[Asked]) -> Part:
+        """What is asked in the second round, chosen by the first, for all that share it."""
         raise InvalidParameter(f"{self.name} must have no second round")
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -75,7 +75,7 @@ class InCells(Asked):
         """Of shares."""
         return (0.0, 1.0)
 
-    def again(self, noisy: Noisy) -> Part:
+    def again(self, noisy: Noisy, together: Sequence[Asked]) -> Part:
         """Squared influences on the shares, added up within clusters."""
         return CellSquares(self.part, _shares(noisy))
 

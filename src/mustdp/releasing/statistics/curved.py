@@ -10,7 +10,7 @@ freed of the noise's own share: E (m + e)(m' + e') = m m' + Cov(e, e').
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -82,7 +82,7 @@ class Curved(Asked):
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
         """The estimate of one cell with its interval."""
 
-    def again(self, noisy: Noisy) -> Influences:
+    def again(self, noisy: Noisy, together: Sequence[Asked]) -> Influences:
         """Influences at the averages of every slot; over strata, on what all of them give."""
         spots = [at_slot(self.part, noisy, slot) for slot in range(self.ground.slots)]
         if self.ground.shares:

@@ -6,20 +6,28 @@ in the averages of u and u^2,
 
     S^2 = (average of u^2) - (average of u)^2 + N_1,    error^2 = N_2 + 4 (average of u)^2 N_1,
 
-which is far more precise than the spread of noisy replicates.
+which is far more precise than the spread of noisy replicates. Rare values have an error of their
+own (``reading.py``): an influence is at most 1 + |average of u|.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import Amount, AverageQuery
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public, Shape
 from mustdp.resampling.statistics.query import Averaged, Query, Statistic
-from mustdp.resampling.statistics.reading import Reading, Spread, known, symmetric
+from mustdp.resampling.statistics.reading import (
+    RARE,
+    Reading,
+    Spread,
+    known,
+    rare_error,
+    symmetric,
+)
 
 
 @dataclass(frozen=True)
@@ -58,12 +66,15 @@ class MeanQuery(MomentQuery):
         influence = float(square - mean**2 + noise[0]) / max(1.0 - at.factor, 0.5)
         doubt = float(noise[1] + 4.0 * mean**2 * noise[0])
         error = math.sqrt(doubt + 2.0 * max(influence, 0.0) ** 2 * at.factor)
-        own = known(influence, error, 1.0, at.factor, float(noise[0]))
+        largest = 1.0 + min(abs(float(mean)), 1.0)
+        own = known(influence, error, 1.0, at.factor, float(noise[0]), largest)
+        few = own.drowned and influence < rare_error(influence, largest, at.factor)
         spread = Spread(
             half2 * own.sampling, half2 * own.noise, own.degrees_of_freedom, own.drowned
         )
         value = float(self.estimate(at.vector)[0])
-        return (symmetric(value, spread, level, self.possible[0]),)
+        reading = symmetric(value, spread, level, self.possible[0])
+        return (replace(reading, flags=(*reading.flags, *((RARE,) if few else ()))),)
 
 
 @dataclass(frozen=True)

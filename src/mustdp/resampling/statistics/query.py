@@ -173,6 +173,10 @@ class Query(ABC):
         """The query that an estimate belongs to, its coordinates, and the estimate's place."""
         return self, slice(0, self.width), place
 
+    def largest(self, vector: FloatArray) -> float:
+        """The largest influence of a record on what is differentiated; 0 where none is known."""
+        return 0.0
+
     def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
         """One estimate from its ``smooth`` value and the spread of that."""
         return symmetric(value, spread, level, self.possible[place])

@@ -4,6 +4,12 @@ The error has two parts: what the data and the resampling cause, and what the no
 precision with which the first is known gives degrees of freedom (Satterthwaite 1946), and the
 interval takes the quantile of t. Where the noise hides the first, a limit that it stays below with
 a chance of 95 % stands in its place, so that the error errs on the safe side.
+
+*Rare values.* A variance S^2 of influences that are at most d in size is known from k records with
+a variance of at most d^2 S^2 / k, as their fourth moment is at most d^2 S^2; yes and no attain it.
+Where few records differ this is far more than the 2 S^4 / k of normal influences. If S^2 itself is
+below that error, fewer than about one record in k differs as far as it may, and the limit is the
+largest S^2 that does not exceed what was found by more than 1.645 such errors, as Wilson's (1927).
 """
 
 from __future__ import annotations
@@ -23,6 +29,11 @@ _UPPER = 1.645
 UNCLEAR = (
     "the noise hides a variance that is divided by: the interval is all that is possible; a "
     "larger epsilon or narrower bounds would help"
+)
+#: What one says whose variance rests on hardly any record.
+RARE = (
+    "so few of the records drawn differ that their variance is hardly known, and an upper limit of "
+    "it is in the standard error; more or larger subsets, or one release on all records would help"
 )
 #: And one that the noise has driven out of what can be.
 IMPOSSIBLE = "the noise made the value impossible: the interval is all that is possible"
@@ -64,17 +75,33 @@ class Reading:
     flags: tuple[str, ...] = ()
 
 
-def known(influence: float, error: float, most: float, factor: float, noise: float) -> Spread:
+def known(
+    influence: float, error: float, most: float, factor: float, noise: float, largest: float
+) -> Spread:
     """The spread where S^2, at most ``most``, was itself released, with a known error.
 
-    ``factor`` is what S^2 is multiplied by in the variance of the average.
+    ``factor`` is what S^2 is multiplied by in the variance of the average, ``largest`` the largest
+    influence that is possible.
     """
-    if influence < error:
-        upper = min(max(influence, 0.0) + _UPPER * error, max(most, 0.0))
+    rare = rare_error(influence, largest, factor)
+    if influence < math.hypot(error, rare):
+        upper = max(influence, 0.0) + _UPPER * error
+        upper = min(max(upper, rare_limit(influence, largest, factor)), max(most, 0.0))
         return Spread(upper * factor, noise, drowned=True)
-    total, doubt = influence * factor + noise, error * factor
+    total, doubt = influence * factor + noise, math.hypot(error, rare) * factor
     freedom = 2.0 * (total / doubt) ** 2 if doubt > 0 else math.inf
     return Spread(max(influence, 0.0) * factor, noise, freedom)
+
+
+def rare_error(influence: float, largest: float, factor: float) -> float:
+    """The error of S^2 that influences up to ``largest`` can cause, over ``1 / factor`` records."""
+    return largest * math.sqrt(max(influence, 0.0) * factor)
+
+
+def rare_limit(influence: float, largest: float, factor: float) -> float:
+    """The largest S^2 that is not above ``influence`` by more than 1.645 of its errors."""
+    step = _UPPER * largest * math.sqrt(factor)
+    return (0.5 * (step + math.sqrt(step**2 + 4.0 * max(influence, 0.0)))) ** 2
 
 
 def symmetric(value: float, spread: Spread, level: float, possible: tuple[float, float]) -> Reading:

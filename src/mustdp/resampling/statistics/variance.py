@@ -102,6 +102,10 @@ class VarianceQuery(_OfVariance):
         """The released variance."""
         return np.array(vectors, dtype=np.float64)
 
+    def largest(self, vector: FloatArray) -> float:
+        """The square of the range."""
+        return self.public.ranges[0].width ** 2
+
 
 @dataclass(frozen=True)
 class MomentVarianceQuery(_OfVariance, MomentQuery):
@@ -112,6 +116,11 @@ class MomentVarianceQuery(_OfVariance, MomentQuery):
     def smooth(self, vectors: FloatArray) -> FloatArray:
         """Mean of squares minus square of the mean."""
         return self.covariances(vectors)[..., 0] * self.public.ranges[0].half ** 2
+
+    def largest(self, vector: FloatArray) -> float:
+        """The square of the way from the mean to the farther end."""
+        mean = min(abs(float(self.moments(vector)[0][0])), 1.0)
+        return float(self.public.ranges[0].half * (1.0 + mean)) ** 2
 
 
 @dataclass(frozen=True)
