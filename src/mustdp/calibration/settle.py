@@ -55,6 +55,12 @@ class Spent:
     Without a ``plan`` nothing was released, or nothing is known that would guarantee anything; the
     upper bound of ``epsilon`` is then infinite. A ``seeded`` run is an experiment: whoever knows
     the seed can subtract the noise, and ``epsilon`` is what the run would cost without a seed.
+
+    >>> import mustdp as md
+    >>> budget = md.settle(md.poisson(1000, 0.01), noise_multiplier=2.0, steps=100, delta=1e-5)
+    >>> spent = budget.spent()
+    >>> spent.certified, spent.steps, spent.relation.option
+    (True, 100, 'add-remove')
     """
 
     epsilon: Bounds

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ReleaseResult:
-    """Estimates of one release on all records; all of it may be published."""
+    """Estimates of one release on all records; all of it may be published.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
+    >>> result = md.private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> len(result.estimates), result.level, result.privacy.epsilon.upper <= 1.0
+    (1, 0.95, True)
+    """
 
     estimates: tuple[ReleasedEstimate, ...]
     privacy: Spent
