@@ -26,7 +26,7 @@ def ledger(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=4, delta=1e-6) as opened:
     ...         entry = opened.charge(md.gaussian(noise_multiplier=10.0), label="table 1")
-    ...         ax = md.plot.ledger(opened)
+    ...         ax = ledger(opened)  # md.plot.ledger
     >>> ax.get_xlabel()
     'time (UTC)'
     """
