@@ -69,3 +69,27 @@ def test_the_changelog_knows_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[{re.escape(mustdp.__version__)}\]", text, re.MULTILINE)
     assert "### Privacy" in text
+
+
+def public_names() -> list[tuple[Path, str]]:
+    """Every public name and the file that defines it, pictures included."""
+    found = []
+    for listed, above in (("__init__.pyi", "mustdp"), ("plots/__init__.py", "mustdp.plots")):
+        tree = ast.parse((ROOT / "src" / "mustdp" / listed).read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(above + "."):
+                path = ROOT / "src" / f"{str(node.module).replace('.', '/')}.py"
+                found += [(path, alias.name) for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize(("path", "name"), public_names(), ids=lambda one: str(one).split("/")[-1])
+def test_every_public_function_and_class_has_an_example(path: Path, name: str) -> None:
+    """Doctests run what is shown; that something is shown is asked for here."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    defined = [one for one in tree.body if isinstance(one, kinds) and one.name == name]
+    if not defined:  # a version, the name of a type, a theme
+        assert name in {"Plan", "__version__", "LIGHT", "DARK"}
+        return
+    assert any(">>> " in (ast.get_docstring(one) or "") for one in defined)

@@ -18,7 +18,15 @@ from typing import Any, Self
 
 
 class MustdpError(Exception):
-    """Everything this package raises on purpose."""
+    """Everything this package raises on purpose.
+
+    >>> import mustdp as md
+    >>> try:
+    ...     md.gaussian(noise_multiplier=float("nan"))
+    ... except md.MustdpError as problem:
+    ...     print(type(problem).__name__)
+    InvalidParameter
+    """
 
 
 class InvalidParameter(MustdpError, ValueError):
@@ -26,6 +34,13 @@ class InvalidParameter(MustdpError, ValueError):
 
     ``argument``, ``allowed`` and ``got`` are the parts of that message where it has them
     (:meth:`refusing`); the command line puts its own name for the argument in.
+
+    >>> import mustdp as md
+    >>> try:
+    ...     md.wor(10, 20)
+    ... except md.InvalidParameter as problem:
+    ...     print(problem)
+    m must be at most n = 10 when drawn without replacement, got 20
     """
 
     argument: str | None = None
@@ -66,15 +81,33 @@ class InvalidParameter(MustdpError, ValueError):
 
 
 class NotCovered(InvalidParameter):
-    """A request that is well-formed but that no theorem of this package covers."""
+    """A request that is well-formed but that no theorem of this package covers.
+
+    >>> import mustdp as md
+    >>> try:
+    ...     md.account(md.gaussian(shift=1.0), method="paper", group=2)
+    ... except md.NotCovered as problem:
+    ...     print(problem.argument)
+    group
+    """
 
 
 class MissingExtra(MustdpError, ImportError):
-    """A package that is not installed is needed; the message names the extra that brings it."""
+    """A package that is not installed is needed; the message names the extra that brings it.
+
+    >>> import mustdp as md
+    >>> issubclass(md.MissingExtra, ImportError)
+    True
+    """
 
 
 class NumericalFailure(MustdpError, ArithmeticError):
-    """A computation whose result cannot be certified; never replaced by a guess."""
+    """A computation whose result cannot be certified; never replaced by a guess.
+
+    >>> import mustdp as md
+    >>> issubclass(md.NumericalFailure, md.MustdpError)
+    True
+    """
 
 
 class Contradiction(NumericalFailure):
@@ -82,7 +115,12 @@ class Contradiction(NumericalFailure):
 
 
 class ClusterLost(MustdpError, RuntimeError):
-    """The scheduler or all workers of a cluster have gone before the work was done."""
+    """The scheduler or all workers of a cluster have gone before the work was done.
+
+    >>> import mustdp as md
+    >>> issubclass(md.ClusterLost, md.MustdpError)
+    True
+    """
 
 
 class BudgetExceeded(MustdpError):
@@ -92,6 +130,11 @@ class BudgetExceeded(MustdpError):
     charge costs alone, ``spent`` and ``left`` what the ledger says without it. ``most`` is how many
     of the ``wanted`` steps still fit, ``largest`` the largest epsilon of one release with Gaussian
     noise that does. Both are None where nobody has looked.
+
+    >>> import mustdp as md
+    >>> problem = md.BudgetExceeded("too much", asked=0.5, spent=0.8, left=0.2)
+    >>> problem.asked > problem.left
+    True
     """
 
     def __init__(

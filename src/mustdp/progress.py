@@ -10,6 +10,13 @@ class Progress(Protocol):
 
     ``what`` names the part at hand, ``done`` counts the parts that are finished and ``total`` all
     of them; it is None where that is not known. What the call returns is not looked at.
+
+    >>> import mustdp as md
+    >>> def show(what: str, done: int, total: int | None) -> None:
+    ...     print(f"{what}: {done} of {total}")
+    >>> heard: md.Progress = show
+    >>> heard("must-ow", 3, 7)
+    must-ow: 3 of 7
     """
 
     def __call__(self, what: str, done: int = 0, total: int | None = None, /) -> object:

@@ -69,6 +69,17 @@ def test_no_terminal_is_too_narrow_for_a_bound(width: int, monkeypatch: Any) -> 
     assert ("epsilon, upper: 1.999" in out.getvalue()) == (width < 80)
 
 
+@pytest.mark.parametrize("width", range(30, 60))
+def test_a_table_is_whole_or_taken_apart(width: int, monkeypatch: Any) -> None:
+    """Whatever the width: words of a heading do not count as a place to break at."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = Terminal()
+    names, cells = ("delta", "epsilon, lower", "epsilon, upper"), ("1e-05", "0.722", "0.724")
+    show(Answer({}, as_json=False, columns=names, rows=(cells,)), out, io.StringIO())
+    assert "…" not in out.getvalue()
+    assert all(word in out.getvalue() for word in (*names, *cells))
+
+
 def test_json_is_pure_even_on_a_terminal() -> None:
     out = Terminal()
     show(Answer({"a": [1, 0.5]}, as_json=True, heading="no"), out, io.StringIO())

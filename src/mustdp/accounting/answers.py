@@ -45,6 +45,14 @@ class Account:
     ``composition`` says how the upper bound of the last epsilon or delta was composed: with "one
     pair" per step, with the "exact-family", or with the family inside "blocks" of steps.
     ``dimension`` is that of every release, where it was said.
+
+    >>> import mustdp as md
+    >>> step = md.subsample(md.poisson(1000, 0.01), md.gaussian(noise_multiplier=2.0))
+    >>> account = md.account(md.repeat(100, step))
+    >>> round(account.epsilon(delta=1e-5).upper, 3)
+    0.19
+    >>> account.relation.option
+    'add-remove'
     """
 
     def __init__(

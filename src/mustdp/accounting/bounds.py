@@ -23,6 +23,13 @@ class Bounds:
     ``relation`` says which data sets are neighbours; None where nothing was accounted for.
     ``coarse`` says that the default accuracy could not be reached: both bounds hold, and
     ``numerical_gap`` is how far off they may be.
+
+    >>> import mustdp as md
+    >>> bounds = md.account(md.gaussian(noise_multiplier=2.0)).epsilon(delta=1e-5)
+    >>> bounds.lower <= bounds.upper
+    True
+    >>> bounds.relation.option
+    'replace-one'
     """
 
     lower: float
@@ -36,7 +43,13 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Bounds of delta at many epsilons."""
+    """Bounds of delta at many epsilons.
+
+    >>> import mustdp as md
+    >>> curve = md.account(md.gaussian(noise_multiplier=2.0)).curve([0.5, 1.0])
+    >>> print(curve.upper.round(4))
+    [0.2384 0.1269]
+    """
 
     epsilon: FloatArray
     lower: FloatArray

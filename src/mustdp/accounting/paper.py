@@ -61,6 +61,12 @@ class Attained:
     The pair's own delta (or epsilon) lies between ``attained_lower`` and ``attained_upper``.
     Neither bounds what another pair of neighbouring data sets can lose, and neither must be quoted
     as privacy.
+
+    >>> import mustdp as md
+    >>> step = md.subsample(md.must_ow(1000, 50, 10), md.gaussian(noise_multiplier=2.0))
+    >>> found = md.account(step, method="paper").delta(1.0)
+    >>> found.attained_lower <= found.attained_upper
+    True
     """
 
     attained_lower: float
@@ -85,6 +91,12 @@ class PaperAccount:
 
     ``delta_width`` and ``epsilon_width`` are the relative widths of the intervals that are reached.
     May be shared between threads, which wait for each other, and pickled.
+
+    >>> import mustdp as md
+    >>> step = md.subsample(md.must_ow(1000, 50, 10), md.gaussian(noise_multiplier=2.0))
+    >>> paper = md.account(step, method="paper")
+    >>> paper.method, paper.delta(0.5).attained_upper < 0.01
+    ('paper', True)
     """
 
     method = "paper"

@@ -142,12 +142,23 @@ def steps_of(scheme: Sampling, steps: int, inner: Plan) -> Plan:
 
 
 def repeat(count: int, inner: Plan) -> Repeat:
-    """Run ``inner`` ``count`` times, independently."""
+    """Run ``inner`` ``count`` times, independently.
+
+    >>> import mustdp as md
+    >>> md.repeat(100, md.gaussian(noise_multiplier=2.0)).count
+    100
+    """
     return Repeat(count, inner)
 
 
 def sequence(*parts: Plan) -> Sequence:
-    """Run plans one after another."""
+    """Run plans one after another.
+
+    >>> import mustdp as md
+    >>> both = md.sequence(md.gaussian(noise_multiplier=5.0), md.laplace(shift=0.1))
+    >>> len(both.parts)
+    2
+    """
     return Sequence(tuple(parts))
 
 

@@ -45,6 +45,13 @@ class Risk:
     ``advantage`` is the true-positive rate less the false-positive rate, at its largest: a guess
     between two equally likely data sets is right in (1 + advantage)/2 of all cases. ``tpr`` has one
     true-positive rate for each false-positive rate in ``fpr``.
+
+    >>> import mustdp as md
+    >>> risk = md.account(md.gaussian(noise_multiplier=2.0)).risk([0.01])
+    >>> print(f"{risk.advantage.upper:.3f} {risk.tpr[0].upper:.3f}")
+    0.383 0.092
+    >>> print(f"{risk.becomes(0.5)[0].upper:.3f}")
+    0.902
     """
 
     relation: Relation

@@ -25,6 +25,11 @@ class Tradeoff:
     ``lower`` is certified: no attacker on any pair of neighbours misses less often. ``upper`` is
     reached: an attacker on the named pair misses at most this often. ``gap`` estimates how much of
     either rate is due to grids; ``coarse`` says that it is more than the account's accuracy.
+
+    >>> import mustdp as md
+    >>> curve = md.account(md.gaussian(noise_multiplier=2.0)).tradeoff([0.01, 0.1])
+    >>> print(curve.lower.round(3))
+    [0.908 0.611]
     """
 
     false_positive: FloatArray
@@ -45,6 +50,11 @@ class Renyi:
     divergences from the draw that holds nothing but copies of one record, and hardly any without
     it. Epsilons converted from these (:meth:`epsilon`) are looser than the account's own. ``gap``
     estimates which share of a divergence is due to the grid; ``coarse`` as in :class:`Tradeoff`.
+
+    >>> import mustdp as md
+    >>> renyi = md.account(md.gaussian(noise_multiplier=2.0)).renyi([2.0, 4.0])
+    >>> print(renyi.upper.round(3))
+    [1. 2.]
     """
 
     orders: FloatArray
@@ -73,6 +83,11 @@ class Summary:
     """One number for a whole curve, with what it is.
 
     ``gap`` estimates how much of it is due to grids; ``coarse`` as in :class:`Tradeoff`.
+
+    >>> import mustdp as md
+    >>> mu = md.account(md.gaussian(noise_multiplier=2.0)).gaussian_dp()
+    >>> round(mu.value, 3)
+    1.0
     """
 
     value: float

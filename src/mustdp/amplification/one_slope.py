@@ -32,7 +32,13 @@ Kind = Literal["strong", "weak-1", "weak-2", "dilution"]
 
 @dataclass(frozen=True)
 class AmplificationRow:
-    """One base point (epsilon, delta) and where subsampling takes it."""
+    """One base point (epsilon, delta) and where subsampling takes it.
+
+    >>> import mustdp as md
+    >>> [row] = md.amplify(md.wor(1000, 10), md.laplace(shift=0.25), epsilon=0.2).rows
+    >>> row.epsilon_prime < row.epsilon, row.delta_prime < row.delta
+    (True, True)
+    """
 
     epsilon: float
     delta: float
@@ -53,7 +59,13 @@ class AmplificationRow:
 
 @dataclass(frozen=True)
 class Amplification(Sequence[AmplificationRow]):
-    """Rows of base points with their amplified values, as the paper's theorem gives them."""
+    """Rows of base points with their amplified values, as the paper's theorem gives them.
+
+    >>> import mustdp as md
+    >>> found = md.amplify(md.wor(1000, 10), md.laplace(shift=0.25), epsilon=[0.5, 1.0])
+    >>> found.eta, len(found.rows)
+    (0.01, 2)
+    """
 
     scheme: Scheme
     mechanism: Mechanism

@@ -40,6 +40,11 @@ class OneStep:
     ``upper`` holds for every pair of neighbouring data sets; ``lower`` is the largest value of the
     families in ``attained``, each a concrete pair of data sets. ``one_slope`` is the paper's
     theorem read as a bound (None where it does not apply).
+
+    >>> import mustdp as md
+    >>> found = md.one_step(md.wor(1000, 10), md.gaussian(shift=0.5), epsilon=[0.1, 0.5])
+    >>> bool((found.lower <= found.upper).all()), found.group
+    (True, 1)
     """
 
     scheme: Scheme

@@ -47,7 +47,13 @@ _SHARE = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """What a trainer is to train: model, loss, data and optimiser of the game."""
+    """What a trainer is to train: model, loss, data and optimiser of the game.
+
+    >>> import mustdp as md
+    >>> from dataclasses import fields
+    >>> [field.name for field in fields(md.Game)]
+    ['model', 'loss', 'data', 'optimizer']
+    """
 
     model: nn.Module
     loss: Callable[[Tensor, Tensor], Tensor]
@@ -63,6 +69,15 @@ class Audit:
     (epsilon, delta)-private for any smaller one. ``mu`` is the same for Gaussian DP. ``chance`` is
     the most likely that guesses this good can be if the certificate holds; ``contradicted`` that it
     is too small to be believed.
+
+    >>> import mustdp as md
+    >>> found = md.Audit(
+    ...     epsilon=0.4, mu=0.2, certified=md.Bounds(0.9, 1.0), delta=1e-5,
+    ...     relation=md.Relation.REPLACE_ONE, level=0.95, chance=0.3, contradicted=False,
+    ...     attacker="all steps", canaries=1000, guesses=200, right=120, seeded=True,
+    ... )
+    >>> found.epsilon <= found.certified.upper, found.as_dict()["right"]
+    (True, 120)
     """
 
     epsilon: float
@@ -123,6 +138,16 @@ def audit(
     ``game.optimizer`` with this ``budget`` and ``clip``. All steps of the budget are made. The
     scheme of the budget says how many canaries there are, 20 to 5000. ``seed`` repeats the bits of
     the canaries, for experiments.
+
+    >>> import mustdp as md
+    >>> budget = md.settle(md.poisson(40, 0.5), noise_multiplier=1.0, steps=2, delta=1e-5)
+    >>> def trainer(game):
+    ...     return md.PrivateTrainer(
+    ...         game.model, game.loss, game.data, budget, optimizer=game.optimizer, clip=1.0
+    ...     )
+    >>> found = md.audit(trainer, budget, clip=1.0)
+    >>> found.canaries, found.level
+    (40, 0.95)
     """
     if not isinstance(budget, Budget):
         raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")

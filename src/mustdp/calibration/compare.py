@@ -45,14 +45,29 @@ class EpochRow:
 
 @dataclass(frozen=True)
 class ComparisonRow(EpochRow):
-    """What one scheme needs and gives."""
+    """What one scheme needs and gives.
+
+    >>> import mustdp as md
+    >>> row = md.ComparisonRow(md.must_ow(1000, 50, 10), 2.0, md.Bounds(0.72, 0.73))
+    >>> row.scheme.name, row.scheme.m, round(row.expected_distinct, 2)
+    ('must-ow', 10, 9.15)
+    """
 
     scheme: Scheme
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rows for all schemes that fit the sizes, under one relation, and for epochs if wanted."""
+    """Rows for all schemes that fit the sizes, under one relation, and for epochs if wanted.
+
+    >>> import mustdp as md
+    >>> row = md.ComparisonRow(md.wor(1000, 10), 2.0, md.Bounds(0.72, 0.73))
+    >>> found = md.Comparison(md.Relation.REPLACE_ONE, steps=100, delta=1e-5, rows=(row,))
+    >>> print(found)
+    all schemes; steps: 100, delta 1e-05, relation replace-one
+    scheme     eta  distinct  noise  epsilon, attained  certified
+       wor  0.0100        10      2              0.719      0.730
+    """
 
     relation: Relation
     steps: int
@@ -116,6 +131,11 @@ def compare(
     Gaussian noise. Only the kind of ``mechanism`` matters, as in :func:`calibrate`; ``group`` and
     ``composition`` are as in :func:`account`. ``progress`` is called with the name of each scheme
     before it is worked on.
+
+    >>> import mustdp as md
+    >>> found = md.compare(n=100, b=20, m=5, steps=1, delta=1e-5, noise_multiplier=4.0)
+    >>> [(row.scheme.name, round(row.epsilon.upper, 2)) for row in found if row.scheme.eta == 0.05]
+    [('poisson', 0.08), ('wor', 0.18), ('must-oo', 0.18)]
     """
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidParameter(

@@ -15,7 +15,14 @@ from mustdp.sampling.scheme import Scheme
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A plan that meets a target: ``epsilon.upper`` at ``delta`` is at most what was asked."""
+    """A plan that meets a target: ``epsilon.upper`` at ``delta`` is at most what was asked.
+
+    >>> import mustdp as md
+    >>> noise = md.laplace(shift=0.5)
+    >>> found = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
+    >>> found.epsilon.upper <= 2.0, found.delta
+    (True, 1e-05)
+    """
 
     plan: Plan
     mechanism: Mechanism
@@ -26,7 +33,13 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class PlanCalibration(Calibrated):
-    """Noise for a whole plan that meets a target."""
+    """Noise for a whole plan that meets a target.
+
+    >>> import mustdp as md
+    >>> found = md.calibrate_plan(lambda noise: md.repeat(3, noise), epsilon=1.0, delta=1e-5)
+    >>> found.epsilon.upper <= 1.0, found.noise_multiplier > 5.0
+    (True, True)
+    """
 
     mechanism: AdditiveNoise
 
@@ -38,7 +51,13 @@ class PlanCalibration(Calibrated):
 
 @dataclass(frozen=True)
 class Calibration(PlanCalibration):
-    """Noise that meets a target for repeated draws of one scheme, or so many batches of epochs."""
+    """Noise that meets a target for repeated draws of one scheme, or so many batches of epochs.
+
+    >>> import mustdp as md
+    >>> found = md.calibrate(md.poisson(1000, 0.01), epsilon=1.0, delta=1e-5, steps=100)
+    >>> found.epsilon.upper <= 1.0, found.steps, found.scheme.name
+    (True, 100, 'poisson')
+    """
 
     scheme: Sampling
     steps: int
@@ -46,7 +65,14 @@ class Calibration(PlanCalibration):
 
 @dataclass(frozen=True)
 class Solution(Calibrated):
-    """Steps or a size that meet a target for a given noise; ``value`` is the one looked for."""
+    """Steps or a size that meet a target for a given noise; ``value`` is the one looked for.
+
+    >>> import mustdp as md
+    >>> noise = md.laplace(shift=0.5)
+    >>> found = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
+    >>> found.value == found.steps
+    True
+    """
 
     scheme: Scheme
     steps: int

@@ -79,7 +79,13 @@ class RiskTarget:
 
 @dataclass(frozen=True)
 class RiskCalibration:
-    """Noise that keeps the risk of repeated draws of one scheme within a target."""
+    """Noise that keeps the risk of repeated draws of one scheme within a target.
+
+    >>> import mustdp as md
+    >>> found = md.calibrate(md.poisson(100, 1.0), advantage=0.1, steps=1)
+    >>> found.risk.advantage.upper <= 0.1, found.noise_multiplier > 3.9
+    (True, True)
+    """
 
     plan: Plan
     mechanism: AdditiveNoise

@@ -56,6 +56,12 @@ class Spent:
     upper bound of ``epsilon`` is then infinite. A ``seeded`` run is an experiment: whoever knows
     the seed can subtract the noise, and ``epsilon`` is what the run would cost without a seed.
     ``dimension`` is 1 where every release was accounted for as a single number.
+
+    >>> import mustdp as md
+    >>> budget = md.settle(md.poisson(1000, 0.01), noise_multiplier=2.0, steps=100, delta=1e-5)
+    >>> spent = budget.spent()
+    >>> spent.certified, spent.steps, spent.relation.option
+    (True, 100, 'add-remove')
     """
 
     epsilon: Bounds

@@ -53,7 +53,14 @@ def largest_batch(
     relation: str | None = None,
     group: int = 1,
 ) -> Solution:
-    """The largest m whose certified epsilon is at most ``epsilon``, for a scheme by name."""
+    """The largest m whose certified epsilon is at most ``epsilon``, for a scheme by name.
+
+    >>> import mustdp as md
+    >>> noise, target = md.gaussian(noise_multiplier=4.0), {"epsilon": 1.0, "delta": 1e-5}
+    >>> found = md.largest_batch("poisson", mechanism=noise, n=100, steps=10, **target)
+    >>> found.value, found.epsilon.upper <= 1.0
+    (30, True)
+    """
     target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     n = checks.integer("n", n, 1)
@@ -81,6 +88,12 @@ def smallest_first_stage(
     """The smallest b of a two-stage scheme whose certified epsilon is at most ``epsilon``.
 
     A larger first stage means fewer repeated copies, hence less privacy spent at equal noise.
+
+    >>> import mustdp as md
+    >>> noise, target = md.gaussian(noise_multiplier=40.0), {"epsilon": 0.1, "delta": 1e-2}
+    >>> found = md.smallest_first_stage("must-ow", mechanism=noise, n=10, m=5, steps=1, **target)
+    >>> found.value, found.epsilon.upper <= 0.1
+    (1, True)
     """
     target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)

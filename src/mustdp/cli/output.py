@@ -96,7 +96,7 @@ def _show_table(answer: Answer, out: TextIO) -> None:
         for row in rows:
             table.add_row(*row)
         unbounded = console.options.update(width=10_000)
-        if console.measure(table, options=unbounded).minimum <= console.width:
+        if console.measure(table, options=unbounded).maximum <= console.width:
             console.print(table)
         else:
             console.print("\n".join(stacked(answer.columns, rows)), soft_wrap=True)

@@ -82,6 +82,15 @@ class Standing:
     ``adaptive`` holds whatever the plans depended on: it is the smallest limit under which a ledger
     of this kind would have admitted all charges. ``fixed`` is the certified bound of the plans that
     were charged, had they all been fixed in advance. ``spent`` is the one that is enforced.
+
+    >>> import mustdp as md
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=4, delta=1e-6) as ledger:
+    ...         entry = ledger.charge(md.gaussian(noise_multiplier=10.0), label="table 1")
+    ...         standing = ledger.standing()
+    >>> standing.limit, standing.entries, 0.0 < standing.spent < standing.left
+    (4.0, 1, True)
     """
 
     program: str
@@ -100,6 +109,14 @@ class Entry:
     """One charge: ``times`` runs of a plan; ``epsilon`` is what all entries up to it cost.
 
     ``epsilon`` is certified, at the ledger's delta, and of the kind that the ledger enforces.
+
+    >>> import mustdp as md
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=4, delta=1e-6) as ledger:
+    ...         entry = ledger.charge(md.gaussian(noise_multiplier=10.0), label="table 1")
+    >>> entry.label, entry.times, entry.relation.option
+    ('table 1', 1, 'replace-one')
     """
 
     number: int

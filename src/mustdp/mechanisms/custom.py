@@ -36,6 +36,12 @@ class Custom(Mechanism):
     batch size, whatever the relation, and *left out* for Poisson sampling (under add_remove, the
     only relation in which Poisson sampling takes a custom mechanism). A value of zero is taken at
     its word: a function that underflows to zero should return a small number instead.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> coin = md.Custom(lambda eps: np.maximum(0.0, 0.75 - 0.25 * np.exp(eps)), "coin")
+    >>> coin.label, round(md.account(coin).delta(0.5).upper, 3)
+    ('coin', 0.338)
     """
 
     profile: Profile
@@ -117,5 +123,12 @@ class CustomProfiles(SteeredProfiles):
 
 
 def custom(profile: Profile, label: str = "custom") -> Custom:
-    """Describe a mechanism by its profile, a function from eps to delta (see :class:`Custom`)."""
+    """Describe a mechanism by its profile, a function from eps to delta (see :class:`Custom`).
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> coin = md.custom(lambda eps: np.maximum(0.0, 0.75 - 0.25 * np.exp(eps)))
+    >>> round(md.account(coin).delta(0.5).upper, 3)
+    0.338
+    """
     return Custom(profile, label)

@@ -24,7 +24,12 @@ from mustdp.numerics import checks
 
 
 class Mechanism(ABC):
-    """A base mechanism: something with group profiles once its shift is known."""
+    """A base mechanism: something with group profiles once its shift is known.
+
+    >>> import mustdp as md
+    >>> [isinstance(one, md.Mechanism) for one in (md.gaussian(shift=1.0), md.laplace(shift=1.0))]
+    [True, True]
+    """
 
     @property
     @abstractmethod
@@ -110,14 +115,24 @@ class AdditiveNoise(Mechanism):
 
 @dataclass(frozen=True)
 class Gaussian(AdditiveNoise):
-    """Gaussian noise of standard deviation sigma; contributions bounded in the 2-norm."""
+    """Gaussian noise of standard deviation sigma; contributions bounded in the 2-norm.
+
+    >>> import mustdp as md
+    >>> md.Gaussian(noise_multiplier=2.0) == md.gaussian(noise_multiplier=2.0)
+    True
+    """
 
     noise: ClassVar[Noise] = GaussianNoise()
 
 
 @dataclass(frozen=True)
 class Laplace(AdditiveNoise):
-    """Laplace noise of scale parameter b (standard deviation sqrt(2) b) on a single number."""
+    """Laplace noise of scale parameter b (standard deviation sqrt(2) b) on a single number.
+
+    >>> import mustdp as md
+    >>> md.Laplace(shift=0.1) == md.laplace(shift=0.1)
+    True
+    """
 
     noise: ClassVar[Noise] = LaplaceNoise()
 

@@ -24,7 +24,12 @@ Drawing = TypeVar("Drawing", bound="Scheme | Epoch")
 
 
 class Relation(StrEnum):
-    """Which data sets are neighbours; equal to its name as text."""
+    """Which data sets are neighbours; equal to its name as text.
+
+    >>> import mustdp as md
+    >>> md.Relation.ADD_REMOVE == "add_remove", md.Relation.ADD_REMOVE.option
+    (True, 'add-remove')
+    """
 
     REPLACE_ONE = "replace_one"
     ADD_REMOVE = "add_remove"

@@ -44,6 +44,12 @@ def aligned_profile(
     nothing is shown or saved. Without ``theme`` the ground of the axes decides between light and
     dark. With ``linear_within`` the upright axis is linear up to this size and logarithmic beyond
     it on both sides, so that small differences can be seen next to large ones.
+
+    >>> import mustdp as md
+    >>> found = md.amplify(md.wor(1000, 10), md.laplace(shift=0.25), epsilon=[0.5, 1.0])
+    >>> ax = md.plot.aligned_profile([found])
+    >>> len(ax.get_legend().get_texts())
+    1
     """
     curves = list(results)
     if not curves or not all(len(curve) for curve in curves):
@@ -81,7 +87,13 @@ def aligned_profile_panels(
     *,
     theme: Theme = LIGHT,
 ) -> Figure:
-    """The paper's figure: Laplace and Gaussian noise (rows) at every shift (columns)."""
+    """The paper's figure: Laplace and Gaussian noise (rows) at every shift (columns).
+
+    >>> import mustdp as md
+    >>> figure = md.plot.aligned_profile_panels(epsilon=(0.5, 1.0))
+    >>> len(figure.axes)
+    4
+    """
     schemes = [wor(n, m), wr(n, m), must_ow(n, b, m), must_ww(n, b, m)]
     figure = new_figure(5.0 * len(shifts), 7.6, theme)
     grid = figure.subplots(2, len(shifts), squeeze=False)

@@ -35,6 +35,11 @@ def profile_bands(
 
     ``curves`` maps names to what ``Account.curve`` returns; names of schemes (``"wor"``,
     ``"must-ow"``) give each its usual look. ``mark`` is a target (epsilon, delta) to be shown.
+
+    >>> import mustdp as md
+    >>> curve = md.account(md.gaussian(noise_multiplier=2.0)).curve([0.5, 1.0, 2.0])
+    >>> md.plot.profile_bands({"wor": curve}).get_yscale()
+    'log'
     """
     if not curves:
         raise InvalidParameter("curves must hold at least one curve, got none")
@@ -64,6 +69,11 @@ def epsilon_against_steps(
     ``bands`` maps names to bounds by number of steps, for example
     ``{"wor": {k: md.account(md.repeat(k, step)).epsilon(1e-5) for k in (10, 100, 1000)}}``.
     ``mark`` is a target (steps, epsilon) to be shown.
+
+    >>> import mustdp as md
+    >>> bands = {"wor": {10: md.Bounds(0.2, 0.21), 100: md.Bounds(0.72, 0.73)}}
+    >>> md.plot.epsilon_against_steps(bands).get_xlabel()
+    'steps'
     """
     if not bands or not all(bands.values()):
         raise InvalidParameter("bands must hold bounds for at least one number of steps each")

@@ -36,6 +36,11 @@ def contours(
     where the value is unknown hold NaN and stay empty. ``mark`` is a pair (b, m) to be shown. Both
     axes are logarithmic. Shades run from dark to bright as the value grows; the numbers on the
     lines say the same without colour.
+
+    >>> import mustdp as md
+    >>> ax = md.plot.contours([10, 100], [5, 50], [[0.5, 0.6], [0.7, 0.9]], mark=(50, 20))
+    >>> ax.get_xscale()
+    'log'
     """
     across, up = checks.reals("b", b, at_least=1), checks.reals("m", m, at_least=1)
     grid = np.ma.masked_invalid(np.asarray(values, dtype=np.float64))

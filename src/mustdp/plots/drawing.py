@@ -25,7 +25,12 @@ INK, QUIET = "#222222", "#6b6b6b"
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a picture apart from those of the schemes."""
+    """The colours of a picture apart from those of the schemes.
+
+    >>> import mustdp as md
+    >>> md.plot.LIGHT.name, md.plot.DARK.ground
+    ('light', '#16191d')
+    """
 
     name: str
     ground: str

@@ -20,6 +20,15 @@ def ledger(
 
     A step for each charge, at the time it was made; the dashed line is the limit, the shade between
     the two what is left.
+
+    >>> import mustdp as md
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=4, delta=1e-6) as opened:
+    ...         entry = opened.charge(md.gaussian(noise_multiplier=10.0), label="table 1")
+    ...         ax = ledger(opened)  # md.plot.ledger
+    >>> ax.get_xlabel()
+    'time (UTC)'
     """
     if not isinstance(opened, LedgerFile):
         raise InvalidParameter(

@@ -31,6 +31,10 @@ def loss_curves(
     each), of which mean and standard error are drawn. ``smooth`` averages over that many steps.
     ``label`` names what was measured. Losses on training records are not private: the picture is
     for those who may see the data.
+
+    >>> import mustdp as md
+    >>> md.plot.loss_curves({"wor": [0.9, 0.7, 0.6]}, label="mean loss").get_ylabel()
+    'mean loss'
     """
     if not losses:
         raise InvalidParameter("losses must hold at least one run, got none")

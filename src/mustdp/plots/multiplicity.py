@@ -27,6 +27,11 @@ def multiplicity_law(
 
     Chances below ``smallest`` are left out. The chance of no copy at all is one minus eta and,
     close to one as it mostly is, would hide the rest.
+
+    >>> import mustdp as md
+    >>> ax = md.plot.multiplicity_law([md.wr(1000, 10), md.must_ow(1000, 50, 10)])
+    >>> len(ax.get_legend().get_texts())
+    2
     """
     given = list(schemes)
     if not given:

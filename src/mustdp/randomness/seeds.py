@@ -17,7 +17,12 @@ LARGEST_SEED = 2**128 - 1
 
 
 class SeededRelease(UserWarning):
-    """A run whose noise can be repeated: for experiments only, with no privacy at all."""
+    """A run whose noise can be repeated: for experiments only, with no privacy at all.
+
+    >>> import mustdp as md
+    >>> issubclass(md.SeededRelease, Warning)
+    True
+    """
 
 
 def read_seed(given: Any, name: str = "seed") -> int:

@@ -15,6 +15,16 @@ class ReleasedEstimate:
 
     ``column`` names the column or columns, ``group`` the group, ``cell`` the cell of a table or the
     term of a regression; each is None where there is none. ``description`` says what was estimated.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
+    >>> result = md.private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> [mean] = result.estimates
+    >>> mean.statistic, 0.0 < mean.noise_share < 1.0
+    ('mean', True)
+    >>> bool(mean.interval[0] < mean.value < mean.interval[1])
+    True
     """
 
     statistic: str

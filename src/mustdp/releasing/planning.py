@@ -41,7 +41,13 @@ _LEAST, _MOST, _CLOSE = 1e-3, 200.0, 1.01
 
 @dataclass(frozen=True)
 class Expected:
-    """The width that an interval is expected to have."""
+    """The width that an interval is expected to have.
+
+    >>> import mustdp as md
+    >>> [mean] = md.expected_widths("mean", n=10_000, lower=0, upper=1, epsilon=1, delta=1e-6)
+    >>> mean.label, mean.width < 0.01
+    ('mean value', True)
+    """
 
     label: str
     width: float

@@ -23,6 +23,13 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
 
     ``estimate``, ``standard_error`` and ``interval`` are those of the first; ``result[label]`` is
     the estimate of that label.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
+    >>> result = md.private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> len(result.estimates), result.level, result.privacy.epsilon.upper <= 1.0
+    (1, 0.95, True)
     """
 
     estimates: tuple[ReleasedEstimate, ...]

@@ -23,7 +23,12 @@ _TOP = ("estimate", "standard_error", "interval")
 
 
 class InferenceNote(UserWarning):
-    """Something about an estimate or its interval that its reader has to know."""
+    """Something about an estimate or its interval that its reader has to know.
+
+    >>> import mustdp as md
+    >>> issubclass(md.InferenceNote, Warning)
+    True
+    """
 
 
 class _Estimated(Protocol):
@@ -102,6 +107,17 @@ class BootstrapResult(Estimates[Estimate]):
     the estimate of that label. ``replicates`` are the noisy replicates of every estimate,
     (releases, estimates). All of it may be published: it was made from what was released with
     noise.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
+    >>> design = md.wor(1000, 100)
+    >>> result = md.private_bootstrap(
+    ...     ages, "mean", lower=0, upper=100, design=design, replicates=20, noise_multiplier=9.0,
+    ...     delta=1e-6,
+    ... )
+    >>> result.replicates.shape, result.level
+    ((20, 1), 0.95)
     """
 
     estimates: tuple[Estimate, ...]

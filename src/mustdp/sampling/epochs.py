@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 
 
 class Epoch(ABC):
-    """A random rule that shares ``n`` records out over batches, each record to one of them."""
+    """A random rule that shares ``n`` records out over batches, each record to one of them.
+
+    >>> import mustdp as md
+    >>> epoch = md.shuffle(1000, 300)
+    >>> isinstance(epoch, md.Epoch), epoch.bins, epoch.eta
+    (True, 4, 0.3)
+    """
 
     #: The rule's name on the command line.
     name: ClassVar[str]
@@ -91,7 +97,15 @@ class Epoch(ABC):
 
 @dataclass(frozen=True)
 class RandomAllocation(Epoch):
-    """Every record goes to one of ``bins`` batches, uniformly and independently."""
+    """Every record goes to one of ``bins`` batches, uniformly and independently.
+
+    >>> import mustdp as md
+    >>> epoch = md.RandomAllocation(1000, bins=10)
+    >>> len(epoch.draw()), epoch.expected_size
+    (10, 100.0)
+    >>> epoch.first(3).steps
+    3
+    """
 
     name: ClassVar[str] = "allocation"
     fixed_size: ClassVar[bool] = False
@@ -123,7 +137,12 @@ class RandomAllocation(Epoch):
 
 @dataclass(frozen=True)
 class Shuffle(Epoch):
-    """A random order of the records, cut into batches of ``m``; the last one may be smaller."""
+    """A random order of the records, cut into batches of ``m``; the last one may be smaller.
+
+    >>> import mustdp as md
+    >>> [batch.size for batch in md.Shuffle(10, 4).draw()]
+    [4, 4, 2]
+    """
 
     name: ClassVar[str] = "shuffle"
     fixed_size: ClassVar[bool] = True

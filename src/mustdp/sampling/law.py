@@ -38,7 +38,13 @@ _UNDERFLOW = 1e-306
 
 
 class MultiplicityLaw(Window):
-    """The law of the multiplicity J: probabilities of ``first, first + 1, …`` and the cut mass."""
+    """The law of the multiplicity J: probabilities of ``first, first + 1, …`` and the cut mass.
+
+    >>> import mustdp as md
+    >>> law = md.wr(1000, 10).law()
+    >>> print(f"{law.zero:.4f} {law.mean:.2f}")
+    0.9900 0.01
+    """
 
     @property
     def eta(self) -> float:

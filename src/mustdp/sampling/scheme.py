@@ -7,99 +7,33 @@ MUSTow, MUSTww, MUSTwo, MUSToo are the two-stage cases of :class:`Multistage`.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks, windows
-from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.randomness.substreams import generator
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import BY_NAME, name_of
 from mustdp.sampling.draws import draw_poisson, draw_stages
 from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law
+from mustdp.sampling.rule import Scheme as Scheme
 from mustdp.sampling.stage import Stage, check_stages, read_stage, reduce_stages
-
-if TYPE_CHECKING:
-    from mustdp.randomness.keys import BatchKey
-    from mustdp.sampling.streams import BatchStream
-
-
-class Scheme(ABC):
-    """A random rule that turns ``n`` records into a multiset of draws."""
-
-    n: int
-    #: Whether every batch has the same size, so that another record takes a missing one's place.
-    fixed_size: ClassVar[bool] = True
-    #: Whether a record that is not there leaves its place empty.
-    leaves_empty: ClassVar[bool] = False
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The scheme's name on the command line."""
-
-    @property
-    @abstractmethod
-    def eta(self) -> float:
-        """Chance that one given record is drawn at least once."""
-
-    @property
-    @abstractmethod
-    def expected_size(self) -> float:
-        """Expected number of draws, copies counted (the fixed batch size where it is fixed)."""
-
-    @abstractmethod
-    def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
-        """Law of the copies of ``group`` given records in one draw, with the mass that was cut."""
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator | None = None) -> Batch:
-        """Draw one batch; without ``rng`` from the operating system's entropy."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON; ``scheme_from_description`` reads it back."""
-
-    def resized(self, n: int) -> Self:
-        """The same rule for ``n`` records, where the rule does not depend on their number."""
-        raise InvalidParameter(f"a scheme of fixed size is one for n = {self.n} records, not {n}")
-
-    @property
-    def expected_distinct(self) -> float:
-        """Expected number of distinct records in one draw: exactly ``n * eta``."""
-        return self.n * self.eta
-
-    def multiplicity(self, group: int = 1) -> FloatArray:
-        """Probabilities ``p_0, p_1, …`` of the copies of ``group`` given records in one draw."""
-        return self.law(group).dense()
-
-    def batches(self, seed: int | BatchKey | None = None, count: int | None = None) -> BatchStream:
-        """Stream of ``count`` batches (without end for None) that a seed or a key decides.
-
-        Without one, the key is secret and fresh from the operating system.
-        """
-        from mustdp.sampling.streams import BatchStream  # streams are made of schemes
-
-        stop = None if count is None else checks.integer("count", count, 0)
-        return BatchStream(self, seed, stop=stop)
-
-    def _law_arguments(self, group: int, tail: float) -> tuple[int, float]:
-        return (
-            checks.integer("group", group, 1, self.n),
-            checks.real("tail", tail, at_least=0, below=1),
-        )
 
 
 @dataclass(frozen=True)
 class Poisson(Scheme):
-    """Every record is taken independently with chance ``rate``."""
+    """Every record is taken independently with chance ``rate``.
+
+    >>> import mustdp as md
+    >>> md.Poisson(1000, 0.01).expected_size
+    10.0
+    """
 
     name: ClassVar[str] = "poisson"
     fixed_size: ClassVar[bool] = False
@@ -145,7 +79,13 @@ class Poisson(Scheme):
 
 @dataclass(frozen=True)
 class Multistage(Scheme):
-    """Any number of stages, each with or without replacement; batches have a fixed size."""
+    """Any number of stages, each with or without replacement; batches have a fixed size.
+
+    >>> import mustdp as md
+    >>> scheme = md.Multistage(1000, (("wor", 50), ("wr", 10)))
+    >>> scheme == md.must_ow(1000, 50, 10), scheme.m
+    (True, 10)
+    """
 
     n: int
     stages: tuple[Stage, ...]
@@ -219,42 +159,83 @@ def _at_least_once(draws: int, special: int, slots: int) -> float:
 
 
 def poisson(n: int, rate: float) -> Poisson:
-    """Every one of ``n`` records independently with chance ``rate``."""
+    """Every one of ``n`` records independently with chance ``rate``.
+
+    >>> import mustdp as md
+    >>> md.poisson(1000, 0.01).eta
+    0.01
+    """
     return Poisson(n, rate)
 
 
 def wor(n: int, m: int) -> Multistage:
-    """``m`` of ``n`` records without replacement."""
+    """``m`` of ``n`` records without replacement.
+
+    >>> import mustdp as md
+    >>> batch = md.wor(1000, 10).draw()
+    >>> batch.size, batch.distinct
+    (10, 10)
+    """
     return named("wor", n, m=m)
 
 
 def wr(n: int, m: int) -> Multistage:
-    """``m`` draws from ``n`` records with replacement."""
+    """``m`` draws from ``n`` records with replacement.
+
+    >>> import mustdp as md
+    >>> md.wr(1000, 10).draw().size
+    10
+    """
     return named("wr", n, m=m)
 
 
 def must_ow(n: int, b: int, m: int) -> Multistage:
-    """``b`` of ``n`` without replacement, then ``m`` draws from those with replacement."""
+    """``b`` of ``n`` without replacement, then ``m`` draws from those with replacement.
+
+    >>> import mustdp as md
+    >>> md.must_ow(10000, 500, 200).describe()["stages"]
+    [['wor', 500], ['wr', 200]]
+    """
     return named("must-ow", n, b=b, m=m)
 
 
 def must_ww(n: int, b: int, m: int) -> Multistage:
-    """``b`` draws from ``n`` with replacement, then ``m`` draws from those with replacement."""
+    """``b`` draws from ``n`` with replacement, then ``m`` draws from those with replacement.
+
+    >>> import mustdp as md
+    >>> round(md.must_ww(1000, 50, 10).eta, 5)
+    0.00911
+    """
     return named("must-ww", n, b=b, m=m)
 
 
 def must_wo(n: int, b: int, m: int) -> Multistage:
-    """``b`` draws from ``n`` with replacement, then ``m`` of those without: the law of ``wr``."""
+    """``b`` draws from ``n`` with replacement, then ``m`` of those without: the law of ``wr``.
+
+    >>> import mustdp as md
+    >>> md.must_wo(1000, 50, 10).reduced == md.wr(1000, 10).reduced
+    True
+    """
     return named("must-wo", n, b=b, m=m)
 
 
 def must_oo(n: int, b: int, m: int) -> Multistage:
-    """``b`` of ``n`` without replacement, then ``m`` of those without: the law of ``wor``."""
+    """``b`` of ``n`` without replacement, then ``m`` of those without: the law of ``wor``.
+
+    >>> import mustdp as md
+    >>> md.must_oo(1000, 50, 10).reduced == md.wor(1000, 10).reduced
+    True
+    """
     return named("must-oo", n, b=b, m=m)
 
 
 def multistage(n: int, stages: Iterable[tuple[str, int]]) -> Multistage:
-    """Any number of ``("wor", size)`` and ``("wr", size)`` stages, one after another."""
+    """Any number of ``("wor", size)`` and ``("wr", size)`` stages, one after another.
+
+    >>> import mustdp as md
+    >>> md.multistage(1000, [("wor", 100), ("wr", 50), ("wr", 10)]).name
+    'multistage'
+    """
     try:
         listed = tuple(stages)
     except TypeError:

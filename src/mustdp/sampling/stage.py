@@ -12,7 +12,12 @@ from mustdp.sampling.catalogue import KINDS, Kind
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Draw ``size`` entries without (``wor``) or with (``wr``) replacement."""
+    """Draw ``size`` entries without (``wor``) or with (``wr``) replacement.
+
+    >>> import mustdp as md
+    >>> md.Stage("wor", 50)
+    Stage(kind='wor', size=50)
+    """
 
     kind: Kind
     size: int

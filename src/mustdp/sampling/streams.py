@@ -39,6 +39,13 @@ class BatchStream(Iterator[Batch]):
     Made by :meth:`Scheme.batches` or :meth:`Epoch.batches`, which start at batch 0 with stride 1.
     ``seed`` is a seed, a key, or None for a fresh secret key. Drawing moves only this object: a
     stream that was split or saved and is then drawn from as well repeats batches.
+
+    >>> import mustdp as md
+    >>> stream = md.wor(1000, 10).batches(seed=1, count=5)
+    >>> sum(1 for batch in stream)
+    5
+    >>> stream.remaining
+    0
     """
 
     def __init__(

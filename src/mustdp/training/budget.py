@@ -41,7 +41,15 @@ class _Run:
 
 @dataclass(frozen=True)
 class Budget:
-    """A settled run: scheme, noise, number of steps, and where the noise came from."""
+    """A settled run: scheme, noise, number of steps, and where the noise came from.
+
+    >>> import mustdp as md
+    >>> budget = md.settle(md.poisson(1000, 0.01), noise_multiplier=2.0, steps=100, delta=1e-5)
+    >>> budget.steps, budget.relation.option
+    (100, 'add-remove')
+    >>> budget.spent().epsilon.upper < 1.0
+    True
+    """
 
     scheme: Sampling
     noise_multiplier: float

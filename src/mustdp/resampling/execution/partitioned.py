@@ -29,7 +29,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DaskSource(Source):
-    """Partitions as futures of a Dask client, checked, of known lengths; see open_partitioned."""
+    """Partitions as futures of a Dask client, checked, of known lengths; see open_partitioned.
+
+    >>> import mustdp as md
+    >>> import distributed, numpy as np  # doctest: +SKIP
+    >>> client = distributed.Client(processes=False)  # doctest: +SKIP
+    >>> parts = client.scatter([np.array([[30.0], [41.0]])])  # doctest: +SKIP
+    >>> md.open_partitioned(parts, client=client).n  # doctest: +SKIP
+    2
+    """
 
     #: Every row has to be fetched.
     rows_in_memory: ClassVar[bool] = False
@@ -102,6 +110,13 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
     ones. They are computed on the cluster and kept there as long as
     the source lives. ``client`` is the ``distributed.Client`` they belong to, by default the
     current one. Missing columns, columns that are not numeric, NaN and infinities are refused.
+
+    >>> import mustdp as md
+    >>> import distributed, numpy as np  # doctest: +SKIP
+    >>> client = distributed.Client(processes=False)  # doctest: +SKIP
+    >>> parts = client.scatter([np.array([[30.0], [41.0]])])  # doctest: +SKIP
+    >>> md.open_partitioned(parts, client=client).lengths  # doctest: +SKIP
+    (2,)
     """
     distributed = required("distributed", "a Dask cluster")
     partitions = _partitions(data, columns)

@@ -32,6 +32,10 @@ class Reading:
     standard input. ``missing`` is what is done with missing values of columns that do not say so
     themselves. ``marks``: texts that are missing values besides the usual ones (nothing, NA, NaN,
     null, none, ?); one that is a number (-9) is one of a column of numbers, too.
+
+    >>> import mustdp as md
+    >>> md.Reading("survey.txt", delimiter=";", marks=("-9",)).codes
+    (-9.0,)
     """
 
     data: Any

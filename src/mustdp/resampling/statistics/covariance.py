@@ -211,7 +211,14 @@ class Covariance(InTwoForms):
 
 @dataclass(frozen=True)
 class Correlation(Covariance):
-    """The correlation of two columns: covariance and both variances in one release."""
+    """The correlation of two columns: covariance and both variances in one release.
+
+    >>> import mustdp as md
+    >>> from mustdp.resampling.statistics.public import Public
+    >>> query = md.Correlation().query(Public([0.0, 0.0], [10.0, 2.0], 20))
+    >>> [block.label for block in query.blocks]
+    ['means', 'squares', 'products']
+    """
 
     name = "correlation"
     _correlation = True

@@ -243,7 +243,13 @@ def _fitting(column: Range) -> tuple[tuple[float, ...], bool]:
 
 @dataclass(frozen=True)
 class Median(Quantile):
-    """The quantile for p = 1/2."""
+    """The quantile for p = 1/2.
+
+    >>> import mustdp as md
+    >>> from mustdp.resampling.statistics.public import Public
+    >>> md.Median(grid=4).query(Public([0.0], [10.0], 20)).blocks
+    (Block(label='distribution', width=4, reach=0.05),)
+    """
 
     p: float = field(default=0.5, init=False)
     name = "median"

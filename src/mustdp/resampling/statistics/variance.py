@@ -182,6 +182,11 @@ class StandardDeviation(Variance):
 
     What is released is the variance, with its reach; the root is taken of what was released and
     costs no privacy.
+
+    >>> import mustdp as md
+    >>> from mustdp.resampling.statistics.public import Public
+    >>> md.StandardDeviation(form="pairs").query(Public([0.0], [10.0], 20)).blocks
+    (Block(label='variance', width=1, reach=2.5),)
     """
 
     name = "sd"

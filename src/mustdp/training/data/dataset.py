@@ -17,7 +17,15 @@ PIXELS = ("unit", "centred")
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Read-only arrays; labels are class numbers, and ``classes`` says what they stand for."""
+    """Read-only arrays; labels are class numbers, and ``classes`` says what they stand for.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> X, y = np.zeros((4, 2)), np.array([0, 1, 1, 1])
+    >>> data = md.DataSet("tiny", X, y, X, y, ("no", "yes"), ("x", "z"))
+    >>> data.majority_baseline
+    0.75
+    """
 
     name: str
     X_train: NDArray[Any]

@@ -21,7 +21,12 @@ NAMES = ("digits", "mnist", "adult", "cifar10")
 def load_data(
     name: str, data: str | os.PathLike[str] | None = None, *, pixels: str = "unit"
 ) -> DataSet:
-    """The data set called ``name``, from the folder ``data``, or from OpenML without it."""
+    """The data set called ``name``, from the folder ``data``, or from OpenML without it.
+
+    >>> import mustdp as md
+    >>> md.load_data("adult", "data").X_train.shape  # doctest: +SKIP
+    (30969, 13)
+    """
     checks.choice("dataset", name, NAMES)
     if name == "digits":
         if data is not None:

@@ -34,7 +34,12 @@ from mustdp.training.linear.scikit import (
 
 
 class TakenAsPublic(UserWarning):
-    """Something that the data decided is used and shown without noise."""
+    """Something that the data decided is used and shown without noise.
+
+    >>> import mustdp as md
+    >>> issubclass(md.TakenAsPublic, Warning)
+    True
+    """
 
 
 @documented
@@ -43,6 +48,15 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
 
     Minimises the mean of (x'w + c - y)^2 by noisy gradient descent; the gradient of a record is
     2 (x'w + c - y) (x, 1), clipped.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
+    >>> model = md.DPLinearRegression(m=20, steps=5, noise_multiplier=2.0, delta=1e-5)
+    >>> model.fit(X, X[:, 0]).coef_.shape
+    (1,)
+    >>> model.privacy_.certified
+    True
     """
 
     def predict(self, X: Any) -> FloatArray:
@@ -75,6 +89,15 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
     outside it are refused, and a class need not occur. Without it the classes are the labels that
     occur in y, and *which* labels occur is then taken as public, which no noise protects: that is
     said by a warning (:class:`TakenAsPublic`). ``classes_`` holds them, sorted.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
+    >>> model = md.DPLogisticRegression(
+    ...     classes=[0, 1], m=20, steps=5, noise_multiplier=2.0, delta=1e-5
+    ... )
+    >>> model.fit(X, X[:, 0] > 0).predict(X[:3]).shape
+    (3,)
     """
 
     classes: Any = None

@@ -24,6 +24,14 @@ class Chains:
     """R fitted chains. All of it is simulation output: seeded, and so not a private release.
 
     ``privacy`` is what *one* chain would cost; chains on the same records would add up.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
+    >>> model = md.DPLinearRegression(m=20, steps=5, noise_multiplier=2.0, delta=1e-5)
+    >>> chains = md.fit_chains(model, X, X[:, 0], seeds=range(4))
+    >>> chains.coefficients.shape, chains.privacy.seeded
+    ((4, 1, 1), True)
     """
 
     #: (R, K, d) and (R, K): weights of each chain; K is 1 but for three classes or more.
@@ -44,6 +52,13 @@ def fit_chains(
 
     X is (n, d) for one data set or (R, n, d) for one per seed, y (n,) or (R, n). Chain r has the
     weights that ``model`` would have after ``fit`` with ``random_state=seeds[r]`` on its data set.
+
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
+    >>> model = md.DPLinearRegression(m=20, steps=5, noise_multiplier=2.0, delta=1e-5)
+    >>> md.fit_chains(model, X, X[:, 0], seeds=[1, 2, 3]).intercepts.shape
+    (3, 1)
     """
     if not isinstance(model, PrivateLinearModel):
         raise InvalidParameter(f"model must be a private linear model of mustdp, got {model!r}")

@@ -18,6 +18,13 @@ class Released:
     ``losses_not_private``, where they were asked for, are those of the steps since the last
     release, each the mean over its batch. They are computed from the data without noise: for the
     person who may see the data, not for publication. They are not printed.
+
+    >>> import mustdp as md
+    >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
+    >>> event = md.Released(model=None, steps=2, losses_not_private=(), budget=budget)
+    >>> event.stop()
+    >>> event.stopped, event.steps
+    (True, 2)
     """
 
     model: Any
@@ -45,6 +52,17 @@ class Trained:
 
     ``losses_not_private``, where they were asked for, has the mean loss of every step this process
     made, computed from the data without noise. It is not printed.
+
+    >>> import mustdp as md
+    >>> import torch
+    >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
+    >>> model, data = torch.nn.Linear(2, 1), (torch.randn(50, 2), torch.randn(50, 1))
+    >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> squared = lambda outputs, target: (outputs - target).square().sum(1)
+    >>> trainer = md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, clip=1.0)
+    >>> trained = trainer.train(2)
+    >>> trained.steps, trained.ledger.steps, trained.privacy.certified
+    (2, 2, True)
     """
 
     model: Any

@@ -42,7 +42,12 @@ _INSTEAD = (
 
 
 class LoaderRedrawn(UserWarning):
-    """The batches of a loader are drawn by random allocation in place of its own order."""
+    """The batches of a loader are drawn by random allocation in place of its own order.
+
+    >>> import mustdp as md
+    >>> issubclass(md.LoaderRedrawn, Warning)
+    True
+    """
 
 
 @dataclass(frozen=True)

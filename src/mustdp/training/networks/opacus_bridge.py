@@ -77,6 +77,13 @@ def multiset_loader(
     """A ``DataLoader`` whose batches are draws of ``scheme``; ``options`` go to torch.
 
     Empty batches, which Poisson sampling and random allocation have, are tensors without rows.
+
+    >>> import mustdp as md
+    >>> import torch
+    >>> data = torch.utils.data.TensorDataset(torch.randn(50, 2))
+    >>> [batch] = next(iter(md.multiset_loader(data, md.must_ow(50, 10, 5))))
+    >>> tuple(batch.shape)
+    (5, 2)
     """
     if len(dataset) != scheme.n:
         raise InvalidParameter(
@@ -195,7 +202,15 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
 
 
 def charged_to(loader: DataLoader[Any], *, relation: str | None = None) -> str:
-    """Register an accountant for this loader with Opacus and return its name there."""
+    """Register an accountant for this loader with Opacus and return its name there.
+
+    >>> import mustdp as md
+    >>> import torch
+    >>> data = torch.utils.data.TensorDataset(torch.randn(50, 2))
+    >>> name = md.charged_to(md.multiset_loader(data, md.must_ow(50, 10, 5)))
+    >>> name.startswith("mustdp")
+    True
+    """
     sampler = loader.batch_sampler
     if not isinstance(sampler, MultisetSampler):
         raise InvalidParameter("loader must be one that multiset_loader made")

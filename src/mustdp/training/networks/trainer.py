@@ -34,7 +34,7 @@ from mustdp.randomness.keys import BatchKey, release_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
-from mustdp.training.networks import setup
+from mustdp.training.networks import release, run_state, setup
 from mustdp.training.networks.alone import Loss
 from mustdp.training.networks.charging import RunCharge
 from mustdp.training.networks.clipping import ClippedSum
@@ -45,20 +45,6 @@ from mustdp.training.networks.pieces import Pieces
 from mustdp.training.networks.progress import Progress
 from mustdp.training.networks.ranks import Ranks
 from mustdp.training.networks.records import Records
-from mustdp.training.networks.release import (
-    as_gradients,
-    off_lattice,
-    on_lattice,
-    refuse_not_finite,
-)
-from mustdp.training.networks.run_state import (
-    charged,
-    check_state,
-    description,
-    facts,
-    restore,
-    state_of,
-)
 from mustdp.training.networks.saving import SavedRun
 from mustdp.training.networks.sensitivity import bound_for, check_clip
 from mustdp.training.networks.step_noise import StepNoise
@@ -81,6 +67,15 @@ class PrivateTrainer:
 
     Under ``torch.distributed`` all processes make one run together and wait at most ``timeout``
     seconds for each other.
+
+    >>> import mustdp as md
+    >>> import torch
+    >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
+    >>> model, data = torch.nn.Linear(2, 1), (torch.randn(50, 2), torch.randn(50, 1))
+    >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> squared = lambda outputs, target: (outputs - target).square().sum(1)
+    >>> md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, clip=1.0).train().steps
+    3
     """
 
     def __init__(
@@ -130,7 +125,9 @@ class PrivateTrainer:
             self._optimizer, self._scheduler = optimizer, scheduler
             self._scheduled_every = setup.read_schedule(scheduler_every, budget.scheme)
             self._device = setup.read_device(device, self._module)
-            self._run = description(budget, self._clip, self._module, optimizer, self._seeded)
+            self._run = run_state.description(
+                budget, self._clip, self._module, optimizer, self._seeded
+            )
             saves = checkpoint is not None
             charge = RunCharge(ledger, budget, seeded=self._seeded, checkpoint=saves)
             self._saved = SavedRun(checkpoint, self._ranks, charge)
@@ -143,7 +140,9 @@ class PrivateTrainer:
             self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
         charges = self._ranks.agree(charge.ledger)
-        shared = facts(self._run, budget, self._records, scheduler, charge.ledger or charges)
+        shared = run_state.facts(
+            self._run, budget, self._records, scheduler, charge.ledger or charges
+        )
         self._ranks.same(shared | {"losses": str(losses), "checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
@@ -176,7 +175,7 @@ class PrivateTrainer:
     @property
     def ledger(self) -> Ledger:
         """What the steps so far are charged as; an epoch as a whole when it begins."""
-        return charged(self.budget, self._steps)
+        return run_state.charged(self.budget, self._steps)
 
     @property
     def privacy(self) -> Spent:
@@ -222,7 +221,7 @@ class PrivateTrainer:
                 self._ranks.leave(problem)
                 self._restore(self._saved.back())
                 raise
-        ledger = charged(self.budget, 0 if self._seeded else self.steps)
+        ledger = run_state.charged(self.budget, 0 if self._seeded else self.steps)
         return Trained(
             self.model, self.steps, self.budget, ledger, tuple(losses), seeded=self._seeded
         )
@@ -235,14 +234,14 @@ class PrivateTrainer:
             if self._ranks.first:
                 self._noise.begin(number, self._bound.workload.parameters, self._device)
             found = self._clipped(number, self._ranks.part(batch))
-            sums = on_lattice(found.gradients, self._bound.step)
+            sums = release.on_lattice(found.gradients, self._bound.step)
             if self._ranks.first:
                 self._noise.add(number, sums)
         sums, bad = self._ranks.add_up([sums, found.not_finite])
         with self._ranks.together():
-            refuse_not_finite(int(bad), number + 1)
+            release.refuse_not_finite(int(bad), number + 1)
             self._steps = number + 1  # charged from here on
-            self._update(off_lattice(sums, self._bound.step, found.gradients))
+            self._update(release.off_lattice(sums, self._bound.step, found.gradients))
         if not self._losses:
             return None
         [loss] = self._ranks.add_up([found.loss])
@@ -258,7 +257,7 @@ class PrivateTrainer:
         return self._clipper.sum(self._pieces.of(batch), self._masks(number), self._bound, scales)
 
     def _update(self, sums: list[Tensor]) -> None:
-        as_gradients(sums, self._size, self._clipper.parameters)
+        release.as_gradients(sums, self._size, self._clipper.parameters)
         self._optimizer.step()
         self._optimizer.zero_grad()
         if self._scheduler is not None and self._steps % self._scheduled_every == 0:
@@ -279,10 +278,10 @@ class PrivateTrainer:
             self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
         )
         parts = (self._module, self._optimizer, self._scheduler)
-        return state_of(self._run, at, self.ledger, *parts)
+        return run_state.state_of(self._run, at, self.ledger, *parts)
 
     def _checked(self, state: dict[str, Any]) -> BatchStream:
-        return check_state(state, self._run, self.budget, self._saved.path)
+        return run_state.check_state(state, self._run, self.budget, self._saved.path)
 
     def _restore(self, state: dict[str, Any] | None) -> None:
         """Back to a state: one to go on from, or what was shown last of a run that broke off."""
@@ -291,7 +290,7 @@ class PrivateTrainer:
         batches = self._checked(state)
         if self._seeded and batches.key != self._batches.key:
             raise InvalidParameter(f"checkpoint {self._saved.path} was made with another seed")
-        restore(state, self._module, self._optimizer, self._scheduler)
+        run_state.restore(state, self._module, self._optimizer, self._scheduler)
         self._steps = batches.position
         self._draw_by(batches.key)
 
