@@ -33,7 +33,7 @@ from mustdp.experiments.frame.items import Settings
 from mustdp.experiments.frame.published import published
 from mustdp.experiments.frame.stored import Stored, as_text, from_text
 from mustdp.mechanisms.relation import Relation
-from mustdp.resampling.designs import settle_design
+from mustdp.resampling.noise import settle_design
 
 HERE = Settings(quick=True, seed=5, data=None, workers=1)
 SOME = (Row(NON_PRIVATE), Row("Poisson"), Row("WOR"), Row("WR"), Row("MUSTow", 10))

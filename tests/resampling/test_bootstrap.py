@@ -16,7 +16,7 @@ from scipy import stats
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.resampling import bootstrap as room
-from mustdp.resampling.designs import settle_design
+from mustdp.resampling.noise import settle_design
 
 N = 2000
 SCHEME = md.wor(N, 100)

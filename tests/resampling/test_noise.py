@@ -8,7 +8,8 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.designs import PAPER, Design, paper_statement, settle_design
+from mustdp.resampling.designs import Design
+from mustdp.resampling.noise import PAPER, paper_statement, settle_design
 
 NAN, INF = math.nan, math.inf
 

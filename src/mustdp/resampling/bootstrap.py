@@ -24,12 +24,13 @@ from mustdp.numerics import checks
 from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.resampling.designs import MOST_REPLICATES, Design, settle_design
+from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
 from mustdp.resampling.inference import infer
 from mustdp.resampling.intervals import Kind, check_kind
 from mustdp.resampling.lattices import exact_release
+from mustdp.resampling.noise import settle_design
 from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.sources.opening import open_source
 from mustdp.resampling.sources.source import Source
@@ -38,7 +39,8 @@ from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Query, Statistic, check_held
+from mustdp.resampling.statistics.query import Query, Statistic
+from mustdp.resampling.statistics.sharing import check_held
 from mustdp.sampling.scheme import Scheme
 
 #: A bound for all columns, one for each, or one by name.

@@ -20,14 +20,12 @@ positions, such as a sample variance, is too small by that factor.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from mustdp.accounting.plan import Plan, repeat, subsample
-from mustdp.calibration.settle import PaperStatement, Settled, settle_noise
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.numerics import checks
@@ -42,7 +40,6 @@ from mustdp.sampling.streams import BatchStream
 MOST_REPLICATES = 10**8
 #: With fewer records expected in a subset, nothing that is divided by their number means anything.
 _SMALLEST_SUBSET = 1e-9
-PAPER = "per-query epsilon' of the MUST paper with the sensitivity of n records: not a guarantee"
 
 
 @dataclass(frozen=True)
@@ -186,47 +183,6 @@ def bag_of_little_bootstraps(
     100
     """
     return Design(must_ow(n, b, n if m is None else m), subsets, reuse)
-
-
-def settle_design(
-    design: Design,
-    *,
-    queries: int = 1,
-    delta: float | None = None,
-    epsilon: float | None = None,
-    noise_multiplier: float | None = None,
-    epsilon_prime: float | None = None,
-    relation: str | None = None,
-) -> Settled:
-    """Settle the noise of one release of all ``queries`` together on every subset.
-
-    Exactly one of ``epsilon``, ``noise_multiplier`` and ``epsilon_prime`` is given.
-    """
-    paper = None if epsilon_prime is None else paper_statement(design, epsilon_prime, queries)
-    found = settle_noise(
-        design,
-        delta=delta,
-        epsilon=epsilon,
-        noise_multiplier=noise_multiplier,
-        paper=paper,
-        relation=relation,
-    )
-    if paper is not None and design.poisson:
-        # The paper divides by the random size of the subset; no sensitivity is known for that.
-        return replace(found, plan=None)
-    return found
-
-
-def paper_statement(design: Design, epsilon_prime: float, queries: int = 1) -> PaperStatement:
-    """The paper's noise for the epsilon' of one query on one subset.
-
-    [Z] experiment 1 takes the sensitivity of a statistic of all n records where the subset has m:
-    with D the sensitivity on m records the formula is given D m / n, and half of D is what one
-    record contributes, z = sigma / (D / 2). ``queries`` that are released together share it.
-    """
-    return PaperStatement(
-        epsilon_prime, design.size / design.n, 2.0 / math.sqrt(queries), PAPER, "classical"
-    )
 
 
 def repeated_pairs(scheme: Scheme) -> float:
