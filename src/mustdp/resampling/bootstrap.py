@@ -39,7 +39,8 @@ from mustdp.resampling.statistics.actual_size import OfActualSize
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Query, Statistic, check_held
+from mustdp.resampling.statistics.query import Query, Statistic
+from mustdp.resampling.statistics.sharing import check_held
 from mustdp.sampling.scheme import Scheme
 
 #: A bound for all columns, one for each, or one by name.

@@ -17,8 +17,7 @@ import sklearn.datasets
 from mustdp.errors import InvalidParameter
 from mustdp.training.data import adult, mnist, named
 from mustdp.training.data.adult import load_adult
-from mustdp.training.data.idx import write_idx
-from mustdp.training.data.mnist import load_mnist
+from mustdp.training.data.mnist import load_mnist, write_idx
 from mustdp.training.data.openml import cached_folder
 from tests.training.data.places import SHARED, needs_adult
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -93,9 +94,9 @@ class CovarianceQuery(_OfTwo):
     """Sample covariance; with ``correlation`` both variances too, and what they make of it."""
 
     public: Public
+    labels: tuple[str, ...]
     correlation: bool
     blocks: tuple[Block, ...] = field(init=False)
-    labels: tuple[str, ...] = field(init=False)
     _mids: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +110,6 @@ class CovarianceQuery(_OfTwo):
                 enlarged(block("variance 2", 1, 0.5 * high**2 / size), 0.5),
             )
         object.__setattr__(self, "blocks", blocks)
-        object.__setattr__(self, "labels", (_label(self.correlation),))
         object.__setattr__(self, "_mids", np.array([one.mid for one in self.public.ranges]))
 
     @property
@@ -198,15 +198,9 @@ class Covariance(InTwoForms):
 
     name = "covariance"
     fewest = most = 2
-    _correlation = False
-
-    def _by_pairs(self, public: Public) -> Query:
-        return CovarianceQuery(public, self._correlation)
-
-    def _by_moments(self, public: Public) -> Query:
-        squares = (0, 1) if self._correlation else ()
-        labels = (_label(self._correlation),)
-        return MomentCovarianceQuery(public, squares, labels, self._correlation)
+    _pairs, _moments = CovarianceQuery, MomentCovarianceQuery
+    _squares: ClassVar[tuple[int, ...]] = ()
+    _label = "covariance"
 
 
 @dataclass(frozen=True)
@@ -221,8 +215,6 @@ class Correlation(Covariance):
     """
 
     name = "correlation"
-    _correlation = True
-
-
-def _label(correlation: bool) -> str:
-    return "correlation" if correlation else "covariance"
+    _squares = (0, 1)
+    _label = "correlation"
+    _derived = True

@@ -49,8 +49,8 @@ from numpy.typing import NDArray
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import LEAST_SHARE
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Block, LinearQuery, check_held
-from mustdp.resampling.statistics.sharing import block
+from mustdp.resampling.statistics.query import Block, LinearQuery
+from mustdp.resampling.statistics.sharing import block, check_held
 
 
 @dataclass(frozen=True)

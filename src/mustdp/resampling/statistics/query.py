@@ -32,25 +32,11 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.numerics.cost import Cost, check_cost
 from mustdp.resampling.statistics.public import Public, Shape
 from mustdp.resampling.statistics.reading import Reading, Spread, symmetric
 
 #: Numbers of contributions that are held at a time: as many as are fast to get at.
 _AT_ONCE = 2**17
-
-
-#: Bytes for every coordinate of a release (places, lattice, noise, matrices), and for its totals,
-#: with and without noise, on every subset.
-_PER_COORDINATE, _PER_TOTAL = 160, 32
-
-
-def check_held(argument: str, width: int, releases: int) -> None:
-    """Refuse ``releases`` vectors of ``width`` coordinates that do not fit into memory."""
-    size = float(width) * (_PER_COORDINATE + _PER_TOTAL * float(releases))
-    check_cost(argument, f"a release of {releases} x {width} numbers", Cost(bytes=size))
-
-
 #: How often every row is in each of two halves of a multiset.
 Halves = tuple[IntArray, IntArray] | None
 

@@ -25,7 +25,12 @@ from collections.abc import Sequence
 
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.numerics import checks
+from mustdp.numerics.cost import Cost, check_cost
 from mustdp.resampling.statistics.query import Block
+
+#: Bytes for every coordinate of a release (places, lattice, noise, matrices), and for its totals,
+#: with and without noise, on every subset.
+_PER_COORDINATE, _PER_TOTAL = 160, 32
 
 
 def block(label: str, width: int, reach: float, divisor: float = 1.0, shift: float = 0.0) -> Block:
@@ -57,3 +62,9 @@ def shares(name: str, weights: Sequence[float] | None, count: int) -> tuple[floa
             f"{name} must not differ by more than a factor of about 1e9, got {weights!r}"
         )
     return tuple(float(share) for share in found)
+
+
+def check_held(argument: str, width: int, releases: int) -> None:
+    """Refuse ``releases`` vectors of ``width`` coordinates that do not fit into memory."""
+    size = float(width) * (_PER_COORDINATE + _PER_TOTAL * float(releases))
+    check_cost(argument, f"a release of {releases} x {width} numbers", Cost(bytes=size))

@@ -21,8 +21,9 @@ in the release: read it off the average of the releases, not off each.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -75,14 +76,13 @@ class VarianceQuery(_OfVariance):
     """The sample variance, which is no sum over records."""
 
     public: Public
+    labels: tuple[str, ...]
     root: bool
     blocks: tuple[Block, ...] = field(init=False)
-    labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         reach = 0.5 * self.public.ranges[0].width ** 2 / self.public.size
         object.__setattr__(self, "blocks", (block("variance", 1, reach),))
-        object.__setattr__(self, "labels", (_label(self.root),))
 
     @property
     def paired(self) -> tuple[bool, ...]:
@@ -127,6 +127,14 @@ class MomentVarianceQuery(_OfVariance, MomentQuery):
 class InTwoForms(Statistic):
     """A statistic as an average over pairs or by moments; Poisson subsets always take moments."""
 
+    #: The queries of both forms, and the columns whose squares the moments need.
+    _pairs: ClassVar[Callable[..., Query]]
+    _moments: ClassVar[Callable[..., Query]]
+    _squares: ClassVar[tuple[int, ...]]
+    #: What is estimated, and whether it is derived: the root of a variance, or a correlation.
+    _label: ClassVar[str]
+    _derived: ClassVar[bool] = False
+
     form: str = "moments"
     columns: tuple[str | int, ...] | None = None
 
@@ -136,17 +144,9 @@ class InTwoForms(Statistic):
 
     def _on(self, public: Public) -> Query:
         if self.form == "moments" or public.poisson:
-            return self._by_moments(public)
+            return self._moments(public, self._squares, (self._label,), self._derived)
         public.refuse_below(2)
-        return self._by_pairs(public)
-
-    @abstractmethod
-    def _by_moments(self, public: Public) -> Query:
-        """The query that releases moments."""
-
-    @abstractmethod
-    def _by_pairs(self, public: Public) -> Query:
-        """The query that releases averages over pairs of at least two entries."""
+        return self._pairs(public, (self._label,), self._derived)
 
 
 @dataclass(frozen=True)
@@ -162,18 +162,13 @@ class Variance(InTwoForms):
     """
 
     name = "variance"
-    _root = False
+    _pairs, _moments, _squares = VarianceQuery, MomentVarianceQuery, (0,)
+    _label = "variance"
 
     def shape(self, poisson: bool) -> Shape:
         """One number, unless it is read off two moments; no sum in either form."""
         alone = self.form == "pairs" and not poisson
         return Shape(in_a_ball=poisson, one_number=alone)
-
-    def _by_moments(self, public: Public) -> Query:
-        return MomentVarianceQuery(public, (0,), (_label(self._root),), self._root)
-
-    def _by_pairs(self, public: Public) -> Query:
-        return VarianceQuery(public, self._root)
 
 
 @dataclass(frozen=True)
@@ -190,8 +185,5 @@ class StandardDeviation(Variance):
     """
 
     name = "sd"
-    _root = True
-
-
-def _label(root: bool) -> str:
-    return "standard deviation" if root else "variance"
+    _label = "standard deviation"
+    _derived = True

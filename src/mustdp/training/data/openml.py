@@ -19,7 +19,6 @@ from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.files.replacing import SHARED, replace_file
 from mustdp.training.data import adult, mnist
-from mustdp.training.data.idx import write_idx
 
 Fetch = Callable[..., Any]
 _TRAINING = 60_000
@@ -49,7 +48,7 @@ def _write_mnist(fetch: Fetch) -> Iterable[tuple[str, bytes]]:
     parts = {"train": slice(0, _TRAINING), "t10k": slice(_TRAINING, None)}
     for part, rows in parts.items():
         for kind, array in (("images-idx3", images[rows]), ("labels-idx1", labels[rows])):
-            file, content = f"{part}-{kind}-ubyte", write_idx(array)
+            file, content = f"{part}-{kind}-ubyte", mnist.write_idx(array)
             if hashlib.sha256(content).hexdigest() != mnist.SHA256[file]:
                 raise InvalidParameter(
                     f"{file} from OpenML must equal the original, got other contents"
