@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
@@ -13,9 +13,6 @@ from mustdp.cli.output import Answer
 from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.decimals import readable
-
-if TYPE_CHECKING:
-    from mustdp.amplification.one_slope import Amplification
 
 FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
 
@@ -52,11 +49,7 @@ def amplify(
 
     import mustdp
 
-    return _answer(mustdp.amplify(plan, mechanism, epsilon), json)
-
-
-def _answer(result: Amplification, as_json: bool) -> Answer:
-    relation = result.relation.option
+    result = mustdp.amplify(plan, mechanism, epsilon)
     data = {
         **words.begun(result.scheme, result.mechanism, result.relation, result.shift),
         "theorem": words.THEOREM,
@@ -76,11 +69,11 @@ def _answer(result: Amplification, as_json: bool) -> Answer:
     )
     return Answer(
         data,
-        as_json=as_json,
+        as_json=json,
         heading=f"{words.describe(result.scheme)}: eta = {readable(result.eta)}, "
         f"expected distinct records = {readable(result.scheme.expected_distinct)}",
         columns=("epsilon", "delta", "epsilon'", "delta'", "kind", "ratio", "difference"),
         rows=rows,
         note=f"{result.mechanism.name} noise, shift {readable(float(result.shift or 0))} per copy, "
-        f"relation {relation}; by {words.THEOREM}.",
+        f"relation {result.relation.option}; by {words.THEOREM}.",
     )

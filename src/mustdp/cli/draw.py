@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.epochs import BinsOption, sampling
@@ -12,11 +12,6 @@ from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.typed import Panel, as_typed
 from mustdp.errors import InvalidParameter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mustdp.sampling.batch import Batch
 
 #: A batch is printed record by record; larger ones are for Python.
 LARGEST_BATCH = 1_000_000
@@ -63,38 +58,29 @@ def draw(
     import numpy as np
 
     rng = None if seed is None else np.random.default_rng(seed)
+    data: dict[str, Any]
+    rows: Iterable[tuple[str, str]]
     if isinstance(plan, Epoch):
-        shown = _epoch(plan.draw(rng), json)
+        records = [batch.indices.tolist() for batch in plan.draw(rng)]
+        data, columns = {"batches": records}, ("batch", "records")
+        heading = f"one epoch, {plan.bins} batches"
+        rows = ((str(k), " ".join(map(str, batch))) for k, batch in enumerate(records))
     else:
-        shown = _batch(plan.draw(rng), json)
+        drawn = plan.draw(rng)
+        indices, counts = drawn.indices.tolist(), drawn.counts.tolist()
+        data, columns = {"indices": indices, "counts": counts}, ("index", "count")
+        heading = f"{drawn.size} draws, {drawn.distinct} distinct records"
+        rows = zip(map(str, indices), map(str, counts), strict=True)
     remark = (
         f"a draw with --seed {seed} is reproducible and therefore for experiments only; "
         "a private release needs a draw without it"
     )
-    return replace(shown, remark="" if seed is None else remark)
-
-
-def _batch(batch: Batch, as_json: bool) -> Answer:
-    # A million rows of text are made for those alone who read them.
-    indices, counts = batch.indices.tolist(), batch.counts.tolist()
-    rows = zip(map(str, indices), map(str, counts), strict=True)
     return Answer(
-        {"indices": indices, "counts": counts},
-        as_json=as_json,
-        heading=f"{batch.size} draws, {batch.distinct} distinct records",
-        columns=("index", "count"),
-        rows=() if as_json else tuple(rows),
-    )
-
-
-def _epoch(batches: Sequence[Batch], as_json: bool) -> Answer:
-    """All batches of one epoch, the records of each."""
-    records = [batch.indices.tolist() for batch in batches]
-    rows = ((str(k), " ".join(map(str, batch))) for k, batch in enumerate(records))
-    return Answer(
-        {"batches": records},
-        as_json=as_json,
-        heading=f"one epoch, {len(records)} batches",
-        columns=("batch", "records"),
-        rows=() if as_json else tuple(rows),
+        data,
+        as_json=json,
+        heading=heading,
+        columns=columns,
+        # A million rows of text are made for those alone who read them.
+        rows=() if json else tuple(rows),
+        remark="" if seed is None else remark,
     )

@@ -25,7 +25,6 @@ def training_curves(
 
     A panel is a mapping with ``title``, ``ylabel`` and ``curves``; a curve one with ``name`` (the
     scheme as the paper calls it, or anything else for a reference without privacy), ``x``, ``y``.
-    A panel may have ``ylim``, a pair.
     """
     if not panels or not all(panel["curves"] for panel in panels):
         raise InvalidParameter("panels must hold at least one panel, each with curves")
@@ -64,6 +63,4 @@ def training_curve(panel: Mapping[str, Any], ax: Axes, theme: Theme = LIGHT) -> 
         style = look.line() | {"linewidth": 1.3, "markersize": 4.5, "markeredgewidth": 1.1}
         ax.plot(x, y, label=curve["name"], markevery=(first, apart), zorder=3, **style)
     ax.set_title(panel["title"], fontsize=10)
-    if panel.get("ylim") is not None:
-        ax.set_ylim(*panel["ylim"])
-    return finish(ax, theme, panel.get("xlabel", "iteration"), panel["ylabel"])
+    return finish(ax, theme, "iteration", panel["ylabel"])

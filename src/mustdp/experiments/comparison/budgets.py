@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.calibration.noise import calibrate
-from mustdp.calibration.settle import PaperNoise, Spent
+from mustdp.calibration.settle import PaperNoise
+from mustdp.calibration.settle import Spent as Spent
 from mustdp.experiments.frame.published import scheme_called
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.scheme import Scheme
-from mustdp.training.budget import Budget, settle
+from mustdp.training.budget import Budget as Budget
+from mustdp.training.budget import settle
 
 RELATION = Relation.REPLACE_ONE
-
-#: What a run is charged for, by the names of training and of resampling.
-__all__ = ["RELATION", "Budget", "Setting", "Spent", "calibrated", "noiseless"]
 
 
 @dataclass(frozen=True)

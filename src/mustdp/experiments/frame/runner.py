@@ -15,8 +15,10 @@ from typing import Literal
 
 from mustdp.errors import InvalidParameter
 from mustdp.experiments.frame.items import Item, Outcome, Settings
-from mustdp.experiments.frame.stored import Stored, as_text, from_text, read, write
-from mustdp.files.replacing import refuse_other_than_files
+from mustdp.experiments.frame.stored import Stored, as_text, from_text
+from mustdp.files.reading import read_file
+from mustdp.files.replacing import SHARED, refuse_other_than_files, replace_file
+from mustdp.limits import LARGEST_RESULT
 from mustdp.progress import Progress
 from mustdp.training.data.named import load_data
 
@@ -74,7 +76,7 @@ def _look(item: Item, settings: Settings, out: Path) -> Result:
     refuse_other_than_files(path)  # before any work: nothing could be written there
     if path.exists():
         try:
-            stored = read(path, item, settings)
+            stored = from_text(read_file(path, LARGEST_RESULT), item, settings)
             return Result(item, "kept", stored.seconds, stored.outcome)
         except InvalidParameter as problem:
             remark = f"{path.name} was computed again: {problem}"
@@ -89,6 +91,6 @@ def _compute(item: Item, settings: Settings, out: Path, progress: Progress, rema
     begun = time.perf_counter()
     outcome = item.run(settings, lambda what, *far: progress(f"{item.name}: {what}", *far))
     text = as_text(item, settings, Stored(outcome, time.perf_counter() - begun))
-    write(_path(item, out), text)
+    replace_file(_path(item, out), text.encode(), mode=SHARED)
     stored = from_text(text, item, settings)
     return Result(item, "computed", stored.seconds, stored.outcome, remark)

@@ -13,7 +13,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from mustdp.errors import InvalidParameter, NumericalFailure
@@ -21,8 +20,6 @@ from mustdp.experiments.frame.cells import Cell, Table
 from mustdp.experiments.frame.items import Item, Outcome, Settings
 from mustdp.experiments.frame.pictures import Picture
 from mustdp.files.envelope import Envelope
-from mustdp.files.reading import read_file
-from mustdp.files.replacing import SHARED, replace_file
 from mustdp.limits import LARGEST_RESULT
 from mustdp.version import __version__
 
@@ -87,16 +84,6 @@ def from_text(content: str | bytes, item: Item, settings: Settings) -> Stored:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise InvalidParameter(f"damaged ({type(problem).__name__}: {problem})") from None
-
-
-def read(path: Path, item: Item, settings: Settings) -> Stored:
-    """A result from its file; see :func:`from_text`."""
-    return from_text(read_file(path, LARGEST_RESULT), item, settings)
-
-
-def write(path: Path, text: str) -> None:
-    """Put the text of a result in place of its file; others may read it, as the umask says."""
-    replace_file(path, text.encode(), mode=SHARED)
 
 
 def _table(data: Mapping[str, Any]) -> Table:
