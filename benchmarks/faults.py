@@ -5,7 +5,8 @@
     PYTHONPATH=. python benchmarks/faults.py --only threads         some kinds (repeatable)
 
 Kinds: ``kills`` ends ``mustdp bootstrap --workers 2`` by SIGTERM or SIGKILL at random moments and
-looks for processes and files that stay; ``flips`` flips one bit of every kind of stored file;
+looks for processes and files that stay; ``releases`` ends ``mustdp release --ledger`` likewise and
+looks for anything shown that was not charged; ``flips`` flips one bit of every kind of stored file;
 ``tables`` changes bytes of CSV files; ``threads`` lets eight threads ask every public object that
 answers questions. The same ``--seed`` and number of rounds give the same faults; moments of kills
 are the seed's, what they meet is the machine's. Exit status 1 if anything was bad: a traceback, a
@@ -31,6 +32,7 @@ from rich.table import Table
 from tests.faults.asking import OBJECTS, asked_by_threads
 from tests.faults.flipping import flip, kinds, mutate
 from tests.faults.killing import end_by, written_ages
+from tests.faults.releasing import Office, ended
 
 #: What is no harm, in any kind.
 GOOD = {"clean", "refused", "same", "right"}
@@ -42,6 +44,15 @@ def kills(folder: Path, rng: random.Random) -> dict[str, Counter[str]]:
     found = {}
     for number in (signal.SIGTERM, signal.SIGKILL):
         problems = end_by(number, ages, temporary, after=rng.uniform(0.0, 3.0))
+        found[number.name] = Counter(problems or ["clean"])
+    return found
+
+
+def releases(folder: Path, rng: random.Random) -> dict[str, Counter[str]]:
+    office = Office.made(folder, 50_000)
+    found = {}
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        problems = ended(number, office, after=rng.uniform(0.5, 6.0))
         found[number.name] = Counter(problems or ["clean"])
     return found
 
@@ -69,6 +80,7 @@ def threads(folder: Path, rng: random.Random) -> dict[str, Counter[str]]:
 
 KINDS: dict[str, Callable[[Path, random.Random], dict[str, Counter[str]]]] = {
     "kills": kills,
+    "releases": releases,
     "flips": flips,
     "tables": tables,
     "threads": threads,

@@ -19,14 +19,8 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a
 
 
 @pytest.fixture(scope="module")
-def explorer() -> Iterator[Explorer]:
-    with running() as one:
-        complete(one)
-        yield one
-
-
-@pytest.fixture(scope="module")
 def window(explorer: Explorer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    complete(explorer)
     with browser(tmp_path_factory.mktemp("saved")) as driver:
         driver.execute_cdp_cmd(
             "Browser.grantPermissions",
@@ -221,9 +215,10 @@ def test_nothing_is_off_screen(explorer: Explorer, width: int, dark: bool, tmp_p
         assert ground == ("rgb(22, 25, 29)" if dark else "rgb(255, 255, 255)")
 
 
-def test_a_server_that_stopped_is_said_and_answers_stay(window: Any) -> None:
+def test_a_server_that_stopped_is_said_and_answers_stay(window: Any, explorer: Explorer) -> None:
+    complete(explorer)
     with running() as short:
-        complete(short)
+        short.work._answers.update(explorer.work._answers)
         opened(window, short)
         rows = cells(window)
     typed(window, "noise", "9")

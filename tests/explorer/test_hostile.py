@@ -17,6 +17,7 @@ from tests.explorer.visiting import get, running
 
 @pytest.fixture(scope="module")
 def explorer() -> Iterator[Explorer]:
+    """One that no browser is connected to."""
     with running() as one:
         yield one
 

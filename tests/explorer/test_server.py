@@ -7,7 +7,6 @@ import io
 import json
 import socket
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,12 +14,6 @@ import mustdp as md
 from mustdp.explorer import Explorer
 from mustdp.numerics.decimals import readable
 from tests.explorer.visiting import SMALL, WHOLE, complete, get, running, state
-
-
-@pytest.fixture(scope="module")
-def explorer() -> Iterator[Explorer]:
-    with running() as one:
-        yield one
 
 
 def test_it_listens_on_this_machine_only(explorer: Explorer) -> None:

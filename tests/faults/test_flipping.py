@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import mustdp as md
 from tests.faults.flipping import flip, kinds, mutate
 from tests.faults.killing import ROOT, environment
 
@@ -20,6 +23,31 @@ def test_a_flipped_bit_is_refused(name: str, tmp_path: Path) -> None:
     assert sum(counts.values()) == times
     # Bits of a database that hold nothing (free space in its pages) may be any.
     assert set(counts) <= ({"refused", "same"} if name == "ledger (file)" else {"refused"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE entries SET label = CAST(label AS BLOB) WHERE number = 2",
+        "UPDATE entries SET label = CAST(x'ff41' AS TEXT) WHERE number = 2",
+        "UPDATE sqlite_master SET sql = CAST(sql AS BLOB) WHERE name = 'entries'",
+        "UPDATE sqlite_master SET sql = CAST(sql || x'ff' AS TEXT) WHERE name = 'entries'",
+    ],
+)
+def test_texts_of_a_ledger_that_are_none_are_refused_in_words(change: str, tmp_path: Path) -> None:
+    write, read = kinds()["ledger (file)"]
+    write(tmp_path / "a.ledger")
+    with closing(sqlite3.connect(tmp_path / "a.ledger", isolation_level=None)) as connection:
+        asked = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        guards = connection.execute(asked).fetchall() if "entries SET" in change else []
+        for name, _ in guards:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(change)
+        for _, text in guards:
+            connection.execute(text)
+    with pytest.raises(md.InvalidParameter, match=r"damaged|no ledger"):
+        read(tmp_path / "a.ledger")
 
 
 def test_a_changed_table_is_refused_or_read_as_it_stands(tmp_path: Path) -> None:

@@ -40,17 +40,22 @@ class Chain:
 
     def link(self, before: bytes, fields: Sequence[object]) -> bytes:
         """The hash of an entry that comes after the one with the hash ``before``."""
-        return self._hash(b"entry" + before, json.dumps(fields, separators=(",", ":")))
+        return self._hash(b"entry" + before, _text(fields))
 
     def seal(self, header: bytes, fields: Sequence[object]) -> bytes:
         """The hash of the head: how many entries there are, the last of them, and the sums."""
-        return self._hash(b"head" + header, json.dumps(fields, separators=(",", ":")))
+        return self._hash(b"head" + header, _text(fields))
 
     def _hash(self, start: bytes, text: str) -> bytes:
         content = start + text.encode("ascii")
         if self.key is None:
             return hashlib.sha256(content).digest()
         return hmac.digest(self.key, content, "sha256")
+
+
+def _text(fields: Sequence[object]) -> str:
+    """The fields as JSON; what a damaged file has in their place is like nothing ever written."""
+    return json.dumps(fields, separators=(",", ":"), default=lambda value: [repr(value)])
 
 
 def same(one: object, other: bytes) -> bool:

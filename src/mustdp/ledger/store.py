@@ -217,7 +217,7 @@ def damaged(path: Path, why: str) -> InvalidParameter:
 def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
     said = connection.execute("PRAGMA application_id").fetchone()[0]
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    tables = sorted(row[0] for row in found if row[0] != RUNS)
+    tables = sorted(str(row[0]) for row in found if row[0] != RUNS)
     if said != _APPLICATION or tables != sorted(_TABLES):
         raise InvalidParameter(f"{path} is no ledger: it is a database of something else")
 
@@ -227,6 +227,8 @@ def in_words(path: Path) -> Iterator[None]:
     """SQLite's errors as this package's, or the system's."""
     try:
         yield
+    except UnicodeDecodeError:
+        raise damaged(path, "its text must be UTF-8") from None
     except sqlite3.Error as problem:
         code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _OF_THE_SYSTEM:
