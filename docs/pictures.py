@@ -23,9 +23,9 @@ from mustdp.cli.main import main  # noqa: E402
 from mustdp.explorer import Explorer  # noqa: E402
 from tests.explorer.driving import browser, missing  # noqa: E402
 
-#: The README's example, quick enough with noise that is given.
-SIZES = ("-n", "10000", "-b", "500", "-m", "200", "--steps", "1000", "--delta", "1e-5")
-STATE = "?n=10000&b=500&m=200&steps=1000&delta=1e-5&noise=4"
+#: Small sizes and a noise that is given: quick, and everything is to be seen.
+SIZES = ("-n", "1000", "-b", "100", "-m", "50", "--steps", "20", "--delta", "1e-5")
+STATE = "?n=1000&b=100&m=50&steps=20&delta=1e-5&noise=4"
 WIDE, NARROW = 1280, 390
 
 

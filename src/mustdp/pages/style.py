@@ -22,7 +22,7 @@ body {
   margin: 0; background: var(--ground); color: var(--ink); overflow-wrap: break-word;
   font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
 }
-main { max-width: 66rem; margin: 0 auto; padding: 2.5rem 1.5rem 4rem; }
+main { max-width: 76rem; margin: 0 auto; padding: 2.5rem 1.5rem 4rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .6rem; letter-spacing: -.01em; }
 h2 { font-size: 1.4rem; line-height: 1.3; margin: 3rem 0 .8rem; padding-top: 1.2rem;
      border-top: 1px solid var(--line); }
@@ -63,10 +63,11 @@ pre code { background: none; padding: 0; font-size: .875rem; }
 .box:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; width: 100%; font-size: .93rem; line-height: 1.4;
         font-variant-numeric: tabular-nums; }
-th, td { padding: .5rem .8rem; text-align: right; white-space: nowrap; vertical-align: top;
+/* Cells break at their spaces before a table is wider than its page. */
+th, td { padding: .5rem .6rem; text-align: right; vertical-align: top;
          border-bottom: 1px solid var(--line); }
 tbody tr:last-child > * { border-bottom: 0; }
-thead th { font-weight: 600; vertical-align: bottom; font-size: .85rem; white-space: normal;
+thead th { font-weight: 600; vertical-align: bottom; font-size: .85rem;
            min-width: 4.5rem; border-bottom: 2px solid var(--line); }
 tbody th { font-weight: 600; }
 .left { text-align: left; }
