@@ -30,7 +30,8 @@ def people(path: Path) -> None:
         income = "" if rng.random() < 0.06 else f"{rng.lognormal(10.3, 0.7):.0f}"
         born = f"{2020 - age}-{rng.integers(1, 13):02d}-{rng.integers(1, 29):02d}"
         employed = rng.choice(["yes", "no"], p=[0.7, 0.3])
-        lines.append(f"{region},{born},{age},{hours},{income},{employed}")
+        household = int(rng.integers(1700))
+        lines.append(f"{region},{born},{age},{hours},{income},{employed},{household}")
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -51,7 +52,7 @@ def test_every_command_of_the_tutorial(
         else:
             assert outcome.status == 0, f"{line}: {outcome.err}"
     with md.Ledger.open(tmp_path / "office.ledger") as ledger:
-        assert len(ledger.entries()) == 6
+        assert len(ledger.entries()) == 8
         assert ledger.spent() <= 3
     page = (tmp_path / "regions.html").read_text()
     assert "islands" in page

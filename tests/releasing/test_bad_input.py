@@ -33,6 +33,10 @@ ASKED = (
     "--column x --lower 0 --upper 10 --statistic mean --weights d --largest-weight 2",
     "--column x --lower 0 --upper 10 --cluster d --largest-cluster 2 --unit cluster",
     "--column x --lower 0 --upper 10 --statistic mean --strata t --stratum-shares north=1,1=3",
+    "--column x --lower 0 --upper 10 --statistic proportion:>1 --statistic sum --cluster d "
+    "--largest-cluster 2",
+    "--column x --lower 0 --upper 10 --statistic quantile:0.9 --statistic sd --strata t "
+    "--stratum-shares north=1,1=3",
     "--column y --lower 0 --upper 10 --statistic mean",
 )
 BUDGET = "--noise-multiplier 2 --delta 1e-6 --json"

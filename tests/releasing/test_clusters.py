@@ -27,7 +27,7 @@ from mustdp.resampling.statistics.public import Range
 from tests.releasing.swapping import allowed
 
 COLUMNS = (Column("y", Range(0.0, 20.0)), Column("kind", categories=("a", "b")))
-TRIES = 250
+TRIES = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def test_no_unit_moves_a_release_too_far(unit: str, relation: str, design: str, 
     for name in ("moments", "share", "table"):
         assert farthest[name] > (0.3 if unit == "record" and design == "plain" else 0.45), farthest
     for name in ("influences", "squares of a share", "squares of a table"):
-        assert farthest[name] > 0.2, farthest
+        assert farthest[name] > 0.15, farthest
 
 
 def test_squares_of_clusters_are_those_of_the_textbook() -> None:
