@@ -32,8 +32,9 @@ _SMALL, _COARSE, _FINE = 1e-15, 3.0, 0.6
 #: How far blocks reach, and how far apart, in nats, the points in a block are.
 _RATIO, _NATS = 1.8, 0.1
 _FEWEST, _MOST = 64, 400
-#: Closed forms that are so close to each other, relatively, need no transform.
-_CLOSED = 3e-4
+#: How many times the scale of the sum one large term may decide, and how close, relatively, closed
+#: forms have to be to serve.
+_LARGE, _CLOSED = 8.0, 3e-4
 _UP = 1.0 + 1e-13
 
 
@@ -135,8 +136,10 @@ class _Block:
 
     def __init__(self, total: IndependentSum, start: float, stop: float, small: float) -> None:
         self._sum, self._small, self._ends = total, small, (start, stop)
-        low, high = total.one_large(np.array([start, stop]))
-        self._closed = bool(np.all(high <= low * (1.0 + _CLOSED)))
+        self._closed = False
+        if start > _LARGE * total.scale:
+            low, high = total.one_large(np.array([start, stop]))
+            self._closed = bool(np.all(high <= low * (1.0 + _CLOSED)))
         nodes = _FEWEST if self._closed else math.ceil(self._aim.tilt * (stop - start) / _NATS)
         self.y = np.linspace(start, stop, min(max(nodes, _FEWEST), _MOST))
 
@@ -156,17 +159,15 @@ class _Block:
 
     @cached_property
     def upper(self) -> FloatArray:
-        closed = self._large[1]
         if self._closed:
-            return closed
-        return np.minimum(closed, self._sum.upper(self.y, self._aim, self._fineness))
+            return self._large[1]
+        return self._sum.upper(self.y, self._aim, self._fineness)
 
     @cached_property
     def lower(self) -> FloatArray:
-        closed = self._large[0]
         if self._closed:
-            return closed
-        return np.maximum(closed, self._sum.lower(self.y, self._aim, self._fineness))
+            return self._large[0]
+        return self._sum.lower(self.y, self._aim, self._fineness)
 
 
 class TabulatedPair:

@@ -27,7 +27,8 @@ from mustdp.numerics.arrays import FloatArray
 #: Where the variables are cut, as shares of y.
 _CUTS = (0.3, 0.5, 0.7)
 #: Points of meshes; how far around the mean of the others the density itself is used.
-_MESH, _NEAR = 200, 0.05
+_MESH, _NEAR = 64, 0.05
+_SHARES = np.append(0.0, np.geomspace(1e-9, 1.0, _MESH))
 _UP, _DOWN = 1.0 + 1e-9, 1.0 - 1e-9
 
 
@@ -35,83 +36,86 @@ def one_large(variable: Variable, count: int, y: FloatArray) -> tuple[FloatArray
     """Lower and upper bounds of E(sum - y)_+; none where the density may still rise."""
     lower, upper = np.zeros(y.size), np.full(y.size, np.inf)
     # The peak is known roughly. Beyond three times as much the density of one variable falls.
-    falling = variable.mean + (1.0 - _NEAR) * y > 3.0 * abs(variable.peak)
-    for share in _CUTS if count > 1 else ():
-        for i, each in enumerate(y.tolist()):
-            if not falling[i] or not each > 0.0:
-                continue
-            lower[i] = max(lower[i], _from_below(variable, count, each, share * each))
-            upper[i] = min(upper[i], _from_above(variable, count, each, share * each))
+    falling = (variable.mean + (1.0 - _NEAR) * y > 3.0 * abs(variable.peak)) & (y > 0.0)
+    if count < 2 or not falling.any():
+        return lower, upper
+    at = y[falling]
+    sides = [_Cut(variable, count, at, share * at) for share in _CUTS]
+    lower[falling] = np.max([side.lower() for side in sides], axis=0)
+    upper[falling] = np.min([side.upper() for side in sides], axis=0)
     return lower, upper
 
 
-def _from_below(variable: Variable, count: int, y: float, b: float) -> float:
-    call, tail = _call(variable, b) * (1.0 + variable.error), _tail(variable, b) * _UP
-    if not tail < 0.5:
-        return 0.0
-    others = -(count - 1) * (call + b * tail) / (1.0 - tail) * _UP
-    alone = math.exp((count - 1) * math.log1p(-tail)) * _DOWN
-    return count * alone * _call(variable, y - others) * (1.0 - variable.error) * _DOWN
+class _Cut:
+    """Variables cut at b, for many y at once."""
 
+    def __init__(self, variable: Variable, count: int, y: FloatArray, b: FloatArray) -> None:
+        self._variable, self._count, self._y, self._b = variable, count, y, b
+        self._more, self._less = 1.0 + variable.error, 1.0 - variable.error
+        self._call = self._value(b)
+        self._tail = self._beyond(b) * _UP
 
-def _from_above(variable: Variable, count: int, y: float, b: float) -> float:
-    # Below -low variables are raised to it, which only adds.
-    low = _lowest(variable, b)
-    put = float(variable.value(np.array([variable.mean - low]))[0]) * (1.0 + variable.error)
-    call = _call(variable, b) * (1.0 + variable.error)
-    mean = (put - call * (1.0 - 2.0 * variable.error)) + 1e-15 * (put + call)
-    square = _square(variable, b, low, call)
-    several = count * call * min(1.0, count * _tail(variable, b) * _UP)
-    return (_none(count, y, b, mean, square) + several) * _UP + count * _one(
-        variable, y, b, (count - 1) * mean, (count - 1) * square
-    )
+    def lower(self) -> FloatArray:
+        """Exactly one is above b, the others are at their mean given that."""
+        count, tail = self._count, np.minimum(self._tail, 0.5)
+        others = (count - 1) * (self._call * self._more + self._b * tail) / (1.0 - tail) * _UP
+        alone = np.exp((count - 1) * np.log1p(-tail)) * _DOWN
+        found = count * alone * self._value(self._y + others) * self._less * _DOWN
+        return np.where(self._tail < 0.5, found, 0.0)
 
+    def upper(self) -> FloatArray:
+        """None, one or several are above b."""
+        count, call = self._count, self._call * self._more
+        # What lies below -low is raised to it, which only adds.
+        low = self._lowest()
+        put = self._variable.value(self._variable.mean - low) * self._more
+        mean = put - self._call * self._less + 1e-15 * (put + call)
+        square = self._square(low)
+        several = count * call * np.minimum(1.0, count * self._tail)
+        one = self._one((count - 1) * mean, (count - 1) * square)
+        return np.asarray((self._none(mean, square) + several + count * one) * _UP)
 
-def _none(count: int, y: float, b: float, mean: float, square: float) -> float:
-    """E(S - y)_+ by Chernoff's bound, at the best of many tilts."""
-    theta = np.geomspace(0.1, 200.0, 80) / b
-    grown = np.expm1(theta * b) - theta * b
-    log_m = count * np.maximum(np.log1p(np.maximum(theta * mean + grown / b**2 * square, -0.5)), 0)
-    return float(np.exp(np.min(log_m - theta * y - np.log(math.e * theta))))
+    def _none(self, mean: FloatArray, square: FloatArray) -> FloatArray:
+        """E(S - y)_+ by Chernoff's bound, at the best of many tilts."""
+        turns = np.geomspace(0.1, 200.0, 60)[:, None]  # the tilt times b
+        theta = turns / self._b
+        moment = theta * mean + (np.expm1(turns) - turns) / np.square(self._b) * square
+        log_m = self._count * np.log1p(np.maximum(moment, 0.0))
+        return np.asarray(np.exp(np.min(log_m - theta * self._y - np.log(math.e * theta), axis=0)))
 
+    def _one(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """E C(max(y - S', b)) for S' of this mean and at most this variance."""
+        at, b = self._y - mean, self._b
+        near = np.maximum(at * (1.0 - _NEAR), b)
+        points = near + (b - near) * np.linspace(0.0, 1.0, _MESH)[:, None]
+        away = at - points
+        here, slope = self._value(at), self._beyond(at) * _DOWN
+        height = self._value(points) * self._more - here * self._less - slope * away
+        with np.errstate(divide="ignore", invalid="ignore"):
+            opened = np.max(height[1:] / np.square(away[:-1]), axis=0)
+        ends = np.stack([near, near * (1.0 + 1e-6)], axis=1)
+        density = [self._variable.densest(self._variable.mean + pair)[0] for pair in ends]
+        opened = np.maximum(np.maximum(opened, 0.5 * np.array(density)), 0.0)
+        found = here * self._more + opened * variance
+        return np.where(at * (1.0 - _NEAR) > b, found, self._call * self._more) * _UP
 
-def _one(variable: Variable, y: float, b: float, mean: float, variance: float) -> float:
-    """E C(max(y - S', b)) for S' of this mean and at most this variance."""
-    at = y - mean
-    if not at * (1.0 - _NEAR) > b:
-        return float(_call(variable, b) * (1.0 + variable.error))
-    away = np.linspace(_NEAR * at, at - b, _MESH)
-    calls = variable.value(variable.mean + np.maximum(at - away, b)) * (1.0 + variable.error)
-    here, tail = _call(variable, at), _tail(variable, at) * _DOWN
-    height = calls - here * (1.0 - variable.error) - tail * away
-    opened = float(np.max(height[1:] / np.square(away[:-1])))
-    end = at * (1.0 - _NEAR)
-    ends = variable.mean + np.array([end, end * (1.0 + 1e-6)])
-    opened = max(opened, 0.5 * float(variable.densest(ends)[0]), 0.0)
-    return (here * (1.0 + variable.error) + opened * variance) * _UP
+    def _square(self, low: FloatArray) -> FloatArray:
+        """E W^2 for W = Z between -low and b: integrals of convex prices by trapezoids."""
+        up, down = _SHARES[:, None] * self._b, _SHARES[:, None] * low
+        puts = self._variable.value((self._variable.mean - down).ravel()).reshape(down.shape)
+        areas = np.trapezoid(self._value(up), up, axis=0) + np.trapezoid(puts, down, axis=0)
+        whole = 2.0 * areas * self._more * _UP - 2.0 * self._b * self._call * self._less
+        return np.asarray(np.maximum(whole, 0.0))
 
+    def _lowest(self) -> FloatArray:
+        """How far below its mean the variable has next to nothing left."""
+        first = float(self._b[0])
+        looks = np.geomspace(1e-12, 1e3, 91) * first
+        none = np.flatnonzero(self._variable.value(self._variable.mean - looks) <= 1e-30 * first)
+        return np.full(self._b.size, looks[none[0]] if none.size else looks[-1])
 
-def _square(variable: Variable, b: float, low: float, call: float) -> float:
-    """E W^2 for W = Z between -low and b: integrals of convex prices by trapezoids, from above."""
-    up = np.append(0.0, np.geomspace(1e-9, 1.0, _MESH)) * b
-    down = np.append(0.0, np.geomspace(1e-9, 1.0, _MESH)) * low
-    calls, puts = variable.value(variable.mean + up), variable.value(variable.mean - down)
-    puts[0] = calls[0]
-    areas = np.trapezoid(calls, up) + np.trapezoid(puts, down)
-    whole = 2.0 * float(areas) * (1.0 + variable.error) * _UP
-    return max(whole - 2.0 * b * call * (1.0 - 2.0 * variable.error), 0.0)
+    def _value(self, z: FloatArray) -> FloatArray:
+        return self._variable.value((self._variable.mean + z).ravel()).reshape(z.shape)
 
-
-def _lowest(variable: Variable, b: float) -> float:
-    """How far below its mean the variable has next to nothing left."""
-    looks = np.geomspace(1e-12, 1e3, 91) * b
-    nothing = np.flatnonzero(variable.value(variable.mean - looks) <= 1e-30 * b)
-    return float(looks[nothing[0]]) if nothing.size else float(looks[-1])
-
-
-def _call(variable: Variable, z: float) -> float:
-    return float(variable.value(np.array([variable.mean + z]))[0])
-
-
-def _tail(variable: Variable, z: float) -> float:
-    return float(variable.tails(np.array([variable.mean + z]))[1][0])
+    def _beyond(self, z: FloatArray) -> FloatArray:
+        return self._variable.tails(self._variable.mean + z)[1]
