@@ -110,7 +110,7 @@ def test_bounds_that_cross_are_no_answer(
         (md.repeat(5, md.subsample(md.poisson(500, 0.05), NOISE)), "add_remove"),
         (md.repeat(5, md.subsample(md.poisson(500, 0.05), NOISE)), "replace_one"),
         (PLAN, "add_remove"),
-        (md.repeat(5, md.subsample(md.must_ww(500, 100, 25), NOISE)), "replace_one"),
+        (md.repeat(5, md.subsample(md.must_ww(100, 500, 25), NOISE)), "replace_one"),
         (md.repeat(5, md.subsample(md.wor(500, 25), md.repeat(3, NOISE))), "replace_one"),
         (md.sequence(STEP, md.subsample(md.wor(500, 50), NOISE)), "replace_one"),
         (

@@ -13,6 +13,7 @@ from mustdp.accounting.families import family_of
 from mustdp.accounting.family import family_bounds
 from mustdp.accounting.plan import Atom, Subsample, atoms
 from mustdp.amplification.cells import DiscTriples, LineTriples
+from mustdp.amplification.replaced_twice import ReplacedTwice
 from mustdp.errors import InvalidParameter
 from mustdp.loss.merge import merge
 from mustdp.loss.pairs import family_pair
@@ -124,6 +125,7 @@ def copied(weights: list[float], x: complex, other: complex, common: complex) ->
     [
         (md.wr(5, 2), [16 / 25, 8 / 25, 1 / 25]),
         (md.must_ow(6, 3, 2), [0.5 + 2 / 9, 2 / 9, 1 / 18]),
+        (md.must_ww(8, 3, 2), md.must_ww(8, 3, 2).law().probabilities.tolist()),
     ],
 )
 def test_two_steps_of_copies_against_brute_force(scheme: md.Scheme, weights: list[float]) -> None:
@@ -239,10 +241,12 @@ def test_which_atoms_have_a_family() -> None:
     assert isinstance(
         family_of(atom_of(md.wor(100, 10), md.laplace(noise_multiplier=1.0)), REPLACE), LineTriples
     )
+    assert isinstance(family_of(atom_of(md.must_ww(100, 10, 10), noise), REPLACE), ReplacedTwice)
     for scheme, mechanism in (
         (md.wr(100, 10), shift),
         (md.wr(100, 10), md.laplace(noise_multiplier=1.0)),
-        (md.must_ww(100, 10, 10), noise),
+        (md.must_ww(10, 100, 10), noise),  # slots with the record are the rule
+        (md.must_ww(100, 10, 10), shift),
         (md.wr(10, 5000), noise),
         (md.poisson(100, rate=0.1), noise),
     ):

@@ -159,8 +159,8 @@ class Account:
 
         >>> import mustdp as md
         >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
-        >>> print(f"{md.account(plan).risk([0.01]).tpr[0].upper:.3f}")
-        0.016
+        >>> print(f"{md.account(plan).risk([0.01]).tpr[0].upper:.4f}")
+        0.0152
         """
         return risk(self, fpr)
 
