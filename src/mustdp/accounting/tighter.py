@@ -7,16 +7,20 @@ the proofs or its arithmetic: then nothing is answered.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
+from mustdp.accounting.along import Along, family_along
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.certify import consistent
 from mustdp.accounting.families import family_of
 from mustdp.accounting.family import Counted, FamilyBounds, family_bounds
 from mustdp.accounting.plan import Plan, atoms
+from mustdp.accounting.workings import Workings
 from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.loss.questions import Question
 from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.arrays import FloatArray
 
 #: What a plan may be composed with, and the work that its family may take: "auto" answers in about
 #: a second or three, "family" in up to twenty.
@@ -33,17 +37,15 @@ _MOST_KINDS = 8
 class FamilyComposition:
     """What the family says about one plan, each question worked out once."""
 
-    def __init__(
-        self, plan: Plan, relation: Relation, composition: str, dimension: int | None
-    ) -> None:
-        self._relation, self._dimension = relation, dimension
+    def __init__(self, plan: Plan, pair: Workings, composition: str, dimension: int | None) -> None:
+        self._pair, self._relation, self._dimension = pair, pair.relation, dimension
         self._work = _WORK[composition]
-        self._counted = _with_family(plan, relation) if self._work else ()
+        self._counted = _with_family(plan, pair.relation) if self._work else ()
         self._found: dict[Question, FamilyBounds | None] = {}
 
     def tighten(self, bounds: Bounds, question: Question) -> tuple[Bounds, str]:
         """The tighter bounds, and how the upper one was composed."""
-        found = self._ask(question)
+        found = self._ask(question, bounds.upper)
         if found is None:
             return bounds, ONE_PAIR
         lower, name = max(
@@ -65,7 +67,27 @@ class FamilyComposition:
         )
         return tighter, composed
 
-    def _ask(self, question: Question) -> FamilyBounds | None:
+    @property
+    def applies(self) -> bool:
+        """Whether some steps have a family."""
+        return bool(self._counted)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether what is attained by choosing between orders as releases come in is found."""
+        return len(self._counted) == 1
+
+    def along(self, delta: float, counts: Collection[int], epsilon: FloatArray) -> Along | None:
+        """What one pass of the family says at other counts of steps and at many epsilons."""
+        if not self.adaptive:  # none, or several kinds of steps
+            return None
+        ((atom, steps),) = self._counted
+        return family_along(
+            atom, steps, self._relation, delta=delta, counts=counts, epsilon=epsilon,
+            dimension=self._dimension, work=self._work,
+        )  # fmt: skip
+
+    def _ask(self, question: Question, upper: float) -> FamilyBounds | None:
         if not self._counted:
             return None
         if question not in self._found:
@@ -73,6 +95,7 @@ class FamilyComposition:
                 self._found[question] = family_bounds(
                     self._counted, self._relation, question,
                     dimension=self._dimension, work=self._work,
+                    known=(self._pair, upper),
                 )  # fmt: skip
             except Contradiction:
                 raise

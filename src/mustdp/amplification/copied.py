@@ -44,8 +44,9 @@ class Copies(ABC):
 
     law: MultiplicityLaw
     shift: float
-    parts: int = 4
+    parts: int = 2  # the cells that matter are split further
     most_cells: int = 140
+    cell_cost: float = 3.0
 
     @property
     def _slack(self) -> float:
@@ -53,7 +54,7 @@ class Copies(ABC):
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
         """Certified upper bound of H at e^epsilon, epsilon >= 0."""
-        return self.profiles([corner], epsilon)[0]
+        return np.asarray(self.profiles([corner], epsilon)[0])
 
     def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
         """The same for many corners, a row each: their markets are worked on together."""
