@@ -352,10 +352,19 @@ def calibrations(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
         found = md.calibrate(make(), epsilon=epsilon, delta=DELTA, steps=steps)
         return found.noise_multiplier
 
+    def one(make: Callable[[], md.Scheme], z: float, steps: int) -> md.Bounds:
+        plan = md.repeat(steps, md.subsample(make(), md.gaussian(noise_multiplier=z)))
+        return md.account(plan).epsilon(DELTA)
+
     two_stage = "must-ow(60000, 3000, 2000) epsilon=2 k=300"
+    plain = "wor(60000, 2000) epsilon=2 k=300"
     poisson = "poisson q=0.01 epsilon=1 k=1000"
+    large_wor = partial(md.wor, 60_000, 2000)
     tasks: dict[str, Task] = {
         two_stage: partial(ours, large_ow, 2.0, 300),
+        f"{two_stage}, one account": partial(one, large_ow, 4.243, 300),
+        plain: partial(ours, large_wor, 2.0, 300),
+        f"{plain}, one account": partial(one, large_wor, 2.868, 300),
         poisson: partial(ours, partial(md.poisson, RECORDS, 0.01), 1.0, 1000),
     }
     peer = f"{poisson}, dp-accounting"
@@ -366,11 +375,18 @@ def calibrations(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
     rows = [
         {"setting": name, "noise_multiplier": t.answer, **t.described()}
         for name, t in timed.items()
+        if not isinstance(t.answer, md.Bounds)
+    ]
+    repeated = [
+        Figure(f"calibrate {name}: over one account", timed[name].over(timed[account]), 6.0)
+        for name in (two_stage, plain)
+        for account in (f"{name}, one account",)
     ]
     over = timed[poisson].over(timed[peer]) if peer in timed else None
     return rows, [
         Figure(f"calibrate {two_stage}: seconds", timed[two_stage].median, 10.0),
         Figure(f"calibrate {poisson}: over_dp_accounting", over, 1.0),
+        *repeated,
     ]
 
 

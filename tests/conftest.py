@@ -16,11 +16,13 @@ from mustdp.accounting import tighter
 HERE = Path(__file__).parent
 #: Where "auto" is what it is for users.
 IN_FULL = (
+    "accounting/test_along.py",
     "accounting/test_composition_choice.py",
     "accounting/test_family.py",
     "accounting/test_family_laws.py",
     "accounting/test_family_views.py",
     "accounting/test_shared.py",
+    "calibration/test_guess.py",
     "calibration/test_noise.py",
     "cli/test_account.py",
     "cli/test_documented.py",

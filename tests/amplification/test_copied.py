@@ -24,13 +24,14 @@ WR, OW = md.wr(300, 60), md.must_ow(300, 20, 30)
 
 
 def with_replacement(scheme: md.Scheme, shift: float) -> ReplacementCopies:
-    return ReplacementCopies(stage_law(scheme.reduced[0], scheme.n, 1, TAIL), shift)  # type: ignore[attr-defined]
+    law = stage_law(scheme.reduced[0], scheme.n, 1, TAIL)  # type: ignore[attr-defined]
+    return ReplacementCopies(law, shift, parts=4)
 
 
 def nested(scheme: md.Scheme, shift: float) -> NestedCopies:
     first, second = scheme.reduced  # type: ignore[attr-defined]
     law = stage_law(second, first.size, 1, TAIL)
-    return NestedCopies(law, shift, chance=first.size / scheme.n)
+    return NestedCopies(law, shift, parts=4, chance=first.size / scheme.n)
 
 
 def isotonic(terms: Sequence[Sequence[tuple[float, float]]]) -> float:
@@ -102,6 +103,16 @@ def test_bent_triples_are_never_above_straight_ones(which: int) -> None:
         assert np.all(bent <= straight * (1.0 + 1e-9))
         last = bent
     assert np.any(last < 0.9 * straight)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_corners_worked_on_together_are_those_by_themselves(which: int) -> None:
+    family = (with_replacement(WR, 0.9), nested(OW, 0.9))[which]
+    corners = [corner for cell in family.cells()[::3] for corner in family.corners(cell)]
+    at_once = family.profiles(corners, EPSILON)
+    alone = np.array([family.profile(corner, EPSILON) for corner in corners])
+    assert at_once == pytest.approx(alone, rel=1e-9, abs=1e-15)
+    assert np.ptp(alone[:, 2]) > 0.01  # they differ, so a mix-up of rows would be seen
 
 
 def reached(corner: Corner, which: int, x: FloatArray, other: FloatArray, y: FloatArray) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import mustdp as md
 from mustdp.calibration import noise as noise_module
 from mustdp.calibration.noise import calibrate_plan
-from mustdp.calibration.search import smallest_noise
+from mustdp.calibration.noise_search import smallest_noise
 
 SCHEME = md.wor(100, 10)
 NOISE = md.gaussian(noise_multiplier=4.0)
@@ -141,7 +141,7 @@ def test_bad_targets(change: dict[str, object]) -> None:
 
 def test_too_little_noise_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the search were wrong, the account of its result would still object."""
-    monkeypatch.setattr(noise_module, "smallest_noise", lambda spent, target: 0.7)
+    monkeypatch.setattr(noise_module, "smallest_noise", lambda spent, target, guess: 0.7)
     with pytest.raises(md.NumericalFailure, match="its account says"):
         md.calibrate(SCHEME, epsilon=1.0, delta=1e-5, steps=20)
 
@@ -175,7 +175,7 @@ def test_a_bound_just_over_the_target_is_not_let_through(
 
 
 def test_noise_that_cannot_be_certified_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("certified_epsilon", "epsilon"):
+    for name in ("certified_epsilon", "tightest_epsilon", "epsilon"):
         answer = getattr(md.Account, name)
 
         def fails(self: md.Account, *given: float, answer: Any = answer) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, overload
 
 from mustdp.accounting.answers import ACCURACY, Account
@@ -100,10 +101,7 @@ def account(
             mentions=("method",),
         )
     counted = atoms(plan)
-    if relation is not None:
-        used = Relation.read(relation)
-    else:
-        used = Relation.ADD_REMOVE if all(map(_random_size, counted)) else Relation.REPLACE_ONE
+    used = relation_of(counted, relation)
     if method == "paper":
         if group > 1:
             raise NotCovered.refusing(
@@ -127,6 +125,13 @@ def account(
             mentions=tuple(Relation),
         )
     return Account(plan, used, accuracy, method, composition, dimension, group)
+
+
+def relation_of(counted: Iterable[Atom], relation: str | None) -> Relation:
+    """The relation that was stated, or the one that is taken for such atoms."""
+    if relation is not None:
+        return Relation.read(relation)
+    return Relation.ADD_REMOVE if all(map(_random_size, counted)) else Relation.REPLACE_ONE
 
 
 def _random_size(atom: Atom) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from threading import RLock
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mustdp.accounting.along import Along
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.plan import Plan
@@ -67,7 +68,7 @@ class Account:
         self.steps = self._work.steps
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
         proved = composition if group == 1 else "pair"  # families are proved for one record
-        self._family = FamilyComposition(plan, self.relation, proved, dimension)
+        self._family = FamilyComposition(plan, self._work, proved, dimension)
         self._lock = RLock()
 
     def __reduce__(self) -> tuple[type[Account], tuple[object, ...]]:
@@ -111,7 +112,9 @@ class Account:
 
     def _bounds(self, question: Question) -> Bounds:
         with self._lock:
-            found = certify(self._work, question, self.accuracy, strict=self._strict)
+            # Mixtures of orders are covered by a data holder who chooses along the way.
+            mixed = not self._family.adaptive
+            found = certify(self._work, question, self.accuracy, mixed=mixed, strict=self._strict)
             found, self.composition = self._family.tighten(found, question)
             return found
 
@@ -137,6 +140,29 @@ class Account:
             question = EpsilonAt(delta)
             strict = self._strict
             return certify(self._work, question, wanted, both_sides=False, strict=strict).upper
+
+    @property
+    def has_family(self) -> bool:
+        """Whether some steps are composed with a family of pairs."""
+        return self._family.applies
+
+    def tightest_epsilon(self, delta: float) -> float:
+        """The upper bound of :meth:`epsilon` alone, for searches that need no lower one."""
+        with self._lock:
+            question = EpsilonAt(delta)
+            found = certify(
+                self._work, question, self.accuracy, both_sides=False, strict=self._strict
+            )
+            return self._family.tighten(found, question)[0].upper
+
+    def along(self, delta: float, counts: Collection[int], epsilon: ArrayLike) -> Along | None:
+        """Upper bounds of a family at other counts of the same step, and of delta at many epsilons.
+
+        One pass gives all of them; None where no family is worked through step by step.
+        """
+        eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
+        with self._lock:
+            return self._family.along(delta, counts, eps)
 
     def curve(self, epsilon: ArrayLike) -> Curve:
         """Bounds of delta at many epsilons at once, at the first spacing."""

@@ -7,18 +7,21 @@ objects rather than functions inside functions so that they can be compared, sen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from mustdp.amplification.mixed_slope import certificate
 from mustdp.amplification.one_slope import one_slope_bound
 from mustdp.amplification.one_step import Direction, upper_bound
+from mustdp.amplification.stages import staged_inside
+from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.profiles import GroupProfiles
-from mustdp.mechanisms.relation import Relation
+from mustdp.mechanisms.relation import Relation, shift_of
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.scheme import Multistage, Scheme
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +51,16 @@ class SubsampledProfile:
         """The profile at many epsilons."""
         return upper_bound(
             self.scheme, self.mechanism, epsilon, relation=self.relation,
-            direction=self.direction, group=self.group,
+            direction=self.direction, group=self.group, inside=self._inside,
         )  # fmt: skip
+
+    @cached_property
+    def _inside(self) -> GroupProfiles | None:
+        """The stages within the first, whose tables serve every look at this profile."""
+        if not isinstance(self.scheme, Multistage) or len(self.scheme.reduced) < 2:
+            return None
+        profiles = self.mechanism.profiles(shift_of(self.mechanism, self.scheme, self.relation))
+        return staged_inside(self.scheme, profiles, LARGEST_EPSILON)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,8 @@ from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 
 FRACTIONS = Fractions(first=0.05, finest=0.05 / 64, boldness=0.9)
+#: Accuracies from here on begin with a coarser spacing, which is as certified.
+_ROUGH = 0.01
 #: How far from the largest loss, as a share of it, chords to it begin.
 _NEAR = 0.2
 #: Spacings that serve where the first one is too fine for the longest transform.
@@ -29,12 +31,14 @@ def certify(
     accuracy: float,
     *,
     both_sides: bool = True,
+    mixed: bool = True,
     strict: bool = True,
 ) -> Bounds:
     """Answer a question about a plan from both sides, or only from above.
 
     The plan was described by whoever asks; ``work`` counted its atoms and holds, under the relation
-    that was resolved, the dominating pair of each and the pairs that it attains. Where the two
+    that was resolved, the dominating pair of each and the pairs that it attains; mixtures of their
+    orders are left out unless ``mixed``. Where the two
     bounds meet their distance is the proof of their accuracy; elsewhere their numerical part is
     estimated by doubling the spacing. What is out of reach of the accuracy is refused if
     ``strict``, else answered by the best bounds seen, which hold all the same, marked as coarse.
@@ -54,7 +58,7 @@ def certify(
         grid = work.grid(fraction)  # the pairs are scouted and one grid is laid for all
         # Discretise and compose: chords above the profiles, merged outcomes of the concrete pairs.
         above = work.upper(grid)
-        below = work.lower(grid) if both_sides else None
+        below = work.lower(grid, mixed=mixed) if both_sides else None
         # Read off.
         upper, direction = above.worst(question)
         lower, name = (0.0, "") if below is None else below.best(question)
@@ -84,8 +88,9 @@ def certify(
             f"accuracy={1.1 * accuracy * excess:.2g} can be reached",
         )
 
+    fractions = FRACTIONS if accuracy < _ROUGH else replace(FRACTIONS, first=4 * FRACTIONS.first)
     try:
-        return refine(look_at, FRACTIONS)
+        return refine(look_at, fractions)
     except Contradiction:
         raise
     except NumericalFailure as failure:

@@ -1,19 +1,18 @@
 """Fixed-size batches under replace_one: composition with a family of pairs instead of one.
 
-One dominating pair per step has to be as bad as the aligned pair at alpha >= 1 and as bad as the
-reversed one below; no data set is both. Here the worst member of a family is chosen in every step
-and at every alpha (``loss/recursion.py``), which is still a proof and almost exact. The lower bound
-is attained by a data holder who chooses between aligned and reversed as releases come in.
+One dominating pair per step is as bad as the aligned pair at alpha >= 1 and as the reversed one
+below; no data set is both. Here the worst member of a family is chosen in every step and at every
+alpha (``loss/recursion.py``): still a proof, almost exact. The lower bound is attained by a data
+holder who chooses between aligned and reversed as releases come in.
 
-Steps of one kind are worked through backwards, one by one. Of several kinds each is worked through
-by itself, and what comes out is composed as one dominating pair per kind; that holds in any order
-of the steps, interleaved or chosen along the way (docs/derivations/family.md).
+Steps of one kind are worked through backwards, one by one; of several kinds each by itself, and
+the results are composed as one dominating pair per kind, in any order (docs/derivations/family.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from mustdp.accounting.atom_pairs import AtomPairs, atom_pairs
 from mustdp.accounting.bounds import DeltaProfile, FamilyBounds
 from mustdp.accounting.families import family_of
 from mustdp.accounting.plan import Atom
+from mustdp.accounting.workings import Workings
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.blocks import block_loss
@@ -37,8 +37,8 @@ from mustdp.mechanisms.relation import Relation
 
 #: Work: grid points times members times steps; about a hundred million a second on one core.
 DEFAULT_WORK = 6e8
-#: Share of delta that losses counted as infinite may take.
-_RARE = 1e-4
+#: Share of delta that losses counted as infinite may take, here and in the profiles of blocks.
+_RARE, _BLOCK_RARE = 1e-4, 1e-4
 _OLD_FRACTION, _LOWER_FRACTION = 0.1, 0.06
 #: Excess of a cell over the attained ends, in units of one step's gain, that is not worth refining.
 _TOLERANCE = 0.002
@@ -51,15 +51,11 @@ _MOST_VALUES = 1.6e7
 #: Where along the way cells are judged, as shares of all steps, and how far from the path.
 _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
 _ASIDE = np.linspace(-2.5, 2.5, 9)
-
-#: Shorter blocks gain nothing over the single pair.
-_SHORTEST_BLOCK = 8
-#: Share of delta that the profiles of blocks may leave out.
-_BLOCK_RARE = 1e-4
-#: At this delta the path through one block is looked at.
-_BLOCK_DELTA = 1e-3
+#: The shortest block that gains anything, and the delta at which the path through one is seen.
+_SHORTEST_BLOCK, _BLOCK_DELTA = 8, 1e-3
 
 Counted = tuple[Atom, int]
+Watch = Callable[[Recursion], None]
 _UNKNOWN = Attained(0.0, "none", (), ())
 
 
@@ -70,17 +66,21 @@ def family_bounds(
     *,
     dimension: int | None = None,
     work: float = DEFAULT_WORK,
+    known: tuple[Workings, float] | None = None,
+    watch: Watch = lambda _: None,
 ) -> FamilyBounds | None:
     """Bounds of epsilon at delta, or of delta at epsilon; None where no atom has a family.
 
-    ``counted`` are atoms, each once, with how often they occur, in whatever order.
+    ``counted`` are atoms, each once, with how often they occur, in whatever order. ``known`` is
+    what one pair per step worked out, and its upper bound. ``watch`` sees the upper side after
+    every step, unless steps are taken in blocks.
     """
     if not counted or any(count < 1 for _, count in counted):
         raise InvalidParameter("every atom must occur at least once")
-    plan = _Plan(tuple(counted), relation, question, dimension)
+    plan = _Plan(tuple(counted), relation, question, dimension, known)
     if plan.steps < 2 or all(family is None for family in plan.families.values()):
         return None
-    return plan.answer(work)
+    return plan.answer(work, watch)
 
 
 class _Plan:
@@ -88,46 +88,46 @@ class _Plan:
 
     def __init__(
         self, counted: tuple[Counted, ...], relation: Relation, question: Question,
-        dimension: int | None,
+        dimension: int | None, known: tuple[Workings, float] | None,
     ) -> None:  # fmt: skip
         self.question = question
         self.atoms: tuple[Atom, ...] = tuple(atom for atom, _ in counted)
         self.counts = [count for _, count in counted]
         self.steps = sum(self.counts)
-        self.pairs: list[AtomPairs] = [atom_pairs(a, relation, "certified") for a in self.atoms]
-        self.survey = survey((pair.dominating for pair in self.pairs), self.counts)
+        if known is None:
+            self.pairs = tuple(atom_pairs(atom, relation, "certified") for atom in self.atoms)
+            dominating = [pair.dominating for pair in self.pairs]
+            self.survey = survey(dominating, self.counts)
+            single = UpperCurve(dominating, self.counts, self.survey.grid(_OLD_FRACTION))
+            self.old = single.value(question)
+        else:
+            done, self.old = known
+            self.pairs, self.survey = done.pairs, done.survey
         self.scouted = self.survey.scouted
         self.deviation = math.sqrt(
             math.fsum(k * s.deviation**2 for k, s in zip(self.counts, self.scouted, strict=True))
         )
-        single = UpperCurve(
-            [pair.dominating for pair in self.pairs],
-            self.counts,
-            self.survey.grid(_OLD_FRACTION),
-        )
-        self.old = single.value(question)
         asks_epsilon = isinstance(question, EpsilonAt)
         self.delta = question.at if asks_epsilon else self.old
         self.epsilon = self.old if asks_epsilon else question.at
         self._reaches: dict[int, float] = {}
         self._profile: DeltaProfile | None = None
-        self._cells = _FEWEST_CELLS
         self.rare = _RARE * self.delta / self.steps
         tail = max(1e-30, 0.01 * self.rare)
         self.families = {
             atom: family_of(atom, relation, dimension=dimension, tail=tail) for atom in self.atoms
         }
 
-    def answer(self, work: float) -> FamilyBounds:
+    def answer(self, work: float, watch: Watch) -> FamilyBounds:
         """Both bounds within the stated work."""
         if not (0.0 < self.delta < 1.0 and self.epsilon < LARGEST_EPSILON):
             return FamilyBounds(0.0, self.old, "none", "single pair", 1, 1)
-        self._cells = int(_FEWEST_CELLS + work / _WORK_PER_CELL)
+        self._more_cells = work / _WORK_PER_CELL
         if len(self.atoms) > 1:  # what is attained would belong to one order of the steps
             low, (upper, composition, block, members) = _UNKNOWN, self._by_kind(work)
         else:
             low = self._lower(self.question, self.epsilon, self.deviation, 0, self.steps)
-            upper, composition, block, members = self._upper(low, work)
+            upper, composition, block, members = self._upper(low, work, watch)
         if not upper < self.old:
             upper, composition, block, members = self.old, "single pair", 1, 1
         return FamilyBounds(
@@ -144,9 +144,9 @@ class _Plan:
         grid = self.survey.grid(_LOWER_FRACTION)
         pairs = [families["aligned"], families["reversed"]]
         choices = [(pairs, grid.points[which], length)]
-        return attained(choices, grid.spacing, question, epsilon, deviation, _MARKS)
+        return attained(choices, grid.spacing, question, epsilon, deviation, _MARKS, self.rare)
 
-    def _upper(self, low: Attained, work: float) -> tuple[float, str, int, int]:
+    def _upper(self, low: Attained, work: float, watch: Watch) -> tuple[float, str, int, int]:
         """The bound, how it was composed, the steps of a block, and the members of the family."""
         for fraction in _FRACTIONS:
             window = self._window(low, fraction)
@@ -162,6 +162,7 @@ class _Plan:
         kernels = recursion.kernels(cover)
         for _ in range(self.steps):
             recursion.step(kernels)
+            watch(recursion)
         self._profile = profile_of(recursion)
         return answer(recursion, self.question), "family", self.steps, len(cover)
 
@@ -231,8 +232,8 @@ class _Plan:
 
     def _window(self, low: Attained, fraction: float) -> Window:
         """All steps: around the path from the answer down to zero."""
-        asks_epsilon = isinstance(self.question, EpsilonAt)
-        near = low.value if asks_epsilon and low.value > 0 else self.epsilon
+        asked = isinstance(self.question, EpsilonAt) and low.value > 0
+        near = low.value if asked else self.epsilon
         return self._frame(0, fraction, near + 1.5 * self.deviation, self.deviation, low.slope)
 
     def _block_window(self, which: int, length: int, slope: float) -> Window:
@@ -287,5 +288,6 @@ class _Plan:
             places.append(near * share + _ASIDE * width)
             allowed.append(_TOLERANCE * np.exp(np.square(_ASIDE) / 4.0))
         tests = make_tests(low.snapshots, places, allowed, window.spacing, points)
-        rows = cover.refined(family.ends(), tests, min(family.most_cells, self._cells))
+        most_cells = int(_FEWEST_CELLS + self._more_cells / family.cell_cost)
+        rows = cover.refined(family.ends(), tests, min(family.most_cells, most_cells))
         return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))

@@ -78,16 +78,20 @@ class UpperSide:
 
 
 def lower_side(
-    pairs: Sequence[AtomPairs], counts: Sequence[int], grid: Grid, relation: Relation
-) -> LowerCurve:
+    pairs: Sequence[AtomPairs], counts: Sequence[int], grid: Grid, relation: Relation,
+    *, mixed: bool = True,
+) -> LowerCurve:  # fmt: skip
     """The attained pairs of all atoms, composed: pure families, and mixtures of orders.
 
     Under replace_one an adaptive data holder may take a different order in every step; under
-    add_remove the record is on one side throughout.
+    add_remove the record is on one side throughout. Whoever knows what an adaptive data holder
+    attains with aligned and reversed needs neither reversed alone nor mixtures (not ``mixed``).
     """
     names = [name for name in _OTHER_ORDER if all(name in pair.families for pair in pairs)]
+    if not mixed:
+        names = [name for name in names if "reversed" not in name]
     choices = [(name, _mixture(pairs, counts, name, name)) for name in names]
-    if relation == Relation.REPLACE_ONE and "aligned" in names and max(counts) > 1:
+    if mixed and relation == Relation.REPLACE_ONE and "aligned" in names and max(counts) > 1:
         choices += [
             (f"half aligned, half {name}", _mixture(pairs, counts, "aligned", name))
             for name in names

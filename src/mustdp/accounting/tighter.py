@@ -7,15 +7,18 @@ the proofs or its arithmetic: then nothing is answered.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 
+from mustdp.accounting.along import Along, family_along
 from mustdp.accounting.bounds import Bounds, FamilyBounds
 from mustdp.accounting.certify import consistent
 from mustdp.accounting.families import family_of
 from mustdp.accounting.family import Counted, family_bounds
 from mustdp.accounting.plan import Plan, atoms
+from mustdp.accounting.workings import Workings
 from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
@@ -38,17 +41,15 @@ _LOOKS: tuple[Question, ...] = (DeltaAt(0.0), EpsilonAt(1e-3))
 class FamilyComposition:
     """What the family says about one plan, each question worked out once."""
 
-    def __init__(
-        self, plan: Plan, relation: Relation, composition: str, dimension: int | None
-    ) -> None:
-        self._relation, self._dimension = relation, dimension
+    def __init__(self, plan: Plan, pair: Workings, composition: str, dimension: int | None) -> None:
+        self._pair, self._relation, self._dimension = pair, pair.relation, dimension
         self._work = _WORK[composition]
-        self._counted = _with_family(plan, relation) if self._work else ()
+        self._counted = _with_family(plan, pair.relation) if self._work else ()
         self._found: dict[Question, FamilyBounds | None] = {}
 
     def tighten(self, bounds: Bounds, question: Question) -> tuple[Bounds, str]:
         """The tighter bounds, and how the upper one was composed."""
-        found = self._ask(question)
+        found = self._ask(question, bounds.upper)
         if found is None:
             return bounds, ONE_PAIR
         lower, name = max(
@@ -82,7 +83,27 @@ class FamilyComposition:
                 found = np.minimum(found, seen.profile(epsilon))
         return found
 
-    def _ask(self, question: Question) -> FamilyBounds | None:
+    @property
+    def applies(self) -> bool:
+        """Whether some steps have a family."""
+        return bool(self._counted)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether what is attained by choosing between orders as releases come in is found."""
+        return len(self._counted) == 1
+
+    def along(self, delta: float, counts: Collection[int], epsilon: FloatArray) -> Along | None:
+        """What one pass of the family says at other counts of steps and at many epsilons."""
+        if not self.adaptive:  # none, or several kinds of steps
+            return None
+        ((atom, steps),) = self._counted
+        return family_along(
+            atom, steps, self._relation, delta=delta, counts=counts, epsilon=epsilon,
+            dimension=self._dimension, work=self._work,
+        )  # fmt: skip
+
+    def _ask(self, question: Question, upper: float | None = None) -> FamilyBounds | None:
         if not self._counted:
             return None
         if question not in self._found:
@@ -90,6 +111,7 @@ class FamilyComposition:
                 self._found[question] = family_bounds(
                     self._counted, self._relation, question,
                     dimension=self._dimension, work=self._work,
+                    known=None if upper is None else (self._pair, upper),
                 )  # fmt: skip
             except Contradiction:
                 raise

@@ -36,7 +36,7 @@ class Workings:
         self._description = counted, group, method
         self._grids: dict[float, Grid] = {}
         self._uppers: dict[Grid, UpperSide] = {}
-        self._lowers: dict[Grid, LowerCurve] = {}
+        self._lowers: dict[tuple[Grid, bool], LowerCurve] = {}
 
     @property
     def steps(self) -> int:
@@ -78,13 +78,14 @@ class Workings:
         return -math.expm1(spared)
 
     @cached_property
-    def _survey(self) -> Survey:
+    def survey(self) -> Survey:
+        """The first look at every dominating pair."""
         return survey((pair.dominating for pair in self.pairs), self.counts)
 
     def grid(self, fraction: float) -> Grid:
         """One grid for all atoms; ``fraction`` is its spacing over the deviation of one step."""
         if fraction not in self._grids:
-            self._grids[fraction] = self._survey.grid(fraction)
+            self._grids[fraction] = self.survey.grid(fraction)
         return self._grids[fraction]
 
     def upper(self, grid: Grid) -> UpperSide:
@@ -93,8 +94,10 @@ class Workings:
             self._uppers[grid] = UpperSide(self.pairs, self.counts, grid)
         return self._uppers[grid]
 
-    def lower(self, grid: Grid) -> LowerCurve:
-        """The lower side on this grid."""
-        if grid not in self._lowers:
-            self._lowers[grid] = lower_side(self.pairs, self.counts, grid, self.relation)
-        return self._lowers[grid]
+    def lower(self, grid: Grid, *, mixed: bool = True) -> LowerCurve:
+        """The lower side on this grid; without mixtures of orders if not ``mixed``."""
+        if (grid, mixed) not in self._lowers:
+            self._lowers[grid, mixed] = lower_side(
+                self.pairs, self.counts, grid, self.relation, mixed=mixed
+            )
+        return self._lowers[grid, mixed]

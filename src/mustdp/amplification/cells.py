@@ -69,6 +69,10 @@ class PairFamily(Protocol):
     def most_cells(self) -> int:
         """How far a cover is worth refining, given what one cell costs."""
 
+    @property
+    def cell_cost(self) -> float:
+        """What one cell costs, that of three points being 1."""
+
     def cells(self) -> tuple[Cell, ...]:
         """A first cover."""
 
@@ -160,6 +164,7 @@ class DiscTriples:
     ball: bool = True
     parts: int = 6
     most_cells: int = 240
+    cell_cost: float = 1.0
 
     def cells(self) -> tuple[Cell, ...]:
         """Boxes of (omega, f)."""
@@ -195,6 +200,7 @@ class LineTriples:
     shift: float
     parts: int = 12
     most_cells: int = 90
+    cell_cost: float = 1.0
 
     def cells(self) -> tuple[Cell, ...]:
         """Intervals of u/s with y in between, then of w/s with x, and with x', in between."""

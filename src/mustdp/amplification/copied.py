@@ -44,8 +44,9 @@ class Copies(ABC):
 
     law: MultiplicityLaw
     shift: float
-    parts: int = 4
+    parts: int = 2  # the cells that matter are split further
     most_cells: int = 140
+    cell_cost: float = 3.0
 
     @property
     def _slack(self) -> float:
@@ -137,6 +138,7 @@ class NestedCopies(Copies):
     """MUSTow: a slot of stage I holds x, x' or y*; ``law`` counts the draws of one slot."""
 
     most_cells: int = 220
+    cell_cost: float = 8.0
     chance: float = 0.0
 
     def cells(self) -> tuple[Cell, ...]:

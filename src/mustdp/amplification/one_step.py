@@ -105,14 +105,18 @@ def upper_bound(
     relation: str,
     direction: Direction = "both",
     group: int = 1,
+    inside: GroupProfiles | None = None,
 ) -> FloatArray:
-    """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for."""
+    """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for.
+
+    ``inside`` is what :func:`staged_inside` made of the stages within the first, if it is known.
+    """
     used = Relation.read(relation)
     profiles = mechanism.profiles(shift_of(mechanism, scheme, used))
     if used == Relation.REPLACE_ONE:
         if isinstance(scheme, Poisson):
             return _poisson_replace(scheme, mechanism, profiles, epsilon, group)
-        law, inner = _outermost(scheme, profiles, group, epsilon)
+        law, inner = _outermost(scheme, profiles, group, epsilon, inside)
         return certificate(law, inner, epsilon)[0]
     if isinstance(scheme, Poisson):
         law, inner = scheme.law(group), profiles
@@ -127,7 +131,7 @@ def upper_bound(
                 "{add_remove}",
                 mentions=("replace_one", "add_remove"),
             )
-        law, inner = _outermost(scheme, profiles, group, epsilon)
+        law, inner = _outermost(scheme, profiles, group, epsilon, inside)
     parts = []
     if direction != "add":
         parts.append(remove_direction(law, inner, epsilon))
@@ -160,13 +164,18 @@ def attained_values(
 
 
 def _outermost(
-    scheme: Scheme, profiles: GroupProfiles, group: int, epsilon: FloatArray
+    scheme: Scheme,
+    profiles: GroupProfiles,
+    group: int,
+    epsilon: FloatArray,
+    inside: GroupProfiles | None,
 ) -> tuple[MultiplicityLaw, GroupProfiles]:
     """The first stage's law and the group profiles of all that happens inside it."""
     if not isinstance(scheme, Multistage):
         raise NotCovered(f"no certificate for a scheme of type {type(scheme).__name__}")
-    inner = staged_inside(scheme, profiles, float(np.max(epsilon)))
-    return stage_law(scheme.reduced[0], scheme.n, group, TAIL), inner
+    if inside is None:
+        inside = staged_inside(scheme, profiles, float(np.max(epsilon)))
+    return stage_law(scheme.reduced[0], scheme.n, group, TAIL), inside
 
 
 def _poisson_replace(

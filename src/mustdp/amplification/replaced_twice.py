@@ -14,7 +14,7 @@ the proof is that of MUSTow (docs/derivations/family.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -44,6 +44,7 @@ class ReplacedTwice:
     inside: GroupProfiles
     whole: Callable[[FloatArray], FloatArray]
     most_cells: int = 220
+    cell_cost: float = 8.0
     _known: dict[bytes, tuple[FloatArray, FloatArray]] = field(init=False, default_factory=dict)
 
     @cached_property
@@ -80,9 +81,13 @@ class ReplacedTwice:
         return self._slot.corners(cell)
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
-        """Both parts, or the certificate of the whole where that is smaller."""
+        """Certified upper bound of H at e^epsilon, epsilon >= 0."""
+        return np.asarray(self.profiles([corner], epsilon)[0])
+
+    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """Both parts, or the certificate of the whole where that is smaller, a row each."""
         whole, rest = self._shared(epsilon)
-        own = self._often * self._slot.profile(corner, epsilon)
+        own = self._often * self._slot.profiles(corners, epsilon)
         parts = (own + rest + self.first.cut) * (1.0 + _SLACK)
         return np.asarray(np.minimum(np.minimum(whole, parts), 1.0))
 

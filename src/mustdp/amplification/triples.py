@@ -45,6 +45,8 @@ _HIGHEST = 9.0
 _LOWEST, _UNDERFLOWS = 37.0, -700.0
 #: Below this sine of the angle the line takes its place.
 _FLAT = 2e-3
+#: Share of a mean that may be given away for quickness.
+_NOTHING = 1e-6
 #: Relative accuracy allowed for ndtr and erfcx, and for the arguments of put prices.
 _SPECIAL = 4e-13
 _PROFILE_ERROR = 1e-11
@@ -62,15 +64,19 @@ def triple_profile(
 
 
 def triple_mean(
-    q: FloatArray, a: FloatArray, b: FloatArray, u: float, w: float, cosine: float
-) -> FloatArray:
-    """E (q - a R - b S)_+ rounded up, entry by entry; the cosine in [0, 1 - 1e-6]."""
+    q: FloatArray, a: FloatArray, b: FloatArray, u: float, w: float, cosine: float,
+    step: float = _STEP,
+) -> FloatArray:  # fmt: skip
+    """E (q - a R - b S)_+ rounded up, entry by entry; the cosine in [0, 1 - 1e-6].
+
+    ``step`` is the distance of nodes near the centre; any is valid.
+    """
     u, w = max(u, SHORTEST), max(w, SHORTEST)
     sine = math.sqrt((1.0 - cosine) * (1.0 + cosine))
     # The payoff ends where b S = q: at the latest here, or nowhere if b vanishes.
     least = float(np.min(b / np.maximum(q, 1e-300), initial=1.0))
     end = 0.5 * w - math.log(max(least, 1e-300)) / w
-    nodes, weights = _nodes(max(w, u * cosine), min(math.ceil(4.0 * end) / 4.0, _HIGHEST))
+    nodes, weights = _nodes(max(w, u * cosine), min(math.ceil(4.0 * end) / 4.0, _HIGHEST), step)
     with np.errstate(over="ignore", under="ignore"):
         second = np.exp(w * nodes - 0.5 * w * w) * _below(w, nodes)
         first = np.exp(u * cosine * nodes - 0.5 * (u * cosine) ** 2) * _below(u, nodes)
@@ -78,8 +84,12 @@ def triple_mean(
     second = np.append(0.0, second)
     first = np.append(0.0 if cosine > 0.0 else 1.0, first)
     strikes = q[:, None] * (1.0 + 4.0 * ROUNDOFF) - np.outer(b, second)
-    rows, columns = np.nonzero(strikes > 0.0)
-    values = np.zeros(strikes.shape)
+    values = np.maximum(strikes, 0.0)
+    # No put costs more than its strike. On the left, where so little weight lies that all strikes
+    # together are nothing against the puts' least value, strike less forward, that is taken.
+    least_values = np.maximum(strikes - np.outer(a, first), 0.0) @ weights
+    counts = np.outer(q, np.cumsum(weights)) > _NOTHING * least_values[:, None]
+    rows, columns = np.nonzero(counts & (strikes > 0.0))
     forwards = a[rows] * first[columns]
     values[rows, columns] = put(strikes[rows, columns], forwards, u * sine)
     total = (values @ weights) * (1.0 + 4.0 * weights.size * ROUNDOFF)
@@ -202,14 +212,14 @@ def _below(steep: float, y: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=256)
-def _nodes(steep: float, end: float) -> tuple[FloatArray, FloatArray]:
+def _nodes(steep: float, end: float, step: float) -> tuple[FloatArray, FloatArray]:
     """Nodes y_1 < y_2 < … beyond ``end``, and weights of zeta = 0 and of every node, rounded up.
 
     Cell by cell the weights of both ends keep the mass and the mean of zeta. The payoff falls, so
     what lies above the last node counts there; mostly the payoff is zero from ``end`` on.
     """
-    near = np.arange(end + 2.0 * _STEP, -_NEAR, -_STEP)
-    far = near[-1] - np.cumsum(_STEP * 1.08 ** np.arange(1, 60))
+    near = np.arange(end + 2.0 * step, -_NEAR, -step)
+    far = near[-1] - np.cumsum(step * 1.08 ** np.arange(1, 60))
     y = np.concatenate([near, far[far > -_FAR - steep], [-_FAR - steep]])[::-1]
     # Further down nothing is left of mass or mean in double precision; any nodes are valid.
     y = y[(y > -_LOWEST) & (steep * y - 0.5 * steep * steep > _UNDERFLOWS)]

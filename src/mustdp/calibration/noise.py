@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import overload
 
 from mustdp.accounting.plan import Plan, steps_of
+from mustdp.calibration.guess import rough_epsilon
+from mustdp.calibration.noise_search import smallest_noise
 from mustdp.calibration.results import Calibration, PlanCalibration
 from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
-from mustdp.calibration.search import Target, meet, smallest_noise
+from mustdp.calibration.search import Target, meet
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Laplace, Mechanism
@@ -138,7 +141,12 @@ def calibrate_plan(
     """
     target = Target(epsilon, delta, relation, group, composition, dimension)
     make = noise_of_kind(mechanism)
-    met = meet(target, lambda z: build(make(z)), smallest_noise, "noise multiplier")
+
+    def guess(z: float) -> float | None:
+        return rough_epsilon(build(make(z)), target.delta, target.relation, target.group)
+
+    rule = partial(smallest_noise, guess=guess)
+    met = meet(target, lambda z: build(make(z)), rule, "noise multiplier", in_full=True)
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)
 
 

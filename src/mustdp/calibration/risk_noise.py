@@ -16,7 +16,7 @@ from mustdp.accounting.account import account
 from mustdp.accounting.answers import Account
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.accounting.risk import USUAL_FPR, Risk
-from mustdp.calibration.search import smallest_noise
+from mustdp.calibration.noise_search import smallest_noise
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.relation import Relation

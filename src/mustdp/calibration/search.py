@@ -6,8 +6,9 @@ that cannot be certified counts as over the target. What is returned was account
 sides and found within the target: a rule that assumed too much could miss a better value, never
 return one over the target.
 
-The rule asks one pair per step, which is quick. Where a family of pairs says less, what the rule
-found is moved closer to the target by a few full accounts.
+The rule for noise begins at a guess (``guess.py``) and asks for what the account will say, mostly
+twice. The rule for sizes asks one pair per step, which is quick; where a family of pairs says less,
+what it found is moved closer to the target by a few full accounts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from mustdp.accounting.account import account
 from mustdp.accounting.answers import Account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
-from mustdp.accounting.tighter import ONE_PAIR
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
@@ -31,15 +31,14 @@ Value = TypeVar("Value", int, float)
 #: The certified epsilon at a value of the parameter, at a relative accuracy.
 Cost = Callable[[Value, float], float]
 
-#: The epsilon reached by a noise lies between this fraction of the target and the target.
-_CLOSE = 1.0 - 1e-3
-#: Accuracy of the account while bracketing, and while closing in.
-_COARSE, _FINE = 0.02, 1e-3
-_SMALLEST, _LARGEST = 1e-4, 1e8
-#: The same with a family of pairs, whose bounds depend a little on the cells that were chosen.
+#: Accuracy of the account of a size.
+_FINE = 1e-3
+#: A size need not come closer than the first to its target; the second is aimed at.
 _NEAR, _AIM = 1.0 - 2e-3, 1.0 - 8e-4
-#: Full accounts made to come closer to the target than one pair per step allows: noise, sizes.
-_MOST_ACCOUNTS = 3, 6
+#: Full accounts made to come closer to the target than one pair per step allows.
+_MOST_ACCOUNTS = 6
+#: Accounts that are kept while searching: the one that is returned is mostly among the last.
+_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -82,36 +81,49 @@ def meet(
     plan_of: Callable[[Value], Plan],
     rule: Callable[[Cost[Value], float], Value],
     name: str,
+    *,
+    in_full: bool = False,
 ) -> Met[Value]:
-    """Search by the rule; account for what it found."""
+    """Search by the rule; account for what it found.
+
+    A rule that asks ``in_full`` is told what the composition that was asked for says. Others are
+    told what one pair per step says, and what they found is moved closer to the target.
+    """
     tries: list[NumericalFailure | None] = []
     known: dict[Value, float] = {}
     accounts: dict[Value, Account] = {}
 
+    def accounted(value: Value) -> Account:
+        if value not in accounts:
+            for old in list(accounts)[: 1 - _KEPT]:
+                del accounts[old]
+            accounts[value] = account(
+                plan_of(value),
+                relation=target.relation,
+                composition=target.composition,
+                dimension=target.dimension,
+                group=target.group,
+            )
+        return accounts[value]
+
     def spent(value: Value, accuracy: float) -> float:
         tries.append(None)
         try:
-            tried = account(
-                plan_of(value), relation=target.relation, composition="pair", group=target.group
-            )
-            known[value] = tried.certified_epsilon(target.delta, accuracy)
+            tried = accounted(value)
+            if in_full and tried.has_family:
+                known[value] = tried.tightest_epsilon(target.delta)
+            else:
+                known[value] = tried.certified_epsilon(target.delta, accuracy)
         except NumericalFailure as failure:
             tries[-1] = failure
             known[value] = math.inf  # not certified: counts as over the target
         least = isinstance(value, int) and value == 1
         if least and target.epsilon < known[value] < math.inf:
-            known[value] = min(known[value], in_full(value))  # it may fit all the same
+            known[value] = min(known[value], whole(value))  # it may fit all the same
         return known[value]
 
-    def in_full(value: Value) -> float:
-        accounts[value] = account(
-            plan_of(value),
-            relation=target.relation,
-            composition=target.composition,
-            dimension=target.dimension,
-            group=target.group,
-        )
-        return accounts[value].epsilon(target.delta).upper
+    def whole(value: Value) -> float:
+        return accounted(value).epsilon(target.delta).upper
 
     try:
         value = rule(spent, target.epsilon)
@@ -119,9 +131,9 @@ def meet(
         if len(tries) == 1 and tries[0] is not None:  # not even the least could be certified
             raise tries[0] from None
         raise
-    if in_full(value) <= target.epsilon and accounts[value].composition != ONE_PAIR:
-        value = _closer(value, in_full, known, target.epsilon)
-    settled = accounts[value]
+    if not in_full and accounted(value).has_family and whole(value) <= target.epsilon:
+        value = _closer(value, whole, known, target.epsilon)
+    settled = accounted(value)
     bounds = settled.epsilon(target.delta)
     if bounds.upper > target.epsilon:  # the search may have used a finer grid; either is certified
         bounds = replace(bounds, upper=settled.certified_epsilon(target.delta, _FINE))
@@ -134,31 +146,29 @@ def meet(
 
 
 def _closer(
-    value: Value, in_full: Callable[[Value], float], known: dict[Value, float], target: float
+    value: Value, whole: Callable[[Value], float], known: dict[Value, float], target: float
 ) -> Value:
-    """From a value that meets the target to a better one, along a straight line of logarithms.
+    """From a size that meets the target to a larger one, along a straight line of logarithms.
 
-    "Better" is where more is spent. The slope is that of one pair per step at first, then that of
-    the last two full accounts; what is over the target bounds what is tried next.
+    The slope is that of one pair per step at first, then that of the last two full accounts; what
+    is over the target bounds what is tried next.
     """
-    whole = isinstance(value, int)
-    best, spent, over, slope = value, in_full(value), None, _slope(value, known)
-    for _ in range(_MOST_ACCOUNTS[whole]):
-        if spent >= _NEAR * target or not spent > 0 or not (slope > 0 if whole else slope < 0):
+    best, spent, over, slope = value, whole(value), None, _slope(value, known)
+    for _ in range(_MOST_ACCOUNTS):
+        if spent >= _NEAR * target or not spent > 0 or not slope > 0:
             break
         move = math.log(_AIM * target / spent) / slope
         trial = best * math.exp(min(max(move, -2.0), 2.0))
-        if over is not None and not min(best, over) < trial < max(best, over):
+        if over is not None and not best < trial < over:
             trial = math.sqrt(best * over)
-        if whole:
-            trial = max(math.floor(trial), best + 1)
-            if over is not None and trial >= over:
-                trial = over - 1
-            if trial <= best:
-                break
+        trial = max(math.floor(trial), best + 1)
+        if over is not None and trial >= over:
+            trial = over - 1
+        if trial <= best:
+            break
         value = type(best)(trial)
         try:
-            cost = in_full(value)
+            cost = whole(value)
         except (NumericalFailure, InvalidParameter):  # not certified, or no such size
             cost = math.inf
         if 0 < cost < math.inf and cost != spent:
@@ -178,57 +188,6 @@ def _slope(value: Value, known: dict[Value, float]) -> float:
         return 0.0
     other = min(others, key=lambda v: abs(math.log(v / value)))
     return math.log(known[other] / here) / math.log(other / value)
-
-
-def smallest_noise(spent: Cost[float], target: float) -> float:
-    """Bracket and close in on the noise whose certified epsilon just meets ``target``.
-
-    ``spent(z, accuracy)`` must not increase with the noise z. It is asked coarsely while the
-    bracket is wide; only a value that met the target at full accuracy is returned.
-    """
-    low, high = math.nan, math.nan  # too little noise, enough noise
-    low_value, high_value = math.inf, 0.0
-    z = 1.0
-    while math.isnan(low) or math.isnan(high):
-        value = spent(z, _COARSE)
-        if value <= target:
-            high, high_value = z, value
-            if z <= _SMALLEST:
-                return high
-            z = max(z / 2.0, _SMALLEST)
-        else:
-            low, low_value = z, value
-            if z >= _LARGEST:
-                raise NumericalFailure(
-                    f"no noise multiplier up to {_LARGEST:g} reaches epsilon={target!r}"
-                )
-            z = min(z * 2.0, _LARGEST)
-    met = math.nan
-    for step in range(80):
-        if high / low - 1.0 < 1e-9:
-            break
-        z = _between(low, high, low_value, high_value, target, step)
-        value = spent(z, _FINE)
-        if value <= target:
-            high, high_value, met = z, value, z
-            if value >= _CLOSE * target:
-                return z
-        else:
-            low, low_value = z, value
-    return met if not math.isnan(met) else high
-
-
-def _between(
-    low: float, high: float, low_value: float, high_value: float, target: float, step: int
-) -> float:
-    """Interpolate log epsilon in log noise, aiming a hair under the target; sometimes bisect."""
-    middle = math.sqrt(low * high)
-    if step % 3 == 2 or not (0 < high_value < low_value < math.inf):
-        return middle
-    aim = math.log(target * (1.0 - 4e-4))
-    share = (math.log(low_value) - aim) / (math.log(low_value) - math.log(high_value))
-    z = low * (high / low) ** share
-    return z if low < z < high else middle
 
 
 def largest_size(spent: Cost[int], target: float, *, name: str, most: int) -> int:

@@ -27,8 +27,10 @@ _SCOUT = 1e-6
 _SHARP = 1e-12
 #: Spacing over reach: no less than the first, and no less than the second times the fraction.
 _FINEST, _FINEST_AT = 1e-6, 2e-5
+#: Far out, the growth of distances between points, over the fraction.
+_FURTHER = 0.15
 #: Few points: their distance near zero over the deviation, and how many lie beyond.
-_DENSE, _SPARSE = 0.15, 90
+_DENSE, _SPARSE = 0.15, 70
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +111,7 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
         # A dot where the losses end, so that no chord reaches past it; an even number of cells.
         end = max(ends)[1]
         spacing = end / (2 * math.ceil(end / (2.0 * spacing))) * (1.0 + 1e-12)
-    ratio = 0.06 * fraction
+    ratio = _FURTHER * fraction
     points = tuple(_points(spacing, 4.0 * s.deviation, s.reach, ratio) for s in scouted)
     return Grid(spacing, points, finest)
 
@@ -117,7 +119,8 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
 def few_points(spacing: float, deviation: float, last: int) -> IntArray:
     """Grid indices from 0 to ``last``, far apart: for the many profiles of a family."""
     near = min(last, max(8, math.ceil(4.0 * deviation / spacing)))
-    step = max(1, round(_DENSE * deviation / spacing))
+    # Rounded down: a bound must not jump where rounding falls on the other side.
+    step = max(1, math.floor(_DENSE * deviation / spacing))
     far = np.rint(np.geomspace(near, max(last, near + 1), _SPARSE)).astype(np.int64)
     return np.unique(np.concatenate([np.arange(0, near, step), far]))
 

@@ -48,13 +48,20 @@ def attained(
     epsilon: float,
     deviation: float,
     marks: Sequence[float],
+    rare: float = 0.0,
 ) -> Attained:
-    """The value of the strategy; ``epsilon`` is above where the answer lies."""
+    """The value of the strategy; ``epsilon`` is above where the answer lies.
+
+    The largest losses, ``rare`` of mass in every step at most, are dropped: that lowers the value,
+    by no more than all of that mass, and without them transforms are short.
+    """
     steps = sum(count for *_, count in choices)
     spacing = _on_lumps(choices, spacing)
     losses: dict[tuple[int, int, int], list[DiscreteLoss]] = {}
     single = {
-        _key(choice, 1): [merge(pair, spacing, choice[1], []) for pair in choice[0]]
+        _key(choice, 1): [
+            merge(pair, spacing, choice[1], []).truncated(rare, keep=False) for pair in choice[0]
+        ]
         for choice in choices
     }
     composition = Composition([(single[_key(choice, 1)][0], choice[2]) for choice in choices])

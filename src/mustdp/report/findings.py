@@ -9,13 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from mustdp.accounting.account import account
+from mustdp.accounting.along import Along
+from mustdp.accounting.answers import Account
 from mustdp.accounting.bounds import Bounds, Curve
+from mustdp.accounting.certify import consistent
 from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.accounting.risk import Risk
 from mustdp.amplification.one_slope import Amplification, amplify
@@ -24,13 +27,12 @@ from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
+from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.report.draw_times import draw_time
 from mustdp.report.sensitivity import Sensitivity, grid_of, sensitivity
 from mustdp.sampling.scheme import Scheme, wor
 
-#: One pair per step throughout: tables, profiles and bands of a page have to agree.
-_COMPOSITION = "pair"
 #: Numbers of steps in the picture, as shares of the number asked about.
 _SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
 _POINTS = 60
@@ -124,7 +126,7 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        group=asked.group, composition=_COMPOSITION, progress=begin,
+        group=asked.group, progress=begin,
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():
@@ -141,9 +143,10 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
         name = row.scheme.name
         begin(f"bands of {name}")
         plan = _plan(row.scheme, row.noise_multiplier, asked.steps)
-        own = account(plan, relation=asked.relation, composition=_COMPOSITION, group=asked.group)
-        profiles[name], risks[name] = own.curve(points), own.risk()
-        by_steps[name] = _by_steps(row, asked)
+        own = account(plan, relation=asked.relation, group=asked.group)
+        passed = own.along(asked.delta, _counts(asked), points)
+        profiles[name], risks[name] = _profile(own, points, passed), own.risk()
+        by_steps[name] = _by_steps(row, asked, passed)
         if row.noise_multiplier == reference.noise_multiplier:
             at_one_noise[name] = row.epsilon
         elif name == "must-ow":
@@ -183,22 +186,45 @@ def _epsilons(rows: list[ComparisonRow]) -> np.ndarray[tuple[int], np.dtype[np.f
     return np.linspace(0.01, 1.0, _POINTS) * min(max(end, 1e-3), 500.0)
 
 
-def _by_steps(row: ComparisonRow, asked: Question) -> dict[int, Bounds]:
-    """Epsilon at several numbers of steps; the one asked about is known already."""
+def _counts(asked: Question) -> set[int]:
+    """The numbers of steps in the picture."""
     counts = {max(1, round(share * asked.steps)) for share in _SHARES}
+    return {count for count in counts if count <= MOST_STEPS} | {asked.steps}
+
+
+def _profile(own: Account, points: FloatArray, passed: Along | None) -> Curve:
+    """Delta against epsilon: one pair per step, or what a pass of the family says if less."""
+    curve = own.curve(points)
+    if passed is None:
+        return curve
+    upper = np.minimum(curve.upper, passed.delta)
+    if not np.all(curve.lower <= upper * (1.0 + 1e-9) + 1e-300):
+        raise NumericalFailure("the bounds of the profile contradict each other")
+    return Curve(curve.epsilon, np.minimum(curve.lower, upper), upper)
+
+
+def _by_steps(row: ComparisonRow, asked: Question, passed: Along | None) -> dict[int, Bounds]:
+    """Epsilon at several numbers of steps; the one asked about is known already.
+
+    The others have one pair per step, or what a pass of the family says if that is less.
+    """
     found = {asked.steps: row.epsilon}
-    for count in counts - {asked.steps}:
-        if count <= MOST_STEPS:
-            bounds = _epsilon(row.scheme, row.noise_multiplier, count, asked)
-            found |= {count: bounds} if bounds and math.isfinite(bounds.upper) else {}
+    for count in _counts(asked) - {asked.steps}:
+        bounds = _epsilon(row.scheme, row.noise_multiplier, count, asked, "pair")
+        if bounds is None or not math.isfinite(bounds.upper):
+            continue
+        upper = bounds.upper if passed is None else min(bounds.upper, passed.epsilon[count])
+        found[count] = replace(bounds, lower=consistent(bounds.lower, upper), upper=upper)
     return dict(sorted(found.items()))
 
 
-def _epsilon(scheme: Scheme, noise_multiplier: float, steps: int, asked: Question) -> Bounds | None:
+def _epsilon(
+    scheme: Scheme, noise_multiplier: float, steps: int, asked: Question, composition: str = "auto"
+) -> Bounds | None:
     """Epsilon beside the point that was asked about; None where nothing can be certified."""
     plan = _plan(scheme, noise_multiplier, steps)
     try:
-        asking = account(plan, relation=asked.relation, composition=_COMPOSITION, group=asked.group)
+        asking = account(plan, relation=asked.relation, group=asked.group, composition=composition)
         return asking.epsilon(asked.delta)
     except NumericalFailure:
         return None
@@ -215,7 +241,7 @@ def _same_work(row: ComparisonRow, asked: Question) -> SameWork | None:
     try:
         found = calibrate(
             wor(asked.n, size), epsilon=target, delta=asked.delta, steps=asked.steps,
-            relation=asked.relation, composition=_COMPOSITION, group=asked.group,
+            relation=asked.relation, group=asked.group,
         )  # fmt: skip
     except NumericalFailure:
         return None

@@ -137,8 +137,9 @@ def _bounds(page: Page, found: Findings) -> None:
     page.paragraph(
         f"Each scheme with {noise}. The line is the certified upper bound; the shade reaches down "
         "to what some pair of data sets attains, so the truth lies in the shade. Where no shade is "
-        "to be seen, the bounds meet. All of this page has one dominating pair per step; what "
-        "mustdp account certifies for batches of fixed size may be less."
+        "to be seen, the bounds meet. Away from the numbers asked about, bands of fixed-size "
+        "batches come from one pass through all steps, and what mustdp account certifies there may "
+        "be a little less. The picture of other sizes has one dominating pair per step."
     )
     page.figure(
         lambda theme: figure_of(

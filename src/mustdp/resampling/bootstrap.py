@@ -1,9 +1,9 @@
 """A private bootstrap: draw subsets, compute statistics on each, release them with noise, infer.
 
 Order matters. What was asked for is checked first, then the noise is settled and certified, then
-the data are read and the exact replicates computed, in whole steps of a lattice. Only then is the
-ledger charged and the noise drawn, in one place and once: a share of the work that had to be
-repeated repeats nothing that was released. The source of the noise never leaves this process.
+the data are read and the exact replicates computed, in steps of a lattice. Only then is the ledger
+charged and the noise drawn, in one place and once: work that had to be repeated repeats nothing
+that was released. The source of the noise never leaves this process.
 """
 
 from __future__ import annotations
@@ -288,10 +288,8 @@ def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
         elif isinstance(wanted, int) and 0 <= wanted < len(columns):
             found.append(wanted)
         else:
-            raise InvalidParameter(
-                f"columns of {statistic.name} must be among the {len(columns)} selected, "
-                f"got {wanted!r}"
-            )
+            allowed = f"of {statistic.name} must be among the {len(columns)} selected"
+            raise InvalidParameter.refusing("columns", allowed, repr(wanted))
     return tuple(found)
 
 

@@ -1,0 +1,87 @@
+"""The guess that a search begins with: close, quick, and of no consequence for what is found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+import mustdp as md
+from mustdp.calibration.guess import rough_epsilon
+from mustdp.calibration.noise_search import smallest_noise
+
+NOISE = md.gaussian(noise_multiplier=2.0)
+
+
+@pytest.mark.parametrize(
+    ("plan", "relation"),
+    [
+        (md.repeat(100, md.subsample(md.poisson(1000, 0.02), NOISE)), None),
+        (md.repeat(100, md.subsample(md.poisson(1000, 0.02), NOISE)), "replace_one"),
+        (md.repeat(100, md.subsample(md.wor(1000, 20), NOISE)), None),
+        (md.repeat(16, md.gaussian(noise_multiplier=8.0)), None),
+        (md.sequence(NOISE, md.repeat(20, md.subsample(md.wr(500, 10), NOISE))), None),
+        (md.subsample(md.wor(100, 10), md.laplace(noise_multiplier=1.0)), None),
+    ],
+)
+def test_close_to_what_is_attained(plan: md.Plan, relation: str | None) -> None:
+    attained = md.account(plan, relation=relation, composition="pair").epsilon(1e-5).lower
+    assert rough_epsilon(plan, 1e-5, relation, 1) == pytest.approx(attained, rel=0.03)
+
+
+def test_no_guess_where_none_can_be_made() -> None:
+    step = md.subsample(md.wor(1000, 20), NOISE)
+    assert rough_epsilon(step, 1e-20, None, 1) is None
+    reused = md.subsample(md.wor(100, 10), md.repeat(3, md.subsample(md.wr(10, 5), NOISE)))
+    assert rough_epsilon(reused, 1e-5, None, 1) is None
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [
+        None,
+        lambda z: None,
+        lambda z: 7.0,
+        lambda z: 30.0 * z**-0.2,
+        lambda z: z,  # the wrong way round
+        lambda z: 2.0 / z if z > 1.0 else None,
+    ],
+)
+def test_a_bad_guess_only_costs_time(guess: Callable[[float], float | None] | None) -> None:
+    asked: list[float] = []
+
+    def spent(z: float, accuracy: float) -> float:
+        asked.append(z)
+        return float((3.0 / z**1.4 + 0.1 / z) * (1.0 + accuracy / 10.0))
+
+    z = smallest_noise(spent, 0.6, guess)
+    assert 0.6 * (1 - 2.5e-3) <= spent(z, 1e-3) <= 0.6
+    assert len(asked) < 40
+
+
+def test_a_good_guess_saves_accounts() -> None:
+    asked: list[float] = []
+
+    def spent(z: float, accuracy: float) -> float:
+        asked.append(z)
+        return float(3.1 / z**1.4 * (1.0 + 0.01 / z))
+
+    z = smallest_noise(spent, 0.6, lambda z: 3.0 / z**1.4)
+    assert spent(z, 1e-3) <= 0.6
+    assert len(asked) <= 5
+
+
+def test_a_family_is_asked_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    tightest = md.Account.tightest_epsilon
+
+    def listens(self: md.Account, delta: float) -> float:
+        asked.append(self.shift or math.nan)
+        return tightest(self, delta)
+
+    monkeypatch.setattr(md.Account, "tightest_epsilon", listens)
+    found = md.calibrate(md.wor(1000, 20), epsilon=1.0, delta=1e-5, steps=50)
+    assert 0.996 <= found.epsilon.upper <= 1.0
+    assert 1 <= len(set(asked)) <= 4
+    assert md.account(found.plan).epsilon(1e-5) == found.epsilon
