@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -58,7 +59,10 @@ def atom_pairs(atom: Atom, relation: Relation, method: str, group: int = 1) -> A
     if isinstance(atom, InEpoch):
         return AtomPairs(*epoch_sides(atom, relation, method, group))
     if isinstance(atom.inner, Mechanism):
-        return _subsampled(atom.scheme, atom.inner, relation, method, group)
+        deep = isinstance(atom.scheme, Multistage) and len(atom.scheme.reduced) > 2
+        # The tables of many stages are too large to be kept.
+        make = _subsampled.__wrapped__ if deep else _subsampled
+        return make(atom.scheme, atom.inner, relation, method, group)
     return _nested(atom, relation, method, group)
 
 
@@ -82,9 +86,11 @@ def _plain(mechanism: Mechanism, relation: Relation, group: int) -> AtomPairs:
     return AtomPairs(shift, dominating, _families(mechanism, law, shift, 1))
 
 
+@lru_cache(maxsize=8)
 def _subsampled(
     scheme: Scheme, mechanism: Mechanism, relation: Relation, method: str, group: int
 ) -> AtomPairs:
+    """Kept for the next account of the same atom: other step counts look at the same points."""
     shift = mechanism.shift_for(moves(scheme, relation))
     law, poisson = scheme.law(group, _LAW_TAIL), isinstance(scheme, Poisson)
     if method == "one-slope":

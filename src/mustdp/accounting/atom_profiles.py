@@ -20,8 +20,12 @@ from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.profiles import GroupProfiles
 from mustdp.mechanisms.relation import Relation, shift_of
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw
 from mustdp.sampling.scheme import Multistage, Scheme
+
+#: Looks at a profile that are kept.
+_KEPT = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +52,21 @@ class SubsampledProfile:
     group: int = 1
 
     def __call__(self, epsilon: FloatArray) -> FloatArray:
-        """The profile at many epsilons."""
-        return upper_bound(
-            self.scheme, self.mechanism, epsilon, relation=self.relation,
-            direction=self.direction, group=self.group, inside=self._inside,
-        )  # fmt: skip
+        """The profile at many epsilons; the last looks are kept."""
+        key = epsilon.tobytes()
+        seen = self._looks.get(key)
+        if seen is None:
+            if len(self._looks) >= _KEPT:
+                self._looks.clear()
+            seen = self._looks[key] = frozen(upper_bound(
+                self.scheme, self.mechanism, epsilon, relation=self.relation,
+                direction=self.direction, group=self.group, inside=self._inside,
+            ))  # fmt: skip
+        return seen
+
+    @cached_property
+    def _looks(self) -> dict[bytes, FloatArray]:
+        return {}
 
     @cached_property
     def _inside(self) -> GroupProfiles | None:

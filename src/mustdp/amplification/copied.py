@@ -138,7 +138,7 @@ class NestedCopies(Copies):
     """MUSTow: a slot of stage I holds x, x' or y*; ``law`` counts the draws of one slot."""
 
     most_cells: int = 220
-    cell_cost: float = 8.0
+    cell_cost: float = 4.0
     chance: float = 0.0
 
     def cells(self) -> tuple[Cell, ...]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from mustdp.mechanisms.noise import Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
+from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw
 
 _MOST_COMPONENTS = 512
@@ -22,6 +24,8 @@ _TABLE = 4000
 _FAR = 38.5
 #: Fine cells of outcomes per cell of the grid.
 _FINENESS = 6
+#: Looks at the outcomes that are kept.
+_KEPT = 6
 
 
 class ConcretePair(Protocol):
@@ -100,6 +104,20 @@ class MixturePair:
 
     def outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
         """Cells between outcomes whose losses are near ``points * spacing`` and in between."""
+        key = spacing, points.tobytes()
+        seen = self._looks.get(key)
+        if seen is None:
+            if len(self._looks) >= _KEPT:
+                self._looks.clear()
+            p, q = self._outcomes(spacing, points)
+            seen = self._looks[key] = frozen(p), frozen(q)
+        return seen
+
+    @cached_property
+    def _looks(self) -> dict[tuple[float, bytes], tuple[FloatArray, FloatArray]]:
+        return {}
+
+    def _outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
         # Outcomes where either side has mass, more of them around the components.
         far = np.linspace(-self.span - _FAR, self.span + _FAR, _TABLE)
         near = np.linspace(-10.0, 10.0 + min(self.span, 40.0), _TABLE)

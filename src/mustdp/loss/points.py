@@ -101,7 +101,8 @@ def _end(pair: DominatingPair, low: float, high: float) -> float:
 def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float) -> Grid:
     """Choose spacing and points; ``fraction`` is the spacing over the deviation of one step."""
     total = math.fsum(k * s.deviation**2 for s, k in zip(scouted, counts, strict=True))
-    typical = math.sqrt(total / sum(counts))
+    # Of one pair the spacing is the same for every count, to the last digit: looks are kept.
+    typical = scouted[0].deviation if len(scouted) == 1 else math.sqrt(total / sum(counts))
     reach = max(s.reach for s in scouted)
     # Rare losses may reach far beyond the deviation of a step; the grid has to span them.
     spacing = max(fraction * typical, reach * max(_FINEST, _FINEST_AT * fraction), 1e-13)
