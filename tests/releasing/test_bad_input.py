@@ -39,6 +39,13 @@ ASKED = (
     "--stratum-shares north=1,1=3",
     "--column y --lower 0 --upper 10 --statistic mean",
 )
+#: Rows of which most can be read: numbers, categories, and dates or numbers, any of them missing.
+KIND = st.tuples(
+    st.sampled_from(["1", "-2.5", " 3 ", "1e3", '"7"', "", "NA"]),
+    st.sampled_from(["north", " 1", "elsewhere", "", "?"]),
+    st.sampled_from(["1", "2", "2020-02-29", "", "null"]),
+    st.sampled_from(["\n", "\n", "\r\n", "\n\n"]),
+).map(lambda row: ",".join(row[:3]) + row[3])
 BUDGET = "--noise-multiplier 2 --delta 1e-6 --json"
 QUICK = settings(
     max_examples=40,
@@ -79,7 +86,7 @@ def stored(content: str, encoding: str, base: Path) -> Path:
 
 @QUICK
 @given(
-    text=st.lists(lines(), max_size=6).map("".join),
+    text=st.lists(KIND, max_size=8).map("".join) | st.lists(lines(), max_size=6).map("".join),
     encoding=ENCODINGS,
     asked=st.sampled_from(ASKED),
     missing=MISSING,
@@ -88,6 +95,9 @@ def stored(content: str, encoding: str, base: Path) -> Path:
 @example(text="", encoding="utf-8", asked=ASKED[0], missing=None, relation="replace-one")
 @example(text=",,\n", encoding="utf-8", asked=ASKED[0], missing="drop", relation="replace-one")
 @example(text=",,\n", encoding="utf-8", asked=ASKED[1], missing="drop", relation="add-remove")
+@example(
+    text="1,1,1\n2,1,\n", encoding="utf-8", asked=ASKED[6], missing="drop", relation="replace-one"
+)
 @example(text="1,1,1\n", encoding="utf-8", asked=ASKED[7], missing="drop", relation="replace-one")
 def test_any_file(
     text: str, encoding: str, asked: str, missing: Any, relation: str, run: Run,
