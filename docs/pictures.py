@@ -63,8 +63,9 @@ def take(folder: Path, pages: dict[str, str], *, whole: bool) -> None:
 
 
 def settle(window: Any) -> None:
-    """Wait until the explorer has answered everything."""
-    while window.execute_script("return document.body.dataset.ready") != "true":
+    """Wait until the explorer has answered everything and its pictures are there."""
+    drawn = "[...document.images].every(one => one.complete && one.naturalWidth > 0)"
+    while not window.execute_script(f"return document.body.dataset.ready === 'true' && {drawn}"):
         time.sleep(1.0)
 
 

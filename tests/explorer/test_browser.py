@@ -211,6 +211,14 @@ def test_nothing_is_off_screen(explorer: Explorer, width: int, dark: bool, tmp_p
         opened(window, explorer)
         assert told(window, "return innerWidth") == width
         assert told(window, "return document.documentElement.scrollWidth") <= width
+        right = "e => e.getBoundingClientRect().right"
+        outside = told(
+            window,
+            f"const right = {right}; return [...document.querySelectorAll('fieldset')].flatMap("
+            "f => [...f.querySelectorAll('input, select')].filter(e => right(e) > right(f)))"
+            ".map(e => e.id || e.dataset.for)",
+        )
+        assert outside == []
         ground = told(window, "return getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(22, 25, 29)" if dark else "rgb(255, 255, 255)")
 

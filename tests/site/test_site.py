@@ -67,6 +67,15 @@ def test_loads_and_links_would_be_noticed(tmp_path: Path) -> None:
     assert sorted(broken_links(tmp_path)) == ["a.html: b.html#y", "b.html: c.html"]
 
 
+def test_pictures_are_small_and_shown() -> None:
+    shown = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    pictures = sorted((ROOT / "docs" / "pictures").iterdir())
+    assert len(pictures) >= 3
+    for picture in pictures:
+        assert picture.stat().st_size < 150_000
+        assert f"](pictures/{picture.name})" in shown
+
+
 def test_the_citation_knows_this_version() -> None:
     for document in (ROOT / "CITATION.cff", ROOT / "docs" / "citing.md"):
         text = document.read_text(encoding="utf-8")
