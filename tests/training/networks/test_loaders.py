@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from torch.utils.data import (  # noqa: E402
     TensorDataset,
     WeightedRandomSampler,
     default_collate,
+    get_worker_info,
 )
 
 import mustdp as md  # noqa: E402
@@ -207,6 +209,35 @@ def test_killed_and_resumed(step: int, tmp_path: Path, whole: Any) -> None:
     assert ended.returncode == -signal.SIGKILL
     resumed = loader_run.trainer(checkpoint=path)
     assert resumed.steps == step
+    assert torch.equal(runs.weights(resumed.train().model), whole)
+
+
+class Dying(Images):
+    """Its first worker is killed in the middle of a batch, unless it is spared."""
+
+    taken, spared = 0, False
+
+    def __getitem__(self, number: int) -> Any:
+        worker = get_worker_info()
+        self.taken += 1
+        if worker is not None and worker.id == 0 and self.taken == 70 and not self.spared:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(number)
+
+
+def test_a_worker_that_is_killed_ends_the_run_where_it_was_shown(
+    tmp_path: Path, whole: Any
+) -> None:
+    path, data = tmp_path / "run.pt", Dying()
+    run = loader_run.trainer(data=loader(data, num_workers=2), checkpoint=path)
+    for _ in range(2):  # nor does it wait for ever when it is asked again
+        with pytest.raises(RuntimeError, match="worker"):
+            run.train()
+        assert 0 < run.steps < STEPS
+    data.spared = True
+    resumed = loader_run.trainer(data=loader(data, num_workers=2), checkpoint=path)
+    assert resumed.steps == run.steps
+    assert torch.equal(runs.weights(resumed.model), runs.weights(run.model))
     assert torch.equal(runs.weights(resumed.train().model), whole)
 
 
