@@ -48,6 +48,14 @@ def test_the_same_noise(run: Run, relation: str) -> None:
         f"--relation {relation}",
     )
     assert by_name(given)["wor"]["epsilon"] == wor["epsilon"]
+    # Epochs have a row each where nothing has to be searched for, unless they are not wanted.
+    assert list(by_name(given)) == [*ALL, "allocation", "shuffle"]
+    allocated = by_name(given)["allocation"]["epsilon"]
+    assert allocated["upper"] < by_name(given)["shuffle"]["epsilon"]["upper"]
+    line = f"{SIZES} --noise-multiplier 2 --relation {relation} --without-epochs"
+    assert list(by_name(answer(run, line))) == ALL
+    line = f"{SIZES} --noise-multiplier 2 --relation {relation} --mechanism laplace"
+    assert list(by_name(answer(run, line))) == ALL
 
 
 def test_schemes_that_do_not_exist_are_named(run: Run) -> None:
@@ -77,7 +85,8 @@ def test_the_package_reports_its_progress() -> None:
         begun.append(said)
 
     md.compare(n=8, b=4, m=2, steps=1, delta=0.1, noise_multiplier=9.0, progress=note)
-    assert begun == [(name, done, len(ALL)) for done, name in enumerate(ALL)]
+    named = [*ALL, "allocation", "shuffle"]
+    assert begun == [(name, done, len(named)) for done, name in enumerate(named)]
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,11 @@ def is_above(law: DiscreteLoss, term: Term, cut: float, x: FloatArray) -> bool:
 
 @pytest.mark.parametrize("term", TERMS, ids=str)
 @settings(max_examples=8, deadline=None)
-@given(fineness=st.floats(0.02, 0.8))
-def test_one_law_is_above_and_one_below(term: Term, fineness: float) -> None:
+@given(fineness=st.floats(0.02, 0.8), centre=st.sampled_from([0.0, 2.5, -1.7]))
+def test_one_law_is_above_and_one_below(term: Term, fineness: float, centre: float) -> None:
     spacing, x = grid(term, fineness)
-    index = places(spacing, float(x[0]) * 3, float(x[-1]) * 3)
+    middle = centre * spacing / fineness
+    index = places(spacing, float(x[0]) * 3, float(x[-1]) * 3, even=40, centre=middle)
     upper = above(term, spacing, index)
     assert is_above(upper.law, term, upper.cut_high, x)
     assert upper.law.total == pytest.approx(1.0, abs=1e-9)

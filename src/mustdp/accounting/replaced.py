@@ -120,7 +120,7 @@ class ReplacedProfile:
         cells = Cells.trimmed(spacing, index, Term(self._shift, 1.0 + x).outcome(ends), self._shift)
         laws = [cells.law(shift) for shift in (0.0, self._shift, -self._shift)]
         (absent, off), (one, one_off), (other, other_off) = laws
-        error = (self._steps * off + max(one_off, other_off)) * (1.0 + 1e-9)
+        error = math.expm1((self._steps * off + max(one_off, other_off)) * (1.0 + 1e-6))
         inside = self._steps / self._bins
         elsewhere = [(1.0 - inside, [(absent, self._steps)])] if inside < 1.0 else []
         rest = (absent, self._steps - 1)

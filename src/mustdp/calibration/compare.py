@@ -12,7 +12,7 @@ from mustdp.accounting.plan import steps_of
 from mustdp.calibration.noise import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
-from mustdp.mechanisms.mechanism import Mechanism
+from mustdp.mechanisms.mechanism import Gaussian, Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.decimals import as_stated, readable
@@ -119,7 +119,7 @@ def compare(
     relation: str = Relation.REPLACE_ONE,
     group: int = 1,
     composition: str = "auto",
-    epochs: bool = False,
+    epochs: bool | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson and allocation).
@@ -128,9 +128,9 @@ def compare(
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
     rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
     ``epochs`` adds random allocation to ceil(n / m) bins and shuffling, with as many batches, for
-    Gaussian noise. Only the kind of ``mechanism`` matters, as in :func:`calibrate`; ``group`` and
-    ``composition`` are as in :func:`account`. ``progress`` is called with the name of each scheme
-    before it is worked on.
+    Gaussian noise; unless told, at the same noise, where that takes a second or two. Only the kind
+    of ``mechanism`` matters, as in :func:`calibrate`; ``group`` and ``composition`` are as in
+    :func:`account`. ``progress`` is called with the name of each scheme before it is worked on.
 
     >>> import mustdp as md
     >>> found = md.compare(n=100, b=20, m=5, steps=1, delta=1e-5, noise_multiplier=4.0)
@@ -150,6 +150,8 @@ def compare(
     rows: list[ComparisonRow] = []
     passes: list[EpochRow] = []
     schemes: list[Sampling] = [*schemes_of(n, b, m)]
+    if epochs is None:
+        epochs = noise_multiplier is not None and isinstance(make(1.0), Gaussian)
     if epochs:
         schemes += epochs_of(n, m)
     for done, scheme in enumerate(schemes):

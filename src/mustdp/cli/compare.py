@@ -46,8 +46,9 @@ _accounting = Panel(
 _compare = Panel(
     None,
     """
-    --with-epochs  Rows for random allocation to n / m bins and for shuffling as well, with as many
-                   batches; takes longer.
+    --with-epochs     Rows for random allocation to n / m bins and for shuffling, with as many batches.
+                      With --noise-multiplier and Gaussian noise they are there anyway.
+    --without-epochs  No rows for epochs, which take a second or two.
     """,
 )
 
@@ -89,6 +90,7 @@ def compare(
     options: ComparisonOptions,
     mechanism: MechanismOption = "gaussian",
     with_epochs: Annotated[bool, _compare("--with-epochs")] = False,
+    without_epochs: Annotated[bool, _compare("--without-epochs")] = False,
     json: JsonOption = False,
 ) -> Answer:
     """Compare all schemes with batches of m (expected, for poisson) under one relation.
@@ -99,11 +101,14 @@ def compare(
     Example: mustdp compare -n 10000 -b 500 -m 200 --steps 1000 --delta 1e-5 --epsilon 2
     """
     asked = options.read()
+    if with_epochs and without_epochs:
+        raise InvalidParameter("--with-epochs and --without-epochs exclude each other: give one")
+    epochs = with_epochs if with_epochs or without_epochs else None
 
     import mustdp
 
     with progress() as move:
-        result = mustdp.compare(**asked, mechanism=mechanism, epochs=with_epochs, progress=move)
+        result = mustdp.compare(**asked, mechanism=mechanism, epochs=epochs, progress=move)
     return answer(result, asked, mechanism, json)
 
 
