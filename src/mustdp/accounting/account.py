@@ -72,8 +72,8 @@ def account(
     ``composition="auto"`` also keeps a family of pairs where one is proved (fixed-size batches
     under replace_one) and lets the worst be chosen anew in every step, which brings the bounds of
     ``epsilon`` and ``delta`` closer together in a second or three; "family" takes up to twenty for
-    closer ones, "pair" keeps to one pair per step. Risk and trade-off curve take it as well; other
-    views have one pair per step.
+    closer ones, and has a family for MUSTww too; "pair" keeps to one pair per step. Risk and
+    trade-off curve take it as well; other views have one pair per step.
     ``dimension=1`` says that every release is a single number, which is a little less to hide.
     ``group=g`` says what the plan guarantees to somebody who owns up to g records: neighbours then
     differ in g records, all replaced, or all on one side; families are proved for one record.

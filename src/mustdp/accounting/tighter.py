@@ -19,6 +19,7 @@ from mustdp.accounting.families import family_of
 from mustdp.accounting.family import Counted, family_bounds
 from mustdp.accounting.plan import Plan, atoms
 from mustdp.accounting.workings import Workings
+from mustdp.amplification.replaced_twice import ReplacedTwice
 from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
@@ -44,7 +45,8 @@ class FamilyComposition:
     def __init__(self, plan: Plan, pair: Workings, composition: str, dimension: int | None) -> None:
         self._pair, self._relation, self._dimension = pair, pair.relation, dimension
         self._work = _WORK[composition]
-        self._counted = _with_family(plan, pair.relation) if self._work else ()
+        thorough = composition == "family"
+        self._counted = _with_family(plan, pair.relation, thorough=thorough) if self._work else ()
         self._found: dict[Question, FamilyBounds | None] = {}
 
     def tighten(self, bounds: Bounds, question: Question) -> tuple[Bounds, str]:
@@ -120,11 +122,17 @@ class FamilyComposition:
         return self._found[question]
 
 
-def _with_family(plan: Plan, relation: Relation) -> tuple[Counted, ...]:
-    """The atoms of a plan with their counts; none if one pair per step is all there is."""
+def _with_family(plan: Plan, relation: Relation, *, thorough: bool) -> tuple[Counted, ...]:
+    """The atoms of a plan with their counts; none if one pair per step is all there is.
+
+    Unless ``thorough``, a family that costs much and gains little is no reason to begin.
+    """
     counted = tuple(atoms(plan).items())
+    families = (
+        family_of(atom, relation, tail=_COARSEST_TAIL) for atom, count in counted if count > 1
+    )
     repeated = any(
-        count > 1 and family_of(atom, relation, tail=_COARSEST_TAIL) is not None
-        for atom, count in counted
+        found is not None and (thorough or not isinstance(found, ReplacedTwice))
+        for found in families
     )
     return counted if repeated and len(counted) <= _MOST_KINDS else ()

@@ -46,8 +46,8 @@ _accounting = Panel(
 _compare = Panel(
     None,
     """
-    --with-epochs     Rows for random allocation to n / m bins and for shuffling, with as many batches.
-                      With --noise-multiplier and Gaussian noise they are there anyway.
+    --with-epochs     Rows for random allocation to n / m bins and for shuffling, with as many
+                      batches. With --noise-multiplier and Gaussian noise they are there anyway.
     --without-epochs  No rows for epochs, which take a second or two.
     """,
 )
