@@ -151,6 +151,7 @@ def test_groups_and_whole_epochs_are_those_of_compare_and_risk(explorer: Explore
     names: dict[str, object] = {}
     exec(found["python"].replace("print(found)", ""), names)
     assert names["found"] == compared
+    assert "shuffle" in str(compared)
 
 
 def test_a_target_is_calibrated_as_compare_does(explorer: Explorer) -> None:
