@@ -103,6 +103,29 @@ def test_a_regression_on_ten_thousand_columns_is_refused(monkeypatch: pytest.Mon
         regress(3, replicates=1_000_000)
 
 
+@pytest.mark.parametrize("statistic", ["regression", "covariance", "correlation"])
+def test_a_release_of_ten_thousand_columns_is_refused_before_it_is_charged(statistic: str) -> None:
+    names = [f"c{k}" for k in range(10_000)]
+    begun = time.process_time()
+    with pytest.raises(
+        InvalidParameter, match=rf"columns must be fewer.* {statistic} of 10000 columns .* minutes"
+    ):
+        md.private_release(
+            "nowhere.csv", statistic, columns=names, lower=0, upper=1, noise_multiplier=1e4,
+            delta=1e-5,
+        )  # fmt: skip
+    assert time.process_time() - begun < 10
+
+
+@pytest.mark.parametrize(("statistic", "columns"), [("regression", 60), ("covariance", 100)])
+def test_a_release_that_ends_is_not_refused(statistic: str, columns: int) -> None:
+    with pytest.raises(InvalidParameter, match="an existing file"):  # all else was in order
+        md.private_release(
+            "nowhere.csv", statistic, columns=[f"c{k}" for k in range(columns)], lower=0, upper=1,
+            noise_multiplier=1e4, delta=1e-5,
+        )  # fmt: skip
+
+
 def test_the_memory_is_that_of_the_machine_or_container(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
+from mustdp.numerics.cost import Cost, check_cost
 from mustdp.releasing.cells import Between, Crossed, Cutting, Listed, Within
 from mustdp.releasing.ground import Ground
 from mustdp.releasing.statistics.asked import Asked
@@ -85,9 +86,11 @@ def read_asked(text: str, ground: Ground) -> Iterator[Asked]:
         )
     elif name in _PAIRED and not colon:
         _several(name, columns)
+        _check_effort(name, len(columns), ground.slots)
         yield from (_PAIRED[name](ground, pair) for pair in itertools.combinations(columns, 2))
     elif name == "regression" and not colon:
         _several(name, columns)
+        _check_effort(name, len(columns), ground.slots)
         yield Regression(ground, columns)
     elif name == "contingency" and not colon:
         _several(name, columns)
@@ -205,6 +208,21 @@ def _several(name: str, columns: Sequence[int]) -> None:
         raise InvalidParameter.refusing(
             "columns", f"of {name} must be at least 2", f"{len(columns)}"
         )
+
+
+def _check_effort(name: str, columns: int, slots: int) -> None:
+    """Refuse what would not end or not fit, before anything is read or charged.
+
+    Slopes of a regression are taken along every moment of its columns, each with equations of its
+    own; the moments of pairs are compared with each other. Seconds were measured on one core.
+    """
+    if name == "regression":
+        moments = columns * (columns + 3) / 2
+        seconds = 2.0 * slots * moments * (1e-4 + 2.5e-9 * columns**3)
+        cost = Cost(seconds, 8.0 * moments * (2.0 * moments + 4.0 * columns**2))
+    else:
+        cost = Cost(3e-7 * (columns * (columns - 1) / 2) ** 2)
+    check_cost("columns", f"a {name} of {columns} columns", cost)
 
 
 def _chosen(names: str, ground: Ground) -> tuple[int, ...]:
