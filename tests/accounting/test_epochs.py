@@ -108,6 +108,14 @@ def test_swapped_records_are_known_to_a_thousandth(sigma: float, bins: int, epoc
     assert 0.0 < found.upper - found.lower <= 1e-3 * found.upper
 
 
+@pytest.mark.slow
+def test_little_noise_shows_in_the_largest_batch() -> None:
+    found = md.account(allocated(0.3, 300), relation="replace_one").epsilon(1e-6)
+    exact = md.account(allocated(0.3, 300)).epsilon(1e-6)
+    # Swapping a record is no less visible than leaving it out.
+    assert exact.lower * 0.999 <= found.lower <= found.upper
+
+
 def test_three_bins_of_swapped_records() -> None:
     found = md.account(allocated(1.0 / 1.2, 3), relation="replace_one").delta(0.4)
     assert 0.4209 < found.lower < 0.4213 < found.upper < 0.4217

@@ -23,6 +23,8 @@ from mustdp.sampling.epochs import Epoch, RandomAllocation
 
 #: Shuffled epochs with less noise are seen through their largest batch alone, which is quick.
 _MOST_TABULATED = 1.0
+#: Swapped records that move a batch further are seen through the largest batch as well.
+_LITTLE_NOISE = 4.0
 #: What one epoch contributes: shift, dominating pair, attained pairs by name.
 Sides = tuple[float, DominatingPair, dict[str, ConcretePair]]
 
@@ -53,7 +55,12 @@ def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) 
         )
     shift = mechanism.shift_for(2.0)
     profile = ReplacedProfile(0.5 * shift, epoch.bins, epoch.steps)
-    return shift, DominatingPair.of(profile), {"symmetric": ReplacedPair(profile)}
+    attained: dict[str, ConcretePair] = {"symmetric": ReplacedPair(profile)}
+    if shift > _LITTLE_NOISE:
+        # One batch decides, and its cells are too many to be added up.
+        name, elsewhere = "symmetric, largest", 1.0 - epoch.steps / epoch.bins
+        attained[name] = maximum_pair(name, epoch.steps, 0.5 * shift, -0.5 * shift, elsewhere)
+    return shift, DominatingPair.of(profile), attained
 
 
 def _allocated(epoch: RandomAllocation, mechanism: Gaussian) -> Sides:

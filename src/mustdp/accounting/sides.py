@@ -25,6 +25,7 @@ _OTHER_ORDER = {
     "aligned": "reversed",
     "reversed": "aligned",
     "symmetric": "symmetric",
+    "symmetric, largest": "symmetric, largest",
     "crowded": "crowded, reversed",
     "crowded, reversed": "crowded",
 }

@@ -23,6 +23,7 @@ _PAIRS = {
     "aligned": "the record that differs at one end of its range, all others at the other end",
     "reversed": "the aligned pair in the other order",
     "symmetric": "the record that differs at opposite ends of its range, all others in the middle",
+    "symmetric, largest": "the symmetric pair, seen through the largest batch",
 }
 _PRESENCE = {
     "aligned": "with the record, at the end of its range, and without it",
