@@ -124,8 +124,10 @@ def test_sizes_are_searched_under_the_relation_asked_for(
 ) -> None:
     asked: list[str | None] = []
 
-    def spy(plan: md.Plan, *, relation: str | None, composition: str, group: int) -> md.Account:
-        assert (composition in ("auto", "pair"), group) == (True, 1)
+    def spy(
+        plan: md.Plan, *, relation: str | None, composition: str, dimension: int | None, group: int
+    ) -> md.Account:
+        assert (composition in ("auto", "pair"), dimension, group) == (True, None, 1)
         asked.append(relation)
         return md.account(plan, relation=relation, accuracy=0.05)
 

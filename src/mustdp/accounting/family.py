@@ -46,6 +46,8 @@ _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
 _MOST_MEMBERS, _FEWEST_MEMBERS = 64, 16
 #: Cells that are looked at in any case, and how much work buys one more.
 _FEWEST_CELLS, _WORK_PER_CELL = 48, 2e6
+#: Points far out, of a quick answer and of one that may take its time, and where that begins.
+_FAR_POINTS, _THOROUGH = (70, 120), 3e8
 #: Values that are kept of all members together: rare losses that reach far make long transforms.
 _MOST_VALUES = 1.6e7
 #: Where along the way cells are judged, as shares of all steps, and how far from the path.
@@ -123,6 +125,7 @@ class _Plan:
         if not (0.0 < self.delta < 1.0 and self.epsilon < LARGEST_EPSILON):
             return FamilyBounds(0.0, self.old, "none", "single pair", 1, 1)
         self._more_cells = work / _WORK_PER_CELL
+        self._far = _FAR_POINTS[work >= _THOROUGH]
         if len(self.atoms) > 1:  # what is attained would belong to one order of the steps
             low, (upper, composition, block, members) = _UNKNOWN, self._by_kind(work)
         else:
@@ -276,7 +279,7 @@ class _Plan:
         Tests lie around the path from ``near``, after all steps, to zero before the first.
         """
         family = self.families[self.atoms[which]]
-        points = few_points(window.spacing, self.scouted[which].deviation, window.up)
+        points = few_points(window.spacing, self.scouted[which].deviation, window.up, self._far)
         if family is None:
             return [connect(self.pairs[which].dominating, window.spacing, points)]
         cover = Cover(family, window.spacing, points)

@@ -29,8 +29,8 @@ _SHARP = 1e-12
 _FINEST, _FINEST_AT = 1e-6, 2e-5
 #: Far out, the growth of distances between points, over the fraction.
 _FURTHER = 0.15
-#: Few points: their distance near zero over the deviation, and how many lie beyond.
-_DENSE, _SPARSE = 0.15, 70
+#: Few points: their distance near zero over the deviation.
+_DENSE = 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,13 +117,13 @@ def lay_grid(scouted: Sequence[Scouted], counts: Sequence[int], fraction: float)
     return Grid(spacing, points, finest)
 
 
-def few_points(spacing: float, deviation: float, last: int) -> IntArray:
-    """Grid indices from 0 to ``last``, far apart: for the many profiles of a family."""
+def few_points(spacing: float, deviation: float, last: int, far: int = 70) -> IntArray:
+    """Grid indices from 0 to ``last``, ``far`` of them far apart: for the profiles of a family."""
     near = min(last, max(8, math.ceil(4.0 * deviation / spacing)))
     # Rounded down: a bound must not jump where rounding falls on the other side.
     step = max(1, math.floor(_DENSE * deviation / spacing))
-    far = np.rint(np.geomspace(near, max(last, near + 1), _SPARSE)).astype(np.int64)
-    return np.unique(np.concatenate([np.arange(0, near, step), far]))
+    beyond = np.rint(np.geomspace(near, max(last, near + 1), far)).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(0, near, step), beyond]))
 
 
 def _points(spacing: float, dense: float, reach: float, ratio: float) -> IntArray:
