@@ -126,7 +126,7 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        group=asked.group, epochs=False, progress=begin,
+        group=asked.group, progress=begin,
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():

@@ -74,7 +74,7 @@ def _facts(page: Page, found: Findings) -> None:
 
 def _comparison(page: Page, found: Findings) -> None:
     asked, reference = found.question, found.reference
-    rows = list(found.comparison)
+    rows = [*found.comparison, *found.comparison.epochs]
     costs, base = [found.cost(row) for row in rows], found.cost(reference)
 
     def row_of(row: ComparisonRow, cost: float) -> list[str | Cell]:
