@@ -11,14 +11,15 @@ import math
 from mustdp.numerics.decimals import readable
 from mustdp.plots.drawing import look_of
 from mustdp.report.findings import Findings
+from mustdp.sampling.catalogue import EPOCHS
 
 #: Differences below this are called none.
 _SAME = 0.005
 
 
 def label(name: str) -> str:
-    """A scheme's name in running text."""
-    return look_of(name).label
+    """A scheme's name in running text, or that of an epoch."""
+    return EPOCHS[name].label if name in EPOCHS else look_of(name).label
 
 
 def records(value: float) -> str:
