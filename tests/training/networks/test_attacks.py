@@ -18,6 +18,7 @@ from mustdp.training.networks.clipping import Clipper, Piece, Trial  # noqa: E40
 from mustdp.training.networks.records import Records, Rows  # noqa: E402
 from mustdp.training.networks.release import on_lattice  # noqa: E402
 from mustdp.training.networks.sensitivity import Bound, Workload, bound_for  # noqa: E402
+from mustdp.training.networks.separate import check_scaling  # noqa: E402
 from tests.training.networks import runs  # noqa: E402
 
 nn = torch.nn
@@ -206,3 +207,32 @@ def test_places_as_many_as_the_trial_has_records(places: int) -> None:
     run = runs.trainer(TimeFirst(), data=data)
     assert run.method.startswith("torch.func")
     run.train(1)
+
+
+class _Flushing(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+    """Hands errors back as a processor does that takes numbers near the end of float32 for zero."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Any) -> Any:
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *errors: Any) -> Any:
+        (given,) = errors
+        return given.where(given.abs() >= 2.0**-125, 0.0)
+
+
+def test_a_processor_that_flushes_tiny_errors_mixes_nothing() -> None:
+    """Scaled by eight an error may be kept that alone was taken for zero."""
+    scales = torch.tensor([1.0, 8.0, 4.0])
+
+    def check(size: float, mixed: float = 0.0) -> None:
+        outputs = torch.ones(3, 2, requires_grad=True) * 1.0
+        edge = torch.autograd.graph.get_gradient_edge(outputs)
+        losses = (_Flushing.apply(outputs) * size).sum(1)
+        check_scaling(losses + mixed * losses.detach() * losses.sum(), [edge], scales)
+
+    check(2.0**-126)
+    check(1.0)
+    with pytest.raises(md.NotCovered, match="depends on other records"):
+        check(1.0, mixed=0.1)

@@ -142,12 +142,15 @@ def check_scaling(
             continue
         expected = one.flatten(1) * scales.to(one.dtype)[:, None]
         gap = (other.flatten(1) - expected).abs().amax(1)
-        if bool((gap > _SCALING * expected.abs().amax(1)).any()):
+        if bool((gap > _SCALING * expected.abs().amax(1) + _FLUSHED).any()):
             raise NotCovered(MIXED)
 
 
 #: By how much a row of errors may miss its scale, relative to its largest entry.
 _SCALING = 2.0**-10
+#: Errors below this are zero to some processors and not to others: float32 ends at 2^-126, and
+#: up to eight times that is compared with it. No clip is that small.
+_FLUSHED = 2.0**-120
 MIXED = (
     "the loss of one record depends on other records of the batch; the first dimension of every "
     "layer's output must be the record, and no operation may mix records"
