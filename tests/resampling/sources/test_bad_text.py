@@ -168,4 +168,4 @@ def test_the_standard_library_is_asked_for_its_own_limit() -> None:
 
 def test_pieces_do_not_change_what_is_refused(tmp_path: Path) -> None:
     found = alike(b"x\n" + b"1\n" * 50 + b"true\n", 10, tmp_path / "x.csv")
-    assert "true and false alone, got 1 such words in 51 rows" in found
+    assert "true and false alone, got 1 such words" in found

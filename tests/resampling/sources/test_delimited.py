@@ -112,7 +112,7 @@ def test_other_forms_are_refused(write_csv: Write, way: str, form: str) -> None:
 def test_words_for_yes_and_no(write_csv: Write, way: str) -> None:
     path = write_csv("x,y\ntrue,1\n FALSE ,true\nTrue,0\n")
     assert everything(path, "x") == [[1.0], [0.0], [1.0]]
-    with pytest.raises(InvalidParameter, match=r"'y' .* alone, got 1 such words in 3 rows"):
+    with pytest.raises(InvalidParameter, match=r"'y' .* alone, got 1 such words"):
         open_source(path, "y")
 
 
@@ -154,14 +154,14 @@ def test_malformed_files_are_refused(write_csv: Write, way: str, text: str, mess
 @pytest.mark.parametrize("word", ["", " ", "NA", "nan", "NaN", "null", "None", "N/A", "-nan"])
 def test_missing_values_are_counted(write_csv: Write, way: str, word: str) -> None:
     path = write_csv(f"x,y\n1,1\n{word},2\n3,3\n{word},4\n")
-    expected = "'x' of .* finite numbers only, got 2 missing in 4 rows, the first in line 3"
+    expected = "'x' of .* finite numbers only, got 2 missing, the first in line 3"
     with pytest.raises(InvalidParameter, match=expected):
         open_source(path, ["y", "x"])
 
 
 @pytest.mark.parametrize("word", ["inf", "-Infinity", "1e400"])
 def test_infinite_values_are_counted(write_csv: Write, way: str, word: str) -> None:
-    with pytest.raises(InvalidParameter, match="got 1 missing, 2 infinite in 4 rows"):
+    with pytest.raises(InvalidParameter, match="got 1 missing, 2 infinite"):
         open_source(write_csv(f"x,y\n1,1\n{word},2\n,3\n{word},4\n"), "x")
 
 

@@ -142,8 +142,9 @@ def test_every_row_is_there_in_small_blocks(data: Any, monkeypatch: pytest.Monke
 
 def test_missing_values_are_refused_unless_something_is_said(data: Any) -> None:
     for column in (Number("income"), Day("born"), "income"):
-        with pytest.raises(InvalidParameter, match=r"finite numbers only, got 1 (missing|NaN) in"):
+        with pytest.raises(InvalidParameter, match=r"only, got 1 (missing|NaN)") as why:
             gathered(data, column)
+        assert "rows" not in str(why.value)  # their number may be private
 
 
 def test_what_a_reading_says_holds_for_all_columns(data: Any) -> None:

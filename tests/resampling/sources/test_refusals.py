@@ -108,7 +108,7 @@ def test_other_types(form: Callable[[Table], Any], values: list[Any]) -> None:
 def test_missing_values(form: Callable[[Table], Any]) -> None:
     data = form({"x": [1.5, None, 3.5, None, 5.5], "y": [1.0] * 5})
     assert open_source(data, "y").n == 5
-    refused("column 'x' of .* finite numbers only, got 2 (missing|NaN) in 5 rows", data, ["y", "x"])
+    refused("column 'x' of .* finite numbers only, got 2 (missing|NaN)", data, ["y", "x"])
 
 
 def test_missing_integers_and_booleans() -> None:
@@ -119,8 +119,8 @@ def test_missing_integers_and_booleans() -> None:
             pandas.DataFrame({"x": pandas.array(values)}),
             pyarrow.table({"x": values}).to_pandas(types_mapper=pandas.ArrowDtype),
         ):
-            refused("'x' of .* got 1 missing in 3 rows", data, "x")
-            refused("column 0 .* of .* got 1 missing in 3 rows", data)
+            refused("'x' of .* got 1 missing", data, "x")
+            refused("column 0 .* of .* got 1 missing", data)
 
 
 def test_infinite_values(form: Callable[[Table], Any]) -> None:
@@ -164,15 +164,15 @@ def test_arrays() -> None:
     refused("got type datetime64", np.array(["2020-01-01"], dtype="M8[D]"), 0)
     refused("got type timedelta64", np.array([1], dtype="m8[s]"), 0)
     refused(
-        "column 0 .* of the array .* got 1 NaN, 2 infinite in 4 rows",
+        "column 0 .* of the array .* got 1 NaN, 2 infinite",
         np.array([1, np.nan, *[np.inf] * 2]),
     )
     refused("column 1 .* of the array .* got 1 NaN", np.array([[1.0, 2.0], [3.0, np.nan]]))
     refused("exact in double precision", np.array([2**64 - 1], dtype=np.uint64))
-    refused("got 1 missing in 3 rows", np.ma.masked_equal([1.0, 2.0, 3.0], 2.0))
+    refused("got 1 missing", np.ma.masked_equal([1.0, 2.0, 3.0], 2.0))
     assert open_source(np.ma.array([1.0, 2.0], mask=False)).n == 2
     huge = np.array([np.longdouble("1e400") if np.finfo(np.longdouble).max > 1e308 else np.inf])
-    refused("got 1 infinite in 1 rows", huge)
+    refused("got 1 infinite", huge)
     fields = np.zeros(2, dtype=[("x", float), ("pair", float, (2,)), ("t", "U2")])
     refused("'pair' of the array .* of shape", fields, "pair")
     refused("among the 3 columns of the array", fields, "y")
@@ -309,14 +309,14 @@ def test_parquet_without_statistics_is_refused_when_read(tmp_path: Path, bad: An
 def test_parquet_nan_is_in_no_statistics(tmp_path: Path) -> None:
     path = write({"x": [1.0, np.nan, 3.0]}, tmp_path / "x.parquet")
     source = open_source(path, "x")
-    with pytest.raises(InvalidParameter, match="finite numbers only, got 1 NaN in 3 rows"):
+    with pytest.raises(InvalidParameter, match="finite numbers only, got 1 NaN"):
         source.take([0])
 
 
 def test_parquet_statistics_count_over_all_row_groups(tmp_path: Path) -> None:
     values = [None if k % 10 == 0 else float(k) for k in range(100)]
     path = write({"x": values}, tmp_path / "x.parquet", row_group_size=7)
-    refused("got 10 missing in 100 rows", path, "x")
+    refused("got 10 missing", path, "x")
 
 
 def test_decimals_beyond_double_precision(tmp_path: Path) -> None:

@@ -120,10 +120,9 @@ class Conversion:
         self._words += words
         self._numbers += numbers
         if self._words and self._numbers:
-            rows = self._words + self._numbers
             raise InvalidParameter(
                 f"{self.called} must hold numbers, or the words true and false alone, "
-                f"got {self._words} such words in {rows} rows"
+                f"got {self._words} such words"
             )
 
     def _settled(self, given: Doubles, place: Place | None = None) -> Doubles:

@@ -32,12 +32,11 @@ def refuse_by_statistics(
     except (ValueError, IndexError):
         return
     for column, is_unsigned in zip(columns, unsigned, strict=True):
-        called, missing, rows = column.of(where), 0, 0
-        for count, chunk in chunks:
+        called, missing = column.of(where), 0
+        for _, chunk in chunks:
             if chunk.get(3) == [column.name.encode()]:
-                rows += count
                 missing += _refuse_chunk(chunk, is_unsigned, called)
-        refuse_counted(missing, 0, 0, rows, called)
+        refuse_counted(missing, 0, 0, called)
 
 
 def _chunks(footer: dict[int, Any]) -> Iterator[tuple[int, dict[int, Any]]]:

@@ -59,7 +59,6 @@ def settled(given: Doubles, policy: Missing, column: str, more: str = "") -> Dou
             int(np.count_nonzero(marked)),
             int(np.count_nonzero(nan)),
             int(np.count_nonzero(infinite)),
-            len(values),
             column,
             more,
         )
@@ -96,10 +95,11 @@ def _all_finite(values: FloatArray) -> bool:
     return all(np.isfinite(values[start : start + _CHUNK]).all() for start in starts)
 
 
-def refuse_counted(
-    missing: int, nan: int, infinite: int, rows: int, column: str, more: str = ""
-) -> None:
-    """Refuse a column if any of the counts is not 0; ``more`` is said at the end."""
+def refuse_counted(missing: int, nan: int, infinite: int, column: str, more: str = "") -> None:
+    """Refuse a column if any of the counts is not 0; ``more`` is said at the end.
+
+    How many rows there are is not said: that number may be private.
+    """
     counts = {"missing": missing, "NaN": nan, "infinite": infinite}
     found = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     way = "" if infinite else "; {Reading(missing=...)} can say what is done with them"
@@ -107,6 +107,6 @@ def refuse_counted(
         raise InvalidParameter.refusing(
             column,
             "must hold finite numbers only",
-            f"{found} in {rows} rows{more}{way}",
+            f"{found}{more}{way}",
             mentions=("Reading(missing=...)",),
         )
