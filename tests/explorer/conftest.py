@@ -14,3 +14,14 @@ from tests.explorer.visiting import running
 def explorer() -> Iterator[Explorer]:
     with running() as one:
         yield one
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test leaves to be computed must not meet what the next one patches or forks."""
+    yield
+    if "explorer" in request.fixturenames:
+        work = request.getfixturevalue("explorer").work
+        with work._changed:
+            work._pile.clear()
+            assert work._changed.wait_for(lambda: not work._running, 120)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from typing import Any
 
@@ -23,10 +23,15 @@ _THREADS, _MOST_THREADS = 2, 6
 _FORGOTTEN = 15.0
 
 
+#: From a part, and the noise of its scheme, to what the page shows of it.
+Compute = Callable[[Part, float | None], dict[str, Any]]
+
+
 class Work:
     """A pile of parts, and the answers so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, compute: Compute = compute) -> None:
+        self._compute = compute
         self._changed = Condition()
         #: When each part was last asked for; the last one is on top.
         self._pile: dict[Part, float] = {}
@@ -85,7 +90,7 @@ class Work:
                 self._running.add(part)
                 noise = self._noise(part)
             try:
-                answer = compute(part, noise)
+                answer = self._compute(part, noise)
             except Exception as problem:  # a fault in one part must not end the others
                 answer = {"error": f"nothing could be computed: {type(problem).__name__}"}
             with self._changed:

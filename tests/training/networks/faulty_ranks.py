@@ -197,12 +197,12 @@ def cut_off(rank: int, size: int, folder: str, how: str) -> None:
         if rank == 1 and event.steps == 2 and how == "interrupted":
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         if rank == 1 and event.steps == 2 and how == "hanging":
-            time.sleep(50)
+            time.sleep(100)
         if rank == 0 and event.steps == 2 and how == "interrupted":
             time.sleep(2)
 
     trainer: Any = runs.trainer(
-        checkpoint=Path(folder) / "run.pt", checkpoint_every=2, callbacks=[go], timeout=5.0
+        checkpoint=Path(folder) / "run.pt", checkpoint_every=2, callbacks=[go], timeout=10.0
     )
     step = trainer._step
 
@@ -216,5 +216,5 @@ def cut_off(rank: int, size: int, folder: str, how: str) -> None:
     seen["again"] = attempt(trainer.train)["raised"] if how == "hanging" else None
     torch.save(seen, Path(folder) / f"rank{rank}.pt")
     if rank == 1:
-        time.sleep(30)  # it failed but lives
+        time.sleep(100)  # it failed but lives
     os._exit(0)
