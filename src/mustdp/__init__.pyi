@@ -93,10 +93,10 @@ from mustdp.sampling.epochs import Shuffle as Shuffle
 from mustdp.sampling.epochs import random_allocation as random_allocation
 from mustdp.sampling.epochs import shuffle as shuffle
 from mustdp.sampling.law import MultiplicityLaw as MultiplicityLaw
+from mustdp.sampling.multistage import Multistage as Multistage
 from mustdp.sampling.nested import NestedDesign as NestedDesign
+from mustdp.sampling.poisson import Poisson as Poisson
 from mustdp.sampling.rule import Scheme as Scheme
-from mustdp.sampling.scheme import Multistage as Multistage
-from mustdp.sampling.scheme import Poisson as Poisson
 from mustdp.sampling.scheme import multistage as multistage
 from mustdp.sampling.scheme import must_oo as must_oo
 from mustdp.sampling.scheme import must_ow as must_ow

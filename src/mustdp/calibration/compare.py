@@ -47,6 +47,17 @@ class EpochRow:
 class ComparisonRow(EpochRow):
     """What one scheme needs and gives.
 
+    Attributes
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    noise_multiplier : float
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
+    epsilon : Bounds
+        Bounds of epsilon at delta; the upper one is certified.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> row = md.ComparisonRow(md.must_ow(1000, 50, 10), 2.0, md.Bounds(0.72, 0.73))
     >>> row.scheme.name, row.scheme.m, round(row.expected_distinct, 2)
@@ -60,6 +71,21 @@ class ComparisonRow(EpochRow):
 class Comparison:
     """Rows for all schemes that fit the sizes, under one relation, and for epochs if wanted.
 
+    Attributes
+    ----------
+    relation : Relation
+        Which data sets are neighbours.
+    steps : int
+        Number of steps that every row is for.
+    delta : float
+        The delta at which epsilon is stated.
+    rows : tuple of ComparisonRow
+        One row for every scheme.
+    epochs : tuple of EpochRow
+        One row for random allocation and one for shuffling; none where they were not wanted.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> row = md.ComparisonRow(md.wor(1000, 10), 2.0, md.Bounds(0.72, 0.73))
     >>> found = md.Comparison(md.Relation.REPLACE_ONE, steps=100, delta=1e-5, rows=(row,))
@@ -126,12 +152,52 @@ def compare(
 
     Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
-    rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
-    ``epochs`` adds random allocation to ceil(n / m) bins and shuffling, with as many batches, for
-    Gaussian noise; unless told, at the same noise, where that takes a second or two. Only the kind
-    of ``mechanism`` matters, as in :func:`calibrate`; ``group`` and ``composition`` are as in
-    :func:`account`. ``progress`` is called with the name of each scheme before it is worked on.
+    rows: guarantees under different relations do not compare.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    b : int
+        Size of the first of two stages, at least 1.
+    m : int
+        Size of a batch, copies counted, at least 1.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    steps : int
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    epsilon : float, default=None
+        The guarantee that all schemes are to meet.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    mechanism : str or Mechanism, default="gaussian"
+        The kind of noise: "gaussian" or "laplace", or a noise of that kind, whose size is not used.
+    relation : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
+    composition : {"auto", "pair", "family"}, default="auto"
+        How steps are composed, as in :func:`account`.
+    epochs : bool, default=None
+        Whether to add random allocation to ceil(n / m) bins and shuffling, with as many batches;
+        for Gaussian noise only. None means at the same noise, where that takes a second or two.
+    progress : Progress, default=None
+        Called with the name of each scheme before it is worked on.
+
+    Returns
+    -------
+    Comparison
+        A row for every scheme that exists for these sizes; ``print`` shows them as a table.
+
+    Raises
+    ------
+    InvalidParameter
+        Both or none of ``epsilon`` and ``noise_multiplier`` are given, or another argument is
+        outside what is allowed.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.compare(n=100, b=20, m=5, steps=1, delta=1e-5, noise_multiplier=4.0)
     >>> [(row.scheme.name, round(row.epsilon.upper, 2)) for row in found if row.scheme.eta == 0.05]

@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 class Epoch(ABC):
     """A random rule that shares ``n`` records out over batches, each record to one of them.
 
+    Attributes
+    ----------
+    n : int
+        Number of records, at least 1.
+    bins : int
+        Number of batches of a whole epoch.
+    steps : int
+        Number of batches that are released: the first so many.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> epoch = md.shuffle(1000, 300)
     >>> isinstance(epoch, md.Epoch), epoch.bins, epoch.eta
@@ -44,9 +55,7 @@ class Epoch(ABC):
     leaves_empty: ClassVar[bool] = True
 
     n: int
-    #: Number of batches of a whole epoch.
     bins: int
-    #: Number of batches that are released: the first so many.
     steps: int
 
     def first(self, steps: int) -> Self:
@@ -99,6 +108,17 @@ class Epoch(ABC):
 class RandomAllocation(Epoch):
     """Every record goes to one of ``bins`` batches, uniformly and independently.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    bins : int
+        Number of batches of a whole epoch, from 1 to 2**31 - 1.
+    steps : int, default=0
+        How many batches are released, the first so many; 0 means all of them.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> epoch = md.RandomAllocation(1000, bins=10)
     >>> len(epoch.draw()), epoch.expected_size
@@ -139,6 +159,17 @@ class RandomAllocation(Epoch):
 class Shuffle(Epoch):
     """A random order of the records, cut into batches of ``m``; the last one may be smaller.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    m : int
+        Size of a batch, from 1 to n.
+    steps : int, default=0
+        How many batches are released, the first so many; 0 means all of them.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> [batch.size for batch in md.Shuffle(10, 4).draw()]
     [4, 4, 2]
@@ -176,6 +207,20 @@ Sampling: TypeAlias = Scheme | Epoch
 def random_allocation(n: int, bins: int) -> RandomAllocation:
     """One epoch: every one of ``n`` records in exactly one of ``bins`` batches, independently.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    bins : int
+        Number of batches of an epoch, from 1 to 2**31 - 1.
+
+    Returns
+    -------
+    RandomAllocation
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> sum(batch.size for batch in random_allocation(1000, 10).batches(epochs=1))
     1000
     """
@@ -185,6 +230,20 @@ def random_allocation(n: int, bins: int) -> RandomAllocation:
 def shuffle(n: int, m: int) -> Shuffle:
     """One epoch of a shuffled loader: ``n`` records in random order, in batches of ``m``.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    m : int
+        Size of a batch, from 1 to n.
+
+    Returns
+    -------
+    Shuffle
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> [batch.size for batch in shuffle(1000, 300).batches(epochs=1)]
     [300, 300, 300, 100]
     """
