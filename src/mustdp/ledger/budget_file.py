@@ -14,7 +14,8 @@ from typing import Any, NoReturn, Self
 
 from mustdp.accounting.account import account
 from mustdp.accounting.answers import Account
-from mustdp.accounting.plan import Atom, Plan, Repeat, atoms, describe, plan_from_description
+from mustdp.accounting.plan import Atom, Plan, Repeat, atoms
+from mustdp.accounting.plan_descriptions import describe, plan_from_description
 from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.files.plain import canonical, read_json
 from mustdp.ledger import entry as stored

@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mustdp.accounting.plan import Plan, plan_from_description
+from mustdp.accounting.plan import Plan
+from mustdp.accounting.plan_descriptions import plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.files.plain import canonical, digest, read_json
 from mustdp.ledger.filter import Cost, Filter

@@ -17,15 +17,8 @@ from typing import TYPE_CHECKING
 from mustdp.accounting.account import account
 from mustdp.accounting.answers import Account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import (
-    Atom,
-    Plan,
-    Repeat,
-    Sequence,
-    atoms,
-    describe,
-    plan_from_description,
-)
+from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, atoms
+from mustdp.accounting.plan_descriptions import describe, plan_from_description
 from mustdp.accounting.shown import in_words
 from mustdp.errors import InvalidParameter
 from mustdp.files.envelope import Envelope
