@@ -23,8 +23,8 @@ from mustdp.amplification.one_slope import base_epsilon as base_epsilon
 from mustdp.amplification.one_step import OneStep as OneStep
 from mustdp.amplification.one_step import one_step as one_step
 from mustdp.auditing.audit import Audit as Audit
-from mustdp.auditing.audit import Game as Game
 from mustdp.auditing.audit import audit as audit
+from mustdp.auditing.game import Game as Game
 from mustdp.calibration.compare import Comparison as Comparison
 from mustdp.calibration.compare import ComparisonRow as ComparisonRow
 from mustdp.calibration.compare import compare as compare
