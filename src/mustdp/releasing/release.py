@@ -32,7 +32,7 @@ from mustdp.releasing.statistics.named import read_asked
 from mustdp.releasing.statistics.spelled import spelled
 from mustdp.releasing.strata import read_shares
 from mustdp.resampling.sources.wanted import check_missing
-from mustdp.resampling.statistics.query import Statistic
+from mustdp.resampling.statistics.statistic import Statistic
 
 
 def private_release(
