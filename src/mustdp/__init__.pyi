@@ -25,9 +25,9 @@ from mustdp.amplification.one_step import one_step as one_step
 from mustdp.auditing.audit import Audit as Audit
 from mustdp.auditing.audit import audit as audit
 from mustdp.auditing.game import Game as Game
-from mustdp.calibration.compare import Comparison as Comparison
-from mustdp.calibration.compare import ComparisonRow as ComparisonRow
 from mustdp.calibration.compare import compare as compare
+from mustdp.calibration.comparison import Comparison as Comparison
+from mustdp.calibration.comparison import ComparisonRow as ComparisonRow
 from mustdp.calibration.noise import calibrate as calibrate
 from mustdp.calibration.noise import calibrate_plan as calibrate_plan
 from mustdp.calibration.results import Calibrated as Calibrated
@@ -87,7 +87,7 @@ from mustdp.resampling.statistics.user import UserStatistic as UserStatistic
 from mustdp.resampling.statistics.variance import StandardDeviation as StandardDeviation
 from mustdp.resampling.statistics.variance import Variance as Variance
 from mustdp.sampling.batch import Batch as Batch
-from mustdp.sampling.epochs import Epoch as Epoch
+from mustdp.sampling.epoch import Epoch as Epoch
 from mustdp.sampling.epochs import RandomAllocation as RandomAllocation
 from mustdp.sampling.epochs import Shuffle as Shuffle
 from mustdp.sampling.epochs import random_allocation as random_allocation

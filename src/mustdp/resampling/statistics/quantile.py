@@ -173,9 +173,9 @@ class Quantile(Statistic):
         The share, above 0 and below 1.
     grid : int or sequence of float, default=None
         The number K of evenly spaced points inside the range, at most 1024, or the points
-        themselves, of which the first may be ``lower``. Public: the data must not choose it. None means the
-        whole numbers of a range between two of them up to 128 apart, with even parts between them
-        where it is short, and 64 even steps otherwise.
+        themselves, of which the first may be ``lower``. Public: the data must not choose it. None
+        means the whole numbers of a range between two of them up to 128 apart, with even parts
+        between them where it is short, and 64 even steps otherwise.
     columns : str, int or sequence, default=None
         The columns it reads, by name or position; None means all that are given.
 

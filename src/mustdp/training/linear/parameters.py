@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-T = TypeVar("T")
-
-SHARED = """
-    Parameters
-    ----------
+_PARAMETERS = """
     scheme : str or Scheme, default="wor"
         How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
         from the data), or a scheme object made for exactly these n records. "poisson" needs
@@ -37,8 +31,8 @@ SHARED = """
     paper_noise : {"analytic", "classical"}, default="analytic"
         Which Gaussian calibration ``epsilon_prime`` uses.
     relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means replace_one (add_remove for Poisson
-        sampling and random allocation).
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
     fit_intercept : bool, default=True
         Whether to fit an intercept; it is part of the clipped gradient.
     start : float, default=0.0
@@ -57,7 +51,7 @@ SHARED = """
 
     Attributes
     ----------
-    coef_, intercept_ :
+    coef_, intercept_ : ndarray
         The fitted weights, in the shapes of scikit-learn. Private.
     privacy_ : Spent
         Certified bounds of epsilon at delta, relation, scheme, noise and steps.
@@ -76,7 +70,16 @@ SHARED = """
 """
 
 
-def documented(model: type[T]) -> type[T]:
-    """Append the shared parameters and attributes to the docstring of ``model``."""
-    model.__doc__ = f"{model.__doc__ or ''}{SHARED}"
-    return model
+def shared(*own: str) -> str:
+    """The sections of a model that has parameters of its ``own`` besides."""
+    heading = "    Parameters\n    ----------"
+    return "\n".join((heading, *(one.strip("\n") for one in own), _PARAMETERS.strip("\n")))
+
+
+#: What a model of classes has besides.
+CLASSES = """
+    classes : list, default=None
+        The labels, which are public and settled beforehand: labels outside them are refused, and a
+        class need not occur. None takes the labels that occur in y, and *which* labels occur is
+        then taken as public, which no noise protects: a warning says so (TakenAsPublic).
+"""
