@@ -79,15 +79,16 @@ class Ledger:
         ----------
         path : str or path
             The file.
-        epsilon, delta : float, default=None
-            The limit, and the delta at which all epsilons are stated; a new file needs both.
+        epsilon : float, default=None
+            The limit; a new file needs one.
+        delta : float, default=None
+            The delta at which all epsilons are stated; a new file needs one.
         relation : {"replace_one", "add_remove"}, default=None
             Which data sets are neighbours; None means replace_one in a new file.
         data : str, default=None
             A name for the data set; None means the file's name.
         program : "adaptive" or Plan, default=None
-            What may be charged: "adaptive", which None means, lets it depend on what was released;
-            or one plan fixed in advance.
+            What may be charged: a plan fixed in advance, or what is chosen along the way (None).
         key : bytes, default=None
             Makes the hashes of entries an HMAC; the file is then opened with it alone.
         who : str, default=None

@@ -42,9 +42,7 @@ class Scheme(ABC):
     """
 
     n: int
-    #: Whether every batch has the same size, so that another record takes a missing one's place.
     fixed_size: ClassVar[bool] = True
-    #: Whether a record that is not there leaves its place empty.
     leaves_empty: ClassVar[bool] = False
 
     @property

@@ -80,10 +80,14 @@ class Proportion(Statistic):
 
     Parameters
     ----------
-    above, at_least : float, default=None
-        The lower end of the set, without or with the end itself; at most one of them.
-    below, at_most : float, default=None
-        The upper end of the set, without or with the end itself; at most one of them.
+    above : float, default=None
+        The set begins above this; or give ``at_least``.
+    below : float, default=None
+        The set ends below this; or give ``at_most``.
+    at_least : float, default=None
+        The set begins at this, which is in it.
+    at_most : float, default=None
+        The set ends at this, which is in it.
     equal : float, default=None
         The only number in the set; given alone.
     columns : str, int or sequence, default=None

@@ -23,10 +23,14 @@ class DataSet:
     ----------
     name : str
         What the data set is called.
-    X_train, X_test : ndarray
-        Rows ``(records, features)`` of finite numbers.
-    y_train, y_test : ndarray of int
-        Class numbers of the rows, from 0 on.
+    X_train : ndarray
+        Rows ``(records, features)`` of finite numbers, for training.
+    y_train : ndarray of int
+        Class numbers of these rows, from 0 on.
+    X_test : ndarray
+        Rows to test with.
+    y_test : ndarray of int
+        Class numbers of these rows.
     classes : tuple of str
         What the class numbers stand for.
     features : tuple of str

@@ -10,9 +10,11 @@ _PARAMETERS = """
         ``poisson(n, rate)`` with a public estimate n is given instead. ``random_allocation(n,
         bins)`` and ``shuffle(n, m)`` go through the data epoch by epoch, a batch in every step; an
         epoch that is begun is charged.
-    b, m : int, default=None
-        Size of the first of two stages, and of the batch (its expectation for "poisson"). None
-        means a tenth of the records for m, and 2 m (at most n) for b.
+    b : int, default=None
+        Size of the first of two stages, at least 1; None means 2 m (at most n).
+    m : int, default=None
+        Size of a batch, copies counted (its expectation for "poisson"); None means a tenth of the
+        records.
     steps : int, default=100
         Number of gradient steps; each is charged.
     clip : float, default=1.0
@@ -21,11 +23,15 @@ _PARAMETERS = """
         A number, or a function of the step (from 0).
     schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
         What a learning rate that is a number is multiplied by over the steps.
-    noise_multiplier, epsilon, epsilon_prime : float, default=None
-        At most one of: the noise's standard deviation over ``clip``; a target for the whole run,
-        for which the noise is calibrated and certified; the MUST paper's epsilon' of one step,
-        whose noise is reproduced as published and is *not* a guarantee (``privacy_`` says what
-        it really gives). With none of them, epsilon is 1.
+    noise_multiplier : float, default=None
+        Scale of the noise over ``clip``, the bound C on the norm of what one record contributes to
+        a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
+    epsilon : float, default=None
+        What the certified epsilon of the whole run must not exceed; the noise is calibrated for
+        it. None means 1 where nothing else says what the noise is.
+    epsilon_prime : float, default=None
+        The MUST paper's epsilon' of one step, whose noise is reproduced as published and is *not* a
+        guarantee (``privacy_`` says what it really gives).
     delta : float
         The delta at which epsilon is stated, well below 1/n; it has no default.
     paper_noise : {"analytic", "classical"}, default="analytic"
