@@ -45,7 +45,7 @@ class Account(SearchedAccount):
     method : str
         "certified" or "one-slope".
     steps : int
-        Number of releases on a draw of their own, a whole epoch counting once.
+        Number of releases, each on a draw of its own or on all records; an epoch counts once.
     composition : str
         How the upper bound of the last epsilon or delta was composed: with "one pair" per step,
         with the "exact-family", or with the family inside "blocks" of steps.

@@ -112,8 +112,8 @@ class Risk:
 
         Returns
         -------
-        (str, str) : tuple
-            For people who know nothing of epsilon and delta.
+        tuple of str
+            Two sentences, for people who know nothing of epsilon and delta.
         """
         told = _DECISION[self.relation]
         records = "records"

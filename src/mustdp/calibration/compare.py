@@ -48,7 +48,7 @@ def compare(
     n : int
         Number of records, at least 1.
     b : int
-        Size of the first of two stages, at least 1.
+        Size of the first of two stages, from 1 to n.
     m : int
         Size of a batch, copies counted, at least 1.
     delta : float

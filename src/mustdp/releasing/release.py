@@ -79,11 +79,11 @@ def private_release(
         histogram, covariance, correlation, regression, contingency. Each is asked of every column,
         or of those behind an @, as in ``mean@age``; the bootstrap's objects, such as
         ``md.Mean(columns=["age"])``, will do.
-    lower : float, sequence or mapping
+    lower : float, sequence or mapping, default=None
         Lower ends of the ranges that values are clipped to: one for all columns, one for each, or
         by name. Public: they must be known without looking at the data. Needed where numbers are
         used.
-    upper : float, sequence or mapping
+    upper : float, sequence or mapping, default=None
         Upper ends of the ranges, given like ``lower``.
     columns : str or sequence of str, default=None
         The columns that are used; None means all.
@@ -96,12 +96,12 @@ def private_release(
     dates : mapping, default=None
         Columns of dates, with a public day each from which days are counted.
     missing : "refuse", "drop" or float, default=None
-        What is done with missing values. "refuse", which None means; "drop", which leaves a record
-        out of every statistic that needs the value and makes the number of records used private; or
-        the number in its place.
+        What is done with missing values: "refuse"; "drop", which leaves a record out of every
+        statistic that needs the value and makes the number of records used private; or the number
+        in its place. None means what a :class:`Reading` says, and "refuse" for other data.
     epsilon : float, default=None
         What the certified epsilon of the whole release must not exceed.
-    delta : float, default=None
+    delta : float
         The delta at which epsilon is stated, well below 1/n; it has no default.
     noise_multiplier : float, default=None
         Scale of the noise over C, the bound on the norm of what one record contributes to a sum;

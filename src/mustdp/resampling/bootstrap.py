@@ -99,7 +99,7 @@ def private_bootstrap(
         The columns that are used; None means all numeric ones.
     epsilon : float, default=None
         What the certified epsilon of the whole release must not exceed.
-    delta : float, default=None
+    delta : float
         The delta at which epsilon is stated, well below 1/n; it has no default.
     noise_multiplier : float, default=None
         Scale of the noise over C, the bound on the norm of what one record contributes to a sum;

@@ -25,7 +25,7 @@ PARAMETERS = """
     noise_multiplier : float, default=None
         Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
     delta : float, default=None
-        The delta at which epsilon is stated, well below 1/n; it has no default.
+        The delta at which epsilon is stated, well below 1/n; needed where there is no budget.
     relation : {"replace_one", "add_remove"}, default=None
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
