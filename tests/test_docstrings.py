@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Protocol
 
@@ -45,7 +47,18 @@ def parameters(called: Callable[..., Any], docstring: str | None) -> list[str]:
     both = [name for title in TAKEN for name in said.get(title, ())]
     wrong = [f"{name} is not documented" for name in taken if name not in both]
     unknown = (name for name in said.get("Parameters", ()) if name not in taken)
-    return wrong + [f"there is no {name}" for name in unknown]
+    return wrong + [f"there is no {name}" for name in unknown] + defaults(called, docstring)
+
+
+def defaults(called: Callable[..., Any], docstring: str | None) -> list[str]:
+    """Defaults that are another value in the signature; what is no plain value is passed over."""
+    text, wrong = inspect.cleandoc(docstring or ""), []
+    for name, value in re.findall(r"^(\w+) : .*\bdefault=(.+)$", text, re.MULTILINE):
+        one = inspect.signature(called).parameters.get(name)
+        with suppress(SyntaxError, ValueError):
+            if one is not None and one.default != ast.literal_eval(value):
+                wrong.append(f"{name} is not {value} by default")
+    return wrong
 
 
 def returns(called: Callable[..., Any], docstring: str | None) -> list[str]:
@@ -134,12 +147,12 @@ class Wrong:
     def __init__(self, kept: int, new: int) -> None:
         self.kept, self.new = kept, new
 
-    def told(self, of: int, *more: int) -> int:
+    def told(self, of: int = 1, *more: int) -> int:
         """Parameters alone.
 
         Parameters
         ----------
-        of : int
+        of : int, default=2
             Something.
         """
         return self.kept + of + sum(more)
@@ -161,5 +174,6 @@ def test_docstrings_that_have_drifted_are_found() -> None:
         "there is no gone",
         "silent: nothing is returned",
         "told: *more is not documented",
+        "told: of is not 2 by default",
         "told: Returns is missing",
     ]

@@ -117,7 +117,7 @@ def aligned_profile_panels(
         Size of a batch, from 1 to n.
     shifts : sequence of float, default=(0.25, 1.0)
         How far one copy moves the output, over the scale of the noise; a column each.
-    epsilon : sequence of float, default=(0.02, 0.04, ..., 5.98)
+    epsilon : sequence of float, default=0.02 to 5.98
         Base epsilons.
     theme : Theme, default=LIGHT
         ``md.plot.LIGHT`` or ``md.plot.DARK``.
