@@ -42,13 +42,13 @@ highlight_language = "none"
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-napoleon_google_docstring = False
-napoleon_use_rtype = False
-napoleon_use_ivar = True
 python_maximum_signature_line_length = 80
 # A word such as "steps" in the shape of an array may be the name of several attributes.
 suppress_warnings = ["ref.python"]
 toc_object_entries_show_parents = "hide"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
 # The site needs no packages of extras: where they are missing, a shape takes their place.
 autodoc_mock_imports = [
     name
