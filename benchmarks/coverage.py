@@ -30,8 +30,8 @@ from scipy import stats
 import mustdp as md
 from mustdp.resampling.bootstrap import private_bootstrap
 from mustdp.resampling.designs import Design, bag_of_little_bootstraps, double_bootstrap
-from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.regression import LinearRegression
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.resampling.statistics.variance import Variance
 
 FloatArray = NDArray[np.float64]

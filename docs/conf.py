@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sphinx.application import Sphinx
-from sphinx.ext.napoleon import Config, NumpyDocstring
+from sphinx.domains.python import PyObject
 
 from mustdp.version import __version__
 
@@ -27,6 +27,7 @@ html_title = f"mustdp {__version__}"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
     "public_names",
     "command_reference",
 ]
@@ -45,6 +46,9 @@ python_maximum_signature_line_length = 80
 # A word such as "steps" in the shape of an array may be the name of several attributes.
 suppress_warnings = ["ref.python"]
 toc_object_entries_show_parents = "hide"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
 # The site needs no packages of extras: where they are missing, a shape takes their place.
 autodoc_mock_imports = [
     name
@@ -83,20 +87,16 @@ def folders_lead_to_their_page(app: Sphinx, docname: str, source: list[str]) -> 
 def leave_out(
     app: Sphinx, kind: str, name: str, value: object, skip: bool, options: object
 ) -> bool | None:
-    """Leave out what scikit-learn adds to every estimator: setters of requests."""
-    return True if name.startswith("set_") and name.endswith("_request") else None
-
-
-def read_sections(
-    app: Sphinx, kind: str, name: str, value: object, options: object, lines: list[str]
-) -> None:
-    """Read the docstrings of the models, which have the underlined sections of scikit-learn's."""
-    if "Parameters" in lines:
-        lines[:] = NumpyDocstring(lines, Config(), app, kind, name, value, options).lines()
+    """Leave out what other packages add to a class: scikit-learn's scores, setters of requests."""
+    added = name.startswith("set_") and name.endswith("_request")
+    home = getattr(value, "__module__", None) or "mustdp"
+    return True if added or not home.startswith(("mustdp", "builtins")) else None
 
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":  # as the docstrings call them
+            field.label = "Attributes"
     app.connect("source-read", folders_lead_to_their_page)
     app.connect("autodoc-skip-member", leave_out)
-    app.connect("autodoc-process-docstring", read_sections)

@@ -40,6 +40,13 @@ TITLES = {
 }
 
 
+#: Bases whose members say how a statistic is released, which nobody has to call.
+_INSIDE = {
+    ("mustdp.resampling.statistics.statistic", "Statistic"),
+    ("mustdp.resampling.statistics.variance", "InTwoForms"),
+}
+
+
 def rooms() -> dict[str, list[str]]:
     """The public names of every room, each once."""
     homes = mustdp._homes()
@@ -74,12 +81,27 @@ def described(name: str, value: object) -> list[str]:
     if inspect.isclass(value):
         kind = "exception" if issubclass(value, BaseException) else "class"
         options = ["   :members:"]
-        options += ["   :show-inheritance:"] if value.__bases__ != (object,) else []
+        options += inherited(value)
         return [f".. auto{kind}:: {address}", *options, ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {address}", ""]
     shown = repr(value) if isinstance(value, str) or not value.__doc__ else str(value)
     return [f".. py:data:: {address}", f"   :value: {shown}", ""]
+
+
+def inherited(value: type) -> list[str]:
+    """The options that show public bases, or the members of those that are not public."""
+    public = {*mustdp._homes().values(), *_INSIDE}
+    above = value.__mro__[1:]
+    hidden = [
+        place
+        for place, one in enumerate(above)
+        if one.__module__.startswith("mustdp") and (one.__module__, one.__name__) not in public
+    ]
+    if not hidden:
+        return ["   :show-inheritance:"] if value.__bases__ != (object,) else []
+    beyond = ", ".join(one.__name__ for one in above[hidden[-1] + 1 :])
+    return [f"   :inherited-members: {beyond}"]
 
 
 class PublicNames(SphinxDirective):

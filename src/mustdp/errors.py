@@ -20,6 +20,8 @@ from typing import Any, Self
 class MustdpError(Exception):
     """Everything this package raises on purpose.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> try:
     ...     md.gaussian(noise_multiplier=float("nan"))
@@ -32,9 +34,22 @@ class MustdpError(Exception):
 class InvalidParameter(MustdpError, ValueError):
     """An argument is outside what is allowed; the message names argument, value and range.
 
-    ``argument``, ``allowed`` and ``got`` are the parts of that message where it has them
-    (:meth:`refusing`); the command line puts its own name for the argument in.
+    The parts of the message are kept where it has them (:meth:`refusing`): the command line puts
+    its own name for the argument in.
 
+    Attributes
+    ----------
+    argument : str or None
+        The argument that was refused; None where the message has no parts.
+    allowed : str
+        What it must be.
+    got : str
+        What was given, as it may be shown.
+    mentions : tuple of str
+        Other arguments and relations that the message speaks of.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> try:
     ...     md.wor(10, 20)
@@ -52,11 +67,27 @@ class InvalidParameter(MustdpError, ValueError):
     def refusing(
         cls, argument: str, allowed: str, got: object, *, mentions: tuple[str, ...] = ()
     ) -> Self:
-        """Refuse the value ``got`` (as it is to be shown) of ``argument``.
+        """Refuse the value of an argument.
 
-        ``allowed`` goes on from the argument's name: "must be ...". Other arguments and relations
-        that either speaks of stand in it as ``{name}`` and are listed in ``mentions``.
+        Parameters
+        ----------
+        argument : str
+            The name of the argument.
+        allowed : str
+            Goes on from the name: "must be ...". Other arguments and relations that it speaks of
+            stand in it as ``{name}``.
+        got : object
+            The value, as it is to be shown.
+        mentions : tuple of str, default=()
+            Those other arguments and relations.
 
+        Returns
+        -------
+        InvalidParameter
+            To be raised.
+
+        Examples
+        --------
         >>> allowed = "must be at most {n} = 10"
         >>> problem = InvalidParameter.refusing("b", allowed, 20, mentions=("n",))
         >>> str(problem)
@@ -71,7 +102,18 @@ class InvalidParameter(MustdpError, ValueError):
         return parts
 
     def called(self, names: Mapping[str, str]) -> str:
-        """The message, with the names that somebody else has for the arguments."""
+        """The message, with the names that somebody else has for the arguments.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+            Other names, by the arguments' own.
+
+        Returns
+        -------
+        str
+            The message.
+        """
         if self.argument is None:
             return str(self)
         said = f"{self.allowed}, got {self.got}"
@@ -83,6 +125,8 @@ class InvalidParameter(MustdpError, ValueError):
 class NotCovered(InvalidParameter):
     """A request that is well-formed but that no theorem of this package covers.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> try:
     ...     md.account(md.gaussian(shift=1.0), method="paper", group=2)
@@ -95,6 +139,8 @@ class NotCovered(InvalidParameter):
 class MissingExtra(MustdpError, ImportError):
     """A package that is not installed is needed; the message names the extra that brings it.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> issubclass(md.MissingExtra, ImportError)
     True
@@ -104,6 +150,8 @@ class MissingExtra(MustdpError, ImportError):
 class NumericalFailure(MustdpError, ArithmeticError):
     """A computation whose result cannot be certified; never replaced by a guess.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> issubclass(md.NumericalFailure, md.MustdpError)
     True
@@ -117,6 +165,8 @@ class Contradiction(NumericalFailure):
 class ClusterLost(MustdpError, RuntimeError):
     """The scheduler or all workers of a cluster have gone before the work was done.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> issubclass(md.ClusterLost, md.MustdpError)
     True
@@ -126,11 +176,28 @@ class ClusterLost(MustdpError, RuntimeError):
 class BudgetExceeded(MustdpError):
     """A charge that does not fit the limit of a ledger; raised before anything is written.
 
-    All epsilons are at the ledger's delta and of the kind that it enforces: ``asked`` what the
-    charge costs alone, ``spent`` and ``left`` what the ledger says without it. ``most`` is how many
-    of the ``wanted`` steps still fit, ``largest`` the largest epsilon of one release with Gaussian
-    noise that does. Both are None where nobody has looked.
+    All epsilons are at the ledger's delta and of the kind that it enforces.
 
+    Parameters
+    ----------
+    message : str
+        What is said.
+    asked : float
+        What the charge costs alone.
+    spent : float
+        What the ledger has spent without it.
+    left : float
+        What is left of the limit without it.
+    wanted : int, default=None
+        How many steps were to be charged.
+    most : int, default=None
+        How many of them still fit; None where nobody has looked.
+    largest : float, default=None
+        The largest epsilon of one release with Gaussian noise that fits; None where nobody has
+        looked.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> problem = md.BudgetExceeded("too much", asked=0.5, spent=0.8, left=0.2)
     >>> problem.asked > problem.left

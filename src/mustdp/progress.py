@@ -6,11 +6,19 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Called whenever the work has got further.
+    """Called whenever the work has got further; what the call returns is not looked at.
 
-    ``what`` names the part at hand, ``done`` counts the parts that are finished and ``total`` all
-    of them; it is None where that is not known. What the call returns is not looked at.
+    Parameters
+    ----------
+    what : str
+        Names the part at hand.
+    done : int, default=0
+        How many parts are finished.
+    total : int, default=None
+        How many there are; None where that is not known.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> def show(what: str, done: int, total: int | None) -> None:
     ...     print(f"{what}: {done} of {total}")

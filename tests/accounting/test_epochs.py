@@ -14,7 +14,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import mustdp as md
-from mustdp.accounting.plan import describe, plan_from_description, steps_of
+from mustdp.accounting.plan import steps_of
+from mustdp.accounting.plan_descriptions import describe, plan_from_description
 from mustdp.amplification.allocation import Term
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data/epochs.json").read_text())

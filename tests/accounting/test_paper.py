@@ -20,8 +20,9 @@ from scipy.special import ndtr
 
 import mustdp as md
 from mustdp.accounting import paper
-from mustdp.accounting.paper import Attained, PaperAccount, symmetric_above
+from mustdp.accounting.paper import Attained, PaperAccount
 from mustdp.accounting.plan import Plan, repeat, sequence, subsample
+from mustdp.accounting.symmetric_profile import symmetric_above
 from mustdp.amplification.attained import symmetric
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.mechanisms.noise import GaussianNoise

@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.auditing.audit import Game, audit
+from mustdp.auditing.audit import audit
+from mustdp.auditing.game import Game
 from mustdp.errors import InvalidParameter
 from mustdp.training.budget import Budget, settle
 

@@ -25,7 +25,7 @@ from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.proportion import Proportion
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.quantile import Median, Quantile
-from mustdp.resampling.statistics.query import Statistic
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.resampling.statistics.user import UserStatistic
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
 

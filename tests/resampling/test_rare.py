@@ -10,7 +10,7 @@ import pytest
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.designs import bag_of_little_bootstraps
 from mustdp.resampling.statistics.mean import Mean
-from mustdp.resampling.statistics.query import Statistic
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
 from tests.resampling.test_coverage import ENOUGH, N, coverage, inferred
 

@@ -18,7 +18,8 @@ from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.named import read_statistic
 from mustdp.resampling.statistics.public import Public, Shape
-from mustdp.resampling.statistics.query import LinearQuery, Statistic
+from mustdp.resampling.statistics.query import LinearQuery
+from mustdp.resampling.statistics.statistic import Statistic
 
 AVERAGE = md.UserStatistic(lambda v, c: c @ v / c.sum(), sensitivity=0.4, average=True)
 TWO = md.UserStatistic(

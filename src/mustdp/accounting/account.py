@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, overload
 
-from mustdp.accounting.answers import ACCURACY, Account
+from mustdp.accounting.answers import Account
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Atom, InEpoch, Plan, Subsample, atoms, draws_everything
+from mustdp.accounting.searched import ACCURACY
 from mustdp.accounting.tighter import COMPOSITIONS
 from mustdp.errors import NotCovered
 from mustdp.mechanisms.relation import Relation
@@ -59,25 +60,50 @@ def account(
     dimension: int | None = None,
     group: int = 1,
 ) -> Account | PaperAccount:
-    """Account for a plan.
+    """Account for a plan: what does releasing it cost?
 
-    The default relation is add_remove if every draw is Poisson or allocates, else replace_one.
-    ``accuracy`` is the relative accuracy of epsilon: what cannot be had at the accuracy given is
-    refused; with none given it is 1e-3, and what falls short of that is answered by bounds that
-    hold and are marked as ``coarse``. ``method="one-slope"`` composes the paper's theorem, in which
-    one slope serves every multiplicity, instead of the certificate: valid, and looser.
-    ``method="paper"`` composes the paper's own pair of data sets: what that pair attains, not a
-    guarantee.
+    Parameters
+    ----------
+    plan : Plan
+        What is released.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    accuracy : float, default=None
+        Relative accuracy of epsilon, from 1e-5 to 0.5: what cannot be had at it is refused. None
+        means 1e-3, and what falls short of that is answered by bounds that hold and are marked as
+        ``coarse``.
+    method : {"certified", "one-slope", "paper"}, default="certified"
+        "one-slope" composes the paper's theorem, in which one slope serves every multiplicity,
+        instead of the certificate: valid, and looser. "paper" composes the paper's own pair of data
+        sets: what that pair attains, not a guarantee.
+    composition : {"auto", "pair", "family"}, default="auto"
+        How steps are composed. "auto" also keeps a family of pairs where one is proved (fixed-size
+        batches under replace_one) and lets the worst be chosen anew in every step, which brings the
+        bounds of ``epsilon`` and ``delta`` closer together in a second or three; "family" takes up
+        to twenty for closer ones, and has a family for MUSTww too; "pair" keeps to one pair per
+        step. Risk and trade-off curve take it as well; other views have one pair per step.
+    dimension : int, default=None
+        Of every release: 1 says that each is a single number, which is a little less to hide. None
+        where nothing is known.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many. All
+        of them are replaced, or all are on one side; families are proved for one record.
 
-    ``composition="auto"`` also keeps a family of pairs where one is proved (fixed-size batches
-    under replace_one) and lets the worst be chosen anew in every step, which brings the bounds of
-    ``epsilon`` and ``delta`` closer together in a second or three; "family" takes up to twenty for
-    closer ones, and has a family for MUSTww too; "pair" keeps to one pair per step. Risk and
-    trade-off curve take it as well; other views have one pair per step.
-    ``dimension=1`` says that every release is a single number, which is a little less to hide.
-    ``group=g`` says what the plan guarantees to somebody who owns up to g records: neighbours then
-    differ in g records, all replaced, or all on one side; families are proved for one record.
+    Returns
+    -------
+    Account or PaperAccount
+        A PaperAccount for ``method="paper"`` alone.
 
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        No theorem of this package covers what was asked.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
     >>> bounds = md.account(plan).epsilon(delta=1e-5)

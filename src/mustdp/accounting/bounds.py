@@ -16,14 +16,27 @@ DeltaProfile = Callable[[FloatArray], FloatArray]
 class Bounds:
     """A number known from both sides.
 
-    ``upper`` is certified: it holds for every pair of neighbouring data sets. ``lower`` is attained
-    by the pair of data sets named in ``attained_by``. ``direction`` says which order of neighbours
-    decided the upper bound under add_remove. ``numerical_gap`` estimates how much of the distance
-    between the two is due to discretisation: each bound is that close to what finer grids give.
-    ``relation`` says which data sets are neighbours; None where nothing was accounted for.
-    ``coarse`` says that the default accuracy could not be reached: both bounds hold, and
-    ``numerical_gap`` is how far off they may be.
+    Attributes
+    ----------
+    lower : float
+        Attained by the pair of data sets named in ``attained_by``.
+    upper : float
+        Certified: it holds for every pair of neighbouring data sets.
+    attained_by : str
+        The pair of data sets that the lower bound is that of.
+    direction : str
+        Which order of neighbours decided the upper bound under add_remove.
+    numerical_gap : float
+        How much of the distance between the two is due to discretisation, estimated: each bound is
+        that close to what finer grids give.
+    relation : Relation or None
+        Which data sets are neighbours; None where nothing was accounted for.
+    coarse : bool
+        That the default accuracy could not be reached: both bounds hold, and ``numerical_gap`` is
+        how far off they may be.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> bounds = md.account(md.gaussian(noise_multiplier=2.0)).epsilon(delta=1e-5)
     >>> bounds.lower <= bounds.upper
@@ -45,6 +58,17 @@ class Bounds:
 class Curve:
     """Bounds of delta at many epsilons.
 
+    Attributes
+    ----------
+    epsilon : ndarray
+        The epsilons.
+    lower : ndarray
+        A delta that some pair of data sets attains, at each.
+    upper : ndarray
+        The certified delta at each.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> curve = md.account(md.gaussian(noise_multiplier=2.0)).curve([0.5, 1.0])
     >>> print(curve.upper.round(4))

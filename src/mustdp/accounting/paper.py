@@ -28,21 +28,18 @@ import numpy as np
 from mustdp.accounting.atom_pairs import subsampled_pair
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.accounting.refine import Fractions, Look, refine
-from mustdp.amplification.attained import symmetric_threshold
-from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.accounting.symmetric_profile import SymmetricProfile
+from mustdp.errors import NotCovered
 from mustdp.limits import SMALLEST_DELTA
 from mustdp.loss.curve import ComposedLoss, UpperCurve
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.merge import merge
-from mustdp.loss.pairs import Mixture, MixturePair, family_pair
+from mustdp.loss.pairs import MixturePair, family_pair
 from mustdp.loss.points import Survey, survey
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.mechanism import Gaussian
-from mustdp.mechanisms.noise import Noise
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
-from mustdp.sampling.law import MultiplicityLaw
 from mustdp.sampling.scheme import Scheme
 
 LABEL = "attained by one pair of data sets, not a guarantee"
@@ -50,18 +47,24 @@ LABEL = "attained by one pair of data sets, not a guarantee"
 #: Below this a delta is enclosed, but the interval may be wider than was asked for.
 _LAW_TAIL = 1e-40
 _FRACTIONS = Fractions(first=0.075, finest=0.075 / 64, boldness=1.1, last_look=True)
-_PROFILE_ERROR = 1e-11
-_BLOCK = 1_000_000
 
 
 @dataclass(frozen=True, repr=False)
 class Attained:
     """An interval around a value attained by one pair of data sets: not a guarantee.
 
-    The pair's own delta (or epsilon) lies between ``attained_lower`` and ``attained_upper``.
-    Neither bounds what another pair of neighbouring data sets can lose, and neither must be quoted
-    as privacy.
+    The pair's own delta (or epsilon) lies in it. Neither end bounds what another pair of
+    neighbouring data sets can lose, and neither must be quoted as privacy.
 
+    Attributes
+    ----------
+    attained_lower : float
+        The lower end.
+    attained_upper : float
+        The upper end.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> step = md.subsample(md.must_ow(1000, 50, 10), md.gaussian(noise_multiplier=2.0))
     >>> found = md.account(step, method="paper").delta(1.0)
@@ -89,9 +92,34 @@ class _NarrowDelta(DeltaAt):
 class PaperAccount:
     """The symmetric pair (Poisson: the remove pair) of a plan of subsampled Gaussian releases.
 
-    ``delta_width`` and ``epsilon_width`` are the relative widths of the intervals that are reached.
     May be shared between threads, which wait for each other, and pickled.
 
+    Parameters
+    ----------
+    plan : Plan
+        What is released.
+    delta_width : float, default=0.01
+        Relative width of the intervals of delta, from 1e-5 to 1.
+    epsilon_width : float, default=1e-3
+        Relative width of the intervals of epsilon, from 1e-5 to 1.
+
+    Attributes
+    ----------
+    relation : Relation
+        Which data sets are neighbours.
+    steps : int
+        Number of releases on a draw of their own.
+    method : str
+        "paper".
+
+    Raises
+    ------
+    NotCovered
+        The plan is not one of subsampled Gaussian releases, or mixes Poisson sampling with schemes
+        of fixed size.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> step = md.subsample(md.must_ow(1000, 50, 10), md.gaussian(noise_multiplier=2.0))
     >>> paper = md.account(step, method="paper")
@@ -135,11 +163,33 @@ class PaperAccount:
         return self._shifts[0] if len(set(self._shifts)) == 1 else None
 
     def delta(self, epsilon: float) -> Attained:
-        """The pair's delta at ``epsilon``: attained, not a guarantee."""
+        """The pair's delta at an epsilon: attained, not a guarantee.
+
+        Parameters
+        ----------
+        epsilon : float
+            The epsilon to ask about, from 0 to 500.
+
+        Returns
+        -------
+        Attained
+            Both ends of an interval around it.
+        """
         return self._enclose(_NarrowDelta(epsilon), self._delta_width)
 
     def epsilon(self, delta: float) -> Attained:
-        """The pair's epsilon at ``delta``: attained, not a guarantee."""
+        """The pair's epsilon at a delta: attained, not a guarantee.
+
+        Parameters
+        ----------
+        delta : float
+            The delta to ask about, from 1e-25 to below 1.
+
+        Returns
+        -------
+        Attained
+            Both ends of an interval around it.
+        """
         return self._enclose(EpsilonAt(delta), self._epsilon_width)
 
     def _enclose(self, question: Question, width: float) -> Attained:
@@ -206,77 +256,3 @@ def _pair(scheme: Scheme, mechanism: Gaussian) -> tuple[MixturePair, DominatingP
         return concrete, subsampled_pair(scheme, mechanism, relation)
     concrete = family_pair("symmetric", law, noise, shift)  # its own mirror image, so self-dual
     return concrete, DominatingPair.of(SymmetricProfile(law, noise, shift))
-
-
-@dataclass(frozen=True, eq=False)
-class SymmetricProfile:
-    """The profile of the symmetric pair as a function of many epsilons, worked off in blocks."""
-
-    law: MultiplicityLaw
-    noise: Noise
-    shift: float
-
-    def __call__(self, epsilon: FloatArray) -> FloatArray:
-        """The profile at many epsilons."""
-        rows = max(1, _BLOCK // self.law.probabilities.size)
-        blocks = [epsilon[start : start + rows] for start in range(0, epsilon.size, rows)]
-        parts = [symmetric_above(self.law, self.noise, self.shift, block) for block in blocks]
-        return np.concatenate(parts)
-
-
-def symmetric_above(
-    law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray
-) -> FloatArray:
-    """H(sum_j p_j N(j s/2) || sum_j p_j N(-j s/2)) at e^epsilon, epsilon >= 0, rounded up.
-
-    With d_j = j s/2 and u_j, v_j the log ratios of N(d_j) and N(-d_j) against N(0) at t, the half-
-    line above t is best for alpha(t) = sum p_j e^{u_j} / sum p_j e^{v_j}, and there
-
-        h(alpha) = sum_j p_j delta_{d_j}(u_j) + alpha sum_j p_j e^{v_j} delta_{d_j}(-v_j),
-
-    a sum of positive terms. Profiles decrease, so any t with alpha(t) <= e^epsilon bounds h from
-    above. An error e of the law on both sides costs another factor (1 - e)/(1 + e) of alpha.
-    """
-    occurs = law.probabilities > 0
-    p = law.probabilities[occurs]
-    distance = law.values[occurs].astype(np.float64) * (shift / 2.0)
-    mixture = Mixture(p, distance)
-    t = symmetric_threshold(law, noise, shift, epsilon)
-    _, found, slope = loss_at(noise, mixture, mixture, t)
-    nats = 64.0 + epsilon + distance.max() * (np.abs(t) + distance.max())
-    rounding = ROUNDOFF * (8.0 * nats + 4.0 * p.size)
-    aim = epsilon - 4.0 * law.relative_error - 4.0 * rounding
-    t = t - np.maximum(found - aim, 0.0) / slope
-    below = loss_at(noise, mixture, mixture, t)[1] + rounding
-    if not np.all(below <= epsilon - 3.0 * law.relative_error):
-        worst = int(np.argmax(below - epsilon))
-        raise NumericalFailure(
-            f"the profile of the symmetric pair could not be rounded up at epsilon = "
-            f"{epsilon[worst]!r} (threshold {t[worst]!r}, loss {below[worst]!r})"
-        )
-    p, d = p[distance > 0], distance[distance > 0]
-    up, down = noise.log_ratio(d, t[:, None])[0], noise.log_ratio(d, -t[:, None])[0]
-    room = rounding[:, None]
-    first = np.maximum(noise.profile(d, up - room), noise.smallest)
-    second = np.maximum(noise.profile(d, -down - room), noise.smallest)
-    value = first @ p + (np.exp(below[:, None] + down + room) * second) @ p
-    value = value * (1.0 + _PROFILE_ERROR + 2.0 * law.relative_error) + law.cut
-    return np.asarray(np.minimum(value, 1.0))
-
-
-def loss_at(
-    noise: Noise, p: Mixture, q: Mixture, x: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of ``p`` to the right against ``q`` to the left: log dP/dN(0), log dP/dQ and its slope."""
-    high, rise = _log_sum(noise, p, x)
-    low, fall = _log_sum(noise, q, -x)
-    return high, high - low, rise + fall
-
-
-def _log_sum(noise: Noise, mixture: Mixture, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    logs, speed = noise.log_ratio(mixture.distances, x[:, None])
-    logs = logs + np.log(mixture.weights)
-    top = logs.max(axis=1)
-    weights = np.exp(logs - top[:, None])
-    total = weights.sum(axis=1)
-    return top + np.log(total), (weights * speed).sum(axis=1) / total

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, overload
+from typing import TypeAlias, overload
 
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import MOST_STEPS
-from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism
+from mustdp.mechanisms.mechanism import Gaussian, Mechanism
 from mustdp.numerics import checks
-from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
-from mustdp.sampling.scheme import Multistage, Poisson, Scheme, scheme_from_description
+from mustdp.sampling.epochs import Epoch, Sampling
+from mustdp.sampling.scheme import Multistage, Poisson, Scheme
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,26 @@ def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch: ...
 def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
     """Run ``inner`` on one fresh draw of ``scheme``, or on every batch of one epoch.
 
+    Parameters
+    ----------
+    scheme : Scheme or Epoch
+        How records are drawn.
+    inner : Plan
+        What is run on them: noise, or another plan; on the batches of an epoch, Gaussian noise.
+
+    Returns
+    -------
+    Plan
+        What can be repeated, put in a sequence and accounted for.
+
+    Raises
+    ------
+    NotCovered
+        No theorem of this package covers the combination, such as Poisson sampling inside another
+        stage.
+
+    Examples
+    --------
     A subset that is drawn once and used five times is one step:
 
     >>> import mustdp as md
@@ -144,6 +164,20 @@ def steps_of(scheme: Sampling, steps: int, inner: Plan) -> Plan:
 def repeat(count: int, inner: Plan) -> Repeat:
     """Run ``inner`` ``count`` times, independently.
 
+    Parameters
+    ----------
+    count : int
+        How often, from 1 to 1e9.
+    inner : Plan
+        What is run, each time with fresh draws and fresh noise.
+
+    Returns
+    -------
+    Plan
+        What can be subsampled, put in a sequence and accounted for.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.repeat(100, md.gaussian(noise_multiplier=2.0)).count
     100
@@ -154,6 +188,18 @@ def repeat(count: int, inner: Plan) -> Repeat:
 def sequence(*parts: Plan) -> Sequence:
     """Run plans one after another.
 
+    Parameters
+    ----------
+    *parts : Plan
+        What is run, at least one plan.
+
+    Returns
+    -------
+    Plan
+        What can be subsampled, repeated and accounted for.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> both = md.sequence(md.gaussian(noise_multiplier=5.0), md.laplace(shift=0.1))
     >>> len(both.parts)
@@ -172,57 +218,6 @@ def atoms(plan: Plan) -> dict[Atom, int]:
     if total > MOST_STEPS:
         raise InvalidParameter(f"a plan must have at most {MOST_STEPS} steps, got {total}")
     return counted
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Plain description of a plan, for JSON; :func:`plan_from_description` reads it back."""
-    if isinstance(plan, Subsample):
-        return {"subsample": plan.scheme.describe(), "inner": describe(plan.inner)}
-    if isinstance(plan, InEpoch):
-        return {"epoch": plan.epoch.describe(), "inner": describe(plan.inner)}
-    if isinstance(plan, Repeat):
-        return {"repeat": plan.count, "inner": describe(plan.inner)}
-    if isinstance(plan, Sequence):
-        return {"sequence": [describe(part) for part in plan.parts]}
-    if not isinstance(plan, Gaussian | Laplace):
-        raise NotCovered(f"a mechanism of type {type(plan).__name__} cannot be written as JSON")
-    return plan.describe()
-
-
-def plan_from_description(description: object) -> Plan:
-    """Rebuild a plan from what :func:`describe` gave; everything is checked again."""
-    if not isinstance(description, dict):
-        raise InvalidParameter(f"a plan's description must be an object, got {description!r}")
-    if "subsample" in description:
-        _only(description, "subsample", "inner")
-        scheme = scheme_from_description(description["subsample"])
-        return Subsample(scheme, plan_from_description(description["inner"]))
-    if "epoch" in description:
-        _only(description, "epoch", "inner")
-        epoch = epoch_from_description(description["epoch"])
-        return subsample(epoch, plan_from_description(description["inner"]))
-    if "repeat" in description:
-        _only(description, "repeat", "inner")
-        return Repeat(description["repeat"], plan_from_description(description["inner"]))
-    if "sequence" in description:
-        _only(description, "sequence")
-        if not isinstance(description["sequence"], list):
-            raise InvalidParameter("a sequence's description must hold a list of plans")
-        return Sequence(tuple(plan_from_description(part) for part in description["sequence"]))
-    kinds = {"gaussian": Gaussian, "laplace": Laplace}
-    name = checks.choice("mechanism", description.get("mechanism"), tuple(kinds))
-    given = {k: v for k, v in description.items() if k != "mechanism"}
-    if not given.keys() <= {"noise_multiplier", "shift"}:
-        raise InvalidParameter(f"unknown entries in a mechanism's description: {description!r}")
-    return kinds[str(name)](**given)
-
-
-def _only(description: dict[str, Any], *keys: str) -> None:
-    if set(description) != set(keys):
-        raise InvalidParameter(
-            f"a plan's description must have the entries {', '.join(keys)}, "
-            f"got {', '.join(map(str, description))}"
-        )
 
 
 def _check(plan: object, name: str) -> None:

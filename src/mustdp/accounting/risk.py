@@ -42,10 +42,22 @@ _POINTS, _FARTHEST = 60, 50.0
 class Risk:
     """What an attacker can achieve at most (certified), and does achieve on a pair of data sets.
 
-    ``advantage`` is the true-positive rate less the false-positive rate, at its largest: a guess
-    between two equally likely data sets is right in (1 + advantage)/2 of all cases. ``tpr`` has one
-    true-positive rate for each false-positive rate in ``fpr``.
+    Attributes
+    ----------
+    relation : Relation
+        Which data sets are neighbours.
+    advantage : Bounds
+        The true-positive rate less the false-positive rate, at its largest: a guess between two
+        equally likely data sets is right in (1 + advantage)/2 of all cases.
+    fpr : tuple of float
+        False-positive rates.
+    tpr : tuple of Bounds
+        The true-positive rate at each of them.
+    group : int
+        How many records of one person are decided about together.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> risk = md.account(md.gaussian(noise_multiplier=2.0)).risk([0.01])
     >>> print(f"{risk.advantage.upper:.3f} {risk.tpr[0].upper:.3f}")
@@ -58,7 +70,6 @@ class Risk:
     advantage: Bounds
     fpr: tuple[float, ...]
     tpr: tuple[Bounds, ...]
-    #: How many records of one person are decided about together.
     group: int = 1
 
     @property
@@ -69,10 +80,20 @@ class Risk:
         return Bounds(max(0.5, 0.5 + 0.5 * both.lower - _ROUNDING), upper, relation=self.relation)
 
     def becomes(self, prior: float) -> tuple[Bounds, ...]:
-        """What an alarm makes of a suspicion held before, one for each false-positive rate.
+        """What an alarm makes of a suspicion held before.
 
         By Bayes' rule ``prior tpr / (prior tpr + (1 - prior) fpr)``, which grows with the
         true-positive rate.
+
+        Parameters
+        ----------
+        prior : float
+            The suspicion held before, as a probability.
+
+        Returns
+        -------
+        tuple of Bounds
+            What it becomes, one for each false-positive rate.
         """
         held = checks.real("prior", prior, at_least=0, at_most=1)
         return tuple(
@@ -88,6 +109,11 @@ class Risk:
         """Two sentences to quote; all numbers are certified and rounded up.
 
         The second speaks of the false-positive rate nearest to one in a hundred.
+
+        Returns
+        -------
+        tuple of str
+            Two sentences, for people who know nothing of epsilon and delta.
         """
         told = _DECISION[self.relation]
         records = "records"

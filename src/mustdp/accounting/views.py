@@ -22,10 +22,21 @@ NEGLIGIBLE_DELTA = 1e-20
 class Tradeoff:
     """Missed-detection rates of an attacker at given false-positive rates.
 
-    ``lower`` is certified: no attacker on any pair of neighbours misses less often. ``upper`` is
-    reached: an attacker on the named pair misses at most this often. ``gap`` estimates how much of
-    either rate is due to grids; ``coarse`` says that it is more than the account's accuracy.
+    Attributes
+    ----------
+    false_positive : ndarray
+        The false-positive rates.
+    lower : ndarray
+        Certified: no attacker on any pair of neighbours misses less often.
+    upper : ndarray
+        Reached: an attacker on the named pair misses at most this often.
+    gap : float
+        How much of either rate is due to grids, estimated.
+    coarse : bool
+        That ``gap`` is more than the account's accuracy.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> curve = md.account(md.gaussian(noise_multiplier=2.0)).tradeoff([0.01, 0.1])
     >>> print(curve.lower.round(3))
@@ -43,14 +54,30 @@ class Tradeoff:
 class Renyi:
     """Renyi divergences by order.
 
-    ``upper`` bounds the divergence of every pair of neighbours, nothing left out; infinite if it is
-    not known to be finite. ``lower`` is reached by a named pair. ``approximate`` bounds the
-    divergence outside an event of probability ``outside`` (losses so rare that they were counted as
-    infinite), as in approximate concentrated DP: sampling with replacement has astronomically large
-    divergences from the draw that holds nothing but copies of one record, and hardly any without
-    it. Epsilons converted from these (:meth:`epsilon`) are looser than the account's own. ``gap``
-    estimates which share of a divergence is due to the grid; ``coarse`` as in :class:`Tradeoff`.
+    Sampling with replacement has astronomically large divergences from the draw that holds nothing
+    but copies of one record, and hardly any without it: ``approximate`` is what is left outside
+    such events, as in approximate concentrated DP.
 
+    Attributes
+    ----------
+    orders : ndarray
+        The orders, above 1.
+    lower : ndarray
+        Reached by a named pair of data sets.
+    upper : ndarray
+        Bounds the divergence of every pair of neighbours, nothing left out; infinite if it is not
+        known to be finite.
+    outside : float
+        Probability of the losses that are so rare that they were counted as infinite.
+    approximate : ndarray
+        Bounds the divergence outside an event of probability ``outside``.
+    gap : float
+        Which share of a divergence is due to the grid, estimated.
+    coarse : bool
+        That ``gap`` is more than the account's accuracy.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> renyi = md.account(md.gaussian(noise_multiplier=2.0)).renyi([2.0, 4.0])
     >>> print(renyi.upper.round(3))
@@ -69,6 +96,16 @@ class Renyi:
         """Upper bound of epsilon by Canonne, Kamath & Steinke 2020 (arXiv 2004.00010v3), Prop. 12.
 
         Looser than :meth:`Account.epsilon`. From ``approximate``: ``outside`` is taken off delta.
+
+        Parameters
+        ----------
+        delta : float
+            The delta to ask about.
+
+        Returns
+        -------
+        float
+            Infinite where delta is no more than ``outside``.
         """
         left = delta - self.outside
         if not left > 0:
@@ -82,8 +119,19 @@ class Renyi:
 class Summary:
     """One number for a whole curve, with what it is.
 
-    ``gap`` estimates how much of it is due to grids; ``coarse`` as in :class:`Tradeoff`.
+    Attributes
+    ----------
+    value : float
+        The number.
+    meaning : str
+        Whether it is a bound or an approximation, and of what.
+    gap : float
+        How much of it is due to grids, estimated.
+    coarse : bool
+        That ``gap`` is more than the account's accuracy.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> mu = md.account(md.gaussian(noise_multiplier=2.0)).gaussian_dp()
     >>> round(mu.value, 3)

@@ -34,6 +34,27 @@ Kind = Literal["strong", "weak-1", "weak-2", "dilution"]
 class AmplificationRow:
     """One base point (epsilon, delta) and where subsampling takes it.
 
+    Attributes
+    ----------
+    epsilon : float
+        The base epsilon.
+    delta : float
+        The base delta, that of the noise without subsampling.
+    epsilon_prime : float
+        The epsilon with subsampling.
+    delta_prime : float
+        The delta with subsampling.
+    eta : float
+        Chance that one given record is drawn at least once.
+    kind : {"strong", "weak-1", "weak-2", "dilution"}
+        Which of the two has become smaller: both, epsilon only, delta only, or none.
+    ratio : float
+        epsilon' / epsilon.
+    difference : float
+        delta' - delta.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> [row] = md.amplify(md.wor(1000, 10), md.laplace(shift=0.25), epsilon=0.2).rows
     >>> row.epsilon_prime < row.epsilon, row.delta_prime < row.delta
@@ -53,7 +74,13 @@ class AmplificationRow:
         return asdict(self)[column]
 
     def as_dict(self) -> dict[str, Any]:
-        """The row as a plain dictionary."""
+        """The row as a plain dictionary.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         return asdict(self)
 
 
@@ -61,6 +88,21 @@ class AmplificationRow:
 class Amplification(Sequence[AmplificationRow]):
     """Rows of base points with their amplified values, as the paper's theorem gives them.
 
+    Attributes
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    mechanism : Mechanism
+        The noise.
+    relation : Relation
+        Which data sets are neighbours.
+    shift : float or None
+        How far one copy moves the output, over the scale of the noise; None for a custom mechanism.
+    rows : tuple of AmplificationRow
+        One row for each base epsilon.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.amplify(md.wor(1000, 10), md.laplace(shift=0.25), epsilon=[0.5, 1.0])
     >>> found.eta, len(found.rows)
@@ -92,13 +134,38 @@ class Amplification(Sequence[AmplificationRow]):
         return self.rows[index]
 
     def column(self, name: str) -> FloatArray:
-        """One column as an array, for plotting."""
+        """One column, for plotting.
+
+        Parameters
+        ----------
+        name : str
+            An attribute of the rows, such as "epsilon_prime".
+
+        Returns
+        -------
+        ndarray
+            One entry for each row.
+        """
         return np.array([row[name] for row in self.rows])
 
 
 def amplified_epsilon(epsilon: ArrayLike, eta: float) -> FloatArray:
     """eps' = log(1 + eta (e^eps - 1)), without overflow.
 
+    Parameters
+    ----------
+    epsilon : array_like
+        Base epsilons, at least 0.
+    eta : float
+        Chance that one given record is drawn at least once, from 0 to 1.
+
+    Returns
+    -------
+    ndarray
+        The epsilons with subsampling, by the paper's theorem.
+
+    Examples
+    --------
     >>> amplified_epsilon([0.5, 1000.0], 0.4)
     array([2.30705693e-01, 9.99083709e+02])
     """
@@ -113,6 +180,20 @@ def amplified_epsilon(epsilon: ArrayLike, eta: float) -> FloatArray:
 def base_epsilon(epsilon_prime: ArrayLike, eta: float) -> FloatArray:
     """The inverse: the eps whose amplified value is ``epsilon_prime``; eps = eps' for eta = 1.
 
+    Parameters
+    ----------
+    epsilon_prime : array_like
+        Epsilons with subsampling, at least 0.
+    eta : float
+        Chance that one given record is drawn at least once, above 0 and at most 1.
+
+    Returns
+    -------
+    ndarray
+        The base epsilons.
+
+    Examples
+    --------
     >>> amplified_epsilon(base_epsilon([1e-5, 0.1, 900.0], 0.02), 0.02)
     array([1.e-05, 1.e-01, 9.e+02])
     """
@@ -163,9 +244,28 @@ def amplify(scheme: Scheme, mechanism: Mechanism, epsilon: ArrayLike) -> Amplifi
     """Amplify the base points (epsilon, delta(epsilon)) by the paper's theorem.
 
     The relation is add_remove for Poisson sampling and replace_one for every other scheme. The rows
-    traced over epsilon are the aligned privacy profile: ``ratio`` = epsilon'/epsilon against
-    ``difference`` = delta' - delta.
+    traced over epsilon are the aligned privacy profile: ``ratio`` against ``difference``.
 
+    Parameters
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    mechanism : Mechanism
+        The noise, of a known size.
+    epsilon : array_like
+        Base epsilons, at least 0.
+
+    Returns
+    -------
+    Amplification
+        One row for each base epsilon.
+
+    See Also
+    --------
+    one_step : certified bounds of the same, mostly tighter
+
+    Examples
+    --------
     >>> from mustdp import laplace, must_ow
     >>> row = amplify(must_ow(1000, 500, 400), laplace(shift=0.25), epsilon=0.5)[0]
     >>> round(row.epsilon_prime, 3), round(row.delta_prime, 3), row.kind

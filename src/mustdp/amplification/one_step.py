@@ -37,10 +37,31 @@ RAREST = 1e-280
 class OneStep:
     """Bounds of delta for one application, at each epsilon.
 
-    ``upper`` holds for every pair of neighbouring data sets; ``lower`` is the largest value of the
-    families in ``attained``, each a concrete pair of data sets. ``one_slope`` is the paper's
-    theorem read as a bound (None where it does not apply).
+    Attributes
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    mechanism : Mechanism
+        The noise.
+    relation : Relation
+        Which data sets are neighbours.
+    shift : float or None
+        How far one copy moves the output, over the scale of the noise; None for a custom mechanism.
+    group : int
+        How many records differ.
+    epsilon : ndarray
+        The epsilons.
+    upper : ndarray
+        Certified: holds for every pair of neighbouring data sets.
+    lower : ndarray
+        The largest of ``attained``.
+    attained : mapping of str to ndarray
+        Deltas of families of concrete pairs of data sets, by name.
+    one_slope : ndarray or None
+        The paper's theorem read as a bound; None where it does not apply.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.one_step(md.wor(1000, 10), md.gaussian(shift=0.5), epsilon=[0.1, 0.5])
     >>> bool((found.lower <= found.upper).all()), found.group
@@ -69,9 +90,34 @@ def one_step(
 ) -> OneStep:
     """Bound delta(epsilon) of ``mechanism`` applied once to one draw of ``scheme``.
 
-    ``group`` asks about data sets that differ in that many records. The default relation is
-    add_remove for Poisson sampling and replace_one for every other scheme.
+    Parameters
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    mechanism : Mechanism
+        The noise, of a known size.
+    epsilon : array_like
+        The epsilons to ask about, from 0 to 600.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
 
+    Returns
+    -------
+    OneStep
+        A lower and an upper delta at each epsilon.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        No theorem of this package covers what was asked.
+
+    Examples
+    --------
     >>> from mustdp import gaussian, must_ow
     >>> step = one_step(must_ow(1000, 100, 100), gaussian(shift=0.5), epsilon=0.5)
     >>> print(f"{step.lower[0]:.5e} {step.upper[0]:.5e}")

@@ -23,10 +23,10 @@ import numpy as np
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
+from mustdp.auditing.game import Game, played
 from mustdp.auditing.guessing import chance_under_curve, curve_of, least_epsilon, least_mu
 from mustdp.auditing.scores import guesses, scores
 from mustdp.errors import InvalidParameter
-from mustdp.extras import required
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -34,42 +34,51 @@ from mustdp.numerics.decimals import as_stated, readable
 from mustdp.training.budget import Budget
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn, optim
+    pass
 
 #: Records of a game: each has a parameter of its own, so memory goes with their square.
 FEWEST, MOST = 20, 5000
-#: How much harder than the clip a canary pulls.
-_PULL = 10.0
 #: Share of the bits that is guessed, the most telling ones first. Settled beforehand: a share that
 #: is chosen by how well it does would be one more guess.
 _SHARE = 0.2
-
-
-@dataclass(frozen=True, eq=False)
-class Game:
-    """What a trainer is to train: model, loss, data and optimiser of the game.
-
-    >>> import mustdp as md
-    >>> from dataclasses import fields
-    >>> [field.name for field in fields(md.Game)]
-    ['model', 'loss', 'data', 'optimizer']
-    """
-
-    model: nn.Module
-    loss: Callable[[Tensor, Tensor], Tensor]
-    data: tuple[Tensor, Tensor]
-    optimizer: optim.Optimizer
 
 
 @dataclass(frozen=True)
 class Audit:
     """What the guesses of the best attacker say.
 
-    ``epsilon`` is contradicted by them: with confidence ``level``, the run is not
-    (epsilon, delta)-private for any smaller one. ``mu`` is the same for Gaussian DP. ``chance`` is
-    the most likely that guesses this good can be if the certificate holds; ``contradicted`` that it
-    is too small to be believed.
+    Attributes
+    ----------
+    epsilon : float
+        Contradicted by the guesses: with confidence ``level``, the run is not (epsilon,
+        delta)-private for any smaller one.
+    mu : float
+        The same for Gaussian DP.
+    certified : Bounds
+        What the budget certifies.
+    delta : float
+        The delta at which epsilon is stated.
+    relation : Relation
+        Which data sets are neighbours.
+    level : float
+        Confidence of ``epsilon`` and ``mu``.
+    chance : float
+        The most likely that guesses this good can be if the certificate holds.
+    contradicted : bool
+        That ``chance`` is too small to be believed.
+    attacker : str
+        Which attacker did best.
+    canaries : int
+        How many records there were to guess about.
+    guesses : int
+        How many guesses were made.
+    right : int
+        How many of them were right.
+    seeded : bool
+        Whether the bits of the canaries can be repeated.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.Audit(
     ...     epsilon=0.4, mu=0.2, certified=md.Bounds(0.9, 1.0), delta=1e-5,
@@ -95,7 +104,13 @@ class Audit:
     seeded: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain description, for JSON."""
+        """Plain description, for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         certified = self.certified.upper if math.isfinite(self.certified.upper) else None
         plain = ("chance", "contradicted", "attacker", "canaries", "guesses", "right", "seeded")
         return {
@@ -131,14 +146,41 @@ def audit(
     level: float = 0.95,
     seed: int | None = None,
 ) -> Audit:
-    """Play the game with ``runs`` runs of the trainers that ``trainer`` makes for it.
+    """Play the game with several runs of the trainers that ``trainer`` makes for it.
 
-    ``trainer(game)`` returns what has ``train(1)`` for one step on ``game.data``, such as a
-    :class:`PrivateTrainer` made of ``game.model``, ``game.loss``, ``game.data`` and
-    ``game.optimizer`` with this ``budget`` and ``clip``. All steps of the budget are made. The
-    scheme of the budget says how many canaries there are, 20 to 5000. ``seed`` repeats the bits of
-    the canaries, for experiments.
+    All steps of the budget are made. The scheme of the budget says how many canaries there are, 20
+    to 5000.
 
+    Parameters
+    ----------
+    trainer : callable
+        From a :class:`Game` to what has ``train(1)`` for one step on ``game.data``, such as a
+        :class:`PrivateTrainer` made of the game's parts with this ``budget`` and ``clip``.
+    budget : Budget
+        What :func:`settle` gives, for batches that are drawn one by one.
+    clip : float
+        The bound C on the norm of one record's gradient, above 0.
+    runs : int, default=1
+        How many runs, from 1 to 1000; their canaries count as those of one run.
+    level : float, default=0.95
+        Confidence, above 0.5 and below 1.
+    seed : int, default=None
+        Repeats the bits of the canaries, for experiments; None draws fresh ones.
+
+    Returns
+    -------
+    Audit
+        What the guesses contradict, beside what is certified.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        The budget is one of epochs.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> budget = md.settle(md.poisson(40, 0.5), noise_multiplier=1.0, steps=2, delta=1e-5)
     >>> def trainer(game):
@@ -161,7 +203,7 @@ def audit(
     bits = rng.choice([-1.0, 1.0], size=(runs, n))
     values = (-1.0, 1.0) if budget.relation == Relation.REPLACE_ONE else (0.0, 1.0)
     pulls = np.where(bits > 0, values[1], values[0])
-    seen = np.concatenate([_played(trainer, one, budget, clip) for one in pulls], axis=1)
+    seen = np.concatenate([played(trainer, one, budget, clip) for one in pulls], axis=1)
     attacks = scores(seen, law, budget.noise_multiplier, values)
     return _judged(attacks, bits.ravel(), budget, level, seeded=seed is not None)
 
@@ -171,36 +213,6 @@ def check_size(n: int) -> None:
     if not FEWEST <= n <= MOST:
         allowed = f"must be an integer from {FEWEST} to {MOST} for an audit"
         raise InvalidParameter.refusing("n", allowed, n)
-
-
-def _played(
-    trainer: Callable[[Game], Any], pulls: FloatArray, budget: Budget, clip: float
-) -> FloatArray:
-    """What every step released in the direction of every canary, in units of the clip."""
-    torch: Any = required("torch", "an audit")
-    n = len(pulls)
-    rows = torch.diag(torch.tensor(_PULL * clip * pulls, dtype=torch.float32))
-    model = torch.nn.Linear(n, 1, bias=False)
-    torch.nn.init.zeros_(model.weight)
-    # One step of descent with this rate and a linear loss adds the noisy mean of the gradients.
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    game = Game(model, _pulled, (rows, torch.zeros(n)), optimizer)
-    made = trainer(game)
-    seen = np.empty((budget.steps, n))
-    before = np.zeros(n)
-    for step in range(budget.steps):
-        made.train(1)
-        after = model.weight.detach().cpu().double().numpy()[0]
-        seen[step] = (after - before) * (budget.scheme.expected_size / clip)
-        before = after
-    if not np.isfinite(seen).all():
-        raise InvalidParameter("trainer must leave a finite model behind, got another")
-    return seen
-
-
-def _pulled(outputs: Tensor, target: Tensor) -> Tensor:
-    """A loss whose gradient with respect to the weights is minus the record itself."""
-    return -outputs.flatten(1).sum(1) - 0.0 * target
 
 
 def _judged(

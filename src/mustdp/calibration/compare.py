@@ -2,108 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from math import isfinite
-
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import steps_of
+from mustdp.calibration.comparison import Comparison as Comparison
+from mustdp.calibration.comparison import ComparisonRow as ComparisonRow
+from mustdp.calibration.comparison import EpochRow as EpochRow
 from mustdp.calibration.noise import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.mechanism import Gaussian, Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.decimals import as_stated, readable
-from mustdp.numerics.tables import Shown
 from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
 from mustdp.sampling.epochs import Sampling, random_allocation, shuffle
 from mustdp.sampling.naming import scheme_by_name
 from mustdp.sampling.scheme import Multistage, Scheme
-
-
-@dataclass(frozen=True)
-class EpochRow:
-    """What one scheme, or one kind of epoch, needs and gives."""
-
-    scheme: Sampling
-    noise_multiplier: float
-    epsilon: Bounds
-
-    @property
-    def eta(self) -> float:
-        """Chance that one given record is drawn."""
-        return self.scheme.eta
-
-    @property
-    def expected_distinct(self) -> float:
-        """Expected number of distinct records a step touches."""
-        return self.scheme.expected_distinct
-
-
-@dataclass(frozen=True)
-class ComparisonRow(EpochRow):
-    """What one scheme needs and gives.
-
-    >>> import mustdp as md
-    >>> row = md.ComparisonRow(md.must_ow(1000, 50, 10), 2.0, md.Bounds(0.72, 0.73))
-    >>> row.scheme.name, row.scheme.m, round(row.expected_distinct, 2)
-    ('must-ow', 10, 9.15)
-    """
-
-    scheme: Scheme
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Rows for all schemes that fit the sizes, under one relation, and for epochs if wanted.
-
-    >>> import mustdp as md
-    >>> row = md.ComparisonRow(md.wor(1000, 10), 2.0, md.Bounds(0.72, 0.73))
-    >>> found = md.Comparison(md.Relation.REPLACE_ONE, steps=100, delta=1e-5, rows=(row,))
-    >>> print(found)
-    all schemes; steps: 100, delta 1e-05, relation replace-one
-    scheme     eta  distinct  noise  epsilon, attained  certified
-       wor  0.0100        10      2              0.719      0.730
-    """
-
-    relation: Relation
-    steps: int
-    delta: float
-    rows: tuple[ComparisonRow, ...]
-    epochs: tuple[EpochRow, ...] = ()
-
-    def __iter__(self) -> Iterator[ComparisonRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __str__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
-
-    def _shown(self) -> Shown:
-        heading = f"all schemes; steps: {self.steps}, delta {self.delta:g}, relation "
-        return Shown(
-            heading + self.relation.option,
-            ("scheme", "eta", "distinct", "noise", "epsilon, attained", "certified"),
-            tuple(
-                (
-                    row.scheme.name,
-                    readable(row.eta),
-                    readable(row.expected_distinct),
-                    as_stated(row.noise_multiplier, 4),
-                    readable(row.epsilon.lower, "down"),
-                    readable(row.epsilon.upper, "up") if isfinite(row.epsilon.upper) else "none",
-                )
-                for row in (*self.rows, *self.epochs)
-            ),
-        )
 
 
 def compare(
@@ -126,12 +41,52 @@ def compare(
 
     Give ``epsilon`` to see the noise each scheme needs for the same guarantee, or
     ``noise_multiplier`` to see what each guarantees at the same noise. One relation serves all
-    rows, replace_one unless asked otherwise: guarantees under different relations do not compare.
-    ``epochs`` adds random allocation to ceil(n / m) bins and shuffling, with as many batches, for
-    Gaussian noise; unless told, at the same noise, where that takes a second or two. Only the kind
-    of ``mechanism`` matters, as in :func:`calibrate`; ``group`` and ``composition`` are as in
-    :func:`account`. ``progress`` is called with the name of each scheme before it is worked on.
+    rows: guarantees under different relations do not compare.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    b : int
+        Size of the first of two stages, from 1 to n.
+    m : int
+        Size of a batch, copies counted, at least 1.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    steps : int
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    epsilon : float, default=None
+        The guarantee that all schemes are to meet.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    mechanism : str or Mechanism, default="gaussian"
+        The kind of noise: "gaussian" or "laplace", or a noise of that kind, whose size is not used.
+    relation : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
+    composition : {"auto", "pair", "family"}, default="auto"
+        How steps are composed, as in :func:`account`.
+    epochs : bool, default=None
+        Whether to add random allocation to ceil(n / m) bins and shuffling, with as many batches;
+        for Gaussian noise only. None means at the same noise, where that takes a second or two.
+    progress : Progress, default=None
+        Called with the name of each scheme before it is worked on.
+
+    Returns
+    -------
+    Comparison
+        A row for every scheme that exists for these sizes; ``print`` shows them as a table.
+
+    Raises
+    ------
+    InvalidParameter
+        Both or none of ``epsilon`` and ``noise_multiplier`` are given, or another argument is
+        outside what is allowed.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.compare(n=100, b=20, m=5, steps=1, delta=1e-5, noise_multiplier=4.0)
     >>> [(row.scheme.name, round(row.epsilon.upper, 2)) for row in found if row.scheme.eta == 0.05]

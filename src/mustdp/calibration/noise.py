@@ -62,17 +62,53 @@ def calibrate(
     group: int = 1,
     composition: str = "auto",
 ) -> Calibration | RiskCalibration:
-    """Find the noise multiplier for ``steps`` draws of ``scheme`` to be (epsilon, delta)-DP.
+    """Find the smallest noise for ``steps`` draws of ``scheme`` to meet a target.
 
-    Where ``scheme`` is an epoch, give ``epochs`` instead, or the number of batches as ``steps``.
-    The certified epsilon of the result is at most ``epsilon`` and mostly within 0.2 % of it. Only
-    the kind of ``mechanism`` matters: its name will do, and the size of a noise is not used.
-    ``group`` is how many records of one person the guarantee covers, as in :func:`account`,
-    and so is ``composition``.
-    Instead of ``epsilon`` and ``delta``, what an attacker can achieve may be the target: ``tpr``,
-    the largest true-positive rate at the false-positive rate ``fpr``, or ``advantage``, the largest
-    difference of the two.
+    The target is ``epsilon`` at ``delta``; or ``tpr`` at ``fpr``; or ``advantage``. The certified
+    epsilon of the result is at most ``epsilon`` and mostly within 0.2 % of it.
 
+    Parameters
+    ----------
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    epsilon : float, default=None
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float, default=None
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    steps : int, default=None
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    epochs : int, default=None
+        Number of whole epochs, in place of ``steps`` where ``scheme`` is an epoch.
+    tpr : float, default=None
+        The largest true-positive rate that an attacker may have at ``fpr``.
+    fpr : float, default=None
+        The false-positive rate of that attacker, from 0 to below 1.
+    advantage : float, default=None
+        The largest difference of the two rates that an attacker may have, at any.
+    mechanism : str or Mechanism, default="gaussian"
+        The kind of noise: "gaussian" or "laplace", or a noise of that kind, whose size is not used.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
+    composition : {"auto", "pair", "family"}, default="auto"
+        How steps are composed, as in :func:`account`. It is "auto" where the target is a risk.
+
+    Returns
+    -------
+    Calibration or RiskCalibration
+        The noise, and what it is certified for; a RiskCalibration where the target is a risk.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NumericalFailure
+        No number that can be trusted was found.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.calibrate(md.wor(1000, 10), tpr=0.05, fpr=0.01, steps=100)
     >>> print(f"{found.risk.tpr[1].upper:.3f}")
@@ -128,11 +164,44 @@ def calibrate_plan(
     composition: str = "auto",
     dimension: int | None = None,
 ) -> PlanCalibration:
-    """Find the noise for a plan that is built from its mechanism, nested plans included.
+    """Find the smallest noise for a plan that is built from its mechanism, nested plans included.
 
-    ``build`` is called with mechanisms of different noise multipliers and must only place them.
-    ``mechanism`` is as in :func:`calibrate`, ``dimension`` as in :func:`account`.
+    Parameters
+    ----------
+    build : callable
+        From a mechanism to the plan; it is called with different noise multipliers and must only
+        place them.
+    epsilon : float
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    mechanism : str or Mechanism, default="gaussian"
+        The kind of noise: "gaussian" or "laplace", or a noise of that kind, whose size is not used.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
+    composition : {"auto", "pair", "family"}, default="auto"
+        How steps are composed, as in :func:`account`.
+    dimension : int, default=None
+        Of every release: 1 says that each is a single number, which is a little less to hide. None
+        where nothing is known.
 
+    Returns
+    -------
+    PlanCalibration
+        The noise, and what it is certified for.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NumericalFailure
+        No number that can be trusted was found.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> count = md.laplace(shift=0.1)
     >>> found = md.calibrate_plan(lambda noise: md.sequence(noise, count), epsilon=1, delta=1e-5)

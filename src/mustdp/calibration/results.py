@@ -17,6 +17,21 @@ from mustdp.sampling.scheme import Scheme
 class Calibrated:
     """A plan that meets a target: ``epsilon.upper`` at ``delta`` is at most what was asked.
 
+    Attributes
+    ----------
+    plan : Plan
+        What meets the target.
+    mechanism : Mechanism
+        The noise.
+    relation : Relation
+        Which data sets are neighbours.
+    epsilon : Bounds
+        Bounds of epsilon at ``delta``; the upper one is certified and within the target.
+    delta : float
+        The delta at which epsilon is stated.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> noise = md.laplace(shift=0.5)
     >>> found = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
@@ -35,6 +50,21 @@ class Calibrated:
 class PlanCalibration(Calibrated):
     """Noise for a whole plan that meets a target.
 
+    Attributes
+    ----------
+    plan : Plan
+        What meets the target.
+    mechanism : Mechanism
+        The noise that was found.
+    relation : Relation
+        Which data sets are neighbours.
+    epsilon : Bounds
+        Bounds of epsilon at ``delta``; the upper one is certified and within the target.
+    delta : float
+        The delta at which epsilon is stated.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.calibrate_plan(lambda noise: md.repeat(3, noise), epsilon=1.0, delta=1e-5)
     >>> found.epsilon.upper <= 1.0, found.noise_multiplier > 5.0
@@ -53,6 +83,25 @@ class PlanCalibration(Calibrated):
 class Calibration(PlanCalibration):
     """Noise that meets a target for repeated draws of one scheme, or so many batches of epochs.
 
+    Attributes
+    ----------
+    plan : Plan
+        What meets the target.
+    mechanism : Mechanism
+        The noise that was found.
+    relation : Relation
+        Which data sets are neighbours.
+    epsilon : Bounds
+        Bounds of epsilon at ``delta``; the upper one is certified and within the target.
+    delta : float
+        The delta at which epsilon is stated.
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    steps : int
+        Number of steps.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.calibrate(md.poisson(1000, 0.01), epsilon=1.0, delta=1e-5, steps=100)
     >>> found.epsilon.upper <= 1.0, found.steps, found.scheme.name
@@ -65,8 +114,29 @@ class Calibration(PlanCalibration):
 
 @dataclass(frozen=True)
 class Solution(Calibrated):
-    """Steps or a size that meet a target for a given noise; ``value`` is the one looked for.
+    """Steps or a size that meet a target for a given noise.
 
+    Attributes
+    ----------
+    plan : Plan
+        What meets the target.
+    mechanism : Mechanism
+        The noise.
+    relation : Relation
+        Which data sets are neighbours.
+    epsilon : Bounds
+        Bounds of epsilon at ``delta``; the upper one is certified and within the target.
+    delta : float
+        The delta at which epsilon is stated.
+    scheme : Scheme
+        How batches are drawn.
+    steps : int
+        Number of steps.
+    value : int
+        The one that was looked for: steps, m or b.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> noise = md.laplace(shift=0.5)
     >>> found = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)

@@ -81,6 +81,23 @@ class RiskTarget:
 class RiskCalibration:
     """Noise that keeps the risk of repeated draws of one scheme within a target.
 
+    Attributes
+    ----------
+    plan : Plan
+        What meets the target.
+    mechanism : Mechanism
+        The noise that was found.
+    relation : Relation
+        Which data sets are neighbours.
+    risk : Risk
+        What an attacker can achieve: certified, and within the target.
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    steps : int
+        Number of steps.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.calibrate(md.poisson(100, 1.0), advantage=0.1, steps=1)
     >>> found.risk.advantage.upper <= 0.1, found.noise_multiplier > 3.9

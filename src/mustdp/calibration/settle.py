@@ -53,10 +53,30 @@ class Spent:
     """What a plan costs: bounds of epsilon at delta, under a relation.
 
     Without a ``plan`` nothing was released, or nothing is known that would guarantee anything; the
-    upper bound of ``epsilon`` is then infinite. A ``seeded`` run is an experiment: whoever knows
-    the seed can subtract the noise, and ``epsilon`` is what the run would cost without a seed.
-    ``dimension`` is 1 where every release was accounted for as a single number.
+    upper bound of ``epsilon`` is then infinite.
 
+    Attributes
+    ----------
+    epsilon : Bounds
+        Bounds of epsilon at delta; the upper one is certified.
+    delta : float
+        The delta at which epsilon is stated.
+    relation : Relation
+        Which data sets are neighbours.
+    noise_multiplier : float
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
+    source : str
+        Where the noise came from, in words.
+    plan : Plan or None
+        What was released, and is charged for.
+    seeded : bool
+        That the run is an experiment: whoever knows the seed can subtract the noise, and
+        ``epsilon`` is what the run would cost without a seed.
+    dimension : int or None
+        1 where every release was accounted for as a single number.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> budget = md.settle(md.poisson(1000, 0.01), noise_multiplier=2.0, steps=100, delta=1e-5)
     >>> spent = budget.spent()
@@ -100,7 +120,13 @@ class Spent:
         return whole.pop() if alone and len(whole) == 1 else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain description, for JSON; an infinite bound is None."""
+        """Plain description, for JSON; an infinite bound is None.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         finite = math.isfinite(self.epsilon.upper)
         both = {"lower": self.epsilon.lower, "upper": self.epsilon.upper if finite else None}
         cost = both if finite or self.plan is not None else None

@@ -27,6 +27,34 @@ def most_steps(
 ) -> Solution:
     """The largest number of steps whose certified epsilon is at most ``epsilon``.
 
+    Parameters
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    mechanism : Mechanism
+        The noise, of a known size.
+    epsilon : float
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
+
+    Returns
+    -------
+    Solution
+        The steps as ``value``, and what they are certified for.
+
+    Raises
+    ------
+    InvalidParameter
+        Even one step costs more, or an argument is outside what is allowed.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> noise = md.laplace(shift=0.5)
     >>> most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5).steps >= 4
@@ -55,6 +83,40 @@ def largest_batch(
 ) -> Solution:
     """The largest m whose certified epsilon is at most ``epsilon``, for a scheme by name.
 
+    Parameters
+    ----------
+    name : str
+        The scheme, as on the command line: "poisson", "wor", "wr", "must-ow" and so on.
+    mechanism : Mechanism
+        The noise, of a known size.
+    n : int
+        Number of records, at least 1.
+    b : int, default=None
+        Size of the first of two stages, for schemes that have two.
+    epsilon : float
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    steps : int
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
+
+    Returns
+    -------
+    Solution
+        The size as ``value``, and what it is certified for.
+
+    Raises
+    ------
+    InvalidParameter
+        Even the smallest batch costs more, or an argument is outside what is allowed.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> noise, target = md.gaussian(noise_multiplier=4.0), {"epsilon": 1.0, "delta": 1e-5}
     >>> found = md.largest_batch("poisson", mechanism=noise, n=100, steps=10, **target)
@@ -89,6 +151,40 @@ def smallest_first_stage(
 
     A larger first stage means fewer repeated copies, hence less privacy spent at equal noise.
 
+    Parameters
+    ----------
+    name : {"must-ow", "must-ww"}
+        The scheme.
+    mechanism : Mechanism
+        The noise, of a known size.
+    n : int
+        Number of records, at least 1.
+    m : int
+        Size of a batch, copies counted, at least 1.
+    epsilon : float
+        What the certified epsilon must not exceed, above 0 and at most 500.
+    delta : float
+        The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
+    steps : int
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
+
+    Returns
+    -------
+    Solution
+        The size as ``value``, and what it is certified for.
+
+    Raises
+    ------
+    InvalidParameter
+        Even a first stage of n costs more, or an argument is outside what is allowed.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> noise, target = md.gaussian(noise_multiplier=40.0), {"epsilon": 0.1, "delta": 1e-2}
     >>> found = md.smallest_first_stage("must-ow", mechanism=noise, n=10, m=5, steps=1, **target)

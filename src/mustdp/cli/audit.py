@@ -20,7 +20,8 @@ from mustdp.errors import NumericalFailure
 from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
-    from mustdp.auditing.audit import Audit, Game
+    from mustdp.auditing.audit import Audit
+    from mustdp.auditing.game import Game
     from mustdp.training.budget import Budget
 
 _EXPERIMENT = "a game with a seed, an experiment: its canaries, batches and noise can be repeated"

@@ -1,8 +1,10 @@
 """The ledger: what was released, what it costs, and a file of it that nobody can overspend.
 
-ledger        the ledger in memory: a count of atoms; its JSON; the way to a file
+ledger        the ledger in memory: a count of atoms; the way to a file
+sealed        its JSON, with a version and a checksum
 opening       make the file, or open one and compare it with what was asked for
 budget_file   the ledger in a file: charge, check, merge, read
+book          its head and entries within a transaction
 program       whether a charge fits, and what would still fit if not
 filter        what plans chosen along the way may spend: Renyi filters
 divergences   what one step costs them

@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mustdp.accounting.plan import Plan, plan_from_description
+from mustdp.accounting.plan import Plan
+from mustdp.accounting.plan_descriptions import plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.files.plain import canonical, digest, read_json
 from mustdp.ledger.filter import Cost, Filter
@@ -79,10 +80,30 @@ class Head:
 class Standing:
     """Where a ledger stands, in both ways of counting; all epsilons at its delta.
 
-    ``adaptive`` holds whatever the plans depended on: it is the smallest limit under which a ledger
-    of this kind would have admitted all charges. ``fixed`` is the certified bound of the plans that
-    were charged, had they all been fixed in advance. ``spent`` is the one that is enforced.
+    Attributes
+    ----------
+    program : {"adaptive", "fixed"}
+        Whether what is charged may depend on what was released.
+    limit : float
+        The epsilon that is not exceeded.
+    delta : float
+        The delta at which all epsilons are stated.
+    spent : float
+        Of ``adaptive`` and ``fixed`` the one that is enforced.
+    left : float
+        What is left of the limit.
+    adaptive : float
+        Holds whatever the plans depended on: the smallest limit under which a ledger of this kind
+        would have admitted all charges.
+    fixed : float
+        The certified bound of the plans that were charged, had they all been fixed in advance.
+    entries : int
+        Number of charges.
+    steps : int
+        Number of steps that were charged.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -106,10 +127,34 @@ class Standing:
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge: ``times`` runs of a plan; ``epsilon`` is what all entries up to it cost.
+    """One charge: so many runs of a plan.
 
-    ``epsilon`` is certified, at the ledger's delta, and of the kind that the ledger enforces.
+    Attributes
+    ----------
+    number : int
+        The entry's place in the ledger, from 1 on.
+    when : datetime
+        When it was written, in UTC; nothing depends on it.
+    label : str
+        What the charge is for.
+    who : str
+        Who made it.
+    plan_text : str
+        The plan that was charged, once, as JSON.
+    times : int
+        How many runs of it.
+    relation : Relation
+        Which data sets are neighbours.
+    epsilon : float
+        What all entries up to this one cost: certified, at the ledger's delta, and of the kind that
+        the ledger enforces.
+    package : str
+        The version of mustdp that wrote it.
+    hash : str
+        Covers this entry and all before it.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +181,13 @@ class Entry:
         return plan_from_description(read_json(self.plan_text, "a plan", LARGEST_LEDGER))
 
     def describe(self) -> dict[str, Any]:
-        """The entry for JSON."""
+        """The entry for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         return {
             "number": self.number,
             "when": self.when.isoformat(),

@@ -17,20 +17,12 @@ from typing import TYPE_CHECKING
 from mustdp.accounting.account import account
 from mustdp.accounting.answers import Account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import (
-    Atom,
-    Plan,
-    Repeat,
-    Sequence,
-    atoms,
-    describe,
-    plan_from_description,
-)
+from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, atoms
 from mustdp.accounting.shown import in_words
 from mustdp.errors import InvalidParameter
-from mustdp.files.envelope import Envelope
 from mustdp.files.reading import read_file
 from mustdp.files.replacing import replace_file
+from mustdp.ledger.sealed import sealed, unsealed
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
@@ -41,12 +33,18 @@ if TYPE_CHECKING:
 
 #: One for all ledgers, so that a ledger can be pickled.
 _GUARD = threading.RLock()
-_ENVELOPE = Envelope("mustdp-ledger", 1, "ledger", LARGEST_LEDGER)
 
 
 class Ledger:
     """Records releases and answers at any time what they cost together.
 
+    Parameters
+    ----------
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means that of the plans.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> ledger = Ledger()
     >>> step = md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0))
@@ -75,12 +73,41 @@ class Ledger:
     ) -> LedgerFile:
         """Open a ledger in a file, for any number of processes; with a limit, make a new one.
 
-        ``epsilon`` and ``delta`` are the limit, ``relation`` (replace_one by default) says which
-        data sets are neighbours, ``data`` names the data set. All of them are settled when the file
-        is made; given again, they must be the same. ``program`` is ``"adaptive"`` (the default:
-        what is charged may depend on what was released) or one plan fixed in advance. ``key``
-        makes the hashes of entries an HMAC. ``who`` is written into this opener's entries.
+        What is settled when the file is made must be the same where it is given again.
 
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        epsilon : float, default=None
+            The limit; a new file needs one.
+        delta : float, default=None
+            The delta at which all epsilons are stated; a new file needs one.
+        relation : {"replace_one", "add_remove"}, default=None
+            Which data sets are neighbours; None means replace_one in a new file.
+        data : str, default=None
+            A name for the data set; None means the file's name.
+        program : "adaptive" or Plan, default=None
+            What may be charged: a plan fixed in advance, or what is chosen along the way (None).
+        key : bytes, default=None
+            Makes the hashes of entries an HMAC; the file is then opened with it alone.
+        who : str, default=None
+            Written into this opener's entries; None means the user's name.
+
+        Returns
+        -------
+        LedgerFile
+            To be used in ``with``; ``charge``, ``check``, ``spent`` and ``left`` ask of the limit.
+
+        Raises
+        ------
+        InvalidParameter
+            The file is damaged, or was made with something else.
+        BudgetExceeded
+            The plan that is fixed in advance costs more than the limit.
+
+        Examples
+        --------
         >>> import mustdp as md, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=4, delta=1e-6) as ledger:
@@ -120,12 +147,26 @@ class Ledger:
         return self._counts
 
     def step(self, plan: Plan, times: int = 1) -> None:
-        """Record that ``plan`` was released ``times`` times."""
+        """Record that a plan was released.
+
+        Parameters
+        ----------
+        plan : Plan
+            What was released, and is charged for.
+        times : int, default=1
+            How often.
+        """
         times = checks.integer("times", times, 1)
         self._take({atom: times * count for atom, count in atoms(plan).items()})
 
     def merge(self, other: Ledger) -> None:
-        """Take over everything another ledger has recorded; both relations must be the same."""
+        """Take over everything another ledger has recorded.
+
+        Parameters
+        ----------
+        other : Ledger
+            One of the same relation.
+        """
         if self.relation != other.relation:
             raise InvalidParameter(
                 f"ledgers of different relations cannot be merged: {self.relation!r} and "
@@ -154,56 +195,106 @@ class Ledger:
         return Sequence(tuple(Repeat(count, atom) for atom, count in counted.items()))
 
     def account(self) -> Account:
-        """The account of everything released so far."""
+        """The account of everything released so far.
+
+        Returns
+        -------
+        Account
+            That of :attr:`plan`, under the ledger's relation.
+        """
         with _GUARD:  # or a step that is taken meanwhile would be forgotten
             if self._account is None:
                 self._account = account(self.plan, relation=self.relation)
             return self._account
 
     def epsilon(self, delta: float) -> Bounds:
-        """Bounds of epsilon at ``delta``; zero if nothing was released."""
+        """Bounds of epsilon of everything released so far.
+
+        Parameters
+        ----------
+        delta : float
+            The delta to ask about, above 0 and below 1.
+
+        Returns
+        -------
+        Bounds
+            The upper one is certified; zero if nothing was released.
+        """
         checks.real("delta", delta, above=0, below=1)
         return self.account().epsilon(delta) if self._counted() else Bounds(0.0, 0.0)
 
     def delta(self, epsilon: float) -> Bounds:
-        """Bounds of delta at ``epsilon``; zero if nothing was released."""
+        """Bounds of delta of everything released so far.
+
+        Parameters
+        ----------
+        epsilon : float
+            The epsilon to ask about, from 0 to 500.
+
+        Returns
+        -------
+        Bounds
+            The upper one is certified; zero if nothing was released.
+        """
         checks.real("epsilon", epsilon, at_least=0)
         return self.account().delta(epsilon) if self._counted() else Bounds(0.0, 0.0)
 
     def to_json(self) -> str:
-        """The ledger as text."""
-        entries = [
-            {"count": count, "plan": describe(atom)} for atom, count in self._counted().items()
-        ]
-        return _ENVELOPE.seal_text({"relation": self.relation, "entries": entries})
+        """The ledger as text.
+
+        Returns
+        -------
+        str
+            JSON, with a version and a checksum.
+        """
+        return sealed(self.relation, self._counted())
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
-        """Read a ledger; anything unexpected is refused."""
+        """Read a ledger; anything unexpected is refused.
+
+        Parameters
+        ----------
+        text : str
+            What :meth:`to_json` gave.
+
+        Returns
+        -------
+        Ledger
+            A ledger in memory.
+        """
         return cls._opened(text, "the text")
 
     @classmethod
     def _opened(cls, content: str | bytes, where: str) -> Ledger:
-        body = _ENVELOPE.open_text(content, where)
-        if set(body) != {"relation", "entries"}:
-            raise InvalidParameter(
-                f"a ledger must hold relation and entries, got {', '.join(sorted(body))}"
-            )
-        ledger = cls(body["relation"])
-        entries = body["entries"]
-        if not isinstance(entries, list):
-            raise InvalidParameter(f"entries of the ledger must be a list, got {entries!r}")
-        for entry in entries:
-            if not isinstance(entry, dict) or set(entry) != {"count", "plan"}:
-                raise InvalidParameter(f"an entry must have count and plan, got {entry!r}")
-            ledger.step(plan_from_description(entry["plan"]), entry["count"])
+        relation, entries = unsealed(content, where)
+        ledger = cls(relation)
+        for plan, count in entries:
+            ledger.step(plan, count)
         return ledger
 
     def save(self, path: str | Path) -> None:
-        """Write the ledger to a file that only its owner can read, all of it or nothing."""
+        """Write the ledger to a file that only its owner can read, all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, which is replaced.
+        """
         replace_file(path, self.to_json().encode("ascii"))
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
-        """Read a ledger from a file."""
+        """Read a ledger from a file.
+
+        Parameters
+        ----------
+        path : str or path
+            What :meth:`save` wrote.
+
+        Returns
+        -------
+        Ledger
+            A ledger in memory.
+        """
         return cls._opened(read_file(path, LARGEST_LEDGER), str(path))

@@ -8,7 +8,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from mustdp.accounting.plan import Plan, describe
+from mustdp.accounting.plan import Plan
+from mustdp.accounting.plan_descriptions import describe
 from mustdp.errors import BudgetExceeded, InvalidParameter
 from mustdp.files.creating import create_file, drop_second_names
 from mustdp.files.replacing import refuse_other_than_files

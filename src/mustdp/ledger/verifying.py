@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mustdp.accounting.plan import atoms, describe, plan_from_description
+from mustdp.accounting.plan import atoms
+from mustdp.accounting.plan_descriptions import describe, plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.files.plain import canonical, read_json
 from mustdp.ledger.chain import Chain, same

@@ -30,13 +30,27 @@ _GRID = np.concatenate([[0.0], np.geomspace(1e-6, 400.0, 600)])
 
 @dataclass(frozen=True)
 class Custom(Mechanism):
-    """A mechanism described by a function from eps >= 0 to delta, in both orders of the data sets.
+    """A mechanism described by its profile, in both orders of the data sets.
 
     The profile must hold for batches that differ in one entry: *swapped* for schemes of a fixed
     batch size, whatever the relation, and *left out* for Poisson sampling (under add_remove, the
     only relation in which Poisson sampling takes a custom mechanism). A value of zero is taken at
     its word: a function that underflows to zero should return a small number instead.
 
+    Parameters
+    ----------
+    profile : callable
+        From an array of epsilons >= 0 to as many deltas, which do not increase.
+    label : str, default="custom"
+        What the mechanism is called.
+
+    Raises
+    ------
+    InvalidParameter
+        The function returns what cannot be a profile.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> coin = md.Custom(lambda eps: np.maximum(0.0, 0.75 - 0.25 * np.exp(eps)), "coin")
@@ -72,7 +86,18 @@ class Custom(Mechanism):
         return {"mechanism": self.name}
 
     def evaluate(self, epsilon: FloatArray) -> FloatArray:
-        """Call the user's function and refuse what cannot be a profile."""
+        """Call the user's function and refuse what cannot be a profile.
+
+        Parameters
+        ----------
+        epsilon : ndarray
+            Epsilons, at least 0.
+
+        Returns
+        -------
+        ndarray
+            As many deltas.
+        """
         flat = np.ravel(epsilon)
         try:
             values = np.asarray(self.profile(flat), dtype=np.float64)
@@ -123,8 +148,22 @@ class CustomProfiles(SteeredProfiles):
 
 
 def custom(profile: Profile, label: str = "custom") -> Custom:
-    """Describe a mechanism by its profile, a function from eps to delta (see :class:`Custom`).
+    """Describe a mechanism by its profile (see :class:`Custom`).
 
+    Parameters
+    ----------
+    profile : callable
+        From an array of epsilons >= 0 to as many deltas, which do not increase.
+    label : str, default="custom"
+        What the mechanism is called.
+
+    Returns
+    -------
+    Custom
+        A plan of one release, to be subsampled and repeated.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> coin = md.custom(lambda eps: np.maximum(0.0, 0.75 - 0.25 * np.exp(eps)))

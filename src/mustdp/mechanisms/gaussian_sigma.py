@@ -24,9 +24,30 @@ def classical_sigma(
 ) -> float:
     """Classical formula ``sensitivity * sqrt(2 ln(1.25/delta)) / epsilon``.
 
-    Its proof covers epsilon < 1. ``beyond_proof=True`` evaluates it anyway, for reproducing
-    published tables; the result is then no guarantee.
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of one release; the proof covers epsilons above 0 and below 1.
+    delta : float
+        The delta of one release, from 1e-300 to below 1.
+    sensitivity : float
+        How far a neighbouring data set moves the output at most, in the 2-norm.
+    beyond_proof : bool, default=False
+        Whether to evaluate the formula where its proof does not hold, for reproducing published
+        tables; the result is then no guarantee.
 
+    Returns
+    -------
+    float
+        Standard deviation of the noise.
+
+    Raises
+    ------
+    NotCovered
+        Epsilon is 1 or more, and ``beyond_proof`` was not asked for.
+
+    Examples
+    --------
     >>> round(classical_sigma(0.5, 1e-5, 1.0), 6)
     9.689611
     """
@@ -44,6 +65,27 @@ def classical_sigma(
 def analytic_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """Smallest sigma whose exact profile meets (epsilon, delta), rounded to the safe side.
 
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of one release, at least 0.
+    delta : float
+        The delta of one release, from 1e-300 to below 1.
+    sensitivity : float
+        How far a neighbouring data set moves the output at most, in the 2-norm.
+
+    Returns
+    -------
+    float
+        Standard deviation of the noise.
+
+    Raises
+    ------
+    NumericalFailure
+        No number that can be trusted was found.
+
+    Examples
+    --------
     >>> round(analytic_sigma(0.5, 1e-5, 1.0), 6)
     7.031827
     """

@@ -38,20 +38,60 @@ class Mechanism(ABC):
 
     @abstractmethod
     def shift_for(self, moves: float) -> float | None:
-        """The shift when one copy moves a bounded sum by ``moves * C``."""
+        """The shift when one copy moves a bounded sum by so much.
+
+        Parameters
+        ----------
+        moves : float
+            How far one copy of a record moves the sum, in units of C: 2 where it is swapped, 1
+            where it leaves an empty place.
+
+        Returns
+        -------
+        float or None
+            The shift, in units of the noise's scale; None where the mechanism is known by its
+            profile.
+        """
 
     @abstractmethod
     def profiles(self, shift: float | None) -> GroupProfiles:
-        """Group profiles at this shift."""
+        """Group profiles at this shift.
+
+        Parameters
+        ----------
+        shift : float or None
+            How far one copy moves the output, in units of the noise's scale.
+
+        Returns
+        -------
+        GroupProfiles
+            Deltas for groups of any size at any epsilon.
+        """
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON."""
+        """Plain description, for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
 
 
 @dataclass(frozen=True)
 class AdditiveNoise(Mechanism):
-    """Noise added to an output that one copy of a record moves by at most a known amount."""
+    """Noise added to an output that one copy of a record moves by at most a known amount.
+
+    Parameters
+    ----------
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    shift : float, default=None
+        How far one copy of the differing record moves the output, over the scale of the noise; from
+        1e-9 to 1e9.
+    """
 
     noise_multiplier: float | None = None
     shift: float | None = None
@@ -93,8 +133,27 @@ class AdditiveNoise(Mechanism):
         return NoiseProfiles(self.noise, checks.real("shift", shift, above=0))
 
     def delta(self, epsilon: ArrayLike, group: int = 1) -> NDArray[np.float64]:
-        """Exact profile for groups of ``group`` records; needs the shift to have been stated.
+        """Exact profile; needs the shift to have been stated.
 
+        Parameters
+        ----------
+        epsilon : array_like
+            The epsilons to ask about.
+        group : int, default=1
+            How many records differ.
+
+        Returns
+        -------
+        ndarray
+            One delta for each epsilon.
+
+        Raises
+        ------
+        InvalidParameter
+            The noise is described by its noise multiplier: its shift depends on the relation.
+
+        Examples
+        --------
         >>> gaussian(shift=0.25).delta([0.05, 4.5])
         array([7.84136948e-02, 1.26593235e-73])
         """
@@ -117,6 +176,19 @@ class AdditiveNoise(Mechanism):
 class Gaussian(AdditiveNoise):
     """Gaussian noise of standard deviation sigma; contributions bounded in the 2-norm.
 
+    Exactly one of ``noise_multiplier`` and ``shift`` is given.
+
+    Parameters
+    ----------
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    shift : float, default=None
+        How far one copy of the differing record moves the output, over the scale of the noise; from
+        1e-9 to 1e9.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.Gaussian(noise_multiplier=2.0) == md.gaussian(noise_multiplier=2.0)
     True
@@ -129,6 +201,19 @@ class Gaussian(AdditiveNoise):
 class Laplace(AdditiveNoise):
     """Laplace noise of scale parameter b (standard deviation sqrt(2) b) on a single number.
 
+    Exactly one of ``noise_multiplier`` and ``shift`` is given.
+
+    Parameters
+    ----------
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    shift : float, default=None
+        How far one copy of the differing record moves the output, over the scale of the noise; from
+        1e-9 to 1e9.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.Laplace(shift=0.1) == md.laplace(shift=0.1)
     True
@@ -138,8 +223,24 @@ class Laplace(AdditiveNoise):
 
 
 def gaussian(*, noise_multiplier: float | None = None, shift: float | None = None) -> Gaussian:
-    """Gaussian noise, by noise multiplier sigma / C or by shift.
+    """Gaussian noise, by noise multiplier sigma / C or by shift; exactly one of them is given.
 
+    Parameters
+    ----------
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    shift : float, default=None
+        How far one copy of the differing record moves the output, over the scale of the noise; from
+        1e-9 to 1e9.
+
+    Returns
+    -------
+    Gaussian
+        A plan of one release, to be subsampled and repeated.
+
+    Examples
+    --------
     >>> gaussian(noise_multiplier=4.0).noise_multiplier
     4.0
     """
@@ -147,8 +248,24 @@ def gaussian(*, noise_multiplier: float | None = None, shift: float | None = Non
 
 
 def laplace(*, noise_multiplier: float | None = None, shift: float | None = None) -> Laplace:
-    """Laplace noise on one number, by noise multiplier scale / C or by shift.
+    """Laplace noise on one number, by noise multiplier scale / C or by shift; one of them is given.
 
+    Parameters
+    ----------
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    shift : float, default=None
+        How far one copy of the differing record moves the output, over the scale of the noise; from
+        1e-9 to 1e9.
+
+    Returns
+    -------
+    Laplace
+        A plan of one release, to be subsampled and repeated.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> print(f"{md.account(laplace(shift=0.5)).epsilon(delta=0).upper:.2f}")
     0.50

@@ -26,6 +26,15 @@ Drawing = TypeVar("Drawing", bound="Scheme | Epoch")
 class Relation(StrEnum):
     """Which data sets are neighbours; equal to its name as text.
 
+    Attributes
+    ----------
+    REPLACE_ONE : Relation
+        One record is swapped for another; their number stays, and is public.
+    ADD_REMOVE : Relation
+        One record more or less.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.Relation.ADD_REMOVE == "add_remove", md.Relation.ADD_REMOVE.option
     (True, 'add-remove')
@@ -45,8 +54,20 @@ class Relation(StrEnum):
         return self.differing(1)
 
     def differing(self, group: int) -> str:
-        """The same for data sets that differ in the records of somebody who has several.
+        """What neighbours differ in where somebody has several records.
 
+        Parameters
+        ----------
+        group : int
+            How many records one person has at most.
+
+        Returns
+        -------
+        str
+            In words.
+
+        Examples
+        --------
         >>> Relation.REPLACE_ONE.differing(1), Relation.ADD_REMOVE.differing(3)
         ('one record replaced', 'up to 3 records more or less')
         """
@@ -54,7 +75,23 @@ class Relation(StrEnum):
 
     @classmethod
     def read(cls, given: object) -> Relation:
-        """The relation that a caller named."""
+        """The relation that a caller named.
+
+        Parameters
+        ----------
+        given : str or Relation
+            "replace_one" or "add_remove".
+
+        Returns
+        -------
+        Relation
+            The relation of that name.
+
+        Raises
+        ------
+        InvalidParameter
+            There is no such relation.
+        """
         if isinstance(given, str) and given in tuple(cls):
             return cls(given)
         listed = ", ".join(repr(one.value) for one in cls)

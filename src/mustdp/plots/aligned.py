@@ -38,13 +38,31 @@ def aligned_profile(
     legend: bool = True,
     linear_within: float | None = None,
 ) -> Axes:
-    """Draw one curve per result of :func:`mustdp.amplify` and return the axes.
+    """Draw the aligned privacy profile, one curve per result of :func:`mustdp.amplify`.
 
-    Markers sit where the base epsilon is a whole number. Without ``ax`` a new figure is made;
-    nothing is shown or saved. Without ``theme`` the ground of the axes decides between light and
-    dark. With ``linear_within`` the upright axis is linear up to this size and logarithmic beyond
-    it on both sides, so that small differences can be seen next to large ones.
+    Markers sit where the base epsilon is a whole number.
 
+    Parameters
+    ----------
+    results : iterable of Amplification
+        At least one, each with rows.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+    theme : Theme, default=None
+        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
+    legend : bool, default=True
+        Whether to draw a legend.
+    linear_within : float, default=None
+        Makes the upright axis linear up to this size and logarithmic beyond it on both sides, so
+        that small differences can be seen next to large ones; None makes all of it linear.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on; nothing is shown or saved.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> found = md.amplify(md.wor(1000, 10), md.laplace(shift=0.25), epsilon=[0.5, 1.0])
     >>> ax = md.plot.aligned_profile([found])
@@ -89,6 +107,28 @@ def aligned_profile_panels(
 ) -> Figure:
     """The paper's figure: Laplace and Gaussian noise (rows) at every shift (columns).
 
+    Parameters
+    ----------
+    n : int, default=1000
+        Number of records, at least 1.
+    b : int, default=500
+        Size of the first of two stages, from 1 to n.
+    m : int, default=400
+        Size of a batch, from 1 to n.
+    shifts : sequence of float, default=(0.25, 1.0)
+        How far one copy moves the output, over the scale of the noise; a column each.
+    epsilon : sequence of float, default=0.02 to 5.98
+        Base epsilons.
+    theme : Theme, default=LIGHT
+        ``md.plot.LIGHT`` or ``md.plot.DARK``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A row for each noise and a column for each shift.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> figure = md.plot.aligned_profile_panels(epsilon=(0.5, 1.0))
     >>> len(figure.axes)

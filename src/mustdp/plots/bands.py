@@ -31,11 +31,29 @@ def profile_bands(
     legend: bool = True,
     mark: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draw delta against epsilon, one band per curve, and return the axes.
+    """Draw delta against epsilon, one band per curve.
 
-    ``curves`` maps names to what ``Account.curve`` returns; names of schemes (``"wor"``,
-    ``"must-ow"``) give each its usual look. ``mark`` is a target (epsilon, delta) to be shown.
+    Parameters
+    ----------
+    curves : mapping of str to Curve
+        What :meth:`Account.curve` returns, by name; names of schemes (``"wor"``, ``"must-ow"``)
+        give each its usual look.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+    theme : Theme, default=None
+        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
+    legend : bool, default=True
+        Whether to draw a legend.
+    mark : (float, float), default=None
+        A target (epsilon, delta) to be shown.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on; nothing is shown or saved.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> curve = md.account(md.gaussian(noise_multiplier=2.0)).curve([0.5, 1.0, 2.0])
     >>> md.plot.profile_bands({"wor": curve}).get_yscale()
@@ -64,12 +82,29 @@ def epsilon_against_steps(
     legend: bool = True,
     mark: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draw epsilon against the number of steps, one band per name, and return the axes.
+    """Draw epsilon against the number of steps, one band per name.
 
-    ``bands`` maps names to bounds by number of steps, for example
-    ``{"wor": {k: md.account(md.repeat(k, step)).epsilon(1e-5) for k in (10, 100, 1000)}}``.
-    ``mark`` is a target (steps, epsilon) to be shown.
+    Parameters
+    ----------
+    bands : mapping of str to mapping of int to Bounds
+        Bounds by number of steps, by name, for example ``{"wor": {k: md.account(md.repeat(k,
+        step)).epsilon(1e-5) for k in (10, 100)}}``.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+    theme : Theme, default=None
+        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
+    legend : bool, default=True
+        Whether to draw a legend.
+    mark : (float, float), default=None
+        A target (steps, epsilon) to be shown.
 
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on; nothing is shown or saved.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> bands = {"wor": {10: md.Bounds(0.2, 0.21), 100: md.Bounds(0.72, 0.73)}}
     >>> md.plot.epsilon_against_steps(bands).get_xlabel()

@@ -30,13 +30,38 @@ def contours(
     ax: Axes | None = None,
     theme: Theme | None = None,
 ) -> Axes:
-    """Draw ``values[i][j]``, found at first stage ``b[j]`` and batch ``m[i]``, and return the axes.
+    """Draw contours of a value over the sizes of both stages.
 
-    ``of`` names the value. ``levels`` is how many contours there are, or at which values. Places
-    where the value is unknown hold NaN and stay empty. ``mark`` is a pair (b, m) to be shown. Both
-    axes are logarithmic. Shades run from dark to bright as the value grows; the numbers on the
+    Both axes are logarithmic. Shades run from dark to bright as the value grows; the numbers on the
     lines say the same without colour.
 
+    Parameters
+    ----------
+    b : array_like
+        Sizes of the first stage, increasing.
+    m : array_like
+        Sizes of the batch, increasing.
+    values : array_like
+        ``values[i][j]`` was found at ``b[j]`` and ``m[i]``; NaN where it is unknown, which stays
+        empty.
+    of : str, default="ε"
+        What the value is called.
+    levels : int or array_like, default=8
+        How many contours there are, or at which values.
+    mark : (float, float), default=None
+        A pair (b, m) to be shown.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+    theme : Theme, default=None
+        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on; nothing is shown or saved.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> ax = md.plot.contours([10, 100], [5, 50], [[0.5, 0.6], [0.7, 0.9]], mark=(50, 20))
     >>> ax.get_xscale()

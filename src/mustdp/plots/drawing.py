@@ -27,6 +27,25 @@ INK, QUIET = "#222222", "#6b6b6b"
 class Theme:
     """The colours of a picture apart from those of the schemes.
 
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    ground : str
+        Colour of the ground.
+    ink : str
+        Colour of text and axes.
+    quiet : str
+        Colour of what should stay behind.
+    grid : str
+        Colour of the grid.
+    tints : (str, str, str)
+        Behind the quadrants of an aligned profile: good, middling, bad.
+    shades : str
+        Name of a colour map from small to large that stays readable in grey.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.plot.LIGHT.name, md.plot.DARK.ground
     ('light', '#16191d')
@@ -37,9 +56,7 @@ class Theme:
     ink: str
     quiet: str
     grid: str
-    #: Behind the quadrants of an aligned profile: good, middling, bad.
     tints: tuple[str, str, str]
-    #: Name of a colour map from small to large that stays readable in grey.
     shades: str
 
 

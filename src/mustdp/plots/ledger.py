@@ -16,11 +16,29 @@ if TYPE_CHECKING:
 def ledger(
     opened: LedgerFile, *, ax: Axes | None = None, theme: Theme | None = None, legend: bool = True
 ) -> Axes:
-    """Draw the epsilon spent of an open ledger's limit against time, and return the axes.
+    """Draw the epsilon spent of an open ledger's limit against time.
 
     A step for each charge, at the time it was made; the dashed line is the limit, the shade between
     the two what is left.
 
+    Parameters
+    ----------
+    opened : LedgerFile
+        What :meth:`Ledger.open` gave.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+    theme : Theme, default=None
+        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
+    legend : bool, default=True
+        Whether to draw a legend.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on; nothing is shown or saved.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

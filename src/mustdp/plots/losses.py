@@ -25,13 +25,33 @@ def loss_curves(
     theme: Theme | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Draw the loss of every step, one line per name, and return the axes.
+    """Draw the loss of every step, one line per name.
 
-    A value of ``losses`` is one run (a loss per step) or several runs of the same length (a row
-    each), of which mean and standard error are drawn. ``smooth`` averages over that many steps.
-    ``label`` names what was measured. Losses on training records are not private: the picture is
-    for those who may see the data.
+    Losses on training records are not private: the picture is for those who may see the data.
 
+    Parameters
+    ----------
+    losses : mapping of str to array_like
+        One run (a loss per step) or several runs of the same length (a row each), of which mean and
+        standard error are drawn, by name.
+    smooth : int, default=1
+        How many steps are averaged over.
+    label : str, default="loss"
+        What was measured.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+    theme : Theme, default=None
+        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
+    legend : bool, default=True
+        Whether to draw a legend.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on; nothing is shown or saved.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.plot.loss_curves({"wor": [0.9, 0.7, 0.6]}, label="mean loss").get_ylabel()
     'mean loss'

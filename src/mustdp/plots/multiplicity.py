@@ -23,11 +23,31 @@ def multiplicity_law(
     legend: bool = True,
     smallest: float = 1e-9,
 ) -> Axes:
-    """Draw the chance of exactly j copies of a record against j, from 1 on, and return the axes.
+    """Draw the chance of exactly j copies of a record against j, from 1 on.
 
-    Chances below ``smallest`` are left out. The chance of no copy at all is one minus eta and,
-    close to one as it mostly is, would hide the rest.
+    The chance of no copy at all is one minus eta and, close to one as it mostly is, would hide the
+    rest.
 
+    Parameters
+    ----------
+    schemes : iterable of Scheme
+        At least one.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a new figure.
+    theme : Theme, default=None
+        ``md.plot.LIGHT`` or ``md.plot.DARK``; None lets the ground of the axes decide.
+    legend : bool, default=True
+        Whether to draw a legend.
+    smallest : float, default=1e-9
+        Chances below this are left out.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on; nothing is shown or saved.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> ax = md.plot.multiplicity_law([md.wr(1000, 10), md.must_ow(1000, 50, 10)])
     >>> len(ax.get_legend().get_texts())

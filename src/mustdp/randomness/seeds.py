@@ -19,6 +19,8 @@ LARGEST_SEED = 2**128 - 1
 class SeededRelease(UserWarning):
     """A run whose noise can be repeated: for experiments only, with no privacy at all.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> issubclass(md.SeededRelease, Warning)
     True

@@ -16,6 +16,31 @@ class ReleasedEstimate:
     ``column`` names the column or columns, ``group`` the group, ``cell`` the cell of a table or the
     term of a regression; each is None where there is none. ``description`` says what was estimated.
 
+    Attributes
+    ----------
+    statistic : str
+        The statistic, such as "mean".
+    column : str or None
+        The column or columns; None where there is none.
+    group : str or None
+        The group; None where there are none.
+    cell : str or None
+        The cell of a table, or the term of a regression; None where there is none.
+    value : float
+        The estimate.
+    standard_error : float
+        Of sampling and noise together; NaN or infinite where it is not known.
+    interval : (float, float)
+        The interval for sampling and noise together, at the release's level.
+    noise_share : float
+        Which share of the variance is that of the noise.
+    description : str
+        What was estimated, in words.
+    flags : tuple of str
+        What a reader has to know.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
@@ -51,7 +76,13 @@ class ReleasedEstimate:
         return self.interval[1] - self.interval[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain description, for JSON; an end that is not known is None."""
+        """Plain description, for JSON; an end that is not known is None.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         return {
             "statistic": self.statistic,
             "column": self.column,

@@ -43,6 +43,21 @@ _LEAST, _MOST, _CLOSE = 1e-3, 200.0, 1.01
 class Expected:
     """The width that an interval is expected to have.
 
+    Attributes
+    ----------
+    label : str
+        Which estimate.
+    width : float
+        Expected width of its interval.
+    standard_error : float
+        Expected standard error.
+    noise_share : float
+        Which share of the variance is that of the noise.
+    flags : tuple of str
+        What a reader has to know.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> [mean] = md.expected_widths("mean", n=10_000, lower=0, upper=1, epsilon=1, delta=1e-6)
     >>> mean.label, mean.width < 0.01
@@ -57,7 +72,18 @@ class Expected:
 
     @classmethod
     def of(cls, estimate: ReleasedEstimate) -> Expected:
-        """What an estimate on records that are made up says about widths."""
+        """What an estimate on records that are made up says about widths.
+
+        Parameters
+        ----------
+        estimate : ReleasedEstimate
+            One on records that are made up.
+
+        Returns
+        -------
+        Expected
+            Its width, without its value.
+        """
         return cls(
             estimate.label,
             estimate.width,
@@ -67,7 +93,13 @@ class Expected:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain description, for JSON; a width without end is None."""
+        """Plain description, for JSON; a width without end is None.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         known = math.isfinite(self.width)
         return {
             "label": self.label,
@@ -99,6 +131,57 @@ def expected_widths(
 ) -> tuple[Expected, ...]:
     """Expected widths of what :func:`private_release` would give for ``n`` records like these.
 
+    No data are read and nothing is charged. One of ``epsilon`` (with ``delta``) and
+    ``noise_multiplier`` is given.
+
+    Parameters
+    ----------
+    statistics : str or sequence of str, default="mean"
+        One or several statistics, as :func:`private_release` takes them.
+    n : int
+        Number of records, at least 1.
+    lower : float, sequence or mapping, default=None
+        Lower ends of the ranges of the columns, as in :func:`private_release`.
+    upper : float, sequence or mapping, default=None
+        Upper ends of the ranges.
+    columns : str or sequence of str, default="value"
+        Names of the columns.
+    categories : mapping, default=None
+        The public categories of columns that have some.
+    by : str, default=None
+        The column of groups.
+    groups : sequence of str, default=None
+        Its public values.
+    epsilon : float, default=None
+        The budget of the release, above 0 and at most 500.
+    delta : float, default=None
+        The delta at which epsilon is stated; well below 1/n.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    relation : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours.
+    population : int or "census", default=None
+        The size of what the records are sampled from; None means endless.
+    missing : {"refuse", "drop"}, default="refuse"
+        What is to be done with missing values.
+    level : float, default=0.95
+        Confidence of the intervals, above 0 and below 1.
+    like : {"normal", "uniform"}, default="normal"
+        What numbers are assumed to be like within their ranges.
+
+    Returns
+    -------
+    tuple of Expected
+        One for each estimate.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+
+    Examples
+    --------
     >>> (mean,) = expected_widths("mean", n=10_000, lower=0, upper=1, epsilon=1, delta=1e-6)
     >>> 0.006 < mean.width < 0.008
     True
@@ -143,8 +226,27 @@ def smallest_epsilon(
 ) -> tuple[float, tuple[Expected, ...]]:
     """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
 
-    Takes what :func:`expected_widths` takes. Refused where sampling alone makes them wider.
+    Parameters
+    ----------
+    width : float
+        The width that no interval must exceed, above 0.
+    statistics : str or sequence of str, default="mean"
+        One or several statistics, as :func:`private_release` takes them.
+    **settings
+        What else :func:`expected_widths` takes.
 
+    Returns
+    -------
+    (epsilon, expected) : float, tuple of Expected
+        The epsilon, and what is expected at it.
+
+    Raises
+    ------
+    InvalidParameter
+        Sampling alone makes the intervals wider, or an argument is outside what is allowed.
+
+    Examples
+    --------
     >>> limits = {"n": 10_000, "lower": 0, "upper": 1, "delta": 1e-6}
     >>> epsilon, _ = smallest_epsilon(0.01, "mean", **limits)
     >>> 0.1 < epsilon < 0.5

@@ -32,7 +32,7 @@ from mustdp.releasing.statistics.named import read_asked
 from mustdp.releasing.statistics.spelled import spelled
 from mustdp.releasing.strata import read_shares
 from mustdp.resampling.sources.wanted import check_missing
-from mustdp.resampling.statistics.query import Statistic
+from mustdp.resampling.statistics.statistic import Statistic
 
 
 def private_release(
@@ -68,30 +68,102 @@ def private_release(
 ) -> ReleaseResult:
     """Release statistics of all records once, with intervals for sampling and noise together.
 
-    ``statistics``: one or several of count, sum, mean, proportion:CONDITION, variance, sd, median,
-    quantile:P, histogram, covariance, correlation, regression, contingency; they share the budget.
-    Each is asked of every column, or of those behind an @, as in ``mean@age``; the bootstrap's
-    objects, such as ``md.Mean(columns=["age"])``, will do. Numbers are clipped to [lower, upper],
-    which must be known without looking at the data; ``categories`` are public lists by column;
-    ``dates`` are columns of dates with a public day each, from which days are counted. ``by`` names
-    a column and ``groups`` its public values: everything is then released for each of them and for
-    all others together.
+    All statistics share the budget: ``epsilon`` at ``delta``, or a ``noise_multiplier``.
 
-    ``missing``: ``"refuse"``, the default; ``"drop"``, which leaves a record out of every statistic
-    that needs the value and makes the number of records used private; or the number in its place.
-    ``relation``: under replace_one the number of records is public; under add_remove it is not, and
-    is released with noise wherever it is needed. ``population`` is the size of what the records
-    were sampled from, or ``"census"`` where they are all of it: only noise is left then.
-    ``weights`` names a column of survey weights, cut to the public ``largest_weight``: means are
-    then ratios of weighted sums (Hajek), counts and sums those of the population. ``strata`` names
-    the column of strata, ``stratum_shares`` their public shares of the population: estimates are
-    put together from the strata, sums and tables as those of the ``population``. ``cluster`` names
-    a column of numbers of clusters: standard errors are those of clusters, and with
-    ``unit="cluster"`` a whole cluster, of which ``largest_cluster`` records count at most, is what
-    the guarantee protects.
-    ``simultaneous`` widens all intervals until they hold together (Bonferroni). ``report_clipping``
-    is a share of the budget, such as 0.05, that goes into saying how many values were clipped.
+    Parameters
+    ----------
+    data : array, frame, table, path or Reading
+        The records: an array, a pandas or polars frame, an Arrow table, or a CSV or Parquet file.
+    statistics : str, Statistic or sequence of them, default="mean"
+        One or several of count, sum, mean, proportion:CONDITION, variance, sd, median, quantile:P,
+        histogram, covariance, correlation, regression, contingency. Each is asked of every column,
+        or of those behind an @, as in ``mean@age``; the bootstrap's objects, such as
+        ``md.Mean(columns=["age"])``, will do.
+    lower : float, sequence or mapping, default=None
+        Lower ends of the ranges that values are clipped to: one for all columns, one for each, or
+        by name. Public: they must be known without looking at the data. Needed where numbers are
+        used.
+    upper : float, sequence or mapping, default=None
+        Upper ends of the ranges, given like ``lower``.
+    columns : str or sequence of str, default=None
+        The columns that are used; None means all.
+    categories : mapping, default=None
+        Public lists of categories by column.
+    by : str, default=None
+        A column of groups: everything is released for each group and for all others together.
+    groups : sequence of str, default=None
+        The public values of that column.
+    dates : mapping, default=None
+        Columns of dates, with a public day each from which days are counted.
+    missing : "refuse", "drop" or float, default=None
+        What is done with missing values: "refuse"; "drop", which leaves a record out of every
+        statistic that needs the value and makes the number of records used private; or the number
+        in its place. None means what a :class:`Reading` says, and "refuse" for other data.
+    epsilon : float, default=None
+        What the certified epsilon of the whole release must not exceed.
+    delta : float
+        The delta at which epsilon is stated, well below 1/n; it has no default.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    relation : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours. Under replace_one the number of records is public; under
+        add_remove it is not, and is released with noise wherever it is needed.
+    population : int or "census", default=None
+        The size of what the records were sampled from; "census" where they are all of it, so that
+        only noise is left; None means endless.
+    weights : str, default=None
+        A column of survey weights: means are then ratios of weighted sums (Hajek), counts and sums
+        those of the population.
+    largest_weight : float, default=None
+        Public; larger weights are cut to it.
+    strata : str, default=None
+        A column of strata: estimates are put together from them, sums and tables as those of the
+        ``population``.
+    stratum_shares : mapping, default=None
+        The strata's public shares of the population.
+    cluster : str, default=None
+        A column of numbers of clusters: standard errors are then those of clusters.
+    largest_cluster : int, default=None
+        Public; so many records of a cluster count at most.
+    unit : {"record", "cluster"}, default="record"
+        What the guarantee protects: a record, or all records of a cluster.
+    level : float, default=0.95
+        Confidence of the intervals, above 0 and below 1.
+    simultaneous : bool, default=False
+        Whether all intervals are widened until they hold together (Bonferroni).
+    report_clipping : float, default=None
+        A share of the budget, such as 0.05, that goes into saying how many values were clipped.
+    ledger : Ledger, default=None
+        Charged once, before noise is drawn; what would pass its limit is refused before the data
+        are read.
+    seed : int, Generator or RandomState, default=None
+        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        None takes fresh entropy from the operating system.
+    progress : Progress, default=None
+        Called whenever the work has got further.
 
+    Returns
+    -------
+    ReleaseResult
+        Estimates with intervals, and what they cost; all of it may be published.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    BudgetExceeded
+        The charge does not fit the limit of the ledger; nothing was written.
+    NumericalFailure
+        No number that can be trusted was found.
+
+    Warns
+    -----
+    SeededRelease
+        A seed was given.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
     >>> result = private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)

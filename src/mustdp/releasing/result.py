@@ -24,6 +24,19 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
     ``estimate``, ``standard_error`` and ``interval`` are those of the first; ``result[label]`` is
     the estimate of that label.
 
+    Attributes
+    ----------
+    estimates : tuple of ReleasedEstimate
+        All estimates, in the order of the statistics.
+    privacy : Spent
+        What the release cost.
+    level : float
+        Confidence of the intervals.
+    notes : tuple of str
+        What a reader has to know about all of them.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
@@ -43,7 +56,13 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         return self.estimates[0].flags
 
     def families(self) -> dict[str, tuple[ReleasedEstimate, ...]]:
-        """Estimates that belong together: of one statistic of the same columns, in their order."""
+        """Estimates that belong together: of one statistic of the same columns, in their order.
+
+        Returns
+        -------
+        dict of str to tuple of ReleasedEstimate
+            By statistic and columns.
+        """
         found: dict[str, list[ReleasedEstimate]] = {}
         for one in self.estimates:
             name = f"{one.statistic} {one.column}" if one.column else one.statistic
@@ -51,7 +70,13 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         return {name: tuple(rows) for name, rows in found.items()}
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain description, for JSON."""
+        """Plain description, for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         return {
             "estimates": [estimate.as_dict() for estimate in self.estimates],
             "level": self.level,
@@ -60,7 +85,13 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         }
 
     def as_csv(self) -> str:
-        """A table with one row for each estimate; numbers in full."""
+        """A table with one row for each estimate; numbers in full.
+
+        Returns
+        -------
+        str
+            CSV with a line of names.
+        """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([*_NAMES, "estimate", "standard_error", "lower", "upper", "flags"])
@@ -72,7 +103,13 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         return out.getvalue()
 
     def as_latex(self) -> str:
-        """A table for a paper; needs no package."""
+        """A table for a paper; needs no package.
+
+        Returns
+        -------
+        str
+            A ``tabular``.
+        """
         lines = [
             r"\begin{tabular}{lrrr}",
             rf"estimate of & value & standard error & {100 * self.level:g}\,\% interval \\",
@@ -86,9 +123,19 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         return "\n".join([*lines, r"\end{tabular}", ""])
 
     def plot(self, family: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the estimates of one of :meth:`families`, groups side by side; give the axes.
+        """Draw the estimates of one of :meth:`families`, groups side by side.
 
-        The room that draws stands above this one, so it is looked up by name.
+        Parameters
+        ----------
+        family : str, default=None
+            Which one; None means the first.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes that were drawn on; nothing is shown or saved.
         """
         drawing: Any = importlib.import_module("mustdp.plots.released")
         axes: Axes = drawing.released_estimates(self, family, ax=ax)

@@ -24,6 +24,7 @@ from mustdp.numerics import checks
 from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.resampling.binding import check_order, descriptions, joined, label_of
 from mustdp.resampling.designs import MOST_REPLICATES, Design
 from mustdp.resampling.execution.partitioned import open_partitioned
 from mustdp.resampling.execution.replicates import check_execution, run_replicates
@@ -35,12 +36,9 @@ from mustdp.resampling.result import BootstrapResult, InferenceNote
 from mustdp.resampling.sources.opening import open_source
 from mustdp.resampling.sources.source import Source
 from mustdp.resampling.spread import FEWEST_SUBSETS, check_subsets
-from mustdp.resampling.statistics.actual_size import OfActualSize
-from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.named import read_statistic
-from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Query, Statistic
 from mustdp.resampling.statistics.sharing import check_held
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.sampling.scheme import Scheme
 
 #: A bound for all columns, one for each, or one by name.
@@ -75,23 +73,94 @@ def private_bootstrap(
 ) -> BootstrapResult:
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
 
-    ``data``: an array, a pandas or polars frame, an Arrow table, or the path of a CSV or Parquet
-    file; ``columns`` picks columns by name. Values are clipped to [lower, upper], which must be
-    known without looking at the data. ``statistic``: one or several of mean, variance, sd, median,
-    quantile:P, proportion:…, covariance, correlation, regression, or Statistic objects; several
-    share one release. ``design``: a scheme with ``replicates`` draws, or a :class:`Design` such as
-    :func:`double_bootstrap` and :func:`bag_of_little_bootstraps` give.
+    The noise comes from one of three: a total ``epsilon`` at ``delta`` for everything released
+    here, a ``noise_multiplier``, or the MUST paper's ``epsilon_prime``.
 
-    The noise comes from a total (``epsilon``, ``delta``) for everything released here, or is given
-    as ``noise_multiplier``, or as the MUST paper's per-query ``epsilon_prime``, which is not a
-    guarantee. ``interval`` is normal; other names are refused with the reason. ``simultaneous``
-    widens all intervals until they hold together (Bonferroni). ``population`` is the size of what
-    the records were drawn from, without replacement; without it, it is taken to be endless. With
-    Poisson subsets under add_remove the number of records is private: the scheme's n is an estimate
-    that is not compared with the data. ``dask`` is ``"local"``, a ``distributed.Client`` or the
-    address of a scheduler, without certificates only where ``insecure=True`` says so: anybody can
-    read the records there. ``seed`` repeats a run, for experiments; it is no private release then.
+    Parameters
+    ----------
+    data : array, frame, table, path or Reading
+        The records: an array, a pandas or polars frame, an Arrow table, the path of a CSV or
+        Parquet file, or partitions on a Dask cluster.
+    statistic : str, Statistic or sequence of them, default="mean"
+        One or several of mean, variance, sd, median, quantile:P, proportion:…, covariance,
+        correlation, regression, or objects such as ``md.Mean()``; several share one release.
+    lower : float, sequence or mapping
+        Lower ends of the ranges that values are clipped to: one for all columns, one for each, or
+        by name. Public: they must be known without looking at the data.
+    upper : float, sequence or mapping
+        Upper ends of the ranges, given like ``lower``.
+    design : Scheme or Design
+        A scheme, with ``replicates`` draws; or a :class:`Design` such as :func:`double_bootstrap`
+        and :func:`bag_of_little_bootstraps` give. With Poisson subsets under add_remove the number
+        of records is private: the scheme's n is an estimate that is not compared with the data.
+    replicates : int, default=None
+        Number of subsets; needed with a scheme.
+    columns : str or sequence of str, default=None
+        The columns that are used; None means all numeric ones.
+    epsilon : float, default=None
+        What the certified epsilon of the whole release must not exceed.
+    delta : float
+        The delta at which epsilon is stated, well below 1/n; it has no default.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    epsilon_prime : float, default=None
+        The paper's epsilon' of one query, whose noise is reproduced as published and is *not* a
+        guarantee.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    interval : {"normal"}, default="normal"
+        Kind of interval; other names are refused with the reason.
+    level : float, default=0.95
+        Confidence of the intervals, above 0 and below 1.
+    simultaneous : bool, default=False
+        Whether all intervals are widened until they hold together (Bonferroni).
+    population : int, default=None
+        The size of what the records were drawn from, without replacement; None means endless.
+    correct_bias : bool, default=True
+        Whether what repeated records do to averages over pairs is divided out.
+    workers : int, default=None
+        Processes on this machine; None means what suits the work.
+    dask : "local", distributed.Client or str, default=None
+        A cluster to compute on, by its client or the address of its scheduler; "local" makes one
+        here.
+    insecure : bool, default=False
+        Whether to accept a scheduler without certificates: anybody can read the records there.
+    ledger : Ledger, default=None
+        Charged once, before noise is drawn; what would pass its limit is refused before the data
+        are read.
+    seed : int, Generator or RandomState, default=None
+        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        None takes fresh entropy from the operating system.
+    progress : Progress, default=None
+        Called whenever the work has got further.
 
+    Returns
+    -------
+    BootstrapResult
+        Estimates with intervals, and what they cost; all of it may be published.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        No theorem of this package covers what was asked.
+    BudgetExceeded
+        The charge does not fit the limit of the ledger; nothing was written.
+    ClusterLost
+        The cluster has gone before the work was done; nothing was released.
+
+    Warns
+    -----
+    InferenceNote
+        A reader has to know something about an estimate.
+    SeededRelease
+        A seed was given.
+
+    Examples
+    --------
     >>> import numpy as np, mustdp as md
     >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
     >>> result = private_bootstrap(
@@ -131,7 +200,7 @@ def private_bootstrap(
     source = _open(data, names, dask)
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
-    query = _joint(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
+    query = joined(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
     check_shape(shape, query, privacy)
     check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)
@@ -141,13 +210,13 @@ def private_bootstrap(
         lower=low, upper=high, stated=chosen, workers=workers, dask=dask,
         insecure=insecure, progress=progress,
     )  # fmt: skip
-    charge_release(ledger, privacy.plan, _label(wanted))
+    charge_release(ledger, privacy.plan, label_of(wanted))
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,
         level=level, correct=correct_bias, simultaneous=simultaneous,
         population=math.inf if population is None else population,
-        descriptions=_descriptions(wanted, query, source.columns, low, high),
+        descriptions=descriptions(wanted, query, source.columns, low, high),
     )  # fmt: skip
     for note in found.notes:
         warnings.warn(note, InferenceNote, stacklevel=2)
@@ -193,13 +262,7 @@ def check_limits(lower: Limits, upper: Limits) -> None:
         for value in values:
             checks.real(name, value)
     if isinstance(lower, int | float) and isinstance(upper, int | float):
-        _check_order(lower, upper, "")
-
-
-def _check_order(low: float, high: float, where: str) -> None:
-    if not low < high:
-        allowed, got = f"must be below {{upper}}{where}", f"{low!r} and {high!r}"
-        raise InvalidParameter.refusing("lower", allowed, got, mentions=("upper",))
+        check_order(lower, upper, "")
 
 
 def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
@@ -216,84 +279,3 @@ def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:
         allowed = f"must be one number or one for each of the {len(columns)} columns"
         raise InvalidParameter.refusing(name, allowed, values.size)
     return tuple(float(x) for x in np.broadcast_to(values, len(columns)))
-
-
-def _joint(
-    wanted: Sequence[Statistic],
-    source: Source,
-    low: Sequence[float],
-    high: Sequence[float],
-    design: Design,
-    *,
-    paper: bool,
-) -> Joint:
-    """Bind all statistics to their columns and put them into one release."""
-    for at, (least, most) in enumerate(zip(low, high, strict=True)):
-        _check_order(least, most, f" for column {at} (the first is 0)")
-    public = Public(low, high, design.size, design.poisson, design.repeated_pairs)
-    picks: list[tuple[int, ...]] = []
-    queries: list[Query] = []
-    for statistic in wanted:
-        pick = _pick(statistic, source.columns)
-        statistic.check_columns(len(pick))
-        picks.append(pick)
-        own = public.of(pick)
-        actual = paper and design.poisson
-        bound = OfActualSize(statistic, own) if actual else statistic.query(own)
-        queries.append(statistic.labelled(bound, [_called(source.columns[k]) for k in pick]))
-    return Joint(tuple(queries), tuple(picks), names=_names(wanted, picks, source.columns))
-
-
-def _called(name: str) -> str:
-    """A column by its name, or by its place where it has none."""
-    return f"column {name}" if name.isdigit() else name
-
-
-def _descriptions(
-    wanted: Sequence[Statistic],
-    query: Joint,
-    columns: Sequence[str],
-    low: Sequence[float],
-    high: Sequence[float],
-) -> tuple[str, ...]:
-    """What every estimate is one of: clipped columns are called so."""
-    said = [
-        f"{_called(name)} clipped to [{least:g}, {most:g}]"
-        for name, least, most in zip(columns, low, high, strict=True)
-    ]
-    return tuple(
-        statistic.described(label, [said[k] for k in pick])
-        for statistic, own, pick in zip(wanted, query.queries, query.picks, strict=True)
-        for label in own.labels
-    )
-
-
-def _names(
-    wanted: Sequence[Statistic], picks: Sequence[Sequence[int]], columns: Sequence[str]
-) -> tuple[str, ...] | None:
-    """What tells equal statistics of different columns apart: the columns' names."""
-    names = [statistic.name for statistic in wanted]
-    if len(set(names)) == len(names):
-        return None
-    return tuple(",".join(columns[k] for k in pick) for pick in picks)
-
-
-def _pick(statistic: Statistic, columns: Sequence[str]) -> tuple[int, ...]:
-    if statistic.columns is None:
-        return tuple(range(len(columns)))
-    found = []
-    for wanted in statistic.columns:
-        if isinstance(wanted, str) and wanted in columns:
-            found.append(list(columns).index(wanted))
-        elif isinstance(wanted, int) and 0 <= wanted < len(columns):
-            found.append(wanted)
-        else:
-            allowed = f"of {statistic.name} must be among the {len(columns)} selected"
-            raise InvalidParameter.refusing("columns", allowed, repr(wanted))
-    return tuple(found)
-
-
-def _label(wanted: Sequence[Statistic]) -> str:
-    """What an entry of a ledger says about a bootstrap."""
-    label = f"bootstrap: {', '.join(statistic.name for statistic in wanted)}"
-    return label if len(label) <= 200 else f"{label[:197]}..."

@@ -44,8 +44,25 @@ _SMALLEST_SUBSET = 1e-9
 
 @dataclass(frozen=True)
 class Design:
-    """``subsets`` draws of ``scheme``; with ``reuse``, its second stage that often on each first.
+    """Independent draws of a scheme, or several second stages from each of several first ones.
 
+    Parameters
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    subsets : int
+        Number of independent draws, or of first stages.
+    reuse : int, default=1
+        Number of second stages that are drawn from each first one; above 1 for a scheme of two
+        stages.
+
+    Raises
+    ------
+    InvalidParameter
+        ``reuse`` is above 1 for a scheme that has not two stages, or too much is asked for.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> design = Design(md.must_ow(n=1000, b=50, m=40), subsets=2, reuse=3)
     >>> [(rank, batch.size) for rank, batch in design.draws(1, 0, design.releases)]
@@ -100,16 +117,41 @@ class Design:
         return self.subsets * self.reuse
 
     def plan(self, mechanism: Mechanism) -> Plan:
-        """What the releases come down to when each goes through ``mechanism``."""
+        """What the releases come down to.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            The noise that each of them goes through.
+
+        Returns
+        -------
+        Plan
+            What is charged.
+        """
         if self.reuse == 1:
             return repeat(self.subsets, subsample(self.scheme, mechanism))
         inner = subsample(self._second, mechanism)
         return repeat(self.subsets, subsample(self._first, repeat(self.reuse, inner)))
 
     def draws(self, seed: int | BatchKey, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
-        """Yield ``(rank, batch)`` for the ranks ``start`` to ``stop - 1``.
+        """Draw the subsets of some releases.
 
         A batch depends on the seed and its rank alone.
+
+        Parameters
+        ----------
+        seed : int or BatchKey
+            Decides the batches.
+        start : int
+            The first release, from 0 on.
+        stop : int
+            The one behind the last, at most ``releases``.
+
+        Yields
+        ------
+        (rank, batch) : int, Batch
+            For the ranks ``start`` to ``stop - 1``.
         """
         start = checks.integer("start", start, 0, self.releases)
         stop = checks.integer("stop", stop, start, self.releases)
@@ -135,7 +177,13 @@ class Design:
         return repeated_pairs(self.scheme)
 
     def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON."""
+        """Plain description, for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         return {**self.scheme.describe(), "subsets": self.subsets, "reuse": self.reuse}
 
     @property
@@ -165,6 +213,26 @@ def double_bootstrap(n: int, *, b: int, m: int, subsets: int, reuse: int) -> Des
 
     The classical double bootstrap is b = m = n.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    b : int
+        Size of the first of two stages, at least 1.
+    m : int
+        Size of a released subset, copies counted.
+    subsets : int
+        Number of first stages.
+    reuse : int
+        Number of second stages that are drawn from each first one.
+
+    Returns
+    -------
+    Design
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> double_bootstrap(1000, b=200, m=100, subsets=20, reuse=5).releases
     100
     """
@@ -179,6 +247,26 @@ def bag_of_little_bootstraps(
     Kleiner, Talwalkar, Sarkar & Jordan (2014), "A scalable bootstrap for massive data", with s
     ``subsets`` and r ``reuse``. The n draws are counts on b records, so that a replicate costs b.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    b : int
+        Size of the first of two stages, from 1 to n.
+    subsets : int
+        Number of first stages.
+    reuse : int
+        Number of second stages that are drawn from each first one.
+    m : int, default=None
+        Size of a released subset, copies counted; None means n.
+
+    Returns
+    -------
+    Design
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> bag_of_little_bootstraps(1000, b=200, subsets=20, reuse=5).releases
     100
     """

@@ -44,7 +44,27 @@ _DROWNED = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """One estimate, its standard error and its interval."""
+    """One estimate, its standard error and its interval.
+
+    Attributes
+    ----------
+    label : str
+        Which estimate.
+    value : float
+        The estimate.
+    standard_error : float
+        Of sampling and noise together.
+    interval : (float, float)
+        The interval for sampling and noise together, at the result's level.
+    noise_share : float
+        Which share of the variance is that of the noise.
+    degrees_of_freedom : float
+        Those of the t quantile behind the interval.
+    drowned : bool
+        Whether the noise hides the variation of the data, so that an upper limit stands for it.
+    description : str
+        What was estimated, in words.
+    """
 
     label: str
     value: float
@@ -52,9 +72,7 @@ class Estimate:
     interval: tuple[float, float]
     noise_share: float
     degrees_of_freedom: float
-    #: Whether the noise hides the variation of the data, so that an upper limit stands for it.
     drowned: bool = False
-    #: What was estimated, in words.
     description: str = ""
 
     @property

@@ -22,7 +22,8 @@ from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
 from mustdp.resampling.designs import Design
 from mustdp.resampling.statistics.joint import Joint
 from mustdp.resampling.statistics.public import Shape
-from mustdp.resampling.statistics.query import LinearQuery, Statistic
+from mustdp.resampling.statistics.query import LinearQuery
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.sampling.scheme import Scheme
 
 PAPER = "per-query epsilon' of the MUST paper with the sensitivity of n records: not a guarantee"

@@ -25,6 +25,8 @@ _TOP = ("estimate", "standard_error", "interval")
 class InferenceNote(UserWarning):
     """Something about an estimate or its interval that its reader has to know.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> issubclass(md.InferenceNote, Warning)
     True
@@ -104,10 +106,30 @@ class BootstrapResult(Estimates[Estimate]):
     """Estimates with intervals from noisy replicates, and the certified cost of releasing them.
 
     ``estimate``, ``standard_error`` and ``interval`` are those of the first; ``result[label]`` is
-    the estimate of that label. ``replicates`` are the noisy replicates of every estimate,
-    (releases, estimates). All of it may be published: it was made from what was released with
+    the estimate of that label. All of it may be published: it was made from what was released with
     noise.
 
+    Attributes
+    ----------
+    estimates : tuple of Estimate
+        All estimates, each with label, value, standard_error, interval and noise_share.
+    privacy : Spent
+        What the release cost.
+    design : Design
+        What was drawn.
+    level : float
+        Confidence of the intervals.
+    kind : str
+        Kind of the intervals.
+    replicates : ndarray
+        The noisy replicates, one row for each release and one column for each estimate.
+    notes : tuple of str
+        What a reader has to know.
+    simultaneous : bool
+        Whether the intervals hold together.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
@@ -130,7 +152,13 @@ class BootstrapResult(Estimates[Estimate]):
     simultaneous: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain description, for JSON: the first estimate on top, all of them in ``estimates``."""
+        """Plain description, for JSON: the first estimate on top, all of them in ``estimates``.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         rows = [
             {
                 "label": estimate.label,
@@ -160,9 +188,19 @@ class BootstrapResult(Estimates[Estimate]):
         return estimate.description or estimate.label
 
     def plot(self, label: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the replicates of one estimate, its interval and the noise's share; give the axes.
+        """Draw the replicates of one estimate, its interval and the noise's share.
 
-        The room that draws stands above this one, so it is looked up by name.
+        Parameters
+        ----------
+        label : str, default=None
+            Which estimate; None means the first.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes that were drawn on; nothing is shown or saved.
         """
         drawing: Any = importlib.import_module("mustdp.plots.bootstrap")
         axes: Axes = drawing.bootstrap_replicates(self, label, ax=ax)

@@ -15,11 +15,25 @@ from mustdp.numerics.checks import frozen
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
-    """A multiset of records. ``indices`` are distinct, ``counts`` are at least one.
+    """A multiset of records.
 
     The order of the indices carries no meaning, and batches that differ only in it are equal. An
     empty batch is a valid batch. The arrays are read-only copies of what was given.
 
+    Parameters
+    ----------
+    indices : array_like of int
+        The records drawn, each once, by their numbers from 0 on.
+    counts : array_like of int
+        How often each was drawn, at least once.
+
+    Raises
+    ------
+    InvalidParameter
+        The indices are not distinct, or the counts are not as many.
+
+    Examples
+    --------
     >>> Batch([7, 2], [1, 3]).rows()
     array([7, 2, 2, 2])
     """
@@ -51,7 +65,13 @@ class Batch:
         return int(self.indices.size)
 
     def rows(self) -> IntArray:
-        """The multiset written out: every index as often as it was drawn."""
+        """The multiset written out: every index as often as it was drawn.
+
+        Returns
+        -------
+        ndarray of int
+            One entry for every draw, ``size`` of them.
+        """
         return np.repeat(self.indices, self.counts)
 
     def __eq__(self, other: object) -> bool:

@@ -8,9 +8,8 @@ early is an epoch of which only the first ``steps`` batches are released.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -19,86 +18,26 @@ from mustdp.numerics import checks
 from mustdp.randomness.substreams import generator
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import EPOCHS
+from mustdp.sampling.epoch import Epoch as Epoch
 from mustdp.sampling.epoch_draws import draw_allocation, draw_shuffled
 from mustdp.sampling.scheme import Scheme
-
-if TYPE_CHECKING:
-    from mustdp.randomness.keys import BatchKey
-    from mustdp.sampling.streams import BatchStream
-
-
-class Epoch(ABC):
-    """A random rule that shares ``n`` records out over batches, each record to one of them.
-
-    >>> import mustdp as md
-    >>> epoch = md.shuffle(1000, 300)
-    >>> isinstance(epoch, md.Epoch), epoch.bins, epoch.eta
-    (True, 4, 0.3)
-    """
-
-    #: The rule's name on the command line.
-    name: ClassVar[str]
-    #: Whether every batch has the same size.
-    fixed_size: ClassVar[bool]
-    #: Whether a record that is not there leaves its place empty.
-    leaves_empty: ClassVar[bool] = True
-
-    n: int
-    #: Number of batches of a whole epoch.
-    bins: int
-    #: Number of batches that are released: the first so many.
-    steps: int
-
-    def first(self, steps: int) -> Self:
-        """The same rule, of which only the first ``steps`` batches are released."""
-        steps = checks.integer("steps", steps, 1, self.bins)
-        return replace(self, steps=steps)  # type: ignore[type-var]
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
-        """All batches of one epoch; without ``rng`` from the operating system's entropy."""
-
-    def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON; ``epoch_from_description`` reads it back."""
-        sizes = {size: getattr(self, size) for size in EPOCHS[self.name].sizes}
-        partly = {"steps": self.steps} if self.steps < self.bins else {}
-        return {"scheme": self.name, **sizes, **partly}
-
-    def resized(self, n: int) -> Self:
-        """The same rule for ``n`` records, where the rule does not depend on their number."""
-        raise InvalidParameter(f"a shuffled epoch is one of n = {self.n} records, not {n}")
-
-    @property
-    def eta(self) -> float:
-        """Chance that one given record is in a given batch (the first, where they differ)."""
-        return self.expected_size / self.n
-
-    @property
-    @abstractmethod
-    def expected_size(self) -> float:
-        """Expected number of records in a batch."""
-
-    @property
-    def expected_distinct(self) -> float:
-        """Expected number of distinct records in a batch: all of them are."""
-        return self.expected_size
-
-    def batches(self, seed: int | BatchKey | None = None, epochs: int | None = None) -> BatchStream:
-        """Stream of the batches of ``epochs`` epochs (without end for None), one after another.
-
-        Batch t is number t % bins of epoch t // bins. A seed or a key decides them; without one,
-        the key is secret and fresh from the operating system.
-        """
-        from mustdp.sampling.streams import BatchStream  # streams are made of epochs
-
-        stop = None if epochs is None else checks.integer("epochs", epochs, 0) * self.bins
-        return BatchStream(self, seed, stop=stop)
 
 
 @dataclass(frozen=True)
 class RandomAllocation(Epoch):
     """Every record goes to one of ``bins`` batches, uniformly and independently.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    bins : int
+        Number of batches of a whole epoch, from 1 to 2**31 - 1.
+    steps : int, default=0
+        How many batches are released, the first so many; 0 means all of them.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> epoch = md.RandomAllocation(1000, bins=10)
     >>> len(epoch.draw()), epoch.expected_size
@@ -139,6 +78,17 @@ class RandomAllocation(Epoch):
 class Shuffle(Epoch):
     """A random order of the records, cut into batches of ``m``; the last one may be smaller.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    m : int
+        Size of a batch, from 1 to n.
+    steps : int, default=0
+        How many batches are released, the first so many; 0 means all of them.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> [batch.size for batch in md.Shuffle(10, 4).draw()]
     [4, 4, 2]
@@ -176,6 +126,20 @@ Sampling: TypeAlias = Scheme | Epoch
 def random_allocation(n: int, bins: int) -> RandomAllocation:
     """One epoch: every one of ``n`` records in exactly one of ``bins`` batches, independently.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    bins : int
+        Number of batches of an epoch, from 1 to 2**31 - 1.
+
+    Returns
+    -------
+    RandomAllocation
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> sum(batch.size for batch in random_allocation(1000, 10).batches(epochs=1))
     1000
     """
@@ -185,6 +149,20 @@ def random_allocation(n: int, bins: int) -> RandomAllocation:
 def shuffle(n: int, m: int) -> Shuffle:
     """One epoch of a shuffled loader: ``n`` records in random order, in batches of ``m``.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    m : int
+        Size of a batch, from 1 to n.
+
+    Returns
+    -------
+    Shuffle
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> [batch.size for batch in shuffle(1000, 300).batches(epochs=1)]
     [300, 300, 300, 100]
     """

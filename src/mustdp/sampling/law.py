@@ -40,6 +40,19 @@ _UNDERFLOW = 1e-306
 class MultiplicityLaw(Window):
     """The law of the multiplicity J: probabilities of ``first, first + 1, …`` and the cut mass.
 
+    Parameters
+    ----------
+    first : int
+        The smallest multiplicity that has a probability here.
+    probabilities : ndarray
+        Probabilities of ``first, first + 1, …``.
+    cut : float
+        All the mass that the probabilities do not stand for; whoever bounds a delta adds it.
+    relative_error : float
+        How far every probability may be off, as a share of it.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> law = md.wr(1000, 10).law()
     >>> print(f"{law.zero:.4f} {law.mean:.2f}")
@@ -82,11 +95,22 @@ class MultiplicityLaw(Window):
         return float(self.positive @ self.positive_values)
 
     def coarsened(self, most: int, *, up: bool) -> MultiplicityLaw:
-        """The law with at most ``most`` positive multiplicities: neighbours share the largest
-        (``up``) or the smallest of their values; zero stays by itself.
+        """The law with fewer positive multiplicities: neighbours share one of their values.
 
-        Rounding up serves upper bounds, because profiles grow with the group; rounding down
-        serves lower bounds.
+        Rounding up serves upper bounds, because profiles grow with the group; rounding down serves
+        lower bounds. Zero stays by itself.
+
+        Parameters
+        ----------
+        most : int
+            How many positive multiplicities are left at most.
+        up : bool
+            Whether neighbours share the largest of their values, or the smallest.
+
+        Returns
+        -------
+        MultiplicityLaw
+            The law itself where it has no more than ``most``.
         """
         values = self.positive_values
         if values.size <= most:
@@ -103,7 +127,13 @@ class MultiplicityLaw(Window):
         return MultiplicityLaw(self.first, frozen(spread), self.cut, error)
 
     def dense(self) -> FloatArray:
-        """Probabilities from multiplicity 0 on: ``p_0, p_1, …`` as one read-only array."""
+        """Probabilities from multiplicity 0 on.
+
+        Returns
+        -------
+        ndarray
+            ``p_0, p_1, …``, read-only.
+        """
         return frozen(np.concatenate([np.zeros(self.first), self.probabilities]))
 
 

@@ -45,8 +45,18 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class NestedDesign:
-    """``levels`` of ``(repeats, kind, size)``: from ``n`` records down to the released subsets.
+    """Subsets of subsets: from the records down to the subsets that something is released about.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    levels : sequence of (repeats, kind, size)
+        From every subset of the level above, ``repeats`` subsets of ``size`` entries, drawn without
+        ("wor") or with ("wr") replacement.
+
+    Examples
+    --------
     >>> design = NestedDesign(1000, ((2, "wor", 50), (3, "wr", 40)))
     >>> design.releases
     6
@@ -84,7 +94,13 @@ class NestedDesign:
         return Multistage(self.n, self._stages)
 
     def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON: each level with its subsets and their expected content."""
+        """Plain description, for JSON: each level with its subsets and their expected content.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         levels, subsets = [], 1
         for k, level in enumerate(self.levels):
             subsets *= level.repeats
@@ -99,7 +115,20 @@ class NestedDesign:
         return {"design": "nested", "n": self.n, "levels": levels, "releases": self.releases}
 
     def paths(self, worker: int = 0, workers: int = 1) -> Iterator[Path]:
-        """Paths of a worker's share of the releases, a run of neighbours in path order."""
+        """Paths of a worker's share of the releases, a run of neighbours in path order.
+
+        Parameters
+        ----------
+        worker : int, default=0
+            Which share, from 0 to ``workers - 1``.
+        workers : int, default=1
+            How many shares there are.
+
+        Returns
+        -------
+        iterator of tuple of int
+            One path for every release, with a number for each level.
+        """
         workers = checks.integer("workers", workers, 1)
         worker = checks.integer("worker", worker, 0, workers - 1)
         ranks = range(self.releases * worker // workers, self.releases * (worker + 1) // workers)
@@ -108,17 +137,45 @@ class NestedDesign:
     def draws(
         self, seed: int | BatchKey | None = None, *, worker: int = 0, workers: int = 1
     ) -> Iterator[tuple[Path, Batch]]:
-        """Yield ``(path, batch)`` for every release, or for one worker's share of them.
+        """Draw the subset of every release, or of one worker's share of them.
 
-        The batch of a path depends on the seed and the path alone, whatever the share. To share
-        work out, give all workers the same seed or key; without one, a fresh secret key is used.
+        The batch of a path depends on the seed and the path alone, whatever the share.
+
+        Parameters
+        ----------
+        seed : int or BatchKey, default=None
+            Decides the batches; None means a secret key, fresh from the operating system. Workers
+            that share the releases need the same one.
+        worker : int, default=0
+            Which share, from 0 to ``workers - 1``.
+        workers : int, default=1
+            How many shares there are.
+
+        Yields
+        ------
+        (path, batch) : tuple of int, Batch
+            In path order.
         """
         return self._walk(batch_key(seed), self.paths(worker, workers))
 
     def between(self, seed: int | BatchKey, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
-        """Yield ``(rank, batch)`` of the releases ``start`` to ``stop - 1``, counted in path order.
+        """Draw the subsets of some releases, counted in path order.
 
         The same batches as :meth:`draws` gives for this seed.
+
+        Parameters
+        ----------
+        seed : int or BatchKey
+            Decides the batches.
+        start : int
+            The first release, from 0 on.
+        stop : int
+            The one behind the last, at most ``releases``.
+
+        Yields
+        ------
+        (rank, batch) : int, Batch
+            For the ranks ``start`` to ``stop - 1``.
         """
         start = checks.integer("start", start, 0, self.releases)
         stop = checks.integer("stop", stop, start, self.releases)
@@ -127,7 +184,20 @@ class NestedDesign:
         return ((rank, batch) for rank, (_, batch) in zip(ranks, walk, strict=True))
 
     def subset(self, path: Sequence[int], seed: int | BatchKey) -> Batch:
-        """Return the subset at ``path``; a path shorter than the depth names an inner subset."""
+        """Draw the subset at a path.
+
+        Parameters
+        ----------
+        path : sequence of int
+            A number for each level; fewer name a subset of an inner level.
+        seed : int or BatchKey
+            The seed or key that :meth:`draws` was given.
+
+        Returns
+        -------
+        Batch
+            The same as :meth:`draws` gives.
+        """
         if not isinstance(path, tuple | list) or not 1 <= len(path) <= self.depth:
             raise InvalidParameter(f"path must hold 1 to {self.depth} numbers, got {path!r}")
         checked = tuple(

@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 class Scheme(ABC):
     """A random rule that turns ``n`` records into a multiset of draws.
 
+    Attributes
+    ----------
+    n : int
+        Number of records, at least 1.
+    fixed_size : bool
+        Whether every batch has the same size, so that another record takes a missing one's place.
+    leaves_empty : bool
+        Whether a record that is not there leaves its place empty.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> scheme = md.must_ow(1000, 50, 10)
     >>> scheme.draw().size, round(scheme.expected_distinct, 2)
@@ -31,9 +42,7 @@ class Scheme(ABC):
     """
 
     n: int
-    #: Whether every batch has the same size, so that another record takes a missing one's place.
     fixed_size: ClassVar[bool] = True
-    #: Whether a record that is not there leaves its place empty.
     leaves_empty: ClassVar[bool] = False
 
     @property
@@ -53,18 +62,64 @@ class Scheme(ABC):
 
     @abstractmethod
     def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
-        """Law of the copies of ``group`` given records in one draw, with the mass that was cut."""
+        """Law of the copies of given records in one draw, with the mass that was cut.
+
+        Parameters
+        ----------
+        group : int, default=1
+            How many given records are counted together, from 1 to n.
+        tail : float, default=1e-300
+            Mass that may be cut off, from 0 to below 1.
+
+        Returns
+        -------
+        MultiplicityLaw
+            Probabilities of the numbers of copies.
+        """
 
     @abstractmethod
     def draw(self, rng: np.random.Generator | None = None) -> Batch:
-        """Draw one batch; without ``rng`` from the operating system's entropy."""
+        """Draw one batch.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator, default=None
+            Where randomness comes from; None means the operating system's entropy.
+
+        Returns
+        -------
+        Batch
+            The records drawn, and how often each.
+        """
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON; ``scheme_from_description`` reads it back."""
+        """Plain description, for JSON; ``scheme_from_description`` reads it back.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
 
     def resized(self, n: int) -> Self:
-        """The same rule for ``n`` records, where the rule does not depend on their number."""
+        """The same rule for another number of records.
+
+        Parameters
+        ----------
+        n : int
+            Number of records, at least 1.
+
+        Returns
+        -------
+        Scheme
+            The rule for so many records.
+
+        Raises
+        ------
+        InvalidParameter
+            The rule depends on the number of records, as it does where batches have a fixed size.
+        """
         raise InvalidParameter(f"a scheme of fixed size is one for n = {self.n} records, not {n}")
 
     @property
@@ -73,13 +128,34 @@ class Scheme(ABC):
         return self.n * self.eta
 
     def multiplicity(self, group: int = 1) -> FloatArray:
-        """Probabilities ``p_0, p_1, …`` of the copies of ``group`` given records in one draw."""
+        """Probabilities ``p_0, p_1, …`` of the copies of given records in one draw.
+
+        Parameters
+        ----------
+        group : int, default=1
+            How many given records are counted together, from 1 to n.
+
+        Returns
+        -------
+        ndarray
+            The probabilities, read-only.
+        """
         return self.law(group).dense()
 
     def batches(self, seed: int | BatchKey | None = None, count: int | None = None) -> BatchStream:
-        """Stream of ``count`` batches (without end for None) that a seed or a key decides.
+        """Stream of independent batches that a seed or a key decides.
 
-        Without one, the key is secret and fresh from the operating system.
+        Parameters
+        ----------
+        seed : int or BatchKey, default=None
+            Decides the batches; None means a secret key, fresh from the operating system.
+        count : int, default=None
+            Number of batches; None means without end.
+
+        Returns
+        -------
+        BatchStream
+            The batches, in their order.
         """
         from mustdp.sampling.streams import BatchStream  # streams are made of schemes
 

@@ -1,166 +1,39 @@
 """Schemes: frozen descriptions of a random draw that can be drawn and be charged.
 
-[Z] = Zhao, Zhou & Liu, "MUltistage Sampling Technique (MUST)", arXiv 2312.13389: the schemes
-MUSTow, MUSTww, MUSTwo, MUSToo are the two-stage cases of :class:`Multistage`.
+Here they are made by name; ``poisson.py`` and ``multistage.py`` say what they are. [Z] = Zhao,
+Zhou & Liu, "MUltistage Sampling Technique (MUST)", arXiv 2312.13389.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Self
-
-import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.numerics import checks, windows
-from mustdp.numerics.checks import frozen
-from mustdp.randomness.substreams import generator
-from mustdp.sampling.batch import Batch
-from mustdp.sampling.catalogue import BY_NAME, name_of
-from mustdp.sampling.draws import draw_poisson, draw_stages
-from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law
+from mustdp.numerics import checks
+from mustdp.sampling.catalogue import BY_NAME
+from mustdp.sampling.multistage import Multistage as Multistage
+from mustdp.sampling.poisson import Poisson as Poisson
 from mustdp.sampling.rule import Scheme as Scheme
-from mustdp.sampling.stage import Stage, check_stages, read_stage, reduce_stages
-
-
-@dataclass(frozen=True)
-class Poisson(Scheme):
-    """Every record is taken independently with chance ``rate``.
-
-    >>> import mustdp as md
-    >>> md.Poisson(1000, 0.01).expected_size
-    10.0
-    """
-
-    name: ClassVar[str] = "poisson"
-    fixed_size: ClassVar[bool] = False
-    leaves_empty: ClassVar[bool] = True
-
-    n: int
-    rate: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checks.integer("n", self.n, 1))
-        object.__setattr__(self, "rate", checks.real("rate", self.rate, at_least=0, at_most=1))
-
-    @property
-    def eta(self) -> float:
-        """Chance that one given record is drawn."""
-        return self.rate
-
-    @property
-    def expected_size(self) -> float:
-        """Expected batch size ``n * rate``; the size itself is random."""
-        return self.n * self.rate
-
-    def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
-        """Law of the number of records of the group that are taken."""
-        group, tail = self._law_arguments(group, tail)
-        if group == 1 and 0.0 < self.rate < 1.0:
-            both = frozen(np.array([1.0 - self.rate, self.rate]))
-            return MultiplicityLaw(0, both, 0.0, 2.0**-53)
-        return as_law(windows.binomial(group, *self.rate.as_integer_ratio(), tail))
-
-    def draw(self, rng: np.random.Generator | None = None) -> Batch:
-        """Draw the size, then that many records without replacement: the same law, at O(batch)."""
-        return draw_poisson(self.n, self.rate, generator(rng))
-
-    def resized(self, n: int) -> Self:
-        """The same chance for each of ``n`` records."""
-        return replace(self, n=n)
-
-    def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON."""
-        return {"scheme": self.name, "n": self.n, "rate": self.rate}
-
-
-@dataclass(frozen=True)
-class Multistage(Scheme):
-    """Any number of stages, each with or without replacement; batches have a fixed size.
-
-    >>> import mustdp as md
-    >>> scheme = md.Multistage(1000, (("wor", 50), ("wr", 10)))
-    >>> scheme == md.must_ow(1000, 50, 10), scheme.m
-    (True, 10)
-    """
-
-    n: int
-    stages: tuple[Stage, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checks.integer("n", self.n, 1))
-        if not isinstance(self.stages, tuple | list) or not self.stages:
-            raise InvalidParameter(
-                "stages must be a non-empty list of (kind, size) pairs such as ('wor', 118), "
-                f"got {self.stages!r}"
-            )
-        stages = tuple(read_stage(given, k) for k, given in enumerate(self.stages, start=1))
-        object.__setattr__(self, "stages", stages)
-        check_stages(self.n, stages)
-
-    @property
-    def name(self) -> str:
-        """``wor``, ``wr``, ``must-ow`` and so on; ``multistage`` from three stages on."""
-        return name_of(tuple(stage.kind for stage in self.stages))
-
-    @property
-    def m(self) -> int:
-        """Batch size: the number of draws of the last stage."""
-        return self.stages[-1].size
-
-    @property
-    def expected_size(self) -> float:
-        """The batch size, which is fixed."""
-        return float(self.m)
-
-    @cached_property
-    def reduced(self) -> tuple[Stage, ...]:
-        """The shortest list of stages with the same law; what is drawn and what is charged."""
-        return reduce_stages(self.n, self.stages)
-
-    @cached_property
-    def eta(self) -> float:
-        """Chance that one given record is drawn at least once."""
-        first, *rest = self.reduced
-        if not rest:
-            if first.kind == "wor":
-                return first.size / self.n
-            return _at_least_once(first.size, 1, self.n)
-        # Condition on the list before the last stage, which is always with replacement here.
-        before = chain_law(self.n, self.reduced[:-1], 1)
-        slots = self.reduced[-2].size
-        return math.fsum(
-            p * _at_least_once(self.m, int(i), slots)
-            for i, p in zip(before.positive_values, before.positive, strict=True)
-        )
-
-    def law(self, group: int = 1, tail: float = TAIL) -> MultiplicityLaw:
-        """Law of the copies of ``group`` given records: the chain of the stages' kernels."""
-        return chain_law(self.n, self.reduced, *self._law_arguments(group, tail))
-
-    def draw(self, rng: np.random.Generator | None = None) -> Batch:
-        """Draw from the last stage backwards, so that only occupied slots are ever filled."""
-        return draw_stages(self.n, self.reduced, generator(rng))
-
-    def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON."""
-        stages = [[stage.kind, stage.size] for stage in self.stages]
-        return {"scheme": self.name, "n": self.n, "stages": stages}
-
-
-def _at_least_once(draws: int, special: int, slots: int) -> float:
-    """1 - (1 - special/slots)^draws without cancellation."""
-    if special >= slots:
-        return 1.0
-    return -math.expm1(draws * math.log1p(-special / slots))
+from mustdp.sampling.stage import Stage, check_stages
 
 
 def poisson(n: int, rate: float) -> Poisson:
     """Every one of ``n`` records independently with chance ``rate``.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    rate : float
+        Chance of every record to be in a batch, from 0 to 1.
+
+    Returns
+    -------
+    Poisson
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.poisson(1000, 0.01).eta
     0.01
@@ -171,6 +44,20 @@ def poisson(n: int, rate: float) -> Poisson:
 def wor(n: int, m: int) -> Multistage:
     """``m`` of ``n`` records without replacement.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    m : int
+        Size of a batch, from 1 to n.
+
+    Returns
+    -------
+    Multistage
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> batch = md.wor(1000, 10).draw()
     >>> batch.size, batch.distinct
@@ -182,6 +69,20 @@ def wor(n: int, m: int) -> Multistage:
 def wr(n: int, m: int) -> Multistage:
     """``m`` draws from ``n`` records with replacement.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    m : int
+        Size of a batch, copies counted, at least 1.
+
+    Returns
+    -------
+    Multistage
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.wr(1000, 10).draw().size
     10
@@ -192,6 +93,22 @@ def wr(n: int, m: int) -> Multistage:
 def must_ow(n: int, b: int, m: int) -> Multistage:
     """``b`` of ``n`` without replacement, then ``m`` draws from those with replacement.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    b : int
+        Size of the first of two stages, from 1 to n.
+    m : int
+        Size of a batch, copies counted, at least 1.
+
+    Returns
+    -------
+    Multistage
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.must_ow(10000, 500, 200).describe()["stages"]
     [['wor', 500], ['wr', 200]]
@@ -202,6 +119,22 @@ def must_ow(n: int, b: int, m: int) -> Multistage:
 def must_ww(n: int, b: int, m: int) -> Multistage:
     """``b`` draws from ``n`` with replacement, then ``m`` draws from those with replacement.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    b : int
+        Size of the first of two stages, at least 1.
+    m : int
+        Size of a batch, copies counted, at least 1.
+
+    Returns
+    -------
+    Multistage
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> round(md.must_ww(1000, 50, 10).eta, 5)
     0.00911
@@ -212,6 +145,22 @@ def must_ww(n: int, b: int, m: int) -> Multistage:
 def must_wo(n: int, b: int, m: int) -> Multistage:
     """``b`` draws from ``n`` with replacement, then ``m`` of those without: the law of ``wr``.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    b : int
+        Size of the first of two stages, at least 1.
+    m : int
+        Size of a batch, from 1 to b.
+
+    Returns
+    -------
+    Multistage
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.must_wo(1000, 50, 10).reduced == md.wr(1000, 10).reduced
     True
@@ -222,6 +171,22 @@ def must_wo(n: int, b: int, m: int) -> Multistage:
 def must_oo(n: int, b: int, m: int) -> Multistage:
     """``b`` of ``n`` without replacement, then ``m`` of those without: the law of ``wor``.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    b : int
+        Size of the first of two stages, from 1 to n.
+    m : int
+        Size of a batch, from 1 to b.
+
+    Returns
+    -------
+    Multistage
+        What is drawn and charged.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.must_oo(1000, 50, 10).reduced == md.wor(1000, 10).reduced
     True
@@ -232,6 +197,26 @@ def must_oo(n: int, b: int, m: int) -> Multistage:
 def multistage(n: int, stages: Iterable[tuple[str, int]]) -> Multistage:
     """Any number of ``("wor", size)`` and ``("wr", size)`` stages, one after another.
 
+    Parameters
+    ----------
+    n : int
+        Number of records, at least 1.
+    stages : iterable of (kind, size)
+        The stages from first to last: each draws ``size`` entries of what the one before has left,
+        without ("wor") or with ("wr") replacement.
+
+    Returns
+    -------
+    Multistage
+        What is drawn and charged.
+
+    Raises
+    ------
+    InvalidParameter
+        A stage draws more entries without replacement than there are.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.multistage(1000, [("wor", 100), ("wr", 50), ("wr", 10)]).name
     'multistage'

@@ -14,6 +14,15 @@ from mustdp.sampling.catalogue import KINDS, Kind
 class Stage:
     """Draw ``size`` entries without (``wor``) or with (``wr``) replacement.
 
+    Parameters
+    ----------
+    kind : {"wor", "wr"}
+        Whether entries are drawn without or with replacement.
+    size : int
+        How many entries are drawn, at least 1.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.Stage("wor", 50)
     Stage(kind='wor', size=50)

@@ -37,9 +37,24 @@ class BatchStream(Iterator[Batch]):
     """Batches ``position, position + stride, …`` below ``stop`` of the stream of a key.
 
     Made by :meth:`Scheme.batches` or :meth:`Epoch.batches`, which start at batch 0 with stride 1.
-    ``seed`` is a seed, a key, or None for a fresh secret key. Drawing moves only this object: a
-    stream that was split or saved and is then drawn from as well repeats batches.
+    Drawing moves only this object: a stream that was split or saved and is then drawn from as well
+    repeats batches.
 
+    Parameters
+    ----------
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    seed : int or BatchKey, default=None
+        Decides the batches; None means a secret key, fresh from the operating system.
+    position : int, default=0
+        Number of the first batch.
+    stride : int, default=1
+        How many numbers further the next batch is.
+    stop : int, default=None
+        Only batches below this number are drawn; None means without end.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> stream = md.wor(1000, 10).batches(seed=1, count=5)
     >>> sum(1 for batch in stream)
@@ -96,7 +111,18 @@ class BatchStream(Iterator[Batch]):
         return max(0, -(-(self._stop - self._position) // self._stride))
 
     def batch(self, number: int) -> Batch:
-        """Batch ``number`` of the unsplit stream; the position stays where it is."""
+        """One batch of the unsplit stream; the position stays where it is.
+
+        Parameters
+        ----------
+        number : int
+            Which one, from 0 on.
+
+        Returns
+        -------
+        Batch
+            The same as drawing gives when it comes to this number.
+        """
         number = checks.integer("number", number, 0, self._stop - 1)
         return self._draw(number)
 
@@ -115,13 +141,32 @@ class BatchStream(Iterator[Batch]):
         return batch
 
     def numbered(self) -> Iterator[tuple[int, Batch]]:
-        """Yield the remaining batches with their numbers in the unsplit stream."""
+        """The remaining batches with their numbers in the unsplit stream.
+
+        Yields
+        ------
+        (number, batch) : int, Batch
+            In their order; the position moves along.
+        """
         while self._position < self._stop:
             number = self._position
             yield number, next(self)
 
     def shard(self, worker: int, of: int) -> BatchStream:
-        """Every ``of``-th of the remaining batches, beginning with number ``worker`` of them."""
+        """One worker's share of the remaining batches.
+
+        Parameters
+        ----------
+        worker : int
+            Which share, from 0 to ``of - 1``; it begins with number ``worker`` of the batches.
+        of : int
+            How many shares there are: every so-manieth batch is in this one.
+
+        Returns
+        -------
+        BatchStream
+            A stream of its own.
+        """
         of = checks.integer("of", of, 1)
         worker = checks.integer("worker", worker, 0, of - 1)
         return BatchStream(
@@ -133,7 +178,18 @@ class BatchStream(Iterator[Batch]):
         )
 
     def split(self, workers: int) -> tuple[BatchStream, ...]:
-        """Share the remaining batches out: one stream per worker, each batch in exactly one."""
+        """Share the remaining batches out.
+
+        Parameters
+        ----------
+        workers : int
+            How many shares, from 1 to 1,000,000.
+
+        Returns
+        -------
+        tuple of BatchStream
+            One stream per worker, each batch in exactly one.
+        """
         workers = checks.integer("workers", workers, 1, 1_000_000)
         return tuple(self.shard(worker, workers) for worker in range(workers))
 
@@ -153,7 +209,20 @@ class BatchStream(Iterator[Batch]):
 
     @classmethod
     def restore(cls, state: object, scheme: Sampling | None = None) -> BatchStream:
-        """Go on from a :attr:`state`; with ``scheme`` given, only if it is that scheme's."""
+        """Go on from a :attr:`state`.
+
+        Parameters
+        ----------
+        state : dict
+            What :attr:`state` gave; as secret as the batches.
+        scheme : Scheme or Epoch, default=None
+            The scheme that the state must be of; None takes any.
+
+        Returns
+        -------
+        BatchStream
+            It goes on where that one was; a state that is damaged or of another scheme is refused.
+        """
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise InvalidParameter(
                 f"state must be what BatchStream.state gives, got another {type(state).__name__}"

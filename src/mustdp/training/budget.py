@@ -43,6 +43,23 @@ class _Run:
 class Budget:
     """A settled run: scheme, noise, number of steps, and where the noise came from.
 
+    Attributes
+    ----------
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    noise_multiplier : float
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
+    steps : int
+        Number of steps, each on a batch of its own.
+    delta : float
+        The delta at which epsilon is stated.
+    relation : Relation
+        Which data sets are neighbours.
+    source : str
+        Where the noise came from, in words.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> budget = md.settle(md.poisson(1000, 0.01), noise_multiplier=2.0, steps=100, delta=1e-5)
     >>> budget.steps, budget.relation.option
@@ -74,18 +91,51 @@ class Budget:
         return self.steps / self.scheme.bins if isinstance(self.scheme, Epoch) else None
 
     def plan(self, steps: int | None = None) -> Plan:
-        """What the first ``steps`` steps are charged as (all of them by default)."""
+        """What the first steps are charged as.
+
+        Parameters
+        ----------
+        steps : int, default=None
+            How many steps are made; None means all of them.
+
+        Returns
+        -------
+        Plan
+            Every epoch begun is part of it as a whole.
+        """
         steps = self.steps if steps is None else self.begun(steps)
         return _Run(self.scheme, steps).plan(gaussian(noise_multiplier=self.noise_multiplier))
 
     def begun(self, steps: int) -> int:
-        """The steps that are charged once ``steps`` are made: those of every epoch begun."""
+        """The steps that are charged once some are made: those of every epoch begun.
+
+        Parameters
+        ----------
+        steps : int
+            How many steps are made.
+
+        Returns
+        -------
+        int
+            At least as many.
+        """
         if not isinstance(self.scheme, Epoch):
             return steps
         return min(-(-steps // self.scheme.bins) * self.scheme.bins, max(steps, self.steps))
 
     def spent(self, steps: int | None = None) -> Spent:
-        """What the first ``steps`` steps cost (all of them by default), certified."""
+        """What the first steps cost, certified.
+
+        Parameters
+        ----------
+        steps : int, default=None
+            How many steps are made, from 0 to all; None means all of them.
+
+        Returns
+        -------
+        Spent
+            Bounds of epsilon at the budget's delta.
+        """
         done = self.steps if steps is None else checks.integer("steps", steps, 0, self.steps)
         settled = Settled(
             self.plan(done) if done else None,
@@ -110,11 +160,50 @@ def settle(
     paper_noise: PaperNoise = "analytic",
     relation: str | None = None,
 ) -> Budget:
-    """Settle the noise of a run of ``steps`` steps, whose epsilon is stated at ``delta``.
+    """Settle the noise of a run, before any data are touched.
 
-    Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given. Of an epoch
-    (``md.random_allocation``, ``md.shuffle``) one may give the number of ``epochs`` instead.
+    Exactly one of ``noise_multiplier``, ``epsilon`` and ``epsilon_prime`` is given.
 
+    Parameters
+    ----------
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    steps : int, default=None
+        Number of steps, each on a batch of its own, from 1 to 1e9.
+    epochs : int, default=None
+        Number of whole epochs, in place of ``steps`` where ``scheme`` is an epoch.
+    delta : float
+        The delta at which epsilon is stated, well below 1/n; it has no default.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    epsilon : float, default=None
+        What the certified epsilon of the whole run must not exceed; the noise is calibrated for it.
+    epsilon_prime : float, default=None
+        The MUST paper's epsilon' of one step, whose noise is reproduced as published and is *not* a
+        guarantee.
+    paper_noise : {"analytic", "classical"}, default="analytic"
+        Which Gaussian calibration ``epsilon_prime`` uses.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+
+    Returns
+    -------
+    Budget
+        What is run and charged.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        No theorem of this package covers what was asked.
+    NumericalFailure
+        No number that can be trusted was found.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> budget = settle(md.poisson(1000, 0.1), steps=50, epsilon=2, delta=1e-5)
     >>> md.account(budget.plan()).epsilon(delta=1e-5).upper <= 2

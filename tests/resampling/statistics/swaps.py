@@ -16,8 +16,9 @@ from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.proportion import Proportion
 from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.quantile import Median, Quantile
-from mustdp.resampling.statistics.query import Query, Statistic
+from mustdp.resampling.statistics.query import Query
 from mustdp.resampling.statistics.regression import LinearRegression
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
 
 FloatArray = NDArray[np.float64]

@@ -13,7 +13,7 @@ from mustdp.resampling.statistics.covariance import Correlation, Covariance
 from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.proportion import Proportion
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Statistic
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
 from tests.resampling.statistics.swaps import CASES, LOWER, UPPER
 

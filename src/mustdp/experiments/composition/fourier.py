@@ -42,7 +42,8 @@ from scipy import fft
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from mustdp.accounting.paper import LABEL, loss_at
+from mustdp.accounting.paper import LABEL
+from mustdp.accounting.symmetric_profile import loss_at
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, MOST_STEPS
 from mustdp.loss.pairs import MixturePair, family_pair

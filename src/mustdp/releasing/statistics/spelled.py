@@ -7,8 +7,8 @@ from mustdp.resampling.statistics.covariance import Correlation, Covariance
 from mustdp.resampling.statistics.mean import Mean
 from mustdp.resampling.statistics.proportion import Proportion
 from mustdp.resampling.statistics.quantile import Median, Quantile
-from mustdp.resampling.statistics.query import Statistic
 from mustdp.resampling.statistics.regression import LinearRegression
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.resampling.statistics.variance import StandardDeviation, Variance
 
 _NAMED = (Mean, Variance, StandardDeviation, Covariance, Correlation, LinearRegression)

@@ -29,8 +29,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DaskSource(Source):
-    """Partitions as futures of a Dask client, checked, of known lengths; see open_partitioned.
+    """Records in partitions of a Dask cluster, checked; made by :func:`open_partitioned`.
 
+    Attributes
+    ----------
+    client : distributed.Client
+        The client that the partitions belong to.
+    partitions : tuple of Future
+        The partitions.
+    lengths : tuple of int
+        Number of records in each.
+    names : tuple of str
+        Names of the selected columns.
+    positions : tuple of int
+        Their positions among the columns of a partition.
+    n : int
+        Number of records.
+    columns : tuple of str
+        The same as ``names``.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import distributed, numpy as np  # doctest: +SKIP
     >>> client = distributed.Client(processes=False)  # doctest: +SKIP
@@ -46,7 +65,6 @@ class DaskSource(Source):
     partitions: tuple[Any, ...]
     lengths: tuple[int, ...]
     names: tuple[str, ...]
-    #: Positions of the selected columns among those of a partition.
     positions: tuple[int, ...]
     n: int = field(init=False)
     columns: tuple[str, ...] = field(init=False)
@@ -61,7 +79,18 @@ class DaskSource(Source):
         return (0, *accumulate(self.lengths))
 
     def addresses(self) -> list[str]:
-        """For each partition a worker that holds it; waits for those that are being recomputed."""
+        """For each partition a worker that holds it; waits for those that are being recomputed.
+
+        Returns
+        -------
+        list of str
+            Addresses of workers, one for each partition.
+
+        Raises
+        ------
+        ClusterLost
+            A partition was lost and cannot be computed again.
+        """
         distributed = required("distributed", "a Dask cluster")
         while True:
             try:
@@ -105,12 +134,26 @@ class Measured(NamedTuple):
 def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> DaskSource:
     """A source on partitions of a cluster, each checked where it is.
 
-    ``data`` is a dask DataFrame, or a list of futures or delayed values that are pandas frames or
-    numpy arrays with the same columns; ``columns`` are names or positions, None for all numeric
-    ones. They are computed on the cluster and kept there as long as
-    the source lives. ``client`` is the ``distributed.Client`` they belong to, by default the
-    current one. Missing columns, columns that are not numeric, NaN and infinities are refused.
+    They are computed on the cluster and kept there as long as the source lives. Missing columns,
+    columns that are not numeric, NaN and infinities are refused.
 
+    Parameters
+    ----------
+    data : dask DataFrame or list
+        A dask DataFrame, or futures or delayed values that are pandas frames or numpy arrays with
+        the same columns.
+    columns : str, int or sequence, default=None
+        Names or positions of the columns; None means all numeric ones.
+    client : distributed.Client, default=None
+        The one that the partitions belong to; None means the current one.
+
+    Returns
+    -------
+    DaskSource
+        To be given to :func:`private_bootstrap` as its data.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import distributed, numpy as np  # doctest: +SKIP
     >>> client = distributed.Client(processes=False)  # doctest: +SKIP

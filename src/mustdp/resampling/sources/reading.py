@@ -23,16 +23,28 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True)
 class Reading:
-    """``data``, and how they are read; the rest is for files of text, except for missing values.
+    """Data, and how they are read; stands wherever data can be given.
 
-    ``header``: True if the first line has the names, False if it is a record: the columns are then
-    called 0, 1, 2 and so on. None takes it for names, but refuses one that looks like a record.
-    ``delimiter``: one character; None is the tabulator for .tsv and the comma for the rest. With a
-    delimiter or without a header a text file may have any ending; ``data`` may be "-", which is
-    standard input. ``missing`` is what is done with missing values of columns that do not say so
-    themselves. ``marks``: texts that are missing values besides the usual ones (nothing, NA, NaN,
-    null, none, ?); one that is a number (-9) is one of a column of numbers, too.
+    All but ``missing`` and ``marks`` is for files of text.
 
+    Parameters
+    ----------
+    data : array, frame, table or path
+        The records; "-" is standard input.
+    header : bool, default=None
+        True if the first line has the names, False if it is a record: the columns are then called
+        0, 1, 2 and so on. None takes it for names, but refuses one that looks like a record.
+    delimiter : str, default=None
+        One character; None is the tabulator for .tsv and the comma for the rest. With a delimiter
+        or without a header a text file may have any ending.
+    missing : "refuse", "drop" or float, default="refuse"
+        What is done with missing values of columns that do not say so themselves.
+    marks : sequence of str, default=()
+        Texts that are missing values besides the usual ones (nothing, NA, NaN, null, none, ?); one
+        that is a number (-9) is one of a column of numbers, too.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.Reading("survey.txt", delimiter=";", marks=("-9",)).codes
     (-9.0,)
@@ -65,7 +77,13 @@ class Reading:
         return self.delimiter is not None or self.header is False
 
     def refuse_layout(self, where: str) -> None:
-        """Refuse what is said about lines and fields where there are none."""
+        """Refuse what is said about lines and fields where there are none.
+
+        Parameters
+        ----------
+        where : str
+            What the data are, for the message.
+        """
         given = {"header": self.header, "delimiter": self.delimiter}
         for name, value in given.items():
             if value is not None:
@@ -89,7 +107,18 @@ class Reading:
         return tuple(number for mark in self.marks if (number := _number(mark)) is not None)
 
     def is_missing(self, text: str) -> bool:
-        """Whether a text is one that stands for a missing value."""
+        """Whether a text is one that stands for a missing value.
+
+        Parameters
+        ----------
+        text : str
+            What a field holds.
+
+        Returns
+        -------
+        bool
+            True for the usual texts and for ``marks``.
+        """
         return text.strip().lower() in self.words
 
 

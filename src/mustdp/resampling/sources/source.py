@@ -29,10 +29,20 @@ class Source(ABC):
     rows_in_memory: ClassVar[bool]
 
     def take(self, indices: ArrayLike) -> FloatArray:
-        """The rows with these numbers, in this order: an array ``(len(indices), columns)``.
+        """The rows with these numbers, in this order.
 
-        ``indices`` are integers from 0 to n - 1. A source that reads files every time reads each
-        file once per call, so that the rows of several subsets are cheaper in one call.
+        A source that reads files every time reads each file once per call, so that the rows of
+        several subsets are cheaper in one call.
+
+        Parameters
+        ----------
+        indices : array_like of int
+            Numbers of records, from 0 to n - 1.
+
+        Returns
+        -------
+        ndarray
+            ``(len(indices), columns)``.
         """
         return self._read(self._checked(indices))
 

@@ -12,7 +12,8 @@ from functools import lru_cache
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Block, Halves, Query, Statistic
+from mustdp.resampling.statistics.query import Block, Halves, Query
+from mustdp.resampling.statistics.statistic import Statistic
 
 
 @dataclass(frozen=True)

@@ -190,8 +190,17 @@ def uncut_correlation(first: FloatArray, mixed: FloatArray, second: FloatArray) 
 class Covariance(InTwoForms):
     """The covariance of two columns; the reach is proved at the top of this module.
 
-    The two forms are those of :class:`Variance`; for ``form="pairs"`` it is Rx Ry / (2m).
+    For ``form="pairs"`` it is Rx Ry / (2m).
 
+    Parameters
+    ----------
+    form : {"moments", "pairs"}, default="moments"
+        As in :class:`Variance`.
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given. There are two.
+
+    Examples
+    --------
     >>> Covariance(form="pairs").query(Public([0.0, 0.0], [10.0, 2.0], 20)).blocks
     (Block(label='covariance', width=1, reach=0.5),)
     """
@@ -207,6 +216,15 @@ class Covariance(InTwoForms):
 class Correlation(Covariance):
     """The correlation of two columns: covariance and both variances in one release.
 
+    Parameters
+    ----------
+    form : {"moments", "pairs"}, default="moments"
+        As in :class:`Variance`.
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given. There are two.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> from mustdp.resampling.statistics.public import Public
     >>> query = md.Correlation().query(Public([0.0, 0.0], [10.0, 2.0], 20))

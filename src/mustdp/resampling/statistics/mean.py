@@ -19,7 +19,7 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import Amount, AverageQuery
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public, Shape
-from mustdp.resampling.statistics.query import Averaged, Query, Statistic
+from mustdp.resampling.statistics.query import Averaged, Query
 from mustdp.resampling.statistics.reading import (
     RARE,
     Reading,
@@ -28,6 +28,7 @@ from mustdp.resampling.statistics.reading import (
     rare_error,
     symmetric,
 )
+from mustdp.resampling.statistics.statistic import Statistic
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,21 @@ class Mean(Statistic):
 
     Reach (proof in ``average.py``, with half = (upper - lower) / 2 and values measured from the
     midpoint): on multisets of m entries, swapping one entry moves the mean by at most (upper -
-    lower) / m, and two opposite ends attain it, so the reach is (upper - lower) / (2m); released
-    is the scaled mean, in [-1, 1], with reach 1/m, and its ``squares`` unless they are left out. On
-    Poisson subsets of expected size M one copy adds at most (upper - lower) / (2M) to the sum and
-    1/M to the size; both are released, enlarged to share one noise multiplier.
+    lower) / m, and two opposite ends attain it, so the reach is (upper - lower) / (2m); released is
+    the scaled mean, in [-1, 1], with reach 1/m. On Poisson subsets of expected size M one copy adds
+    at most (upper - lower) / (2M) to the sum and 1/M to the size; both are released, enlarged to
+    share one noise multiplier.
 
+    Parameters
+    ----------
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given.
+    squares : bool, default=True
+        Whether squares are released beside the mean, which costs what it costs alone and then
+        tells its sampling error; on Poisson subsets they are not.
+
+    Examples
+    --------
     >>> [block.label for block in Mean().query(Public([0.0], [10.0], 20)).blocks]
     ['means', 'squares']
     >>> Mean(squares=False).query(Public([0.0], [10.0], 20)).blocks

@@ -13,8 +13,9 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.average import LEAST_SHARE, Amount, AverageQuery
 from mustdp.resampling.statistics.public import Public, Shape
-from mustdp.resampling.statistics.query import Averaged, Query, Statistic
+from mustdp.resampling.statistics.query import Averaged, Query
 from mustdp.resampling.statistics.reading import IMPOSSIBLE, Reading, Spread, everything, into
+from mustdp.resampling.statistics.statistic import Statistic
 
 #: How the limits are written.
 SIGNS = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<=", "equal": "="}
@@ -77,6 +78,23 @@ class Proportion(Statistic):
     The set is asked of the *clipped* values: a limit that every value within [lower, upper] lies on
     one side of is refused, and a value beyond an end of the range counts as being that end.
 
+    Parameters
+    ----------
+    above : float, default=None
+        The set begins above this; or give ``at_least``.
+    below : float, default=None
+        The set ends below this; or give ``at_most``.
+    at_least : float, default=None
+        The set begins at this, which is in it.
+    at_most : float, default=None
+        The set ends at this, which is in it.
+    equal : float, default=None
+        The only number in the set; given alone.
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given.
+
+    Examples
+    --------
     >>> Proportion(above=50.0).query(Public([0.0], [100.0], 20)).blocks
     (Block(label='proportion', width=1, reach=0.025),)
     """

@@ -47,16 +47,10 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.average import LEAST_SHARE
 from mustdp.resampling.statistics.curve import crossings, monotone
 from mustdp.resampling.statistics.public import Public, Range, Shape
-from mustdp.resampling.statistics.query import (
-    Averaged,
-    Block,
-    Halves,
-    LinearQuery,
-    Query,
-    Statistic,
-)
+from mustdp.resampling.statistics.query import Averaged, Block, Halves, LinearQuery, Query
 from mustdp.resampling.statistics.reading import Reading, Spread, into
 from mustdp.resampling.statistics.sharing import block, enlarged
+from mustdp.resampling.statistics.statistic import Statistic
 
 #: Grid points if nothing is said, and the most that are accepted.
 DEFAULT_GRID = 64
@@ -173,9 +167,20 @@ class QuantileQuery(LinearQuery):
 class Quantile(Statistic):
     """The value that a share ``p`` of the records stays below; reach sqrt(K) / (2m), proved above.
 
-    ``grid`` is the number K of evenly spaced points inside the range, or the points themselves, of
-    which the first may be ``lower``.
+    Parameters
+    ----------
+    p : float
+        The share, above 0 and below 1.
+    grid : int or sequence of float, default=None
+        The number K of evenly spaced points inside the range, at most 1024, or the points
+        themselves, of which the first may be ``lower``. Public: the data must not choose it. None
+        means the whole numbers of a range between two of them up to 128 apart, with even parts
+        between them where it is short, and 64 even steps otherwise.
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given.
 
+    Examples
+    --------
     >>> Quantile(0.9, grid=4).query(Public([0.0], [10.0], 20)).blocks
     (Block(label='distribution', width=4, reach=0.05),)
     """
@@ -245,6 +250,15 @@ def _fitting(column: Range) -> tuple[tuple[float, ...], bool]:
 class Median(Quantile):
     """The quantile for p = 1/2.
 
+    Parameters
+    ----------
+    grid : int or sequence of float, default=None
+        As in :class:`Quantile`.
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> from mustdp.resampling.statistics.public import Public
     >>> md.Median(grid=4).query(Public([0.0], [10.0], 20)).blocks

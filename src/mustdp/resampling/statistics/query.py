@@ -24,15 +24,13 @@ proved in the docstring of every statistic.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.resampling.statistics.public import Public, Shape
+from mustdp.resampling.statistics.public import Public
 from mustdp.resampling.statistics.reading import Reading, Spread, symmetric
 
 #: Numbers of contributions that are held at a time: as many as are fast to get at.
@@ -223,63 +221,3 @@ class LinearQuery(Query):
             whole = self.contributions(values[rows]) * per_step
             found += counts[rows] @ np.trunc(whole, out=whole)
         return found
-
-
-class Statistic(ABC):
-    """What is asked for, before the ranges of the columns and the subsets' size are known."""
-
-    #: Name on the command line.
-    name: str
-    #: Columns it reads, by name or position; None for all that are given.
-    columns: tuple[str | int, ...] | None
-    #: How many it can take; None for no limit.
-    fewest = 1
-    most: int | None = 1
-
-    def __post_init__(self) -> None:
-        if self.columns is None:
-            return
-        given = self.columns
-        named = (given,) if isinstance(given, str | int) else tuple(given)
-        for column in named:
-            if isinstance(column, bool) or not isinstance(column, str | int):
-                raise InvalidParameter(
-                    f"columns must be names or positions of columns, got {column!r}"
-                )
-        if len(set(named)) != len(named):
-            raise InvalidParameter(f"columns must differ from each other, got {named!r}")
-        self.check_columns(len(named))
-        object.__setattr__(self, "columns", named)
-
-    def check_columns(self, count: int) -> None:
-        """Refuse a number of columns that the statistic cannot take."""
-        if count >= self.fewest and (self.most is None or count <= self.most):
-            return
-        if self.most == self.fewest:
-            allowed = f"{self.fewest} column{'s' if self.fewest > 1 else ''}"
-        else:
-            allowed = f"at least {self.fewest} columns" + (
-                f" and at most {self.most}" if self.most is not None else ""
-            )
-        raise InvalidParameter.refusing("columns", f"of {self.name} must be {allowed}", count)
-
-    def query(self, public: Public) -> Query:
-        """The query on subsets about which ``public`` is known."""
-        self.check_columns(len(public.ranges))
-        return self._on(public)
-
-    def labelled(self, query: Query, names: Sequence[str]) -> Query:
-        """The query with the columns' names in its labels, where it has something to tell apart."""
-        return query
-
-    def described(self, label: str, columns: Sequence[str]) -> str:
-        """What an estimate is one of, in words; ``columns`` with their ranges."""
-        return f"{label} of {' and '.join(columns)}"
-
-    def shape(self, poisson: bool) -> Shape:
-        """What is known of the query on Poisson subsets, or on those of a fixed size."""
-        return Shape(in_a_ball=poisson)  # there, one copy more or less moves it by the reach
-
-    @abstractmethod
-    def _on(self, public: Public) -> Query:
-        """The query, on a number of columns that has been accepted."""

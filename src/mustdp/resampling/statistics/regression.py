@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public
-from mustdp.resampling.statistics.query import Averaged, Query, Statistic
+from mustdp.resampling.statistics.query import Averaged, Query
+from mustdp.resampling.statistics.statistic import Statistic
 
 #: Smallest eigenvalue of the scaled, centred moment matrix that is divided by.
 LEAST_EIGENVALUE = 1e-4
@@ -73,6 +74,14 @@ class LinearRegressionQuery(MomentQuery):
 class LinearRegression(Statistic):
     """Intercept and slopes of the last column on the others; reach in ``moments.py``.
 
+    Parameters
+    ----------
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given. The last is the
+        response; there are two or more.
+
+    Examples
+    --------
     >>> query = LinearRegression().query(Public([0.0, 0.0], [10.0, 2.0], 20))
     >>> query.labels, [block.label for block in query.blocks]
     (('intercept', 'slope 1'), ['means', 'squares', 'products'])

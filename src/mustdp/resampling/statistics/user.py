@@ -36,8 +36,9 @@ from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.public import Public, Shape
-from mustdp.resampling.statistics.query import Averaged, Block, Halves, Query, Statistic
+from mustdp.resampling.statistics.query import Averaged, Block, Halves, Query
 from mustdp.resampling.statistics.sharing import block, enlarged
+from mustdp.resampling.statistics.statistic import Statistic
 from mustdp.resampling.unquoted import unquoted
 
 Function = Callable[[FloatArray, IntArray], Any]
@@ -151,26 +152,36 @@ class UserStatistic(Statistic):
     """``function(values, counts)`` of a weighted multiset, with a sensitivity stated by the caller.
 
     **The guarantee stands and falls with ``sensitivity``.** It must be the largest L2 distance by
-    which replacing *one entry* (one copy of one record) of *any* multiset of m entries can move
-    the result, over all values within [lower, upper]; not what it is on the data at hand, and not
-    a typical value. **It cannot be checked**: no number of evaluations proves a bound, and one
-    that is too small voids the privacy of everything released. A record that was drawn j times
-    moves the result by at most j times as much (triangle inequality); the accountant takes care
-    of that.
+    which replacing *one entry* (one copy of one record) of *any* multiset of m entries can move the
+    result, over all values within [lower, upper]; not what it is on the data at hand, and not a
+    typical value. **It cannot be checked**: no number of evaluations proves a bound, and one that
+    is too small voids the privacy of everything released. A record that was drawn j times moves the
+    result by at most j times as much (triangle inequality); the accountant takes care of that.
 
-    ``average`` says that the function is an average over the entries, or a linear function of
-    averages, which has no bias on subsets. Without it the function is evaluated on two random
-    halves of every subset as well, and the bias extrapolated away (see above), at about three times
-    the noise; ``sensitivity`` must then be a function of m, since it is needed for both sizes.
+    Poisson subsets are refused: their size is random, and a sensitivity for one size says nothing.
 
-    ``sensitivity`` is a number, for one size, or a function of m. The reach is half of it: by its
-    definition swapping one entry moves the vector by at most 2 * reach. ``labels`` name the
-    numbers that the function returns; without them it returns one. ``values`` (distinct, columns)
-    are clipped to the range, ``counts`` say how often each row was drawn; the function must be
-    the same for any order of the rows and for a row written twice. It must not fail or return NaN
-    on some multisets: that would be seen, and what is seen tells of the records. Poisson subsets
-    are refused: their size is random, and a sensitivity for one size says nothing.
+    Parameters
+    ----------
+    function : callable
+        From ``values`` (distinct, columns), clipped to the range, and ``counts``, how often each
+        row was drawn, to a number or several. It must be the same for any order of the rows and for
+        a row written twice, and must not fail or return NaN on some multisets: that would be seen,
+        and what is seen tells of the records.
+    sensitivity : float or callable
+        The bound above, for one size, or as a function of m. The reach is half of it: by its
+        definition swapping one entry moves the vector by at most 2 * reach.
+    labels : sequence of str, default=None
+        Names of the numbers that the function returns; None for one number.
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given.
+    average : bool, default=False
+        That the function is an average over the entries, or a linear function of averages, which
+        has no bias on subsets. Without it the function is evaluated on two random halves of every
+        subset as well, and the bias extrapolated away (see above), at about three times the noise;
+        ``sensitivity`` must then be a function of m, since it is needed for both sizes.
 
+    Examples
+    --------
     >>> top = UserStatistic(lambda values, counts: values[0, 0], sensitivity=10.0, average=True)
     >>> top.query(Public([0.0], [10.0], 20)).blocks
     (Block(label='function', width=1, reach=5.0),)

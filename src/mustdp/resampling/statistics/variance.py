@@ -31,9 +31,10 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.statistics.moments import MomentQuery
 from mustdp.resampling.statistics.public import Public, Shape
-from mustdp.resampling.statistics.query import Block, Halves, Query, Statistic
+from mustdp.resampling.statistics.query import Block, Halves, Query
 from mustdp.resampling.statistics.reading import CLEARLY, Reading, Spread, symmetric
 from mustdp.resampling.statistics.sharing import block
+from mustdp.resampling.statistics.statistic import Statistic
 
 #: How a variance, a covariance or a correlation is released.
 FORMS = ("pairs", "moments")
@@ -153,10 +154,17 @@ class InTwoForms(Statistic):
 class Variance(InTwoForms):
     """The variance of one column; the reach is proved at the top of this module.
 
-    ``form="moments"`` releases the first two moments, which takes less noise and knows no bias from
-    records that are drawn twice. ``form="pairs"`` releases the sample variance of every subset, as
-    the MUST paper does: reach (U - L)^2 / (2m). Poisson subsets always take moments.
+    Parameters
+    ----------
+    form : {"moments", "pairs"}, default="moments"
+        "moments" releases the first two moments, which takes less noise and knows no bias from
+        records that are drawn twice. "pairs" releases the sample variance of every subset, as the
+        MUST paper does: reach (U - L)^2 / (2m). Poisson subsets always take moments.
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given.
 
+    Examples
+    --------
     >>> Variance(form="pairs").query(Public([0.0], [10.0], 20)).blocks
     (Block(label='variance', width=1, reach=2.5),)
     """
@@ -178,6 +186,15 @@ class StandardDeviation(Variance):
     What is released is the variance, with its reach; the root is taken of what was released and
     costs no privacy.
 
+    Parameters
+    ----------
+    form : {"moments", "pairs"}, default="moments"
+        As in :class:`Variance`.
+    columns : str, int or sequence, default=None
+        The columns it reads, by name or position; None means all that are given.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> from mustdp.resampling.statistics.public import Public
     >>> md.StandardDeviation(form="pairs").query(Public([0.0], [10.0], 20)).blocks

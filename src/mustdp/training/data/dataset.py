@@ -17,8 +17,27 @@ PIXELS = ("unit", "centred")
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Read-only arrays; labels are class numbers, and ``classes`` says what they stand for.
+    """Read-only arrays, split into training and test records.
 
+    Parameters
+    ----------
+    name : str
+        What the data set is called.
+    X_train : ndarray
+        Rows ``(records, features)`` of finite numbers, for training.
+    y_train : ndarray of int
+        Class numbers of these rows, from 0 on.
+    X_test : ndarray
+        Rows to test with.
+    y_test : ndarray of int
+        Class numbers of these rows.
+    classes : tuple of str
+        What the class numbers stand for.
+    features : tuple of str
+        Names of the columns.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> X, y = np.zeros((4, 2)), np.array([0, 1, 1, 1])

@@ -21,8 +21,24 @@ NAMES = ("digits", "mnist", "adult", "cifar10")
 def load_data(
     name: str, data: str | os.PathLike[str] | None = None, *, pixels: str = "unit"
 ) -> DataSet:
-    """The data set called ``name``, from the folder ``data``, or from OpenML without it.
+    """A data set by name.
 
+    Parameters
+    ----------
+    name : {"digits", "mnist", "adult", "cifar10"}
+        Which one; the digits come with scikit-learn and need no files.
+    data : str or path, default=None
+        The folder with its files; None loads them from OpenML (not cifar10) and keeps them.
+    pixels : {"unit", "centred"}, default="unit"
+        Range of the pixels of mnist and cifar10: [0, 1] or [-1, 1].
+
+    Returns
+    -------
+    DataSet
+        Training and test records.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> md.load_data("adult", "data").X_train.shape  # doctest: +SKIP
     (30969, 13)

@@ -64,7 +64,27 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ledger: Ledger | str | os.PathLike[str] | None = None
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Train on X (n, d) and y (n,); everything is checked and certified before step one."""
+        """Train the model; everything is checked and certified before step one.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)`` of finite numbers.
+        y : array_like
+            One target per row.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        InvalidParameter
+            An argument is outside what is allowed.
+        BudgetExceeded
+            The charge does not fit the limit of the ledger; nothing was written.
+        """
         key = release_key(self.random_state)
         if self.ledger is not None:  # before anything but the number of records is looked at
             budget = settle_recipe(self, _num_samples(X)).budget

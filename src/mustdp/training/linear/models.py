@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
+from mustdp.training.documented import documented
 from mustdp.training.linear.estimator import PrivateLinearModel
 from mustdp.training.linear.losses import (
     LogisticLoss,
@@ -24,7 +25,7 @@ from mustdp.training.linear.losses import (
     sigmoid,
     softmax,
 )
-from mustdp.training.linear.parameters import documented
+from mustdp.training.linear.parameters import CLASSES, shared
 from mustdp.training.linear.rates import LearningRate
 from mustdp.training.linear.scikit import (
     ClassifierMixin,
@@ -36,19 +37,23 @@ from mustdp.training.linear.scikit import (
 class TakenAsPublic(UserWarning):
     """Something that the data decided is used and shown without noise.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> issubclass(md.TakenAsPublic, Warning)
     True
     """
 
 
-@documented
+@documented(shared())
 class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regression with certified differential privacy.
 
     Minimises the mean of (x'w + c - y)^2 by noisy gradient descent; the gradient of a record is
     2 (x'w + c - y) (x, 1), clipped.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
@@ -60,7 +65,18 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
     """
 
     def predict(self, X: Any) -> FloatArray:
-        """Predicted values, one per row of X."""
+        """Predicted values, one per row of X.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)``.
+
+        Returns
+        -------
+        ndarray
+            ``(records,)``.
+        """
         return self._scores(X)[:, 0]
 
     def _checks_of_y(self) -> dict[str, Any]:
@@ -79,17 +95,16 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
         return tags
 
 
-@documented
+@documented(shared(CLASSES))
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Logistic regression, binary or multinomial, with certified differential privacy.
 
-    Two classes share one score and the gradient (p - y) (x, 1); K > 2 classes have K scores. With
-    ``classes`` (a list, default None) the labels are public and settled beforehand: labels
-    outside it are refused, and a class need not occur. Without it the classes are the labels that
-    occur in y, and *which* labels occur is then taken as public, which no noise protects: that is
-    said by a warning (:class:`TakenAsPublic`). ``classes_`` holds them, sorted.
+    Two classes share one score and the gradient (p - y) (x, 1); K > 2 classes have K scores.
+    ``classes_`` holds the classes, sorted.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
@@ -105,12 +120,34 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
     classes_: NDArray[Any] = field(init=False)
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of the rows of X: one each for two classes, else one per class."""
+        """Scores of the rows of X: one each for two classes, else one per class.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)``.
+
+        Returns
+        -------
+        ndarray
+            ``(records,)`` for two classes, else ``(records, classes)``.
+        """
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Chance of each class, one row per row of X, in the order of ``classes_``."""
+        """Chance of each class, one row per row of X, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)``.
+
+        Returns
+        -------
+        ndarray
+            ``(records, classes)``.
+        """
         scores = self._scores(X)
         if len(self.classes_) > 2:
             return softmax(scores)
@@ -118,7 +155,18 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         return np.hstack([1.0 - second, second])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row of X."""
+        """The likeliest class of each row of X.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)``.
+
+        Returns
+        -------
+        ndarray
+            ``(records,)``, of the labels in ``classes_``.
+        """
         scores = self._scores(X)
         best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)
         return np.asarray(self.classes_[best])

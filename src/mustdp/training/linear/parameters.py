@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-T = TypeVar("T")
-
-SHARED = """
-    Parameters
-    ----------
+_PARAMETERS = """
     scheme : str or Scheme, default="wor"
         How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
         from the data), or a scheme object made for exactly these n records. "poisson" needs
@@ -16,9 +10,11 @@ SHARED = """
         ``poisson(n, rate)`` with a public estimate n is given instead. ``random_allocation(n,
         bins)`` and ``shuffle(n, m)`` go through the data epoch by epoch, a batch in every step; an
         epoch that is begun is charged.
-    b, m : int, default=None
-        Size of the first of two stages, and of the batch (its expectation for "poisson"). None
-        means a tenth of the records for m, and 2 m (at most n) for b.
+    b : int, default=None
+        Size of the first of two stages, at least 1; None means 2 m (at most n).
+    m : int, default=None
+        Size of a batch, copies counted (its expectation for "poisson"); None means a tenth of the
+        records.
     steps : int, default=100
         Number of gradient steps; each is charged.
     clip : float, default=1.0
@@ -27,18 +23,22 @@ SHARED = """
         A number, or a function of the step (from 0).
     schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
         What a learning rate that is a number is multiplied by over the steps.
-    noise_multiplier, epsilon, epsilon_prime : float, default=None
-        At most one of: the noise's standard deviation over ``clip``; a target for the whole run,
-        for which the noise is calibrated and certified; the MUST paper's epsilon' of one step,
-        whose noise is reproduced as published and is *not* a guarantee (``privacy_`` says what
-        it really gives). With none of them, epsilon is 1.
+    noise_multiplier : float, default=None
+        Scale of the noise over ``clip``, the bound C on the norm of what one record contributes to
+        a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
+    epsilon : float, default=None
+        What the certified epsilon of the whole run must not exceed; the noise is calibrated for
+        it. None means 1 where nothing else says what the noise is.
+    epsilon_prime : float, default=None
+        The MUST paper's epsilon' of one step, whose noise is reproduced as published and is *not* a
+        guarantee (``privacy_`` says what it really gives).
     delta : float
         The delta at which epsilon is stated, well below 1/n; it has no default.
     paper_noise : {"analytic", "classical"}, default="analytic"
         Which Gaussian calibration ``epsilon_prime`` uses.
     relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means replace_one (add_remove for Poisson
-        sampling and random allocation).
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
     fit_intercept : bool, default=True
         Whether to fit an intercept; it is part of the clipped gradient.
     start : float, default=0.0
@@ -57,7 +57,7 @@ SHARED = """
 
     Attributes
     ----------
-    coef_, intercept_ :
+    coef_, intercept_ : ndarray
         The fitted weights, in the shapes of scikit-learn. Private.
     privacy_ : Spent
         Certified bounds of epsilon at delta, relation, scheme, noise and steps.
@@ -76,7 +76,16 @@ SHARED = """
 """
 
 
-def documented(model: type[T]) -> type[T]:
-    """Append the shared parameters and attributes to the docstring of ``model``."""
-    model.__doc__ = f"{model.__doc__ or ''}{SHARED}"
-    return model
+def shared(*own: str) -> str:
+    """The sections of a model that has parameters of its ``own`` besides."""
+    heading = "    Parameters\n    ----------"
+    return "\n".join((heading, *(one.strip("\n") for one in own), _PARAMETERS.strip("\n")))
+
+
+#: What a model of classes has besides.
+CLASSES = """
+    classes : list, default=None
+        The labels, which are public and settled beforehand: labels outside them are refused, and a
+        class need not occur. None takes the labels that occur in y, and *which* labels occur is
+        then taken as public, which no noise protects: a warning says so (TakenAsPublic).
+"""

@@ -23,8 +23,23 @@ from mustdp.training.linear.settings import settle_recipe
 class Chains:
     """R fitted chains. All of it is simulation output: seeded, and so not a private release.
 
-    ``privacy`` is what *one* chain would cost; chains on the same records would add up.
+    Attributes
+    ----------
+    coefficients : ndarray
+        (R, K, d): weights of each chain; K is 1 but for three classes or more.
+    intercepts : ndarray
+        (R, K): intercepts of each chain.
+    losses : ndarray
+        (R, steps): mean loss of every batch, without noise.
+    privacy : Spent
+        What *one* chain would cost; chains on the same records would add up.
+    coefficient_path : ndarray or None
+        (R, steps, K, d): the weights after every step, if they were asked for.
+    intercept_path : ndarray or None
+        (R, steps, K): the intercepts after every step, if they were asked for.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
@@ -34,13 +49,10 @@ class Chains:
     ((4, 1, 1), True)
     """
 
-    #: (R, K, d) and (R, K): weights of each chain; K is 1 but for three classes or more.
     coefficients: FloatArray
     intercepts: FloatArray
-    #: (R, steps): mean loss of every batch, without noise.
     losses: FloatArray
     privacy: Spent
-    #: (R, steps, K, d) and (R, steps, K): the weights after every step, if they were asked for.
     coefficient_path: FloatArray | None
     intercept_path: FloatArray | None
 
@@ -48,11 +60,31 @@ class Chains:
 def fit_chains(
     model: PrivateLinearModel, X: Any, y: Any, seeds: Iterable[int], *, keep_path: bool = False
 ) -> Chains:
-    """Fit ``model`` once for every seed, in one batched run; ``model`` itself is not changed.
+    """Fit a model once for every seed, in one batched run; ``model`` itself is not changed.
 
-    X is (n, d) for one data set or (R, n, d) for one per seed, y (n,) or (R, n). Chain r has the
-    weights that ``model`` would have after ``fit`` with ``random_state=seeds[r]`` on its data set.
+    Chain r has the weights that ``model`` would have after ``fit`` with ``random_state=seeds[r]``
+    on its data set.
 
+    Parameters
+    ----------
+    model : DPLinearRegression or DPLogisticRegression
+        The model, with ``random_state=None``.
+    X : array_like
+        Rows (n, d) of one data set, or (R, n, d) of one per seed.
+    y : array_like
+        Targets (n,) or (R, n).
+    seeds : iterable of int
+        One for each chain.
+    keep_path : bool, default=False
+        Whether to keep the weights after every step.
+
+    Returns
+    -------
+    Chains
+        The fitted weights of all chains.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))

@@ -18,6 +18,25 @@ def replace_batchnorm(model: nn.Module, groups: int = 32) -> nn.Module:
     Scale and offset are kept; statistics of earlier data are forgotten. A layer of c channels gets
     the largest number of groups that divides both c and ``groups``.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model, which is left as it is.
+    groups : int, default=32
+        The number of groups of a layer is the largest that divides this and its channels.
+
+    Returns
+    -------
+    torch.nn.Module
+        The copy.
+
+    Raises
+    ------
+    NotCovered
+        A lazy layer does not know its channels yet.
+
+    Examples
+    --------
     >>> replace_batchnorm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1].num_groups
     8
     """

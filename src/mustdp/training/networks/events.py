@@ -13,12 +13,27 @@ from mustdp.training.budget import Budget
 
 @dataclass
 class Released:
-    """Steps that were charged and may now be seen: the model stands after ``steps`` steps.
+    """Steps that were charged and may now be seen; callbacks are called with it.
 
-    ``losses_not_private``, where they were asked for, are those of the steps since the last
-    release, each the mean over its batch. They are computed from the data without noise: for the
-    person who may see the data, not for publication. They are not printed.
+    Attributes
+    ----------
+    model : torch.nn.Module
+        The model, as it stands after ``steps`` steps.
+    steps : int
+        Steps made so far.
+    losses_not_private : tuple of float
+        Where they were asked for, the mean losses of the batches since the last release. They are
+        computed from the data without noise: for the person who may see the data, not for
+        publication. They are not printed.
+    budget : Budget
+        What the run may spend.
+    seeded : bool
+        Whether the run is an experiment with a seed.
+    stopped : bool
+        Whether :meth:`stop` was called.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
     >>> event = md.Released(model=None, steps=2, losses_not_private=(), budget=budget)
@@ -35,7 +50,13 @@ class Released:
     stopped: bool = field(default=False, init=False)
 
     def spent(self) -> Spent:
-        """What the steps so far cost, certified."""
+        """What the steps so far cost, certified.
+
+        Returns
+        -------
+        Spent
+            Bounds of epsilon at the budget's delta.
+        """
         return replace(self.budget.spent(self.steps), seeded=self.seeded)
 
     def stop(self) -> None:
@@ -50,9 +71,24 @@ Callback = Callable[[Released], None]
 class Trained:
     """A trained model, what it cost, and the ledger that says so.
 
-    ``losses_not_private``, where they were asked for, has the mean loss of every step this process
-    made, computed from the data without noise. It is not printed.
+    Attributes
+    ----------
+    model : torch.nn.Module
+        The model, as it stands after ``steps`` steps.
+    steps : int
+        Steps made so far.
+    budget : Budget
+        What the run may spend.
+    ledger : Ledger
+        What the steps so far are charged as.
+    losses_not_private : tuple of float
+        Where they were asked for, the mean loss of every step this process made, computed from the
+        data without noise. It is not printed.
+    seeded : bool
+        Whether the run is an experiment with a seed.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> import torch
     >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)

@@ -44,6 +44,8 @@ _INSTEAD = (
 class LoaderRedrawn(UserWarning):
     """The batches of a loader are drawn by random allocation in place of its own order.
 
+    Examples
+    --------
     >>> import mustdp as md
     >>> issubclass(md.LoaderRedrawn, Warning)
     True

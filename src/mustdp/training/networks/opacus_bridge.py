@@ -74,10 +74,33 @@ class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
 def multiset_loader(
     dataset: Any, scheme: Sampling, *, seed: int | None = None, **options: Any
 ) -> DataLoader[Any]:
-    """A ``DataLoader`` whose batches are draws of ``scheme``; ``options`` go to torch.
+    """A ``DataLoader`` whose batches are draws of a scheme.
 
     Empty batches, which Poisson sampling and random allocation have, are tensors without rows.
 
+    Parameters
+    ----------
+    dataset : Dataset
+        The records, with a length and ``dataset[i]``.
+    scheme : Scheme or Epoch
+        How batches are drawn.
+    seed : int, default=None
+        Repeats the batches, for experiments; None takes fresh entropy.
+    **options
+        What else torch's ``DataLoader`` takes.
+
+    Returns
+    -------
+    torch.utils.data.DataLoader
+        To be given to Opacus with ``poisson_sampling=False``.
+
+    Raises
+    ------
+    InvalidParameter
+        The dataset has not the records that the scheme draws from.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import torch
     >>> data = torch.utils.data.TensorDataset(torch.randn(50, 2))
@@ -202,8 +225,23 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
 
 
 def charged_to(loader: DataLoader[Any], *, relation: str | None = None) -> str:
-    """Register an accountant for this loader with Opacus and return its name there.
+    """Register an accountant for a loader with Opacus.
 
+    Parameters
+    ----------
+    loader : DataLoader
+        What :func:`multiset_loader` gave.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+
+    Returns
+    -------
+    str
+        The accountant's name, for ``PrivacyEngine(accountant=...)``.
+
+    Examples
+    --------
     >>> import mustdp as md
     >>> import torch
     >>> data = torch.utils.data.TensorDataset(torch.randn(50, 2))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mustdp.accounting.plan import describe
+from mustdp.accounting.plan_descriptions import describe
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.ledger import Ledger
 from mustdp.sampling.streams import BatchStream

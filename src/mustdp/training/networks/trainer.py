@@ -18,14 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import drawn_from
@@ -34,6 +32,7 @@ from mustdp.randomness.keys import BatchKey, release_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
+from mustdp.training.documented import documented
 from mustdp.training.networks import release, run_state, setup
 from mustdp.training.networks.alone import Loss
 from mustdp.training.networks.charging import RunCharge
@@ -41,33 +40,26 @@ from mustdp.training.networks.clipping import ClippedSum
 from mustdp.training.networks.events import Callback, Released, Trained
 from mustdp.training.networks.loaders import Terms, budget_of
 from mustdp.training.networks.masks import Masks
+from mustdp.training.networks.parameters import PARAMETERS
 from mustdp.training.networks.pieces import Pieces
 from mustdp.training.networks.progress import Progress
 from mustdp.training.networks.ranks import Ranks
 from mustdp.training.networks.records import Records
+from mustdp.training.networks.run_answers import RunAnswers
 from mustdp.training.networks.saving import SavedRun
 from mustdp.training.networks.sensitivity import bound_for, check_clip
 from mustdp.training.networks.step_noise import StepNoise
 from mustdp.training.networks.trials import Trials
 
 
-class PrivateTrainer:
-    """Trains ``model`` on ``data`` within ``budget``, which :func:`settle` makes.
+@documented(PARAMETERS)
+class PrivateTrainer(RunAnswers):
+    """Trains a torch model within a budget: what has been seen has been paid for.
 
-    ``loss(outputs, target)`` returns one value per record. ``data`` is a tuple of tensors
-    ``(inputs, ..., target)``, a dataset with a length and ``data[i]``, or a shuffling
-    ``DataLoader``, for which ``epochs``, ``delta`` and ``epsilon`` (or ``noise_multiplier``) may
-    take the place of the budget: its batches are then drawn by random allocation. ``n`` is a public
-    estimate of the number of records, which else is taken as public. ``clip`` is the bound C on the
-    norm of one record's gradient. ``scheduler`` moves on after every step, or every ``"epoch"``.
-    ``max_rows`` works on large batches in pieces, with the same result. ``checkpoint`` names a
-    file; if it exists the run goes on from it (or is refused, with ``resume=False``), and steps are
-    released every ``checkpoint_every`` steps. ``ledger`` is charged for the whole budget, once,
-    before the first step. ``losses=True`` hands out mean losses of batches, which are not private.
+    Under ``torch.distributed`` all processes make one run together.
 
-    Under ``torch.distributed`` all processes make one run together and wait at most ``timeout``
-    seconds for each other.
-
+    Examples
+    --------
     >>> import mustdp as md
     >>> import torch
     >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
@@ -162,38 +154,29 @@ class PrivateTrainer:
         with self._ranks.together():
             self._restore(state)
 
-    @property
-    def steps(self) -> int:
-        """Steps made so far."""
-        return self._steps
-
-    @property
-    def remaining(self) -> int:
-        """Steps that are left of the budget."""
-        return self.budget.steps - self._steps
-
-    @property
-    def ledger(self) -> Ledger:
-        """What the steps so far are charged as; an epoch as a whole when it begins."""
-        return run_state.charged(self.budget, self._steps)
-
-    @property
-    def privacy(self) -> Spent:
-        """What has been spent so far, certified."""
-        return replace(self.budget.spent(self.steps), seeded=self._seeded)
-
-    @property
-    def method(self) -> str:
-        """How gradients are clipped: "book-keeping", or "torch.func" and why."""
-        way = self._clipper.way
-        return f"{way.name} ({way.reason})" if way.reason else way.name
-
     def train(self, steps: int | None = None) -> Trained:
-        """Make ``steps`` more steps, or all that are left of the budget; more are refused."""
+        """Make more steps.
+
+        Parameters
+        ----------
+        steps : int, default=None
+            How many; None means all that are left of the budget, and more are refused.
+
+        Returns
+        -------
+        Trained
+            The model and what it cost.
+        """
         return self._train(steps, self._show)
 
     def step(self) -> Trained:
-        """One more step, released when this returns: for a loop of one's own."""
+        """One more step, released when this returns: for a loop of one's own.
+
+        Returns
+        -------
+        Trained
+            The model and what it cost.
+        """
         return self._train(1, show=False)
 
     def _train(self, steps: int | None, show: bool | None) -> Trained:

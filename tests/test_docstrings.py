@@ -1,0 +1,179 @@
+"""Docstrings of public names list what is taken and given, as the signatures have it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from enum import Enum
+from typing import Any, Protocol
+
+import pytest
+
+import mustdp
+from mustdp import plots
+from mustdp.ledger.budget_file import LedgerFile
+
+#: What is looked at: the package, and what is wrong here on purpose.
+OURS = ("mustdp", __name__)
+#: Set by scikit-learn itself.
+FOREIGN = {"n_features_in_"}
+TAKEN, GIVEN = ("Parameters", "Attributes"), ("Returns", "Yields")
+
+
+def sections(docstring: str | None) -> dict[str, list[str]]:
+    """The names in every underlined section; ``a, b : int`` has two of them."""
+    found: dict[str, list[str]] = {}
+    lines = inspect.cleandoc(docstring or "").splitlines()
+    names: list[str] = []
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if line and after == "-" * len(line):
+            names = found.setdefault(line, [])
+        elif line and not line.startswith((" ", "-")):
+            names += line.split(" : ")[0].split(", ")
+    return found
+
+
+def parameters(called: Callable[..., Any], docstring: str | None) -> list[str]:
+    """What is wrong with a list of parameters."""
+    taken = [
+        str(one.replace(annotation=one.empty, default=one.empty))  # with its stars
+        for one in inspect.signature(called).parameters.values()
+        if one.name not in ("self", "cls")
+    ]
+    said = sections(docstring)
+    both = [name for title in TAKEN for name in said.get(title, ())]
+    wrong = [f"{name} is not documented" for name in taken if name not in both]
+    unknown = (name for name in said.get("Parameters", ()) if name not in taken)
+    return wrong + [f"there is no {name}" for name in unknown] + defaults(called, docstring)
+
+
+def defaults(called: Callable[..., Any], docstring: str | None) -> list[str]:
+    """Defaults that are another value in the signature; what is no plain value is passed over."""
+    text, wrong = inspect.cleandoc(docstring or ""), []
+    for name, value in re.findall(r"^(\w+) : .*\bdefault=(.+)$", text, re.MULTILINE):
+        one = inspect.signature(called).parameters.get(name)
+        with suppress(SyntaxError, ValueError):
+            if one is not None and one.default != ast.literal_eval(value):
+                wrong.append(f"{name} is not {value} by default")
+    return wrong
+
+
+def returns(called: Callable[..., Any], docstring: str | None) -> list[str]:
+    """What is wrong with what is said to be returned."""
+    nothing = inspect.signature(called).return_annotation in (None, "None")
+    if any(title in sections(docstring) for title in GIVEN):
+        return ["nothing is returned"] if nothing and docstring == called.__doc__ else []
+    return [] if nothing else ["Returns is missing"]
+
+
+def attributes(described: type) -> list[str]:
+    """Attributes that are documented and not there."""
+    own = [one for one in described.__mro__ if one.__module__.startswith(OURS)]
+    there = {*dir(described), *FOREIGN}
+    for one in own:
+        there |= {*inspect.get_annotations(one)}
+        there |= {*re.findall(r"\bself\.(\w+)", inspect.getsource(one))}
+    said = sections(described.__doc__).get("Attributes", [])
+    return [f"there is no {name}" for name in said if name not in there]
+
+
+def methods(described: type) -> Iterator[tuple[str, Callable[..., Any], str | None]]:
+    """Public methods with the docstring that documents them: their own, or that of a base."""
+    for name in dir(described):
+        value = inspect.getattr_static(described, name)
+        plain = getattr(value, "__func__", value)
+        home = getattr(plain, "__module__", None) or ""
+        if name.startswith("_") or not inspect.isfunction(plain) or not home.startswith(OURS):
+            continue
+        bases = [one.__dict__[name] for one in described.__mro__ if name in one.__dict__]
+        docs = [getattr(one, "__func__", one).__doc__ for one in bases]
+        yield name, plain, next((doc for doc in docs if sections(doc)), docs[0])
+
+
+def problems(public: Any) -> list[str]:
+    """Everything that is wrong with the docstring of a function, or of a class and its methods."""
+    if not inspect.isclass(public):
+        return parameters(public, public.__doc__) + returns(public, public.__doc__)
+    wrong = attributes(public)
+    if Protocol in public.__bases__:
+        wrong += parameters(public.__call__, public.__doc__)
+    elif not issubclass(public, Enum | Exception) or "__init__" in public.__dict__:
+        wrong += parameters(public, public.__doc__)
+    return wrong + of_methods(public)
+
+
+def of_methods(described: type) -> list[str]:
+    """What is wrong with the docstrings of a class's public methods."""
+    wrong = []
+    for name, plain, docstring in methods(described):
+        found = parameters(plain, docstring) + returns(plain, docstring)
+        wrong += [f"{name}: {one}" for one in found]
+    return wrong
+
+
+NAMES = [*dir(mustdp), *(f"plot.{name}" for name in plots.__all__)]
+#: The name of a type, a version, a room, two themes.
+NOT_CALLED = {"Plan", "__version__", "plot", "plot.LIGHT", "plot.DARK"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_CALLED])
+def test_docstrings_say_what_signatures_do(name: str) -> None:
+    room, _, own = name.rpartition(".")
+    assert problems(getattr(plots if room else mustdp, own)) == []
+
+
+def test_so_do_those_of_an_open_ledger() -> None:
+    """It is made by ``Ledger.open``, which says what it takes."""
+    assert of_methods(LedgerFile) == []
+
+
+class Wrong:
+    """A class whose docstrings have drifted away.
+
+    Parameters
+    ----------
+    kept, gone : int
+        One is taken, one is not.
+
+    Attributes
+    ----------
+    missing : int
+        Never set.
+    """
+
+    def __init__(self, kept: int, new: int) -> None:
+        self.kept, self.new = kept, new
+
+    def told(self, of: int = 1, *more: int) -> int:
+        """Parameters alone.
+
+        Parameters
+        ----------
+        of : int, default=2
+            Something.
+        """
+        return self.kept + of + sum(more)
+
+    def silent(self) -> None:
+        """What is returned is said.
+
+        Returns
+        -------
+        int
+            It is not.
+        """
+
+
+def test_docstrings_that_have_drifted_are_found() -> None:
+    assert problems(Wrong) == [
+        "there is no missing",
+        "new is not documented",
+        "there is no gone",
+        "silent: nothing is returned",
+        "told: *more is not documented",
+        "told: of is not 2 by default",
+        "told: Returns is missing",
+    ]
