@@ -30,6 +30,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "public_names",
     "command_reference",
+    "widths",
 ]
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "benchmarks/README.md"]
@@ -42,6 +43,8 @@ highlight_language = "none"
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+# Arrays by the names that the source has for them, not by what these are made of.
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "IntArray")}
 python_maximum_signature_line_length = 80
 # A word such as "steps" in the shape of an array may be the name of several attributes.
 suppress_warnings = ["ref.python"]

@@ -29,6 +29,7 @@ TITLES = {
     "calibration": "Calibration",
     "amplification": "One application",
     "resampling": "Private resampling",
+    "releasing": "Releases",
     "training": "Training",
     "ledger": "Ledgers",
     "auditing": "Auditing",

@@ -14,6 +14,7 @@ from mustdp.numerics.decimals import readable
 from tests.cli.running import answer, runner
 from tests.explorer.driving import browser, missing
 from tests.explorer.visiting import SMALL, WHOLE, complete, running
+from tests.pages.looking import faults, look
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
 
@@ -205,22 +206,47 @@ def test_every_field_has_a_name_and_the_keyboard_reaches_it(
     assert told(window, hidden) == []
 
 
-@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
-def test_nothing_is_off_screen(explorer: Explorer, width: int, dark: bool, tmp_path: Path) -> None:
-    with browser(tmp_path, width=width, dark=dark) as window:
-        opened(window, explorer)
-        assert told(window, "return innerWidth") == width
-        assert told(window, "return document.documentElement.scrollWidth") <= width
-        right = "e => e.getBoundingClientRect().right"
-        outside = told(
-            window,
-            f"const right = {right}; return [...document.querySelectorAll('fieldset')].flatMap("
-            "f => [...f.querySelectorAll('input, select')].filter(e => right(e) > right(f)))"
-            ".map(e => e.id || e.dataset.for)",
-        )
-        assert outside == []
-        ground = told(window, "return getComputedStyle(document.body).backgroundColor")
-        assert ground == ("rgb(22, 25, 29)" if dark else "rgb(255, 255, 255)")
+def test_nothing_is_off_screen_or_hard_to_read(explorer: Explorer, tmp_path: Path) -> None:
+    complete(explorer)
+    with browser(tmp_path) as window:
+        for width, dark in ((390, True), (390, False), (1280, False), (1280, True)):
+            look(window, width, dark=dark)
+            opened(window, explorer)
+            assert told(window, "return innerWidth") == width
+            assert faults(window) == []
+            inside_their_frame(window)
+            ground = told(window, "return getComputedStyle(document.body).backgroundColor")
+            assert ground == ("rgb(22, 25, 29)" if dark else "rgb(255, 255, 255)")
+            typed(window, "delta", "7")
+            shown = "const one = document.getElementById('problem'); return !one.hidden"
+            until(lambda words=shown: told(window, words))  # type: ignore[misc]
+            assert faults(window) == []
+            edges = told(
+                window,
+                "document.getElementById('delta').scrollIntoView({block: 'center'});"
+                "const place = document.getElementById('problem').getBoundingClientRect();"
+                "return [0, place.top, place.bottom, innerHeight]",
+            )
+            assert edges == sorted(edges)
+
+
+def inside_their_frame(window: Any) -> None:
+    """Fields lie in their frames, and none is too narrow for its words."""
+    right = "e => e.getBoundingClientRect().right"
+    outside = told(
+        window,
+        f"const right = {right}; return [...document.querySelectorAll('fieldset')].flatMap("
+        "f => [...f.querySelectorAll('input, select')].filter(e => right(e) > right(f)))"
+        ".map(e => e.id || e.dataset.for)",
+    )
+    assert outside == []
+    has, needs = told(
+        window,
+        "const one = document.getElementById('relation'), free = one.cloneNode(true);"
+        "free.style = 'position: fixed; width: max-content'; one.after(free);"
+        "const found = [one.offsetWidth, free.offsetWidth]; free.remove(); return found",
+    )
+    assert has >= needs
 
 
 def test_a_server_that_stopped_is_said_and_answers_stay(window: Any, explorer: Explorer) -> None:

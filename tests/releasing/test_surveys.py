@@ -253,10 +253,17 @@ def test_missing_weights_are_dropped_and_missing_clusters_refused(tmp_path: Path
         reading, "mean", columns="y", weights="w", largest_weight=2.0, **LIMITS, **QUIET
     )
     assert found.estimate == pytest.approx(3.0, rel=1e-3)
-    with pytest.raises(md.InvalidParameter, match="home"):
-        md.private_release(
-            reading, "mean", columns="y", cluster="home", largest_cluster=600, **LIMITS, **QUIET
-        )
+    table = tmp_path / "people.parquet"
+    pd.read_csv(path).to_parquet(table)
+    for data in (reading, md.Reading(table, missing="drop")):
+        # No word about missing values, which could not help.
+        with pytest.raises(
+            md.InvalidParameter, match=r"home.* needs the number of a cluster"
+        ) as no:
+            md.private_release(
+                data, "mean", columns="y", cluster="home", largest_cluster=600, **LIMITS, **QUIET
+            )
+        assert "missing=" not in str(no.value)
 
 
 @pytest.mark.parametrize("unit", ["record", "cluster"])

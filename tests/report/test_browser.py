@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 
 from mustdp.pages import Page
+from tests.explorer.driving import browser, missing
+from tests.pages.looking import faults, look
 from tests.report.browsing import BROWSER, measured, picture_of
 from tests.report.questions import SAME_GUARANTEE, page
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+
+REPRODUCTION = Path(__file__).parents[2] / "docs" / "reproduction" / "report.html"
+FAULTY = """<!DOCTYPE html><meta name="viewport" content="width=device-width"><body>
+<b class="pale" style="color: #aaa">pale</b> <b style="color: #555">well</b>
+<div class="cut" style="width: 100px; overflow: hidden"><p style="width: 300px">cut</p></div>
+<div class="plain" style="width: 100px; overflow: auto"><p style="width: 300px">more</p></div>
+<div style="width: 600px">wide</div>"""
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -27,6 +36,35 @@ def test_everything_has_its_place(width: int, tmp_path: Path) -> None:
     assert all(own <= width for own, _ in found["boxes"])
     # Nothing has to be scrolled to: on a phone, rows are taken apart.
     assert all(content <= own for own, content in found["boxes"])
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+def test_pages_can_be_read_and_faults_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text(page(SAME_GUARANTEE), encoding="utf-8")
+    (tmp_path / "faulty.html").write_text(FAULTY, encoding="utf-8")
+    with browser(tmp_path / "saved") as window:
+        for path in (tmp_path / "report.html", REPRODUCTION):
+            for width in (1280, 390):
+                look(window, width, dark=False)
+                window.get(path.as_uri())
+                for dark in (False, True):
+                    look(window, width, dark=dark)
+                    assert faults(window) == [], (path.name, width, dark)
+        # Wide pictures are not made smaller than their letters allow, and scroll instead.
+        look(window, 390, dark=False)
+        widths = window.execute_script(
+            "return [...document.querySelectorAll('.wide .picture.light > *')].map("
+            "one => one.getBoundingClientRect().width / one.viewBox.baseVal.width)"
+        )
+        assert min(widths) >= 0.95
+        window.get((tmp_path / "faulty.html").as_uri())
+        assert faults(window, 0.0) == [
+            '<b class="pale">: contrast 2.32',
+            '<div class="cut">: cut off',
+            '<div class="plain">: no shadow',
+            '<div class="plain">: not reached by the keyboard',
+            "the page scrolls sideways",
+        ]
 
 
 def test_a_wide_table_scrolls_in_its_box(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The documentation site: built without a warning, complete, and on its own.
+"""The documentation site: built without a warning, complete, on its own, and readable on a phone.
 
-The site is built once, in one test: it takes half a minute.
+The site is built once: it takes half a minute.
 """
 
 from __future__ import annotations
@@ -17,26 +17,39 @@ import typer
 
 import mustdp as md
 from mustdp.cli.main import app
+from tests.explorer.driving import browser, missing
+from tests.pages.looking import faults, look, until
 from tests.site.loading import broken_links, from_elsewhere, read
 
 ROOT = Path(__file__).parents[2]
 NEEDED = ("sphinx", "myst_parser", "pydata_sphinx_theme")
 
 
-@pytest.mark.skipif(
-    any(find_spec(name) is None for name in NEEDED),
-    reason='the documentation site was not built: pip install ".[site]" brings what it needs',
-)
-def test_the_site(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    words = ["-b", "html", "-W", "--keep-going", "--quiet", "-d", str(tmp_path / "trees")]
+#: A page of every kind; more of those with wide tables and long words.
+KINDS = (
+    "docs/index", "docs/tutorials/which-sampling", "docs/derivations/family", "docs/api",
+    "docs/commands", "docs/cli", "docs/from-opacus", "docs/ledger", "docs/findings", "README",
+    "genindex",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if any(find_spec(name) is None for name in NEEDED):
+        pytest.skip('the site was not built: pip install ".[site]" brings what it needs')
+    folder = tmp_path_factory.mktemp("built")
+    site = folder / "site"
+    words = ["-b", "html", "-W", "--keep-going", "--quiet", "-d", str(folder / "trees")]
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", *words, "-c", "docs", ".", str(site)],
         cwd=ROOT, capture_output=True, encoding="utf-8",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+    return site
 
+
+def test_the_site(site: Path) -> None:
     names = read((site / "docs" / "api.html").read_text(encoding="utf-8")).ids
     assert {f"mustdp.{name}" for name in dir(md)} <= names
     assert {f"mustdp.plot.{name}" for name in md.plot.__all__} <= names
@@ -56,6 +69,32 @@ def test_the_site(tmp_path: Path) -> None:
     assert broken_links(site) == []
     assert (site / "searchindex.js").stat().st_size > 10_000
     assert (site / "index.html").is_file()
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+def test_every_kind_of_page_can_be_read(site: Path, tmp_path: Path) -> None:
+    search = (site / "search.html").as_uri() + "?q=epsilon"
+    narrow = [search, *((site / f"{kind}.html").as_uri() for kind in KINDS)]
+    found = {}
+    with browser(tmp_path) as window:
+        for width, addresses in ((390, narrow), (1280, narrow[:5])):
+            for address in addresses:
+                look(window, width, dark=False)
+                window.get(address)
+                if "?q=" in address:
+                    until(window, "return document.querySelector('#search-results .highlighted')")
+                for dark in (False, True):
+                    look(window, width, dark=dark)
+                    found[address, width, dark] = faults(window)
+                    theme = window.execute_script("return document.documentElement.dataset.theme")
+                    assert theme == ("dark" if dark else "light")
+        window.get((site / "docs" / "api.html").as_uri() + "#mustdp.account")
+        under, top = window.execute_script(
+            "return [document.querySelector('.bd-header').getBoundingClientRect().bottom,"
+            "document.getElementById('mustdp.account').getBoundingClientRect().top]"
+        )
+    assert {where: what for where, what in found.items() if what} == {}
+    assert under <= top < 900
 
 
 def test_loads_and_links_would_be_noticed(tmp_path: Path) -> None:

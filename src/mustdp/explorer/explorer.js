@@ -106,6 +106,7 @@ function problem(words, field = null) {
   at("problem").hidden = !words;
   if (at("problem").textContent !== words) at("problem").textContent = words;
   for (const name of fields) {
+    at(name).setAttribute("aria-errormessage", "problem");
     if (name === field) at(name).setAttribute("aria-invalid", "true");
     else at(name).removeAttribute("aria-invalid");
   }

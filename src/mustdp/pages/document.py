@@ -38,6 +38,8 @@ _ALIGNMENTS = ("right", "left", "text")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 #: With fewer sections than this, a list of contents would only be in the way.
 _FEWEST_CONTENTS = 4
+#: Letters of this part of their size can still be read; a wide picture is not made smaller.
+_READABLE = 0.75
 #: From so many columns on, a table is taken apart on a phone.
 _FEWEST_STACKED = 3
 
@@ -141,9 +143,9 @@ class Page:
         """A picture, drawn at once by ``draw(theme)`` for the light and for the dark theme.
 
         Pictures that follow each other stand side by side where there is room for it, unless they
-        are ``wide``. A width of 5 to 6 inches keeps letters readable on a phone. ``alt`` says what
-        the picture shows to those who do not see it. An SVG of more than ``largest_svg`` bytes is
-        replaced by a PNG.
+        are ``wide``: those scroll on a phone. Others should not be wider than 5 inches, so that
+        letters are readable there. ``alt`` says what the picture shows to those who do not see it.
+        An SVG of more than ``largest_svg`` bytes is replaced by a PNG.
         """
         if not alt.strip():
             raise InvalidParameter(f"alt must say what the picture shows, got {alt!r}")
@@ -151,7 +153,7 @@ class Page:
         both = ""
         for theme in THEMES:
             drawn = render(draw(theme), f"p{self._pictures}-{theme.name}", largest_svg)
-            both += _picture(drawn, theme.name, alt)
+            both += _picture(drawn, theme.name, alt, wide)
         shown = f"<figcaption>{marked(caption)}</figcaption>" if caption else ""
         element = f"<figure>{both}{shown}</figure>"
         if wide:
@@ -207,17 +209,24 @@ def marked(text: str) -> str:
     '<code>a &lt; b</code> is <strong>so</strong>'
     >>> marked("see [the second part](#section-2)")
     'see <a href="#section-2">the second part</a>'
+    >>> marked("at delta 1e-5")
+    'at delta <span class="number">1e-5</span>'
     """
     parts = re.split(r"`([^`]+)`", escape(text))
     for index, part in enumerate(parts):
         if index % 2:
             parts[index] = f"<code>{part}</code>"
         else:
-            strong = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", part)
+            strong = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", unbroken(part))
             parts[index] = re.sub(
                 r"\[([^\]]+)\]\(#(section-\d+)\)", r'<a href="#\2">\1</a>', strong
             )
     return "".join(parts)
+
+
+def unbroken(escaped: str) -> str:
+    """Text in which a number with an exponent stays on one line."""
+    return re.sub(r"[\d.]+e-\d+", r'<span class="number">\g<0></span>', escaped)
 
 
 def _row(row: Sequence[str | Cell], sides: Sequence[str], columns: Sequence[str]) -> str:
@@ -228,7 +237,7 @@ def _row(row: Sequence[str | Cell], sides: Sequence[str], columns: Sequence[str]
         cell = given if isinstance(given, Cell) else Cell(given)
         if cell.tone not in _TONES:
             raise InvalidParameter(f"tone must be one of {_TONES}, got {cell.tone!r}")
-        text = marked(cell.text) if side == "text" else escape(cell.text)
+        text = marked(cell.text) if side == "text" else unbroken(escape(cell.text))
         tag = "th" if index == 0 else "td"
         scope = ' scope="row"' if index == 0 else ""
         if index and columns:
@@ -242,8 +251,9 @@ def _classes(side: str, tone: str = "") -> str:
     return f' class="{named}"' if named else ""
 
 
-def _picture(drawn: Rendered, theme: str, alt: str) -> str:
-    room = f'style="max-width:{drawn.width * 1.2:.0f}px"'
+def _picture(drawn: Rendered, theme: str, alt: str, wide: bool) -> str:
+    least = f";--readable:{drawn.width * _READABLE:.0f}px" if wide else ""
+    room = f'style="max-width:{drawn.width * 1.2:.0f}px{least}"' + ' tabindex="0"' * wide
     if drawn.svg:
         return (
             f'<div class="picture {theme}" role="img" aria-label="{escape(alt)}" {room}>'

@@ -27,6 +27,8 @@ h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .6rem; letter-spacing: -.01e
 h2 { font-size: 1.4rem; line-height: 1.3; margin: 3rem 0 .8rem; padding-top: 1.2rem;
      border-top: 1px solid var(--line); }
 h3 { font-size: 1.1rem; line-height: 1.35; margin: 2rem 0 .5rem; }
+/* Numbers with an exponent are not broken at its sign. */
+.number { white-space: nowrap; }
 p, ul { max-width: 46rem; margin: 0 0 1rem; }
 ul { padding-left: 1.25rem; }
 li { margin: 0 0 .4rem; }
@@ -53,14 +55,16 @@ pre code { background: none; padding: 0; font-size: .875rem; }
             font-variant-numeric: tabular-nums; }
 .table { margin: 0 0 1.5rem; }
 /* A shadow at either side says that there is more to scroll to. */
-.box { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px;
-       background:
-         linear-gradient(to right, var(--ground) 1rem, transparent 2rem) left / 2rem 100%,
-         linear-gradient(to left, var(--ground) 1rem, transparent 2rem) right / 2rem 100%,
-         linear-gradient(to right, var(--quiet), transparent) left / .6rem 100%,
-         linear-gradient(to left, var(--quiet), transparent) right / .6rem 100%;
-       background-repeat: no-repeat; background-attachment: local, local, scroll, scroll; }
-.box:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+.box, .wide > figure > .picture {
+  background:
+    linear-gradient(to right, var(--ground) 1rem, transparent 2rem) left / 2rem 100%,
+    linear-gradient(to left, var(--ground) 1rem, transparent 2rem) right / 2rem 100%,
+    linear-gradient(to right, var(--quiet), transparent) left / .6rem 100%,
+    linear-gradient(to left, var(--quiet), transparent) right / .6rem 100%;
+  background-repeat: no-repeat; background-attachment: local, local, scroll, scroll; }
+.box { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; }
+.wide > figure > .picture { overflow-x: auto; }
+:is(a, pre, .box, .picture):focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; width: 100%; font-size: .93rem; line-height: 1.4;
         font-variant-numeric: tabular-nums; }
 /* Cells break at their spaces before a table is wider than its page. */
@@ -119,6 +123,10 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
   .stacks tbody td:empty { display: none; }
   .stacks tbody th { text-align: left; white-space: normal; border: 0; padding: .2rem .6rem; }
   .stacks .text { min-width: 0; }
+  /* Wide pictures scroll before their letters become too small; the shadow shines through them. */
+  .wide > figure > .picture > * { min-width: var(--readable); }
+  .wide > figure > .picture.light > * { mix-blend-mode: darken; }
+  .wide > figure > .picture.dark > * { mix-blend-mode: lighten; }
 }
 @media print {
   :root {
@@ -130,7 +138,7 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
   body { font-size: 10.5pt; }
   main { max-width: none; padding: 0; }
   nav { display: none; }
-  .box { overflow: visible; }
+  .box, .wide > figure > .picture { overflow: visible; background: none; }
   table { font-size: 8.5pt; }
   th, td { white-space: normal; padding: .25rem .4rem; }
   pre { white-space: pre-wrap; }

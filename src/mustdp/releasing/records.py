@@ -24,6 +24,9 @@ from mustdp.resampling.sources.wanted import Category, Day, Missing, Number, Wan
 #: Rows that are worked on at a time.
 _ROWS = 2**16
 
+#: What helps against missing numbers of clusters: nothing that is said about missing values.
+_IN_A_CLUSTER = "every record needs the number of a cluster, one of its own where it is alone"
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -110,8 +113,9 @@ def open_table(
             if own in wanted:
                 raise InvalidParameter.refusing(role, "must be another column", own)
             # A missing weight is nothing; a record that is in no cluster has no privacy unit.
-            held = missing if role == "weights" else "refuse"
-            wanted[own] = Number(plain.get(own, own), held)
+            name = plain.get(own, own)
+            whole = Number(name, "refuse", remedy=_IN_A_CLUSTER)
+            wanted[own] = Number(name, missing) if role == "weights" else whole
     if not wanted:  # nothing but the number of records is asked for
         first = next((column.name for column in ground.columns), None) or column_names(data)[0]
         wanted[first] = Category(plain.get(first, first), ("-",))

@@ -19,6 +19,8 @@ from mustdp.version import __version__
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: Inches, so that letters can be read on a phone.
+_WIDTH, _HEIGHT = 4.6, 3.6
 #: Pictures on one page, and estimates in one of them.
 _MOST_PICTURES, _MOST_BARS = 12, 40
 
@@ -33,7 +35,8 @@ def release_page(result: ReleaseResult, standing: Standing | None = None) -> Pag
     page.heading("Estimates")
     for number, (name, rows) in enumerate(result.families().items()):
         page.heading(name, 3)
-        page.paragraph(f"{rows[0].description[:1].upper()}{rows[0].description[1:]}.")
+        told, _, _ = rows[0].description.partition(" where ")  # which group, the table says
+        page.paragraph(f"{told[:1].upper()}{told[1:]}.")
         if number < _MOST_PICTURES and len(rows) <= _MOST_BARS:
             _picture(page, result, name, rows)
         _table(page, result, rows)
@@ -61,7 +64,8 @@ def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Pag
     )
 
     def draw(theme: Theme) -> Figure:
-        return figure_of(widths_against_epsilon(widths, ax=new_axes(theme), theme=theme))
+        axes = new_axes(theme, _WIDTH, _HEIGHT)
+        return figure_of(widths_against_epsilon(widths, ax=axes, theme=theme))
 
     page.figure(draw, alt="Expected widths of the intervals, falling with epsilon.")
     page.table(
@@ -107,7 +111,7 @@ def _picture(
     page: Page, result: ReleaseResult, name: str, rows: tuple[ReleasedEstimate, ...]
 ) -> None:
     def draw(theme: Theme) -> Figure:
-        ax = new_axes(theme, 5.6, 0.9 + 0.32 * len(rows))
+        ax = new_axes(theme, _WIDTH, 0.9 + 0.32 * len(rows))
         return figure_of(released_estimates(result, name, ax=ax, theme=theme))
 
     page.figure(draw, alt=f"Estimates of {name} with their intervals.")

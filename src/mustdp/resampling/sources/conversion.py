@@ -18,7 +18,7 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.resampling.sources.reading import Reading
 from mustdp.resampling.sources.selection import Selected
 from mustdp.resampling.sources.values import Doubles, Flags, refuse_inexact, settled
-from mustdp.resampling.sources.wanted import Category, Day, Missing, Number, Wanted
+from mustdp.resampling.sources.wanted import REMEDY, Category, Day, Missing, Number, Wanted
 
 _WORDS = {"true": 1.0, "false": 0.0}
 _WHOLE = re.compile(r"[+-]?0*([0-9]+)")
@@ -58,6 +58,11 @@ class Conversion:
     def refuses_missing(self) -> bool:
         """Whether a missing value is refused; for a category it is another value."""
         return self._missing == "refuse" and not isinstance(self.wanted, Category)
+
+    @property
+    def remedy(self) -> str:
+        """What is said where missing values are refused."""
+        return self.wanted.remedy if isinstance(self.wanted, Number) else REMEDY
 
     @property
     def _missing(self) -> Missing:
@@ -134,7 +139,7 @@ class Conversion:
                 given = Doubles(given.values, marked)
         if place is not None and not np.isfinite(given.values).all():
             more = f", the first {place(int(np.argmin(np.isfinite(given.values))))}"
-        return settled(given, self._missing, self.called, more)
+        return settled(given, self._missing, self.called, more, self.remedy)
 
     def _converted(self, value: object) -> float:
         """A code or a day, NaN for a missing day, infinity for what is refused."""

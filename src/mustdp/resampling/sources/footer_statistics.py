@@ -22,21 +22,24 @@ _FORMATS = {1: "<i", 2: "<q", 4: "<f", 5: "<d"}
 
 
 def refuse_by_statistics(
-    footer: bytes, columns: Sequence[Selected], unsigned: Sequence[bool], where: str
+    footer: bytes, columns: Sequence[tuple[Selected, str]], unsigned: Sequence[bool], where: str
 ) -> None:
-    """Refuse columns of numbers with missing or infinite values, or integers that are not exact."""
+    """Refuse columns of numbers with missing or infinite values, or integers that are not exact.
+
+    Each comes with what is said where missing values are refused.
+    """
     if len(footer) > LARGEST_FOOTER:
         return
     try:
         chunks = list(_chunks(decode(footer)))
     except (ValueError, IndexError):
         return
-    for column, is_unsigned in zip(columns, unsigned, strict=True):
+    for (column, remedy), is_unsigned in zip(columns, unsigned, strict=True):
         called, missing = column.of(where), 0
         for _, chunk in chunks:
             if chunk.get(3) == [column.name.encode()]:
                 missing += _refuse_chunk(chunk, is_unsigned, called)
-        refuse_counted(missing, 0, 0, called)
+        refuse_counted(missing, 0, 0, called, remedy=remedy)
 
 
 def _chunks(footer: dict[int, Any]) -> Iterator[tuple[int, dict[int, Any]]]:

@@ -71,12 +71,10 @@ class ParquetFiles:
             for column, one in zip(chosen, wanted, strict=True):
                 there = column._replace(at=_only(footer.names, column, path))
                 frame.refuse_unsuited(there, one)
-                if (
-                    Conversion(one, reading, "").refuses_missing
-                    and frame.kind_of(there.at) == "number"
-                ):
-                    numbers.append(there)
-            unsigned = [frame.type_of(column.at).startswith("uint") for column in numbers]
+                conversion = Conversion(one, reading, "")
+                if conversion.refuses_missing and frame.kind_of(there.at) == "number":
+                    numbers.append((there, conversion.remedy))
+            unsigned = [frame.type_of(column.at).startswith("uint") for column, _ in numbers]
             refuse_by_statistics(footer.content, numbers, unsigned, where)
             parts.append(Part(path, footer.rows, footer.checksum))
         return cls(tuple(parts), chosen)

@@ -7,7 +7,7 @@ where they cannot well be the first record of a file without a line of names (``
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mustdp.errors import InvalidParameter
@@ -44,9 +44,17 @@ def select(
     >>> [column.at for column in select(["age", "income"], ["income", 0], "the table")]
     [1, 0]
     """
+    asked = as_list(columns)
+    # True and 1 are not the same, and nobody asks for True.
+    by_label = _places(
+        (at, label) for at, label in enumerate(labels) if not isinstance(label, bool)
+    )
+    by_text = _places((at, name_of(label)) for at, label in enumerate(labels))
     found: dict[int, Selected] = {}
-    for column in as_list(columns):
-        at = _position(labels, column, where, shown)
+    for column in asked:
+        key = column if isinstance(column, str) else operator.index(column)
+        matches = by_label.get(key) or by_text.get(key, [])
+        at = _position(labels, column, matches, where, shown)
         if at in found:
             twice = f"{quoted(column)} twice"
             raise InvalidParameter.refusing("columns", "must be different", twice)
@@ -95,10 +103,17 @@ def quoted(name: object, letters: int = _LETTERS) -> str:
     return repr(name if len(name) <= letters else name[: letters - 1] + "…")
 
 
-def _position(labels: Sequence[Hashable], column: Column, where: str, shown: bool) -> int:
-    by_label = [at for at, label in enumerate(labels) if _same(label, column)]
-    by_text = [at for at, label in enumerate(labels) if name_of(label) == column]
-    matches = by_label or by_text
+def _places(labels: Iterable[tuple[int, Hashable]]) -> dict[Hashable, list[int]]:
+    """Where each label stands."""
+    found: dict[Hashable, list[int]] = {}
+    for at, label in labels:
+        found.setdefault(label, []).append(at)
+    return found
+
+
+def _position(
+    labels: Sequence[Hashable], column: Column, matches: Sequence[int], where: str, shown: bool
+) -> int:
     if len(matches) > 1:
         raise InvalidParameter.refusing(
             "columns",
@@ -119,11 +134,6 @@ def _listed(labels: Sequence[Hashable]) -> str:
     """The first names, as many as a message can take."""
     names = [str(label)[:_LETTERS] for label in labels[:_SHOWN]]
     return ", ".join(names) + (", …" if len(labels) > _SHOWN else "")
-
-
-def _same(label: Hashable, column: Column) -> bool:
-    """Whether a label is what was asked for; True and 1 are not the same."""
-    return isinstance(label, bool) == isinstance(column, bool) and bool(label == column)
 
 
 def _is_integer(value: object) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray
-from mustdp.resampling.sources.wanted import Missing, Wanted
+from mustdp.resampling.sources.wanted import REMEDY, Missing, Wanted
 
 Flags = NDArray[np.bool_]
 #: Rows that are checked at a time, so that checks take no memory to speak of.
@@ -41,11 +41,13 @@ def floats(values: NDArray[Any], column: str) -> FloatArray:
         return values.astype(np.float64, copy=False)
 
 
-def settled(given: Doubles, policy: Missing, column: str, more: str = "") -> Doubles:
+def settled(
+    given: Doubles, policy: Missing, column: str, more: str = "", remedy: str = REMEDY
+) -> Doubles:
     """The values with the missing ones (NaN among them) refused, marked, or replaced.
 
     What comes back is finite, with 0 where it is marked as missing, and marked under "drop" alone.
-    ``more`` is said at the end of a refusal.
+    ``more`` is said at the end of a refusal, and ``remedy`` behind it.
     """
     values, missing = given
     missing = missing if missing is not None and missing.any() else None
@@ -61,6 +63,7 @@ def settled(given: Doubles, policy: Missing, column: str, more: str = "") -> Dou
             int(np.count_nonzero(infinite)),
             column,
             more,
+            remedy,
         )
     unusable = marked | nan
     filled = np.where(unusable, 0.0 if isinstance(policy, str) else policy, values)
@@ -95,14 +98,16 @@ def _all_finite(values: FloatArray) -> bool:
     return all(np.isfinite(values[start : start + _CHUNK]).all() for start in starts)
 
 
-def refuse_counted(missing: int, nan: int, infinite: int, column: str, more: str = "") -> None:
-    """Refuse a column if any of the counts is not 0; ``more`` is said at the end.
+def refuse_counted(
+    missing: int, nan: int, infinite: int, column: str, more: str = "", remedy: str = REMEDY
+) -> None:
+    """Refuse a column if any of the counts is not 0; ``more`` and ``remedy`` are said at the end.
 
     How many rows there are is not said: that number may be private.
     """
     counts = {"missing": missing, "NaN": nan, "infinite": infinite}
     found = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-    way = "" if infinite else "; {Reading(missing=...)} can say what is done with them"
+    way = "" if infinite else f"; {remedy}"
     if found:
         raise InvalidParameter.refusing(
             column,

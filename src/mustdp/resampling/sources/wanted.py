@@ -26,6 +26,9 @@ from mustdp.resampling.sources.selection import Column, quoted
 #: number in its place.
 Missing = Literal["refuse", "drop"] | float
 
+#: What helps where missing values are refused.
+REMEDY = "{Reading(missing=...)} can say what is done with them"
+
 #: What the type of a column is one of; None for anything else.
 Kind = Literal["number", "date", "text"] | None
 
@@ -35,7 +38,10 @@ _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True)
 class Number:
-    """A column of finite numbers. ``missing``: None for what the reading says of all columns."""
+    """A column of finite numbers. ``missing``: None for what the reading says of all columns.
+
+    ``remedy`` is said where missing values are refused.
+    """
 
     values_called: ClassVar[str] = "numbers"
     types_called: ClassVar[str] = "numeric (integers, floating-point numbers or booleans)"
@@ -43,6 +49,7 @@ class Number:
 
     column: Column
     missing: Missing | None = None
+    remedy: str = REMEDY
 
     def __post_init__(self) -> None:
         if self.missing is not None:
