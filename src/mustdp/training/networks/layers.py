@@ -78,13 +78,15 @@ class Dense(Share):
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One matrix product for all records and places."""
         found: dict[str, Tensor] = {}
+        places, biases = self._errors.shape[1], None
         if trains(self._layer, "weight"):
-            places = self._errors.shape[1]
             spread = weights if places == 1 else weights.repeat_interleave(places)
             left, right = self._errors.flatten(0, 1), self._given.flatten(0, 1)
-            found["weight"] = weighted_product(spread, left, right)
+            found["weight"], biases = weighted_product(spread, left, right)
         if trains(self._layer, "bias"):
-            found["bias"] = weighted_rows(weights, self._biases)
+            if biases is None or places > 1:  # of several places a record has rounded the sum
+                biases = weighted_rows(weights, self._biases)
+            found["bias"] = biases
         return found
 
     def each(self) -> dict[str, Tensor]:

@@ -68,9 +68,13 @@ def row_squares(rows: Tensor) -> Tensor:
     return found.mul_(up).add_(2.0**-124 * size)
 
 
-def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """``left' diag(weights) right`` of float32 values in double precision, a few rows at a time."""
+def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """``left' diag(weights) right`` of float32 values in double precision, and ``left' weights``.
+
+    A few rows at a time, so that what is lengthened stays in the cache.
+    """
     total = weights.new_zeros(left.shape[1], right.shape[1])
+    alone = weights.new_zeros(left.shape[1])
     room: list[Tensor] = []
     for part in _parts(right, left.shape[1], least=64):
         a, b = left[part], right[part]
@@ -78,7 +82,8 @@ def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> Tensor:
             room = [weights.new_empty(a.shape), weights.new_empty(b.shape)]
         scaled = room[0][: len(a)].copy_(a).mul_(weights[part, None])
         total.addmm_(scaled.T, room[1][: len(b)].copy_(b))
-    return total
+        alone += scaled.sum(0)
+    return total, alone
 
 
 def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
