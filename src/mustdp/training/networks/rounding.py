@@ -80,9 +80,9 @@ def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> tuple[Tens
         a, b = left[part], right[part]
         if not room:
             room = [weights.new_empty(a.shape), weights.new_empty(b.shape)]
-        scaled = room[0][: len(a)].copy_(a).mul_(weights[part, None])
-        total.addmm_(scaled.T, room[1][: len(b)].copy_(b))
-        alone += scaled.sum(0)
+        scaled = room[0][: len(a)].copy_(a)
+        alone.addmv_(scaled.T, weights[part])
+        total.addmm_(scaled.mul_(weights[part, None]).T, room[1][: len(b)].copy_(b))
     return total, alone
 
 
