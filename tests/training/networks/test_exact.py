@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from mustdp.errors import NumericalFailure  # noqa: E402
+from mustdp.training.networks import rounding  # noqa: E402
 from mustdp.training.networks.clipping import weights_for  # noqa: E402
 from mustdp.training.networks.layers import Dense, linear  # noqa: E402
 from mustdp.training.networks.sensitivity import Workload, bound_for  # noqa: E402
@@ -83,6 +84,14 @@ def test_no_contribution_exceeds_the_clip(seed: int, clip: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     for known in shares(generator, lambda x: x):
         check(known, clip, torch.randint(1, 4, (len(known[1]),), generator=generator).double())
+
+
+def test_sums_over_several_parts_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows than are lengthened at a time, weight and bias in the same pass."""
+    monkeypatch.setattr(rounding, "_ON_CPU", 1)
+    generator = torch.Generator().manual_seed(11)
+    known = exact.dense(random(generator, 150, 1, 3), random(generator, 150, 1, 2), True)
+    check(known, 0.3, torch.randint(1, 4, (150,), generator=generator).double())
 
 
 @pytest.mark.parametrize("tiny", [1e-3, 1e-5, 1e-7, 0.0])

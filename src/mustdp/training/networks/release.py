@@ -22,17 +22,16 @@ def on_lattice(sums: Sequence[Tensor], step: float) -> Tensor:
     return flat.mul_(1.0 / step).round_().to(torch.int64)
 
 
-def off_lattice(sums: Tensor, step: float, like: Sequence[Tensor]) -> list[Tensor]:
-    """Released integers as numbers again, in the shapes of ``like``."""
-    pieces = torch.split(sums.double().mul_(step), [values.numel() for values in like])
-    return [piece.view_as(values) for piece, values in zip(pieces, like, strict=True)]
-
-
-def as_gradients(sums: list[Tensor], size: float, parameters: Sequence[nn.Parameter]) -> None:
-    """Hand what was released, divided by a public size, to the optimiser."""
-    torch._foreach_div_(sums, size)
-    for parameter, total in zip(parameters, sums, strict=True):
-        parameter.grad = total.to(parameter.dtype)
+def as_gradients(
+    sums: Tensor, step: float, size: float, parameters: Sequence[nn.Parameter]
+) -> None:
+    """Hand what was released, as numbers again and divided by a public size, to the optimiser."""
+    found = sums.double().mul_(step).div_(size)
+    if all(parameter.dtype == parameters[0].dtype for parameter in parameters):
+        found = found.to(parameters[0].dtype)  # faster than one after the other
+    pieces = torch.split(found, [parameter.numel() for parameter in parameters])
+    for parameter, piece in zip(parameters, pieces, strict=True):
+        parameter.grad = piece.view_as(parameter).to(parameter.dtype)
 
 
 def refuse_not_finite(records: int, step: int) -> None:

@@ -68,16 +68,24 @@ def row_squares(rows: Tensor) -> Tensor:
     return found.mul_(up).add_(2.0**-124 * size)
 
 
-def weighted_product(weights: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """``left' diag(weights) right`` of float32 values in double precision, a few rows at a time."""
+def weighted_product(
+    weights: Tensor, left: Tensor, right: Tensor, alone: Tensor | None = None
+) -> Tensor:
+    """``left' diag(weights) right`` of float32 values in double precision, a few rows at a time.
+
+    To ``alone``, where it is given, ``left' weights`` is added on the way.
+    """
     total = weights.new_zeros(left.shape[1], right.shape[1])
     room: list[Tensor] = []
-    for part in _parts(right, left.shape[1], least=64):
-        a, b = left[part], right[part]
-        if not room:
+    most = _at_once(right, left.shape[1], least=64)
+    parts = zip(*(torch.split(x, most) for x in (weights, left, right)), strict=True)
+    for w, a, b in parts:
+        if not (room and room[0].shape == a.shape):
             room = [weights.new_empty(a.shape), weights.new_empty(b.shape)]
-        scaled = room[0][: len(a)].copy_(a).mul_(weights[part, None])
-        total.addmm_(scaled.T, room[1][: len(b)].copy_(b))
+        scaled = room[0].copy_(a)
+        if alone is not None:
+            alone.addmv_(scaled.T, w)
+        total.addmm_(scaled.mul_(w[:, None]).T, room[1].copy_(b))
     return total
 
 
@@ -88,8 +96,9 @@ def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
         parts = values.view(-1, together, values.shape[1])
         return _compiled()(weights.view(-1, together, 1), parts).sum(0)
     total = weights.new_zeros(values.shape[1])
-    for part in _parts(values):
-        total.addmv_(values[part].double().T, weights[part])
+    most = _at_once(values)
+    for w, part in zip(torch.split(weights, most), torch.split(values, most), strict=True):
+        total.addmv_(part.double().T, w)
     return total
 
 
@@ -113,10 +122,10 @@ def _counted(operations: int) -> int:
     return operations
 
 
-def _parts(values: Tensor, beside: int = 0, least: int = 1) -> list[slice]:
+def _at_once(values: Tensor, beside: int = 0, least: int = 1) -> int:
+    """Rows that are lengthened at a time, with as many numbers ``beside`` those of each."""
     one = max(1, values.shape[1] + beside)
-    most = max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // one)
-    return [slice(k, k + most) for k in range(0, len(values), most)]
+    return max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // one)
 
 
 def _norms(rows: Tensor) -> Tensor:

@@ -224,7 +224,7 @@ class PrivateTrainer(RunAnswers):
         with self._ranks.together():
             release.refuse_not_finite(int(bad), number + 1)
             self._steps = number + 1  # charged from here on
-            self._update(release.off_lattice(sums, self._bound.step, found.gradients))
+            self._update(sums)
         if not self._losses:
             return None
         [loss] = self._ranks.add_up([found.loss])
@@ -239,8 +239,9 @@ class PrivateTrainer(RunAnswers):
             scales = self._trials.scales(number)
         return self._clipper.sum(self._pieces.of(batch), self._masks(number), self._bound, scales)
 
-    def _update(self, sums: list[Tensor]) -> None:
-        release.as_gradients(sums, self._size, self._clipper.parameters)
+    def _update(self, sums: Tensor) -> None:
+        parameters = self._clipper.parameters
+        release.as_gradients(sums, self._bound.step, self._size, parameters)
         self._optimizer.step()
         self._optimizer.zero_grad()
         if self._scheduler is not None and self._steps % self._scheduled_every == 0:
