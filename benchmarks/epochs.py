@@ -69,15 +69,18 @@ def picture(path: str) -> None:
         bounds = shuffled.epsilon(delta)
         drawn["low"].append(bounds.lower)
         drawn["high"].append(bounds.upper)
-    figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    # Small, so that letters can be read on a phone.
+    figure, axes = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
     axes.fill_between(sigmas, drawn["low"], drawn["high"], color="#56B4E9", alpha=0.4,
                       label="shuffling: attained to certified")  # fmt: skip
     axes.plot(sigmas, drawn["allocation"], color="#D55E00", label="random allocation, exact")
     axes.plot(sigmas, drawn["Poisson"], color="#000000", linestyle="--", label="Poisson's promise")
     axes.set(xscale="log", yscale="log", xlabel="noise multiplier", ylabel="epsilon")
+    axes.set_xticks([0.4, 0.6, 1.0, 2.0, 4.0], ["0.4", "0.6", "1", "2", "4"])
+    axes.set_xticks([], minor=True)
     axes.set_title("one epoch of 1000 batches, delta = 1e-6, add_remove", fontsize=10)
-    axes.legend()
-    figure.savefig(path, dpi=130)
+    axes.legend(fontsize=9)
+    figure.savefig(path, dpi=180)
 
 
 def main() -> None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import tempfile
 import webbrowser
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -14,16 +20,28 @@ from tests.cli.running import Run, check_refused
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Addresses that would have been opened; serving ends at once, as by Ctrl-C."""
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Addresses to which private files would have led; serving ends at once, as by Ctrl-C."""
 
     def serve(explorer: Any) -> None:
         raise KeyboardInterrupt
 
+    def read(words: str) -> None:
+        path = Path(unquote(urlsplit(words).path))
+        assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        led = re.findall(r'content="0;url=([^"]*)"', path.read_text(encoding="utf-8"))
+        [address] = map(unescape, led)
+        # What everybody can read, the words of the browser's command, has no token.
+        assert urlsplit(address).path.strip("/") not in words
+        found.append(address)
+        files.append(path)
+
     found: list[str] = []
+    files: list[Path] = []
     monkeypatch.setattr(Explorer, "serve", serve)
-    monkeypatch.setattr(webbrowser, "open", found.append)
-    return found
+    monkeypatch.setattr(webbrowser, "open", read)
+    yield found
+    assert not any(path.parent.exists() for path in files)
 
 
 def test_one_json_object_with_the_address(run: Run, opened: list[str]) -> None:
@@ -42,6 +60,15 @@ def test_a_browser_is_opened_at_the_address(run: Run, opened: list[str]) -> None
     assert outcome.status == 0
     assert len(opened) == 1
     assert opened[0] in outcome.out
+
+
+def test_without_a_place_for_files_the_address_is_printed(
+    run: Run, opened: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    outcome = run("explore")
+    assert (outcome.status, opened) == (0, [])
+    assert "http://127.0.0.1:" in outcome.out
 
 
 def test_ports_that_are_refused(run: Run, opened: list[str]) -> None:

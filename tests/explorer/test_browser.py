@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from mustdp.explorer import Explorer
+from mustdp.explorer.opening import in_browser
 from mustdp.numerics.decimals import readable
 from tests.cli.running import answer, runner
 from tests.explorer.driving import browser, missing
@@ -78,6 +80,16 @@ def test_the_numbers_of_the_server_and_nothing_from_elsewhere(
     asked = told(window, "return performance.getEntriesByType('resource').map(e => e.name)")
     assert all(address.startswith(explorer.address) for address in asked)
     assert window.get_log("browser") == []
+
+
+def test_the_private_file_leads_to_the_address(
+    window: Any, explorer: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"{explorer.address}?{SMALL}"
+    monkeypatch.setattr(webbrowser, "open", window.get)
+    with in_browser(address):
+        until(lambda: window.current_url.startswith(address))
+        until(lambda: cells(window))
 
 
 def test_a_change_is_in_the_address_and_survives_a_reload(window: Any, explorer: Explorer) -> None:

@@ -43,6 +43,15 @@ def test_a_foreign_name_that_leads_here_gets_nothing(explorer: Explorer, host: s
 def test_other_pages_cannot_ask(explorer: Explorer) -> None:
     for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200)):
         assert get(explorer, f"state.json?{SMALL}", Sec_Fetch_Site=site).status == status
+    visit = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    for kind, status in (("document", 200), ("iframe", 403), ("embed", 403), ("empty", 403)):
+        assert get(explorer, f"?{SMALL}", **visit, Sec_Fetch_Dest=kind).status == status
+    for path in ("defaults.json", f"state.json?{SMALL}", f"table.csv?{SMALL}", "explorer.js"):
+        assert get(explorer, path, **visit, Sec_Fetch_Dest="document").status == 403
+    assert get(explorer, "", token="x", **visit, Sec_Fetch_Dest="document").status == 404
+    for mode in ("cors", "no-cors"):
+        sent = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": mode}
+        assert get(explorer, "", **sent, Sec_Fetch_Dest="document").status == 403
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "HEAD"):
         reply = get(explorer, "", method=method)
         assert reply.status == 501

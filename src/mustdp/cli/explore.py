@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from functools import partial
 from typing import Annotated
 
@@ -51,6 +52,7 @@ def explore(
 
     from mustdp.explorer import Explorer
     from mustdp.explorer.asked import Asked
+    from mustdp.explorer.opening import in_browser
 
     fields = dict(parse_qsl((state or "").rpartition("?")[2], keep_blank_values=True))
     if state is not None and not fields:
@@ -63,20 +65,19 @@ def explore(
             "--port", "must be a port that is free", f"{port}: {problem.strerror}"
         ) from None
     address = explorer.address + (f"?{wanted.address}" if fields else "")
+    # Some browsers may not read files of others.
+    by_hand = "" if no_open else " If the browser does not show it, open it by hand."
     show(
         Answer(
             {"address": address, "port": explorer.port},
             as_json=json,
             heading=f"The explorer: {address}",
-            note="Whoever has this address can use it on this machine. Ctrl-C ends it.",
+            note=f"Whoever has this address can use it on this machine.{by_hand} Ctrl-C ends it.",
         )
     )
-    if not no_open:
-        import webbrowser
-
-        webbrowser.open(address)
     try:
-        explorer.serve()
+        with nullcontext() if no_open else in_browser(address):
+            explorer.serve()
     except KeyboardInterrupt:
         if not explorer.free(patience=1.0):
             # Threads that still compute cannot be told to end, and nothing is lost with them.

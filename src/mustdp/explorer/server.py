@@ -254,7 +254,8 @@ class _Handler(BaseHTTPRequestHandler):
         port = self.owner.port
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
             raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
-        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+        if foreign and not self._is_visit():
             raise Refused(HTTPStatus.FORBIDDEN)
         if len(self.path) > _LONGEST_ADDRESS:
             raise Refused(HTTPStatus.REQUEST_URI_TOO_LONG)
@@ -265,7 +266,17 @@ class _Handler(BaseHTTPRequestHandler):
         token, slash, rest = parts.path.removeprefix("/").partition("/")
         if not slash or not secrets.compare_digest(token.encode(), self.owner.token.encode()):
             raise Refused(HTTPStatus.NOT_FOUND)
+        if foreign and rest:
+            raise Refused(HTTPStatus.FORBIDDEN)
         return self.owner.answer(rest, parts.query)
+
+    def _is_visit(self) -> bool:
+        """Whether a whole window goes to the address, as from the file that leads here.
+
+        Whoever sent it sees nothing of the page, which opens in no frame and in a group of its own.
+        """
+        wanted = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        return all(self.headers.get(name) == value for name, value in wanted.items())
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
         headers = {**_HEADERS, "Content-Type": _TYPES[kind], "Content-Length": str(len(content))}
