@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isfinite
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
@@ -17,11 +18,15 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.decimals import as_stated, readable
 from mustdp.numerics.tables import Shown
+from mustdp.processes import Spread, in_turn
 from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
 from mustdp.sampling.epochs import Sampling, random_allocation, shuffle
 from mustdp.sampling.naming import scheme_by_name
 from mustdp.sampling.scheme import Multistage, Scheme
+
+#: About how long the rows of families take: what takes longest had better begin first.
+_SECONDS = {"must-ow": 4.0, "wor": 2.0, "wr": 2.0, "must-ww": 1.5, "poisson": 0.2}
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,9 @@ class Comparison:
                     readable(row.expected_distinct),
                     as_stated(row.noise_multiplier, 4),
                     readable(row.epsilon.lower, "down"),
-                    readable(row.epsilon.upper, "up") if isfinite(row.epsilon.upper) else "none",
+                    readable(row.epsilon.upper, "up")
+                    if math.isfinite(row.epsilon.upper)
+                    else "none",
                 )
                 for row in (*self.rows, *self.epochs)
             ),
@@ -121,6 +128,7 @@ def compare(
     composition: str = "auto",
     epochs: bool | None = None,
     progress: Progress | None = None,
+    spread: Spread = in_turn,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson and allocation).
 
@@ -130,7 +138,8 @@ def compare(
     ``epochs`` adds random allocation to ceil(n / m) bins and shuffling, with as many batches, for
     Gaussian noise; unless told, at the same noise, where that takes a second or two. Only the kind
     of ``mechanism`` matters, as in :func:`calibrate`; ``group`` and ``composition`` are as in
-    :func:`account`. ``progress`` is called with the name of each scheme before it is worked on.
+    :func:`account`. ``progress`` is called with the name of each scheme before it is worked on;
+    ``spread`` works on all of them, one after the other unless told (``mustdp.processes``).
 
     >>> import mustdp as md
     >>> found = md.compare(n=100, b=20, m=5, steps=1, delta=1e-5, noise_multiplier=4.0)
@@ -146,42 +155,91 @@ def compare(
     delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     make = noise_of_kind(mechanism)
-    known: dict[object, tuple[float, Bounds]] = {}
-    rows: list[ComparisonRow] = []
-    passes: list[EpochRow] = []
+    asked = _Asked(delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition)
     schemes: list[Sampling] = [*schemes_of(n, b, m)]
     if epochs is None:
         epochs = noise_multiplier is not None and isinstance(make(1.0), Gaussian)
     if epochs:
         schemes += epochs_of(n, m)
-    for done, scheme in enumerate(schemes):
+    laws = [_law(scheme) for scheme in schemes]
+    jobs = [
+        _Job(asked, scheme, new=law not in laws[:place])
+        for place, (scheme, law) in enumerate(zip(schemes, laws, strict=True))
+    ]
+    begun = itertools.count()
+
+    def begin(job: _Job) -> None:
         if progress is not None:
-            progress(scheme.name, done, len(schemes))
-        key = (scheme.n, scheme.reduced) if isinstance(scheme, Multistage) else scheme
-        if key not in known:
-            if epsilon is not None:
-                found = calibrate(
-                    scheme,
-                    epsilon=epsilon,
-                    delta=delta,
-                    steps=steps,
-                    mechanism=mechanism,
-                    relation=used,
-                    group=group,
-                    composition=composition,
-                )
-                known[key] = found.noise_multiplier, found.epsilon
-            elif noise_multiplier is not None:
-                noise = make(noise_multiplier)
-                plan = steps_of(scheme, steps, noise)
-                asking = account(plan, relation=used, composition=composition, group=group)
-                bounds = asking.epsilon(delta)
-                known[key] = float(noise.noise_multiplier or 0.0), bounds
+            progress(job.scheme.name, next(begun), len(jobs))
+
+    answers = spread(_row, jobs, begin, _Job.long)
+    known = {law: found for law, found in zip(laws, answers, strict=True) if found is not None}
+    rows, passes = [], []
+    for scheme, law in zip(schemes, laws, strict=True):
         if isinstance(scheme, Scheme):
-            rows.append(ComparisonRow(scheme, *known[key]))
+            rows.append(ComparisonRow(scheme, *known[law]))
         else:
-            passes.append(EpochRow(scheme, *known[key]))
+            passes.append(EpochRow(scheme, *known[law]))
     return Comparison(used, steps, delta, tuple(rows), tuple(passes))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked about every scheme."""
+
+    delta: float
+    steps: int
+    epsilon: float | None
+    noise_multiplier: float | None
+    mechanism: str | Mechanism
+    relation: Relation
+    group: int
+    composition: str
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One row; not ``new`` if another one has the same law."""
+
+    asked: _Asked
+    scheme: Sampling
+    new: bool
+
+    def long(self) -> float:
+        """About how long it takes, in seconds for a few hundred steps."""
+        return _SECONDS.get(self.scheme.name, 1.0) if self.new else 0.0
+
+
+def _row(job: _Job) -> tuple[float, Bounds] | None:
+    """The noise of one scheme and what it guarantees; None if another row says so."""
+    if not job.new:
+        return None
+    asked, scheme = job.asked, job.scheme
+    if asked.epsilon is not None:
+        found = calibrate(
+            scheme,
+            epsilon=asked.epsilon,
+            delta=asked.delta,
+            steps=asked.steps,
+            mechanism=asked.mechanism,
+            relation=asked.relation,
+            group=asked.group,
+            composition=asked.composition,
+        )
+        return found.noise_multiplier, found.epsilon
+    noise = noise_of_kind(asked.mechanism)(asked.noise_multiplier or math.nan)
+    own = account(
+        steps_of(scheme, asked.steps, noise),
+        relation=asked.relation,
+        composition=asked.composition,
+        group=asked.group,
+    )
+    return float(noise.noise_multiplier or 0.0), own.epsilon(asked.delta)
+
+
+def _law(scheme: Sampling) -> object:
+    """The same for schemes that draw alike under another name."""
+    return (scheme.n, scheme.reduced) if isinstance(scheme, Multistage) else scheme
 
 
 def epochs_of(n: int, m: int) -> list[Sampling]:
