@@ -31,6 +31,8 @@ Result = TypeVar("Result")
 _MOST = 8
 #: Seconds after which a wait looks up: on Windows Ctrl-C is only heard then.
 _LOOK = 0.5
+#: Libraries for linear algebra are told to keep to one thread: there is a process per processor.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from mustdp.processes import serve; serve()"
@@ -182,7 +184,8 @@ class _Worker:
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **apart,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, **dict.fromkeys(_THREADS, "1")}, **apart,
         )  # fmt: skip
         self._requests: Any = self._process.stdin
         self._answers: Any = self._process.stdout

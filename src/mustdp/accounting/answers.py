@@ -14,7 +14,7 @@ from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.plan import Plan
 from mustdp.accounting.pure import Pure
-from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tpr, risk
+from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tprs, risk
 from mustdp.accounting.shown import in_words, shown
 from mustdp.accounting.sides import UpperSide
 from mustdp.accounting.tighter import ONE_PAIR, FamilyComposition
@@ -196,6 +196,11 @@ class Account:
         With one pair per step, which is quick; ``with_family`` with whatever composes best.
         """
         rate = checks.real("fpr", fpr, at_least=0, at_most=1)
+        return self.certified_tprs([rate], with_family=with_family)[0]
+
+    def certified_tprs(self, fpr: ArrayLike, *, with_family: bool = False) -> list[float]:
+        """The same at several rates at once, which is quicker."""
+        rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
         with self._lock:
             upper = self._work.upper(self._work.grid(FRACTIONS.first))
 
@@ -203,7 +208,7 @@ class Account:
                 found = upper.curve(eps, NEGLIGIBLE_DELTA)
                 return np.minimum(found, self._family.profile(eps)) if with_family else found
 
-            return closest_tpr(rate, profile)
+            return closest_tprs(rates.tolist(), profile)
 
     def certified_advantage(self, accuracy: float | None = None) -> float:
         """The upper bound of the advantage alone: delta at epsilon 0, with one pair."""

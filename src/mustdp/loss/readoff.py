@@ -97,7 +97,9 @@ class ReadOff:
             return np.ones(epsilon.size)
         out = np.full(epsilon.size, beyond)
         tilts = self.composition.ladder_tilts(epsilon)
-        for row in np.flatnonzero(epsilon < self.composition.largest):
+        for row in np.argsort(tilts, kind="stable"):  # those that share a transform together
+            if not epsilon[row] < self.composition.largest:
+                continue
             e = float(epsilon[row])
             table = self._table(float(tilts[row]), e)
             inside = table.first <= e < table.last
