@@ -225,7 +225,7 @@ def evaluate(law: MultiplicityLaw, profiles: GroupProfiles, logs: FloatArray) ->
     values = np.where(ruled_out, 1.0, values)
     slack = profiles.relative_error + law.relative_error + 2.0 * law.positive.size * ROUNDOFF
     # Not by a linear algebra library, whose threads would only wait for each other.
-    total = np.asarray(np.einsum("ij,j->i", values, law.positive) * (1.0 + slack) + law.cut)
+    total: FloatArray = np.einsum("ij,j->i", values, law.positive) * (1.0 + slack) + law.cut
     if not np.all((total >= 0) & np.isfinite(total)):
         raise NumericalFailure("a group profile returned a value that is not a number")
     return np.minimum(total, 1.0)
