@@ -126,6 +126,34 @@ def test_no_process_outlives_the_one_that_started_it(sent: signal.Signals) -> No
         time.sleep(0.01)
 
 
+@pytest.mark.skipif(not Path("/proc/thread-self/children").exists(), reason="looks into /proc")
+def test_an_interrupted_command_says_nothing_and_leaves_nothing() -> None:
+    line = "compare -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2"
+    command = (
+        "import sys; from mustdp import processes; processes.processors = lambda: 2; "
+        "from mustdp.cli.main import main; sys.exit(main())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", command, *line.split()],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as script:  # fmt: skip
+        started: list[int] = []
+        listed = Path(f"/proc/{script.pid}/task/{script.pid}/children")
+        end = time.monotonic() + GENEROUS
+        while len(started) < 2:
+            assert time.monotonic() < end
+            assert script.poll() is None
+            time.sleep(0.01)
+            started = [int(word) for word in listed.read_text().split()]
+        script.send_signal(signal.SIGINT)
+        out, err = script.communicate(timeout=GENEROUS)
+    assert (script.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    while not all(map(_gone, started)):
+        assert time.monotonic() < end + GENEROUS
+        time.sleep(0.01)
+
+
 def _gone(pid: int) -> bool:
     """Whether a process has ended, even if nobody has asked how."""
     try:

@@ -11,11 +11,12 @@ from html import unescape
 import pytest
 
 import mustdp as md
+from mustdp import processes
 from mustdp.accounting.risk import percent
 from mustdp.numerics.decimals import readable
 from mustdp.pages import Page
 from mustdp.processes import in_turn
-from mustdp.report import Question
+from mustdp.report import Question, compose, gather
 from mustdp.report.page import other_sizes
 from mustdp.report.pictures import pictures
 from mustdp.report.sensitivity import Sensitivity
@@ -142,3 +143,13 @@ def test_holes_in_the_contours_are_admitted() -> None:
     assert "nothing could be certified" not in page(SAME_GUARANTEE)
     assert "no room to vary b and m" in none.html()
     assert "<svg" not in none.html()
+
+
+def test_two_processes_make_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "processors", lambda: 2)
+    with processes.Processes() as several:
+        report = gather(SAME_NOISE, None, several.spread)
+        timed = dataclasses.replace(report, draw_seconds=found(SAME_NOISE).draw_seconds)
+        made = compose(timed, "somewhere/my report.html", several.spread).html()
+        assert len(several._workers) == 2
+    assert made == page(SAME_NOISE)
