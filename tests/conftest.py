@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mustdp import processes
 from mustdp.accounting import tighter
 
 HERE = Path(__file__).parent
@@ -40,4 +41,6 @@ def one_pair_per_step(request: pytest.FixtureRequest) -> Iterator[None]:
         # Doctests show what users get.
         if path.is_relative_to(HERE) and path.relative_to(HERE).as_posix() not in IN_FULL:
             patch.setitem(tighter._WORK, "auto", 0.0)
+        # Processes that are started would know nothing of what tests put in place of things.
+        patch.setattr(processes, "processors", lambda: 1)
         yield

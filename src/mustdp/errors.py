@@ -7,6 +7,7 @@ MustdpError
 ├── NumericalFailure       a number came out that cannot be trusted (exit status 3)
 │   └── Contradiction      a lower bound above an upper one: a proof or its arithmetic is wrong
 ├── ClusterLost            a cluster has gone before its work was done (exit status 3)
+├── WorkerLost             a process that was started for a part has gone (exit status 3)
 └── BudgetExceeded         a charge does not fit a ledger's limit (exit status 4)
 """
 
@@ -171,6 +172,10 @@ class ClusterLost(MustdpError, RuntimeError):
     >>> issubclass(md.ClusterLost, md.MustdpError)
     True
     """
+
+
+class WorkerLost(MustdpError, RuntimeError):
+    """A process that worked on a part of an answer has gone; there is no answer without it."""
 
 
 class BudgetExceeded(MustdpError):

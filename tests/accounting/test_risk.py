@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import mustdp as md
-from mustdp.accounting.risk import Risk, closest_tpr, percent
+from mustdp.accounting.risk import Risk, closest_tprs, percent
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 
@@ -85,7 +85,7 @@ def test_a_certificate_that_is_too_small_would_be_seen() -> None:
         def values(epsilon: FloatArray) -> FloatArray:
             return share * noise.delta(epsilon)
 
-        return closest_tpr(fpr, values)
+        return closest_tprs([fpr], values)[0]
 
     assert exact <= profile(1.0) <= exact * 1.001
     assert profile(0.9) < exact

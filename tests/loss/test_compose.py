@@ -229,3 +229,19 @@ def test_the_mass_at_infinity_is_rounded_up() -> None:
         loss = DiscreteLoss(0.1, np.array([0]), np.array([1.0 - chance]), infinite=chance)
         exact = 1 - (1 - Fraction(chance)) ** count
         assert Fraction(Composition([(loss, count)]).infinite) >= exact
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 100, 300, 1023, 50_000])
+def test_powers_are_as_close_as_their_proof_says(count: int) -> None:
+    rng = np.random.default_rng(count)
+    modulus = np.exp(-rng.random(60) * 300.0 / count)
+    values = modulus * np.exp(2j * np.pi * rng.random(60))
+    found = compose._power(values, count)
+    with mp.workdps(60):
+        exact = [mp.mpc(complex(one)) ** count for one in values]
+        off = [
+            float(abs(mp.mpc(complex(one)) - true) / abs(true))
+            for one, true in zip(found, exact, strict=True)
+        ]
+    assert max(off) <= 3.0 * count * 2.0**-53
+    assert count < 100 or max(off) > 0.01 * count**0.5 * 2.0**-53  # rounding is to be seen

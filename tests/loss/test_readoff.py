@@ -11,7 +11,7 @@ import pytest
 from mustdp.loss.compose import OUTSIDE, Composition, Tilted
 from mustdp.loss.curve import ComposedLoss
 from mustdp.loss.discrete import DiscreteLoss
-from mustdp.loss.readoff import ReadOff, _gains
+from mustdp.loss.readoff import ReadOff, Side, _gains
 from tests.loss.exact_sums import ExactSum, short
 
 EPSILONS = (0.0, 0.3, 0.9, 1.7)
@@ -53,6 +53,35 @@ def test_curves_agree_with_single_values() -> None:
     low = ReadOff(composition, "lower").curve(epsilons)
     for epsilon, below, above in zip(epsilons.tolist(), low, high, strict=True):
         assert below <= exact.delta(epsilon) <= above
+
+
+@pytest.mark.parametrize("trial", range(6))
+def test_curves_enclose_exact_sums_in_any_order(trial: int) -> None:
+    rng = np.random.default_rng(300 + trial)
+    loss = pair_loss(rng, 10 ** rng.uniform(-3, 0.3))
+    steps = int(rng.integers(1, 30))
+    composition, exact = Composition([(loss, steps)]), ExactSum([(loss, steps)])
+    epsilons = rng.random(40) * max(0.0, composition.largest)
+    true = np.array([min(1.0, float(exact.delta(one))) for one in epsilons.tolist()])
+    high = ReadOff(composition, "upper").curve(epsilons)
+    low = ReadOff(composition, "lower").curve(epsilons)
+    assert np.all((low <= true) & (true <= high))
+    assert np.all((high - low)[true > 1e-25] < 1e-3 * true[true > 1e-25])
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_many_values_of_a_table_are_its_single_ones(side: Side) -> None:
+    rng = np.random.default_rng(5)
+    loss = replace(pair_loss(rng, 0.02), infinite=1e-7, lost=1e-9)
+    reader = ReadOff(Composition([(loss, 20)]), side)
+    seen: set[float] = set()
+    for theta in (0.0, 1.0, 40.0):
+        table = reader._table(theta, 1.0)
+        epsilons = table.first + (table.last - table.first) * rng.random(50)
+        single = [reader._delta(table, one) for one in epsilons.tolist()]
+        assert reader._deltas(table, epsilons) == pytest.approx(single, rel=1e-11, abs=1e-300)
+        seen.update(single)
+    assert len(seen) > 40
 
 
 def test_curves_far_out() -> None:

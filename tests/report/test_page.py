@@ -11,11 +11,14 @@ from html import unescape
 import pytest
 
 import mustdp as md
+from mustdp import processes
 from mustdp.accounting.risk import percent
 from mustdp.numerics.decimals import readable
 from mustdp.pages import Page
-from mustdp.report import Question
+from mustdp.processes import in_turn
+from mustdp.report import Question, compose, gather
 from mustdp.report.page import other_sizes
+from mustdp.report.pictures import pictures
 from mustdp.report.sensitivity import Sensitivity
 from tests.report.questions import SAME_GUARANTEE, SAME_NOISE, compared, found, page
 
@@ -133,9 +136,20 @@ def test_holes_in_the_contours_are_admitted() -> None:
     nothing = (float("nan"), *around.epsilon[0][1:])
     holes = Sensitivity(around.b, around.m, (nothing, *around.epsilon[1:]), 1.0)
     partly, none = Page("Title"), Page("Title")
-    other_sizes(partly, dataclasses.replace(report, sensitivity=holes))
-    other_sizes(none, dataclasses.replace(report, sensitivity=None))
+    holed = dataclasses.replace(report, sensitivity=holes)
+    other_sizes(partly, holed, pictures(holed, in_turn))
+    other_sizes(none, dataclasses.replace(report, sensitivity=None), {})
     assert "nothing could be certified there" in partly.html()
     assert "nothing could be certified" not in page(SAME_GUARANTEE)
     assert "no room to vary b and m" in none.html()
     assert "<svg" not in none.html()
+
+
+def test_two_processes_make_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "processors", lambda: 2)
+    with processes.Processes() as several:
+        report = gather(SAME_NOISE, None, several.spread)
+        timed = dataclasses.replace(report, draw_seconds=found(SAME_NOISE).draw_seconds)
+        made = compose(timed, "somewhere/my report.html", several.spread).html()
+        assert len(several._workers) == 2
+    assert made == page(SAME_NOISE)

@@ -10,7 +10,7 @@ one epsilon, Dong, Roth & Su 2019 (arXiv 1905.02383) for the whole curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -172,36 +172,35 @@ def risk(account: Account, fpr: ArrayLike = USUAL_FPR) -> Risk:
     advantage = account.delta(0.0)
     curve = account.tradeoff(rates)
     found = []
-    for rate, missed, reached in zip(
-        rates.tolist(), curve.lower.tolist(), curve.upper.tolist(), strict=True
+    closest = account.certified_tprs(rates, with_family=True)
+    for rate, missed, reached, close in zip(
+        rates.tolist(), curve.lower.tolist(), curve.upper.tolist(), closest, strict=True
     ):
-        upper = min(
-            _from_missed(rate, missed),
-            rate + advantage.upper + _ROUNDING,
-            account.certified_tpr(rate, with_family=True),
-        )
+        upper = min(_from_missed(rate, missed), rate + advantage.upper + _ROUNDING, close)
         lower = max(rate, 1.0 - reached - _ROUNDING)
         found.append(Bounds(consistent(lower, upper), upper, relation=account.relation))
     return Risk(account.relation, advantage, tuple(rates.tolist()), tuple(found), account.group)
 
 
-def closest_tpr(fpr: float, profile: Callable[[FloatArray], FloatArray]) -> float:
-    """The smallest upper bound of the true-positive rate over many epsilons, then near the best.
+def closest_tprs(fprs: Sequence[float], profile: Callable[[FloatArray], FloatArray]) -> list[float]:
+    """The smallest upper bounds of true-positive rates over many epsilons, then near the best.
 
-    ``profile`` gives certified deltas in both orders. Every epsilon gives a valid bound, so those
-    looked at decide only how tight it is. Beyond log(1/fpr) the first kind of bound says nothing.
+    ``profile`` gives certified deltas in both orders; it is asked for all rates at once. Every
+    epsilon gives a valid bound, so those looked at decide only how tight it is. Beyond log(1/fpr)
+    the first kind of bound says nothing.
     """
-    end = min(_FARTHEST, -math.log(max(fpr, 1e-300)) + 1e-3)
-    eps = np.linspace(0.0, end, _POINTS)
-    best = 1.0
+    ends = [min(_FARTHEST, -math.log(max(fpr, 1e-300)) + 1e-3) for fpr in fprs]
+    looks = [np.linspace(0.0, end, _POINTS) for end in ends]
+    best = [1.0] * len(looks)
     for _ in range(2):
-        values = profile(eps)
-        alpha = np.exp(eps)
-        rates = np.minimum(values + alpha * fpr, 1.0 - (1.0 - fpr - values) / alpha)
-        best = min(best, float(rates.min()))
-        place, gap = float(eps[int(rates.argmin())]), float(eps[1] - eps[0])
-        eps = np.linspace(max(0.0, place - gap), place + gap, _POINTS)
-    return min(1.0, max(fpr, best + _ROUNDING))
+        seen = np.split(profile(np.concatenate(looks)), len(looks))
+        for which, (fpr, eps, values) in enumerate(zip(fprs, looks, seen, strict=True)):
+            alpha = np.exp(eps)
+            rates = np.minimum(values + alpha * fpr, 1.0 - (1.0 - fpr - values) / alpha)
+            best[which] = min(best[which], float(rates.min()))
+            place, gap = float(eps[int(rates.argmin())]), float(eps[1] - eps[0])
+            looks[which] = np.linspace(max(0.0, place - gap), place + gap, _POINTS)
+    return [min(1.0, max(fpr, one + _ROUNDING)) for fpr, one in zip(fprs, best, strict=True)]
 
 
 def _from_missed(fpr: float, missed: float) -> float:

@@ -79,7 +79,8 @@ def _certificate(
         logs = np.where(pooled, logs + missed[:, None], epsilon[:, None])
         alone = profiles.slope_at(groups, np.broadcast_to(epsilon[:, None], logs.shape))
         common = np.where(spare > 0, 0.0, profiles.slope(t))[:, None]
-        slope = law.zero * common[:, 0] + np.where(pooled, common, alone) @ rho
+        slope = np.einsum("ij,j->i", np.where(pooled, common, alone), rho)
+        slope = law.zero * common[:, 0] + slope
     out = evaluate(law, profiles, feasible(law, logs, epsilon, capacity))
     again = np.flatnonzero(jumped & (out > 2.0 * law.cut))
     if again.size:
@@ -223,7 +224,8 @@ def evaluate(law: MultiplicityLaw, profiles: GroupProfiles, logs: FloatArray) ->
     values = profiles.delta(law.positive_values, np.where(ruled_out, 0.0, logs))
     values = np.where(ruled_out, 1.0, values)
     slack = profiles.relative_error + law.relative_error + 2.0 * law.positive.size * ROUNDOFF
-    total = (values @ law.positive) * (1.0 + slack) + law.cut
+    # Not by a linear algebra library, whose threads would only wait for each other.
+    total: FloatArray = np.einsum("ij,j->i", values, law.positive) * (1.0 + slack) + law.cut
     if not np.all((total >= 0) & np.isfinite(total)):
         raise NumericalFailure("a group profile returned a value that is not a number")
     return np.minimum(total, 1.0)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from dataclasses import dataclass
+
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import steps_of
@@ -14,11 +18,15 @@ from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
 from mustdp.mechanisms.mechanism import Gaussian, Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.processes import Spread, in_turn
 from mustdp.progress import Progress
 from mustdp.sampling.catalogue import CATALOGUE
 from mustdp.sampling.epochs import Sampling, random_allocation, shuffle
 from mustdp.sampling.naming import scheme_by_name
 from mustdp.sampling.scheme import Multistage, Scheme
+
+#: About how long the rows of families take: what takes longest had better begin first.
+_SECONDS = {"must-ow": 4.0, "wor": 2.0, "wr": 2.0, "must-ww": 1.5, "poisson": 0.2}
 
 
 def compare(
@@ -36,6 +44,7 @@ def compare(
     composition: str = "auto",
     epochs: bool | None = None,
     progress: Progress | None = None,
+    spread: Spread = in_turn,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson and allocation).
 
@@ -73,6 +82,8 @@ def compare(
         for Gaussian noise only. None means at the same noise, where that takes a second or two.
     progress : Progress, default=None
         Called with the name of each scheme before it is worked on.
+    spread : callable, default=in_turn
+        Works on all schemes, one after the other unless told (``mustdp.processes``).
 
     Returns
     -------
@@ -101,42 +112,91 @@ def compare(
     delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     make = noise_of_kind(mechanism)
-    known: dict[object, tuple[float, Bounds]] = {}
-    rows: list[ComparisonRow] = []
-    passes: list[EpochRow] = []
+    asked = _Asked(delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition)
     schemes: list[Sampling] = [*schemes_of(n, b, m)]
     if epochs is None:
         epochs = noise_multiplier is not None and isinstance(make(1.0), Gaussian)
     if epochs:
         schemes += epochs_of(n, m)
-    for done, scheme in enumerate(schemes):
+    laws = [_law(scheme) for scheme in schemes]
+    jobs = [
+        _Job(asked, scheme, new=law not in laws[:place])
+        for place, (scheme, law) in enumerate(zip(schemes, laws, strict=True))
+    ]
+    begun = itertools.count()
+
+    def begin(job: _Job) -> None:
         if progress is not None:
-            progress(scheme.name, done, len(schemes))
-        key = (scheme.n, scheme.reduced) if isinstance(scheme, Multistage) else scheme
-        if key not in known:
-            if epsilon is not None:
-                found = calibrate(
-                    scheme,
-                    epsilon=epsilon,
-                    delta=delta,
-                    steps=steps,
-                    mechanism=mechanism,
-                    relation=used,
-                    group=group,
-                    composition=composition,
-                )
-                known[key] = found.noise_multiplier, found.epsilon
-            elif noise_multiplier is not None:
-                noise = make(noise_multiplier)
-                plan = steps_of(scheme, steps, noise)
-                asking = account(plan, relation=used, composition=composition, group=group)
-                bounds = asking.epsilon(delta)
-                known[key] = float(noise.noise_multiplier or 0.0), bounds
+            progress(job.scheme.name, next(begun), len(jobs))
+
+    answers = spread(_row, jobs, begin, _Job.long)
+    known = {law: found for law, found in zip(laws, answers, strict=True) if found is not None}
+    rows, passes = [], []
+    for scheme, law in zip(schemes, laws, strict=True):
         if isinstance(scheme, Scheme):
-            rows.append(ComparisonRow(scheme, *known[key]))
+            rows.append(ComparisonRow(scheme, *known[law]))
         else:
-            passes.append(EpochRow(scheme, *known[key]))
+            passes.append(EpochRow(scheme, *known[law]))
     return Comparison(used, steps, delta, tuple(rows), tuple(passes))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked about every scheme."""
+
+    delta: float
+    steps: int
+    epsilon: float | None
+    noise_multiplier: float | None
+    mechanism: str | Mechanism
+    relation: Relation
+    group: int
+    composition: str
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One row; not ``new`` if another one has the same law."""
+
+    asked: _Asked
+    scheme: Sampling
+    new: bool
+
+    def long(self) -> float:
+        """About how long it takes, in seconds for a few hundred steps."""
+        return _SECONDS.get(self.scheme.name, 1.0) if self.new else 0.0
+
+
+def _row(job: _Job) -> tuple[float, Bounds] | None:
+    """The noise of one scheme and what it guarantees; None if another row says so."""
+    if not job.new:
+        return None
+    asked, scheme = job.asked, job.scheme
+    if asked.epsilon is not None:
+        found = calibrate(
+            scheme,
+            epsilon=asked.epsilon,
+            delta=asked.delta,
+            steps=asked.steps,
+            mechanism=asked.mechanism,
+            relation=asked.relation,
+            group=asked.group,
+            composition=asked.composition,
+        )
+        return found.noise_multiplier, found.epsilon
+    noise = noise_of_kind(asked.mechanism)(asked.noise_multiplier or math.nan)
+    own = account(
+        steps_of(scheme, asked.steps, noise),
+        relation=asked.relation,
+        composition=asked.composition,
+        group=asked.group,
+    )
+    return float(noise.noise_multiplier or 0.0), own.epsilon(asked.delta)
+
+
+def _law(scheme: Sampling) -> object:
+    """The same for schemes that draw alike under another name."""
+    return (scheme.n, scheme.reduced) if isinstance(scheme, Multistage) else scheme
 
 
 def epochs_of(n: int, m: int) -> list[Sampling]:

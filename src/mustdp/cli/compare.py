@@ -31,6 +31,7 @@ from mustdp.cli.typed import Panel, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
+from mustdp.processes import Processes
 from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:
@@ -105,10 +106,12 @@ def compare(
         raise InvalidParameter("--with-epochs and --without-epochs exclude each other: give one")
     epochs = with_epochs if with_epochs or without_epochs else None
 
-    import mustdp
+    with Processes(loads=["mustdp.calibration.compare"]) as several, progress() as move:
+        import mustdp
 
-    with progress() as move:
-        result = mustdp.compare(**asked, mechanism=mechanism, epochs=epochs, progress=move)
+        result = mustdp.compare(
+            **asked, mechanism=mechanism, epochs=epochs, progress=move, spread=several.spread
+        )
     return answer(result, asked, mechanism, json)
 
 

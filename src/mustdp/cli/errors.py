@@ -23,6 +23,7 @@ from mustdp.errors import (
     InvalidParameter,
     MissingExtra,
     NumericalFailure,
+    WorkerLost,
 )
 
 NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, NO_BUDGET, INTERRUPTED, NO_READER = 1, 2, 3, 4, 130, 141
@@ -36,6 +37,7 @@ _FORESEEN: tuple[tuple[type[BaseException], int, str], ...] = (
     (MissingExtra, BAD_INPUT, "{}"),
     (NumericalFailure, NOT_TRUSTED, "no result that can be trusted: {}"),
     (ClusterLost, NOT_TRUSTED, "no result: {}"),
+    (WorkerLost, NOT_TRUSTED, "no result: {}"),
     (BudgetExceeded, NO_BUDGET, "{}"),
     (MemoryError, NOT_TRUSTED, "not enough memory for this computation {}"),
     (typer.Abort, INTERRUPTED, "{}"),

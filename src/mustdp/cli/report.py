@@ -16,6 +16,7 @@ from mustdp.cli.progress import progress
 from mustdp.cli.typed import option
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.processes import Processes
 
 if TYPE_CHECKING:
     from mustdp.report.findings import Findings
@@ -38,16 +39,16 @@ def report(
     """
     asked = options.read()
     target = writable("--out", out)
-    required("matplotlib", "a report page")
+    with Processes(loads=["mustdp.report"]) as several, progress() as move:
+        required("matplotlib", "a report page")
 
-    from mustdp.report import Question, compose, gather
+        from mustdp.report import Question, compose, gather
 
-    question = Question(**asked)
-    with progress() as move:
-        found = gather(question, move)
+        question = Question(**asked)
+        found = gather(question, move, several.spread)
         shown = answer(found.comparison, asked, "gaussian", json)
         move("drawing")
-        page = compose(found, out)
+        page = compose(found, out, several.spread)
         page.write(target)
     written = str(target.resolve())
     size = f"{target.stat().st_size / 1e6:.1f} MB"

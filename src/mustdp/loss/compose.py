@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
 
 from mustdp.errors import NumericalFailure
@@ -141,9 +142,9 @@ class Composition:
             # Powers that underflow are zero; at large counts almost all of them do.
             alive = count * magnitude > _UNDERFLOWS
             spectrum[~alive] = 0.0
-            spectrum[alive] *= coefficients[alive] ** count
+            spectrum[alive] *= _power(coefficients[alive], count)
             logs += count * magnitude
-            norms.append((count, math.sqrt(float(folded @ folded)), magnitude))
+            norms.append((count, math.sqrt(float(np.square(folded).sum())), magnitude))
             log_scale += count * log_m
         total = np.roll(fft.irfft(spectrum, size), -(first % size))
         losses = self.offset + (first + np.arange(size, dtype=np.float64)) * d
@@ -169,16 +170,16 @@ class Composition:
         A transform of length N has a relative error of at most 7 u log2 N in the 2-norm (Higham,
         Accuracy and Stability of Numerical Algorithms, 2nd ed., Theorem 24.2). By Cauchy-Schwarz
         and Parseval the error of one factor reaches an entry with at most its own 2-norm times
-        the 2-norm of the product of all others; a power costs at most 8 k u relative. The factor 2
-        covers terms of second order.
+        the 2-norm of the product of all others; a power costs at most 8 k u relative (``_power``).
+        The factor 2 covers terms of second order.
         """
         transform = 7.0 * ROUNDOFF * math.log2(size)
-        norm = math.sqrt(float(total @ total))
+        norm = math.sqrt(float(np.square(total).sum()))
         spread = 0.0
         for count, own, magnitude in norms:
             with np.errstate(invalid="ignore"):
                 rest = np.where(np.isneginf(magnitude), 1.0, np.exp(logs - magnitude))
-            spread += count * own * math.sqrt(min(1.0, 2.0 * float(rest @ rest) / size))
+            spread += count * own * math.sqrt(min(1.0, 2.0 * float(np.square(rest).sum()) / size))
         return 2.0 * (transform * (spread + norm) + 8.0 * self.steps * ROUNDOFF * norm)
 
     def _window(self, theta: float) -> tuple[float, float]:
@@ -204,6 +205,23 @@ def _any_infinite(parts: Sequence[Part]) -> float:
         return 1.0
     spared = math.fsum(count * math.log1p(-loss.infinite) for loss, count in parts)
     return min(1.0, -math.expm1(spared) * (1.0 + 1e-14))
+
+
+def _power(values: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """``values ** count`` by squaring, much quicker than by logarithms.
+
+    A product is off by at most sqrt(2) gamma_2 < 3 u of its modulus (Higham, Lemma 3.5), and the
+    k-th power is k - 1 factors away from exact, however it is put together: less than 3 k u.
+    """
+    found, square = np.ones_like(values), values
+    with np.errstate(under="ignore"):
+        while True:
+            if count & 1:
+                found = found * square
+            count >>= 1
+            if not count:
+                return found
+            square = square * square
 
 
 def _tilted_masses(loss: DiscreteLoss, theta: float) -> tuple[FloatArray, float]:

@@ -71,7 +71,7 @@ class Mixture:
         lowest = np.where(right[:1], 1.0 - small[:1], small[:1])
         highest = np.where(right[-1:], small[-1:], 1.0 - small[-1:])
         cells = np.concatenate([lowest, inner, highest])
-        return np.asarray(np.maximum(cells, 0.0) @ self.weights)
+        return np.asarray(np.einsum("ij,j->i", np.maximum(cells, 0.0), self.weights))
 
 
 @dataclass(frozen=True, eq=False)

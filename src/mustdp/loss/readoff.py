@@ -96,12 +96,19 @@ class ReadOff:
         if beyond == 1.0:
             return np.ones(epsilon.size)
         out = np.full(epsilon.size, beyond)
-        tilts = self.composition.ladder_tilts(epsilon)
-        for row in np.flatnonzero(epsilon < self.composition.largest):
-            e = float(epsilon[row])
-            table = self._table(float(tilts[row]), e)
-            inside = table.first <= e < table.last
-            out[row] = self._delta(table, e) if inside else self.delta(e)
+        inside = np.flatnonzero(epsilon < self.composition.largest)
+        tilts = self.composition.ladder_tilts(epsilon[inside])
+        for theta in np.unique(tilts):
+            left = inside[tilts == theta]
+            while left.size:
+                table = self._table(float(theta), float(epsilon[left[0]]))
+                near = np.abs(epsilon[left] - table.reference) * theta <= _LARGEST_EXPONENT / 2
+                near[0] = True
+                rows, left = left[near], left[~near]
+                seen = (table.first <= epsilon[rows]) & (epsilon[rows] < table.last)
+                out[rows[seen]] = self._deltas(table, epsilon[rows[seen]])
+                for row in rows[~seen]:
+                    out[row] = self.delta(float(epsilon[row]))
         return out
 
     def epsilon(self, delta: float) -> float:
@@ -162,6 +169,22 @@ class ReadOff:
         finite = (table.at(at) - table.doubt(at)) * (1.0 - table.rounding)
         missing = math.exp(min(epsilon, 700.0)) * self.composition.lost
         return min(1.0, max(_in_units(finite, table.log_unit) - missing, 0.0))
+
+    def _deltas(self, table: Table, epsilon: FloatArray) -> FloatArray:
+        """The same at many epsilons inside the table."""
+        cell = np.maximum(np.floor((epsilon - table.first) / table.spacing), 0.0).astype(np.int64)
+        cell = np.minimum(cell, table.gains.size - 1)
+        drop = math.exp(table.spacing) - np.exp(epsilon - (table.first + cell * table.spacing))
+        value = table.values[cell + 1] + np.maximum(drop, 0.0) * table.gains[cell]
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            doubt = 2.0 * OUTSIDE * np.exp(-table.theta * (epsilon - table.reference))
+            sign = 1.0 if self.side == "upper" else -1.0
+            finite = np.maximum(value + sign * doubt, 0.0) * (1.0 + sign * table.rounding)
+            found = np.exp(np.minimum(np.log(finite) + table.log_unit, 0.0))
+        if self.side == "upper":
+            return np.minimum(1.0, found + self.composition.infinite)
+        missing = np.exp(np.minimum(epsilon, 700.0)) * self.composition.lost
+        return np.clip(found - missing, 0.0, 1.0)
 
     def _solve(self, table: Table, delta: float) -> float:
         """Bisect on the bound read off one table: a guess, which may be an end of the table."""

@@ -103,6 +103,7 @@ class Recursion:
         self._left_share = np.exp(left - e[0])
         self._left_floor = -np.expm1(left)
         self._extended = np.zeros(window.transform)
+        self._products = np.empty((0, window.transform // 2 + 1), dtype=np.complex128)
         self._inside = slice(window.up, window.up + n)
         self.tilted = np.maximum(-np.expm1(np.minimum(e, 0.0)), 0.0) * self._full
         self.steps = 0
@@ -149,7 +150,7 @@ class Recursion:
             )
             spectra[row] = fft.rfft(folded)
             steeper = np.exp(np.outer(_LADDER - 1.0, exponent))
-            moments = np.maximum(moments, (steeper @ masses) * (1.0 + 1e-12))
+            moments = np.maximum(moments, np.einsum("ij,j->i", steeper, masses) * (1.0 + 1e-12))
             total = max(total, loss.total * (1.0 + 1e-14))
         lost = max((loss.lost for loss in members), default=0.0)
         return Kernels(spectra, moments, total, infinite, lost)
@@ -181,7 +182,11 @@ class Recursion:
         chunk = max(1, _AT_ONCE // size)
         parts = []
         for start in range(0, kernels.spectra.shape[0], chunk):
-            product = kernels.spectra[start : start + chunk] * spectrum
+            some = kernels.spectra[start : start + chunk]
+            # Memory that is kept: what is asked for and given back in every step costs as much.
+            if self._products.shape[0] < some.shape[0]:
+                self._products = np.empty_like(some)
+            product = np.multiply(some, spectrum, out=self._products[: some.shape[0]])
             moved = fft.irfft(product, size, axis=1, overwrite_x=True)[:, self._inside]
             parts.append(moved.max(axis=0, keepdims=True) if reduce else moved)
         rows = np.concatenate(parts)

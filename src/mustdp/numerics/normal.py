@@ -84,4 +84,4 @@ def _mills_drop_close(t: FloatArray, d: FloatArray) -> FloatArray:
     if far.any():
         v = 1.0 / np.square(u[far])
         steep[far] = v * (1.0 - v * (3.0 - v * (15.0 - v * (105.0 - v * 945.0))))
-    return np.asarray(d * (steep @ _WEIGHTS))
+    return np.asarray(d * np.einsum("...j,j->...", steep, _WEIGHTS))

@@ -16,7 +16,7 @@ the order on the page.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -133,7 +133,7 @@ class Page:
 
     def figure(
         self,
-        draw: Draw,
+        draw: Draw | Mapping[str, Rendered],
         caption: str = "",
         *,
         alt: str,
@@ -145,14 +145,18 @@ class Page:
         Pictures that follow each other stand side by side where there is room for it, unless they
         are ``wide``: those scroll on a phone. Others should not be wider than 5 inches, so that
         letters are readable there. ``alt`` says what the picture shows to those who do not see it.
-        An SVG of more than ``largest_svg`` bytes is replaced by a PNG.
+        An SVG of more than ``largest_svg`` bytes is replaced by a PNG. What was drawn before is
+        given by the names of the themes.
         """
         if not alt.strip():
             raise InvalidParameter(f"alt must say what the picture shows, got {alt!r}")
         self._pictures += 1
         both = ""
         for theme in THEMES:
-            drawn = render(draw(theme), f"p{self._pictures}-{theme.name}", largest_svg)
+            if isinstance(draw, Mapping):
+                drawn = draw[theme.name]
+            else:
+                drawn = render(draw(theme), f"p{self._pictures}-{theme.name}", largest_svg)
             both += _picture(drawn, theme.name, alt, wide)
         shown = f"<figcaption>{marked(caption)}</figcaption>" if caption else ""
         element = f"<figure>{both}{shown}</figure>"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +30,10 @@ from mustdp.errors import NumericalFailure
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.arrays import FloatArray
+from mustdp.processes import Spread, in_turn
 from mustdp.progress import Progress
 from mustdp.report.draw_times import draw_time
-from mustdp.report.sensitivity import Sensitivity, grid_of, sensitivity
+from mustdp.report.sensitivity import Sensitivity, epsilons_at, grid_of
 from mustdp.sampling.scheme import Scheme, wor
 
 #: Numbers of steps in the picture, as shares of the number asked about.
@@ -38,6 +41,8 @@ _SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
 _POINTS = 60
 #: Schemes whose law is that of another one; they are left out of pictures.
 SAME_LAW = {"must-wo": "wr", "must-oo": "wor"}
+#: About how long bands take: what takes longest had better begin first.
+_SECONDS = {"must-ow": 8.0, "wr": 5.0, "wor": 3.0, "must-ww": 3.0}
 #: Schemes of the aligned privacy profile, as in the paper.
 _ALIGNED = ("wor", "wr", "must-ow", "must-ww")
 
@@ -114,19 +119,24 @@ def parts_of(question: Question) -> int:
     return len(schemes) + len(_drawn(schemes)) + (len(grid[1]) if grid else 0) + 1
 
 
-def gather(question: Question, progress: Progress | None = None) -> Findings:
-    """Find all numbers of a report; ``progress`` hears of each part that begins."""
+def gather(
+    question: Question, progress: Progress | None = None, spread: Spread = in_turn
+) -> Findings:
+    """Find all numbers of a report; ``progress`` hears of each part that begins.
+
+    ``spread`` works on the parts, one after the other unless told.
+    """
     asked = question
     total, begun = parts_of(asked), itertools.count()
 
     def begin(what: str, *_: object) -> None:
-        if progress is not None:
+        if progress is not None and what:
             progress(what, next(begun), total)
 
     comparison = compare(
         n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
         epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        group=asked.group, progress=begin,
+        group=asked.group, progress=begin, spread=spread,
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():
@@ -138,34 +148,68 @@ def gather(question: Question, progress: Progress | None = None) -> Findings:
     reference = rows.get("wor") or rows["wr"]
     drawn = [rows[scheme.name] for scheme in _drawn([row.scheme for row in comparison])]
     points = _epsilons(drawn)
-    profiles, risks, by_steps, at_one_noise = {}, {}, {}, {}
+    parts: dict[str | int, _Part] = {}
     for row in drawn:
         name = row.scheme.name
-        begin(f"bands of {name}")
-        plan = _plan(row.scheme, row.noise_multiplier, asked.steps)
-        own = account(plan, relation=asked.relation, group=asked.group)
-        passed = own.along(asked.delta, _counts(asked), points)
-        profiles[name], risks[name] = _profile(own, points, passed), own.risk()
-        by_steps[name] = _by_steps(row, asked, passed)
-        if row.noise_multiplier == reference.noise_multiplier:
-            at_one_noise[name] = row.epsilon
-        elif name == "must-ow":
-            there = _epsilon(row.scheme, reference.noise_multiplier, asked.steps, asked)
-            at_one_noise |= {name: there} if there else {}
-    found = sensitivity(
-        asked.n, asked.b, asked.m, noise_multiplier=rows["must-ow"].noise_multiplier,
-        steps=asked.steps, delta=asked.delta, relation=comparison.relation,
-        group=asked.group, progress=begin,
-    )  # fmt: skip
+        parts[name] = _Part(_bands, (row, asked, points), f"bands of {name}", _SECONDS.get(name, 1))
+    own = rows["must-ow"]
+    if own.noise_multiplier != reference.noise_multiplier:
+        there = own.scheme, reference.noise_multiplier, asked.steps, asked
+        parts["one noise"] = _Part(_epsilon, there, seconds=2.0)
+    grid = grid_of(asked.n, asked.b, asked.m)
+    first, batches = grid or ((), ())
+    alike = own.noise_multiplier, asked.steps, asked.delta, comparison.relation, asked.group
+    for size in batches:
+        given = asked.n, first, size, *alike
+        parts[size] = _Part(epsilons_at, given, f"must-ow with m = {size}", 0.3)
+    parts["same work"] = _Part(_same_work, (own, asked))
+    answers = spread(_found, parts.values(), lambda part: begin(part.name), attrgetter("seconds"))
+    found = dict(zip(parts, answers, strict=True))
+    at_one_noise = {
+        row.scheme.name: row.epsilon
+        for row in drawn
+        if row.noise_multiplier == reference.noise_multiplier
+    }
+    if found.get("one noise"):
+        at_one_noise["must-ow"] = found["one noise"]
     begin("one application, draws")
     noise = gaussian(noise_multiplier=reference.noise_multiplier)
     bases = _bases(2.0 / reference.noise_multiplier)
     aligned = tuple(amplify(rows[name].scheme, noise, bases) for name in _ALIGNED if name in rows)
     times = {row.scheme.name: draw_time(row.scheme) for row in comparison}
+    profiles, risks, by_steps = (
+        {row.scheme.name: found[row.scheme.name][place] for row in drawn} for place in range(3)
+    )
+    around = Sensitivity(first, batches, tuple(found[m] for m in batches), own.noise_multiplier)
+    empty = around.holes == len(first) * len(batches)
     return Findings(
-        asked, comparison, profiles, risks, by_steps, at_one_noise,
-        _same_work(rows["must-ow"], asked), aligned, found, times,
+        asked, comparison, profiles, risks, by_steps, at_one_noise, found["same work"], aligned,
+        None if empty else around, times,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One piece of work: a function of a module with its arguments, and about how long it takes."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    name: str = ""
+    seconds: float = 1.0
+
+
+def _found(part: _Part) -> Any:
+    return part.function(*part.arguments)
+
+
+def _bands(
+    row: ComparisonRow, asked: Question, points: FloatArray
+) -> tuple[Curve, Risk, dict[int, Bounds]]:
+    """Delta against epsilon, what an attacker can achieve, and epsilon against steps."""
+    plan = _plan(row.scheme, row.noise_multiplier, asked.steps)
+    own = account(plan, relation=asked.relation, group=asked.group)
+    passed = own.along(asked.delta, _counts(asked), points)
+    return _profile(own, points, passed), own.risk(), _by_steps(row, asked, passed)
 
 
 def _drawn(schemes: list[Scheme]) -> list[Scheme]:

@@ -9,24 +9,22 @@ from importlib.metadata import version
 from mustdp.calibration.compare import ComparisonRow
 from mustdp.numerics.decimals import as_stated, readable
 from mustdp.pages.document import Cell, Page, Tone
-from mustdp.plots.aligned import aligned_profile
-from mustdp.plots.bands import epsilon_against_steps, profile_bands
-from mustdp.plots.contours import contours
-from mustdp.plots.drawing import figure_of, new_axes
-from mustdp.plots.multiplicity import multiplicity_law
+from mustdp.processes import Spread, in_turn
 from mustdp.report.commands import commands
 from mustdp.report.findings import Findings
 from mustdp.report.meaning import meanings
+from mustdp.report.pictures import Pictures, pictures
 from mustdp.report.reading import headline, label, reading, records, small, times
 from mustdp.report.risk import attackers
 from mustdp.version import __version__
 
-_WIDTH, _HEIGHT = 4.6, 3.6
 
+def compose(found: Findings, out: str = "mustdp-report.html", spread: Spread = in_turn) -> Page:
+    """The page for what was found, which is to be written to ``out``.
 
-def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
-    """The page for what was found, which is to be written to ``out``."""
-    asked = found.question
+    ``spread`` draws its pictures, one after the other unless told.
+    """
+    asked, drawn = found.question, pictures(found, spread)
     page = Page(
         f"Sampling {asked.m:,} of {asked.n:,} records, {times(asked.steps)}", headline(found)
     )
@@ -36,15 +34,15 @@ def compose(found: Findings, out: str = "mustdp-report.html") -> Page:
     page.heading("The same noise" if found.same_noise else "The same guarantee")
     _comparison(page, found)
     page.heading("Bounds")
-    _bounds(page, found)
+    _bounds(page, found, drawn)
     page.heading("What an attacker can achieve")
     attackers(page, found)
     page.heading("Work per step")
-    _work(page, found)
+    _work(page, found, drawn)
     page.heading("Other sizes")
-    other_sizes(page, found)
+    other_sizes(page, found, drawn)
     page.heading("One application")
-    _one_application(page, found)
+    _one_application(page, found, drawn)
     page.heading("What the words mean")
     meanings(page, found)
     page.heading("Do it again")
@@ -130,7 +128,7 @@ def _tone(cost: float, base: float, costs: list[float]) -> Tone:
     return "bad" if cost > 1.05 * base else ""
 
 
-def _bounds(page: Page, found: Findings) -> None:
+def _bounds(page: Page, found: Findings, drawn: Pictures) -> None:
     asked = found.question
     target = None if asked.epsilon is None else (asked.epsilon, asked.delta)
     noise = "the same noise" if found.same_noise else "its own noise from the table above"
@@ -142,9 +140,7 @@ def _bounds(page: Page, found: Findings) -> None:
         "be a little less. The picture of other sizes has one dominating pair per step."
     )
     page.figure(
-        lambda theme: figure_of(
-            profile_bands(found.profiles, ax=new_axes(theme, _WIDTH, _HEIGHT), mark=target)
-        ),
+        drawn["profiles"],
         f"The privacy profile after {times(asked.steps)}"
         + ("." if target is None else "; thin lines cross at the target."),
         alt=f"delta against epsilon for {_names(found)}, falling bands"
@@ -154,17 +150,14 @@ def _bounds(page: Page, found: Findings) -> None:
             else f" that meet at epsilon {target[0]:g}, delta {small(target[1])}"
         ),
     )
-    mark = None if asked.epsilon is None else (float(asked.steps), asked.epsilon)
     page.figure(
-        lambda theme: figure_of(
-            epsilon_against_steps(found.by_steps, ax=new_axes(theme, _WIDTH, _HEIGHT), mark=mark)
-        ),
+        drawn["steps"],
         f"Epsilon at delta = {small(asked.delta)} as steps go on with the same noise.",
         alt=f"epsilon against steps for {_names(found)}, rising bands",
     )
 
 
-def _work(page: Page, found: Findings) -> None:
+def _work(page: Page, found: Findings, drawn: Pictures) -> None:
     asked, reference = found.question, found.reference
     base = found.draw_seconds[reference.scheme.name]
     rows = []
@@ -195,16 +188,15 @@ def _work(page: Page, found: Findings) -> None:
         "Draw times are medians measured on the computer that made this page; the other columns "
         "are exact."
     )
-    schemes = [found.rows[name].scheme for name in found.profiles]
     page.figure(
-        lambda theme: figure_of(multiplicity_law(schemes, ax=new_axes(theme, _WIDTH, _HEIGHT))),
+        drawn["copies"],
         "How often a record that is drawn occurs in the batch. Copies are what costs privacy: j "
         "copies move the result j times as far.",
         alt=f"probability of j copies of a record against j for {_names(found)}",
     )
 
 
-def other_sizes(page: Page, found: Findings) -> None:
+def other_sizes(page: Page, found: Findings, drawn: Pictures) -> None:
     """How much b and m matter."""
     around, asked = found.sensitivity, found.question
     if around is None:
@@ -226,19 +218,14 @@ def other_sizes(page: Page, found: Findings) -> None:
         + " With b = n, MUSTow is WR."
     )
     page.figure(
-        lambda theme: figure_of(
-            contours(
-                around.b, around.m, around.epsilon, of="certified ε of MUSTow",
-                mark=(asked.b, asked.m), ax=new_axes(theme, _WIDTH, _HEIGHT),
-            )
-        ),
+        drawn["sizes"],
         "Certified epsilon over the sizes of both stages; the circle is the choice of this page."
         + (" White: nothing could be certified there." if around.holes else ""),
         alt="contours of the certified epsilon over b and m",
-    )  # fmt: skip
+    )
 
 
-def _one_application(page: Page, found: Findings) -> None:
+def _one_application(page: Page, found: Findings, drawn: Pictures) -> None:
     noise = as_stated(found.reference.noise_multiplier, 4)
     page.paragraph(
         f"The aligned privacy profile of arXiv 2312.13389: what **one** draw does to a base point "
@@ -248,9 +235,7 @@ def _one_application(page: Page, found: Findings) -> None:
         "not rest on it."
     )
     page.figure(
-        lambda theme: figure_of(
-            aligned_profile(found.aligned, ax=new_axes(theme, _WIDTH, _HEIGHT), linear_within=1e-6)
-        ),
+        drawn["aligned"],
         "For one record replaced. Markers where ε is a whole number. The upright axis is linear up "
         "to a millionth and logarithmic beyond, above and below zero.",
         alt="delta' minus delta against epsilon' over epsilon, one curve per scheme, with the "

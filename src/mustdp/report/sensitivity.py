@@ -11,7 +11,6 @@ from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_SIZE
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation
-from mustdp.progress import Progress
 from mustdp.sampling.scheme import Scheme, must_ow
 
 #: Factors from a quarter to four times, with one in the middle.
@@ -46,35 +45,20 @@ def grid_of(n: int, b: int, m: int) -> tuple[tuple[int, ...], tuple[int, ...]] |
     return (first, batch) if len(first) > 1 and len(batch) > 1 else None
 
 
-def sensitivity(
+def epsilons_at(
     n: int,
-    b: int,
+    first: tuple[int, ...],
     m: int,
-    *,
     noise_multiplier: float,
     steps: int,
     delta: float,
     relation: Relation,
     group: int,
-    progress: Progress,
-) -> Sensitivity | None:
-    """Certify MUSTow on the grid around (b, m); ``progress`` is called once per row."""
-    grid = grid_of(n, b, m)
-    if grid is None:
-        return None
-    first, batch = grid
-    rows = []
-    for size in batch:
-        progress(f"must-ow with m = {size}")
-        rows.append(
-            tuple(
-                _epsilon(must_ow(n, other, size), noise_multiplier, steps, delta, relation, group)
-                for other in first
-            )
-        )
-    if all(math.isnan(value) for row in rows for value in row):
-        return None
-    return Sensitivity(first, batch, tuple(rows), noise_multiplier)
+) -> tuple[float, ...]:
+    """Certified epsilons of MUSTow with batches of m, at every first stage; NaN for none."""
+    return tuple(
+        _epsilon(must_ow(n, b, m), noise_multiplier, steps, delta, relation, group) for b in first
+    )
 
 
 def _epsilon(

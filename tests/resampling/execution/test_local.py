@@ -126,7 +126,7 @@ def test_other_processes_help_when_it_takes_long(
     x: FloatArray, answer: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "_ALONE", -1.0)
-    monkeypatch.setattr(local, "_processors", lambda: 2)
+    monkeypatch.setattr(local, "processors", lambda: 2)
     killed: list[int] = []
     helper = Thread(
         target=kill, args=(tmp_path, killed), daemon=True

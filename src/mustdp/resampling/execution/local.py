@@ -20,6 +20,7 @@ from typing import Any
 
 from mustdp.extras import installed, required
 from mustdp.numerics.arrays import FloatArray
+from mustdp.processes import processors
 from mustdp.resampling.execution.portions import Collected, Job, Portion
 from mustdp.resampling.execution.private_folder import private_folder
 from mustdp.resampling.execution.table import SourceOrTable
@@ -45,7 +46,7 @@ def run_locally(source: SourceOrTable, job: Job, collected: Collected, workers: 
     if workers is not None:
         workers = min(workers, most)
     elif run_here(source, job, collected, _ALONE) and installed("joblib") is not None:
-        workers = min(_processors(), len(collected.missing))
+        workers = min(processors(), len(collected.missing))
     if workers is None or workers == 1:
         run_here(source, job, collected)
     else:
@@ -133,11 +134,3 @@ def _abandon(results: Any) -> None:
 
 def _numbered(source: SourceOrTable, job: Job, portion: Portion) -> tuple[Portion, FloatArray]:
     return portion, job.portion(source, portion)
-
-
-def _processors() -> int:
-    """Processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
