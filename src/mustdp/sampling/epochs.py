@@ -1,9 +1,10 @@
-"""Epochs: one pass over the data in many batches, every record in at most one of them.
+"""Epochs: one pass over the data in many batches, every record in one of them or in a few.
 
-Random allocation puts each record into one of the bins, uniformly and independently of the others,
-so that batches have random sizes. Shuffling cuts a random order into batches of a fixed size. An
-epoch is described once; the same object draws its batches and is charged for them. A run that ends
-early is an epoch of which only the first ``steps`` batches are released.
+Random allocation puts each record into one of the bins, or into a set of ``times`` of them,
+uniformly and independently of the others, so that batches have random sizes. Shuffling cuts a
+random order into batches of a fixed size. An epoch is described once; the same object draws its
+batches and is charged for them. A run that ends early is an epoch of which only the first ``steps``
+batches are released.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Epoch(ABC):
-    """A random rule that shares ``n`` records out over batches, each record to one of them.
+    """A random rule that shares ``n`` records out over batches, no record twice in one of them.
 
     >>> import mustdp as md
     >>> epoch = md.shuffle(1000, 300)
@@ -83,6 +84,11 @@ class Epoch(ABC):
         """Expected number of distinct records in a batch: all of them are."""
         return self.expected_size
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether every batch holds all records, so that nothing is hidden."""
+        return self.bins == 1
+
     def batches(self, seed: int | BatchKey | None = None, epochs: int | None = None) -> BatchStream:
         """Stream of the batches of ``epochs`` epochs (without end for None), one after another.
 
@@ -97,7 +103,7 @@ class Epoch(ABC):
 
 @dataclass(frozen=True)
 class RandomAllocation(Epoch):
-    """Every record goes to one of ``bins`` batches, uniformly and independently.
+    """Every record goes to ``times`` distinct ones of ``bins`` batches, uniformly, independently.
 
     >>> import mustdp as md
     >>> epoch = md.RandomAllocation(1000, bins=10)
@@ -113,6 +119,7 @@ class RandomAllocation(Epoch):
     n: int
     bins: int
     steps: int = 0  # all of them
+    times: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.integer("n", self.n, 1))
@@ -120,11 +127,21 @@ class RandomAllocation(Epoch):
         object.__setattr__(self, "bins", bins)
         steps = checks.integer("steps", self.steps or bins, 1, bins)
         object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "times", checks.integer("times", self.times, 1, bins))
+
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON; ``times`` is in it where it is not 1."""
+        return {**super().describe(), **({"times": self.times} if self.times > 1 else {})}
 
     @property
     def expected_size(self) -> float:
-        """Expected batch size ``n / bins``; the size itself is random."""
-        return self.n / self.bins
+        """Expected batch size ``times n / bins``; the size itself is random."""
+        return self.n * self.times / self.bins
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every record is in every bin."""
+        return self.times == self.bins
 
     def resized(self, n: int) -> Self:
         """The same bins for ``n`` records."""
@@ -132,7 +149,7 @@ class RandomAllocation(Epoch):
 
     def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
         """All batches of one epoch."""
-        return draw_allocation(self.n, self.bins, generator(rng))[: self.steps]
+        return draw_allocation(self.n, self.bins, self.times, generator(rng))[: self.steps]
 
 
 @dataclass(frozen=True)
@@ -173,13 +190,17 @@ class Shuffle(Epoch):
 Sampling: TypeAlias = Scheme | Epoch
 
 
-def random_allocation(n: int, bins: int) -> RandomAllocation:
+def random_allocation(n: int, bins: int, times: int = 1) -> RandomAllocation:
     """One epoch: every one of ``n`` records in exactly one of ``bins`` batches, independently.
+
+    With ``times``, in so many distinct ones, every set of them being equally likely.
 
     >>> sum(batch.size for batch in random_allocation(1000, 10).batches(epochs=1))
     1000
+    >>> sum(batch.size for batch in random_allocation(1000, 10, times=3).batches(epochs=1))
+    3000
     """
-    return RandomAllocation(n, bins)
+    return RandomAllocation(n, bins, times=times)
 
 
 def shuffle(n: int, m: int) -> Shuffle:
@@ -195,8 +216,8 @@ def epoch_from_description(description: object) -> Epoch:
     """Rebuild an epoch from what :meth:`Epoch.describe` gave; anything else is refused."""
     if isinstance(description, dict) and all(description.values()):
         given = {key: value for key, value in description.items() if key != "scheme"}
-        for rule in (RandomAllocation, Shuffle):
+        for rule, more in ((RandomAllocation, {"steps", "times"}), (Shuffle, {"steps"})):
             sizes = set(EPOCHS[rule.name].sizes)
-            if description.get("scheme") == rule.name and set(given) - {"steps"} == sizes:
+            if description.get("scheme") == rule.name and set(given) - more == sizes:
                 return rule(**given)
     raise InvalidParameter(f"description must be what Epoch.describe() gives, got {description!r}")
