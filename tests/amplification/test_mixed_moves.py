@@ -32,7 +32,8 @@ def largest_error(shift: float, off: float = 0.0) -> float:
             term = MixedTerm(shift, weights)
             parts = [(c + 1, w) for c, w in enumerate(weights) if w]
             with np.errstate(over="ignore", under="ignore"):
-                d = sum(w * np.exp(c * shift * g - (c * shift) ** 2 / 2) for c, w in parts)
+                moved = [w * np.exp(c * shift * g - (c * shift) ** 2 / 2) for c, w in parts]
+            d = np.sum(moved, axis=0)
             d = d[np.isfinite(d) & (d < 1e250) & (d > 1e-250)]
             for x, found in zip(d.tolist(), term.value(d).tolist(), strict=True):
                 true = exact(term, x)

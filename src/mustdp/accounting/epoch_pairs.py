@@ -47,20 +47,19 @@ def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) 
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover epochs")
     epoch, mechanism = atom.epoch, atom.inner
-    allocated = isinstance(epoch, RandomAllocation)
-    if allocated and relation == Relation.REPLACE_ONE and not mechanism.in_a_ball:
+    if not isinstance(epoch, RandomAllocation):
+        if group > 1:
+            return _together(atom, relation, group)
+        return _shuffled(epoch, mechanism, relation)
+    if relation == Relation.REPLACE_ONE and not mechanism.in_a_ball:
         raise NotCovered(
             "random allocation under replace_one needs a noise multiplier: a stated shift says "
             "how far swapping a record moves the result, not how far leaving it out does"
         )
-    counted = relation == Relation.ADD_REMOVE and group <= MOST_RECORDS
-    if isinstance(epoch, RandomAllocation) and group > 1 and epoch.times == 1 and counted:
-        return _several(epoch, mechanism, relation, group)
-    if group > 1:
+    swapped = relation == Relation.REPLACE_ONE
+    if group > 1 and (swapped or group > MOST_RECORDS or epoch.times > 1):
         return _together(atom, relation, group)
-    if not isinstance(epoch, RandomAllocation):
-        return _shuffled(epoch, mechanism, relation)
-    if epoch.times > 1:
+    if group > 1 or epoch.times > 1:
         return _several(epoch, mechanism, relation, group)
     if relation == Relation.ADD_REMOVE:
         return _allocated(epoch, mechanism)
@@ -83,8 +82,7 @@ def _together(atom: InEpoch, relation: Relation, group: int) -> Sides:
     """
     shift, _, families = epoch_sides(atom, relation, "certified")
     whole = atom.inner.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
-    times = atom.epoch.times if isinstance(atom.epoch, RandomAllocation) else 1
-    most = group * max(shift, whole) * math.sqrt(times) * (1.0 + 1e-15)
+    most = group * max(shift, whole) * math.sqrt(atom.epoch.times) * (1.0 + 1e-15)
     return shift, DominatingPair.of(GroupProfile(atom.inner.profiles(most))), families
 
 

@@ -49,6 +49,8 @@ class Epoch(ABC):
     bins: int
     #: Number of batches that are released: the first so many.
     steps: int
+    #: Number of batches of a whole epoch that every record is in.
+    times: int
 
     def first(self, steps: int) -> Self:
         """The same rule, of which only the first ``steps`` batches are released."""
@@ -87,7 +89,7 @@ class Epoch(ABC):
     @property
     def everywhere(self) -> bool:
         """Whether every batch holds all records, so that nothing is hidden."""
-        return self.bins == 1
+        return self.times == self.bins
 
     def batches(self, seed: int | BatchKey | None = None, epochs: int | None = None) -> BatchStream:
         """Stream of the batches of ``epochs`` epochs (without end for None), one after another.
@@ -138,11 +140,6 @@ class RandomAllocation(Epoch):
         """Expected batch size ``times n / bins``; the size itself is random."""
         return self.n * self.times / self.bins
 
-    @property
-    def everywhere(self) -> bool:
-        """Whether every record is in every bin."""
-        return self.times == self.bins
-
     def resized(self, n: int) -> Self:
         """The same bins for ``n`` records."""
         return replace(self, n=n)
@@ -168,6 +165,7 @@ class Shuffle(Epoch):
     m: int
     steps: int = 0  # all of them
     bins: int = field(init=False, repr=False)
+    times: int = field(init=False, repr=False, default=1)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.integer("n", self.n, 1))
