@@ -76,6 +76,7 @@ class SeenSum:
         near, total = (Composition(max(law, key=lambda part: part[0])[1]) for law in rough[:2])
         # Below its bulk the law that is rejected gladly is rejected anyway.
         aim = max(total.mean + total.deviation, near.mean - _BULK * near.deviation)
+        aim = min(aim, 0.5 * (total.mean + total.largest))
         found: list[Rejections] = []
         least = _GENTLEST / (spread * math.sqrt(self._steps))
         while aim < total.largest and len(found) < _MOST_AIMS:
