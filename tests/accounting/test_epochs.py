@@ -240,7 +240,6 @@ def test_calibrated_epochs_meet_their_target() -> None:
 @pytest.mark.parametrize(
     ("epoch", "relation"),
     [
-        (md.random_allocation(60, 6), "add_remove"),
         (md.shuffle(60, 10), "add_remove"),
         (md.shuffle(60, 10), "replace_one"),
         pytest.param(md.random_allocation(60, 6), "replace_one", marks=pytest.mark.slow),

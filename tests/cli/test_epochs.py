@@ -18,6 +18,21 @@ def test_account_of_ten_epochs(run: Run) -> None:
     assert answer(run, f"{line} -m 257")["epsilon"] == found["epsilon"]
 
 
+def test_a_record_in_several_bins(run: Run) -> None:
+    line = "--scheme allocation -n 1000 --noise-multiplier 2 --epochs 2 --times 3"
+    found = answer(run, f"account {line} --bins 30 --delta 1e-5")
+    assert (found["times"], found["steps"], found["expected_distinct"]) == (3, 60, 100)
+    once = answer(run, f"account {line[:-2]} 1 --bins 30 --delta 1e-5")
+    assert "times" not in once
+    assert once["epsilon"]["upper"] < found["epsilon"]["lower"]
+    # -m is the size of a batch, whatever the number of bins that a record is in.
+    assert answer(run, f"account {line} -m 100 --delta 1e-5")["epsilon"] == found["epsilon"]
+    words = run("account", *line.split(), "--bins", "30", "--delta", "1e-5").out
+    assert "1000 records, each to 3 of 30 batches of about 100" in words
+    batches = answer(run, "draw --scheme allocation -n 20 --bins 5 --times 2")["batches"]
+    assert sorted(i for batch in batches for i in batch) == sorted([*range(20), *range(20)])
+
+
 def test_shuffling_says_that_it_is_not_poisson(run: Run) -> None:
     found = answer(run, f"account {SHUFFLE} --epochs 1 --relation add-remove")
     assert found["poisson"]["factor_attained"] > 4
@@ -41,6 +56,9 @@ def test_calibrate_and_draw(run: Run) -> None:
     [
         ("account --scheme wor -n 9 -m 3 --epochs 2 --shift 1 --delta 1e-5", "--epochs 2"),
         ("account --scheme wor -n 9 -m 3 --bins 2 --shift 1 --steps 2 --delta 1e-5", "--bins 2"),
+        ("account --scheme wor -n 9 -m 3 --times 2 --shift 1 --steps 2 --delta 1e-5", "--times 2"),
+        (f"account {SHUFFLE} --times 2", "--times 2 does not fit --scheme shuffle"),
+        ("draw --scheme allocation -n 9 --bins 3 --times 4", "--times must be an integer from 1"),
         (f"account {SHUFFLE}", "--epochs is missing"),
         (f"account {SHUFFLE} --epochs 2 --steps 3", "--steps 3"),
         ("draw --scheme allocation -n 9", "--bins"),

@@ -55,6 +55,14 @@ def test_epochs_of_random_allocation(run: Run, model: str, tmp_path: Path) -> No
         assert again == given
 
 
+def test_every_record_in_two_batches_of_an_epoch(run: Run) -> None:
+    line = "train digits --scheme allocation -n 1340 -m 64 --times 2 --epochs 1"
+    given = answer(run, f"{line} --noise-multiplier 2 --delta 1e-4")
+    # As large a batch as without, and twice as many of them.
+    assert (given["bins"], given["times"], given["steps"]) == (42, 2, 42)
+    assert 0 < given["epsilon"]["lower"] <= given["epsilon"]["upper"]
+
+
 def test_shuffled_epochs_say_what_they_are_not(run: Run) -> None:
     line = "train digits --scheme shuffle -m 100 --epochs 1 --noise-multiplier 4 --delta 1e-4"
     outcome = run(*shlex.split(line))

@@ -70,22 +70,24 @@ def test_records_of_different_epochs_are_independent() -> None:
     assert p_value(pairs, dict.fromkeys(product((0, 1), repeat=2), 0.25)) > ACCEPT
 
 
-@pytest.mark.parametrize("key", [None, 9])
-def test_portions_are_the_whole(key: int | None) -> None:
+@pytest.mark.parametrize(("key", "times"), [(None, 1), (9, 1), (9, 3)])
+def test_portions_are_the_whole(key: int | None, times: int) -> None:
     from mustdp.randomness.keys import batch_key
 
     n, bins, held = 3000, 17, 400
     generators = Substreams(batch_key(key), EPOCHS)
-    whole = Portion(n, bins, 0, bins, lambda: generators.at(4))
+    whole = Portion(n, bins, times, 0, bins, lambda: generators.at(4))
     for number in range(bins):
-        first, stop = portion_of(n, bins, number, held)
+        first, stop = portion_of(n * times, bins, number, held)
         assert first <= number < stop
-        part = Portion(n, bins, first, stop, lambda: generators.at(4))
+        part = Portion(n, bins, times, first, stop, lambda: generators.at(4))
         assert part.batch(number) == whole.batch(number)
     assert portion_of(n, bins, 16) == (0, bins)
 
 
-@pytest.mark.parametrize("epoch", EPOCHS_OF_TWELVE, ids=str)
+@pytest.mark.parametrize(
+    "epoch", [*EPOCHS_OF_TWELVE, md.random_allocation(12, 5, times=2)], ids=str
+)
 def test_streams_go_on_and_split(epoch: md.Epoch) -> None:
     whole = list(epoch.batches(7, epochs=3))
     stream = epoch.batches(7, epochs=3)

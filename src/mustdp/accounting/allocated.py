@@ -19,6 +19,7 @@ import numpy as np
 
 from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OneSide, OutcomePair, outcome_pair
+from mustdp.loss.linear_laws import Variable
 from mustdp.loss.sums import FINENESS, Aim, IndependentSum
 from mustdp.loss.uncomposed import first_below
 from mustdp.mechanisms.noise import GaussianNoise
@@ -58,10 +59,19 @@ class GaussianBound:
 class AllocationProfile:
     """One direction under add_remove: the profile from above, and its bounds at many points."""
 
-    def __init__(self, shift: float, bins: int, steps: int, *, backward: bool) -> None:
+    def __init__(
+        self,
+        shift: float,
+        bins: float,
+        steps: int,
+        *,
+        backward: bool,
+        term: Variable | None = None,
+    ) -> None:
+        """``shift`` is the largest, where a ``term`` says that the move is of random size."""
         self._bins, self._backward = bins, backward
         self._plain = GaussianBound(shift, steps / bins)
-        self._sum = IndependentSum(Term(shift), steps, mirrored=backward)
+        self._sum = IndependentSum(term or Term(shift), steps, mirrored=backward)
         end = float(self._y(np.array([self._plain.end]))[0])
         if backward:
             end = min(end, steps * (1.0 - 1e-9))

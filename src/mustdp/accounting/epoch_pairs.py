@@ -1,5 +1,9 @@
 """Both sides of one epoch: random allocation is exact, shuffling is bounded from both sides.
 
+A record in several bins, or several records under add_remove, are bounded from both sides too:
+above by allocations one after another (``several_bins.py``), below by what the sum of all batches
+tells (``seen_sums.py``). Other groups are charged as one Gaussian release.
+
 Shuffling, from above: given the order the record is in one batch, so that by joint convexity an
 epoch is no worse than one Gaussian release. From below: the maximum of the batches
 (``loss/maximum.py``) for the others at the opposite end of the record's range and its place left
@@ -9,10 +13,17 @@ all like the record that takes its place.
 
 from __future__ import annotations
 
+import math
+
 from mustdp.accounting.allocated import AllocationProfile, TabulatedPair
 from mustdp.accounting.atom_profiles import GroupProfile
+from mustdp.accounting.patterns import MOST as MOST_PATTERNS
+from mustdp.accounting.patterns import MOST_RECORDS, patterns
 from mustdp.accounting.plan import InEpoch
 from mustdp.accounting.replaced import ReplacedPair, ReplacedProfile
+from mustdp.accounting.seen_sums import SeenSum
+from mustdp.accounting.several_bins import Link, chained, least, links
+from mustdp.amplification.mixed_moves import MixedTerm
 from mustdp.errors import NotCovered
 from mustdp.loss.dots import DominatingPair
 from mustdp.loss.maximum import maximum_pair
@@ -25,34 +36,33 @@ from mustdp.sampling.epochs import Epoch, RandomAllocation
 _MOST_TABULATED = 1.0
 #: Swapped records that move a batch further are seen through the largest batch as well.
 _LITTLE_NOISE = 4.0
+#: Bins of one record beyond this are not counted.
+_MOST_TIMES = 1_000_000
 #: What one epoch contributes: shift, dominating pair, attained pairs by name.
 Sides = tuple[float, DominatingPair, dict[str, ConcretePair]]
 
 
 def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) -> Sides:
-    """The shift, the dominating pair and the attained pairs of one epoch.
-
-    Several records of one person may all be in one batch: given where they are, they move the
-    batches of an epoch by ``group`` shifts at most, so that by joint convexity an epoch is no worse
-    than one Gaussian release on such a group. What one record attains, the group attains too.
-    """
-    if group > 1:
-        shift, _, families = epoch_sides(atom, relation, method)
-        whole = atom.inner.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
-        together = GroupProfile(atom.inner.profiles(group * max(shift, whole)))
-        return shift, DominatingPair.of(together), families
+    """The shift, the dominating pair and the attained pairs of one epoch."""
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover epochs")
     epoch, mechanism = atom.epoch, atom.inner
     if not isinstance(epoch, RandomAllocation):
+        if group > 1:
+            return _together(atom, relation, group)
         return _shuffled(epoch, mechanism, relation)
-    if relation == Relation.ADD_REMOVE:
-        return _allocated(epoch, mechanism)
-    if not mechanism.in_a_ball:
+    if relation == Relation.REPLACE_ONE and not mechanism.in_a_ball:
         raise NotCovered(
             "random allocation under replace_one needs a noise multiplier: a stated shift says "
             "how far swapping a record moves the result, not how far leaving it out does"
         )
+    swapped = relation == Relation.REPLACE_ONE
+    if group > 1 and (swapped or group > MOST_RECORDS or epoch.times > 1):
+        return _together(atom, relation, group)
+    if group > 1 or epoch.times > 1:
+        return _several(epoch, mechanism, relation, group)
+    if relation == Relation.ADD_REMOVE:
+        return _allocated(epoch, mechanism)
     shift = mechanism.shift_for(2.0)
     profile = ReplacedProfile(0.5 * shift, epoch.bins, epoch.steps)
     attained: dict[str, ConcretePair] = {"symmetric": ReplacedPair(profile)}
@@ -61,6 +71,74 @@ def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) 
         name, elsewhere = "symmetric, largest", 1.0 - epoch.steps / epoch.bins
         attained[name] = maximum_pair(name, epoch.steps, 0.5 * shift, -0.5 * shift, elsewhere)
     return shift, DominatingPair.of(profile), attained
+
+
+def _together(atom: InEpoch, relation: Relation, group: int) -> Sides:
+    """Several records of one person may always be in the same batches.
+
+    Given where they are, ``group`` shifts in every batch of theirs is the most that they move an
+    epoch, so that by joint convexity it is no worse than one Gaussian release that is moved by all
+    of that. What one record attains, the group attains too.
+    """
+    shift, _, families = epoch_sides(atom, relation, "certified")
+    whole = atom.inner.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
+    most = group * max(shift, whole) * math.sqrt(atom.epoch.times) * (1.0 + 1e-15)
+    return shift, DominatingPair.of(GroupProfile(atom.inner.profiles(most))), families
+
+
+def _several(epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, group: int) -> Sides:
+    """Several batches of an epoch are moved, by one record or by several under add_remove."""
+    if epoch.times > _MOST_TIMES:
+        raise NotCovered.refusing("times", f"must be at most {_MOST_TIMES}", epoch.times)
+    swapped = relation == Relation.REPLACE_ONE
+    shift = mechanism.shift_for(moves(epoch, relation))
+
+    def allocated(link: Link) -> DominatingPair:
+        if swapped:
+            return _swapped_link(link, mechanism, shift)
+        return _link(link, mechanism, shift)
+
+    def above(epoch: RandomAllocation) -> DominatingPair:
+        found = patterns(epoch, group)
+        farthest = shift * math.sqrt(max(one.square for one in found))
+        return chained(links(found, epoch.steps), farthest, allocated)
+
+    # The whole epoch tells no less than its beginning.
+    dominating = above(epoch.first(epoch.bins))
+    if epoch.steps < epoch.bins and epoch.times < MOST_PATTERNS:
+        dominating = least(above(epoch), dominating)
+    seen = SeenSum(patterns(epoch, group), shift, epoch.steps, swapped=swapped)
+    if swapped:
+        return shift, dominating, {"symmetric": seen.pair("symmetric")}
+    families: dict[str, ConcretePair] = {
+        "aligned": seen.pair("aligned"),
+        "reversed": seen.pair("reversed", exchanged=True),
+    }
+    return shift, dominating, families
+
+
+def _link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPair:
+    """One allocation of a chain under add_remove, of a move of random size."""
+    if link == Link(1, (1.0,)):
+        return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
+    inside = link.inside
+    weights = tuple(chance / inside for chance in link.chances)
+    term = MixedTerm(shift, weights) if len(weights) > 1 else None
+    # Rounded down: with fewer bins it is more often in these.
+    farthest, bins = len(weights) * shift, link.steps / inside * (1.0 - 1e-13)
+    bins = max(bins, float(link.steps))
+    return DominatingPair(
+        AllocationProfile(farthest, bins, link.steps, backward=False, term=term),
+        AllocationProfile(farthest, bins, link.steps, backward=True, term=term),
+    )
+
+
+def _swapped_link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPair:
+    """One allocation of a chain under replace_one: the number of its bins is rounded down."""
+    bins = max(link.steps, math.floor(link.steps / link.inside))
+    if bins == 1:
+        return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
+    return DominatingPair.of(ReplacedProfile(0.5 * shift, bins, link.steps))
 
 
 def _allocated(epoch: RandomAllocation, mechanism: Gaussian) -> Sides:

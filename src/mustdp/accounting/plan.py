@@ -259,8 +259,8 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
             yield from _walk(merged.inner, times)
         else:
             yield merged, times
-    elif isinstance(plan, InEpoch) and plan.epoch.bins == 1:  # one batch of all records
-        yield plan.inner, times
+    elif isinstance(plan, InEpoch) and plan.epoch.everywhere:  # every batch has all records
+        yield plan.inner, times * plan.epoch.steps
     else:
         yield plan, times
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mustdp.cli import words
 from mustdp.cli.accounting_options import SAME, QuestionOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import EpochOptions, counted, not_poisson, not_poisson_in_words, sampling
+from mustdp.cli.epochs import EpochOptions, counted, not_poisson, not_poisson_in_words
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -88,7 +88,7 @@ def account(
     Example: mustdp account --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4
     --steps 1000 --epsilon 1
     """
-    at, drawn = options.at(), sampling(scheme, epochs.bins)
+    at, drawn = options.at(), epochs.drawn(scheme)
     mechanism, steps = noise.build(), epochs.batches(drawn, run)
     asked = _Asked(drawn, mechanism, steps, run.relation, options, at)
     plan = asked.plan()

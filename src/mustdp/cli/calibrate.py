@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.calibrate_risk import RiskOptions, calibrate_risk, without_scale
-from mustdp.cli.epochs import EpochOptions, counted, sampling
+from mustdp.cli.epochs import EpochOptions, counted
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
@@ -67,7 +67,7 @@ def calibrate(
     --delta 1e-5
     """
     if risk.given:
-        drawn = sampling(scheme, epochs.bins)
+        drawn = epochs.drawn(scheme)
         steps = epochs.batches(drawn, run)
         risk.check({"--epsilon": epsilon, "--delta": delta}, solve_for)
         return calibrate_risk(risk, drawn, noise, steps, run.relation, group, json)
@@ -83,7 +83,7 @@ def calibrate(
         "group": group,
     }
     if solve_for == "noise":
-        drawn = sampling(scheme, epochs.bins)
+        drawn = epochs.drawn(scheme)
         found = _noise(drawn, noise, epochs.batches(drawn, run), target)
     else:
         epochs.refuse(f"does not fit --solve-for {solve_for}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import BinsOption, sampling
+from mustdp.cli.epochs import BinsOption, TimesOption, sampling
 from mustdp.cli.numbers import read_natural
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
@@ -30,6 +30,7 @@ def draw(
     scheme: SchemeOptions,
     seed: Annotated[int | None, _draw("--seed", read_natural)] = None,
     bins: BinsOption = None,
+    times: TimesOption = None,
     json: JsonOption = False,
 ) -> Answer:
     """Draw one batch: the indices of the distinct records (from 0) and how often each was drawn.
@@ -38,14 +39,15 @@ def draw(
 
     Example: mustdp draw --scheme must-ow -n 10000 -b 118 -m 200
     """
-    plan = sampling(scheme, bins)
+    plan = sampling(scheme, bins, times)
 
     from mustdp.sampling.epochs import Epoch
 
-    if isinstance(plan, Epoch) and plan.n > LARGEST_BATCH:
+    entries = plan.n * (times or 1)
+    if isinstance(plan, Epoch) and entries > LARGEST_BATCH:
         raise InvalidParameter(
-            f"-n {plan.n} records are drawn in an epoch, and at most {LARGEST_BATCH} are printed; "
-            "draw larger ones in Python"
+            f"-n {plan.n} means that {entries} records are drawn in an epoch, and at most "
+            f"{LARGEST_BATCH} are printed; draw larger ones in Python"
         )
     if not isinstance(plan, Epoch) and plan.expected_size > LARGEST_BATCH:
         sizes = {"--stages": scheme.stages, "--rate": scheme.rate, "-m": scheme.m}

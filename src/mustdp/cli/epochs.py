@@ -1,4 +1,4 @@
-"""Epochs on the command line: ``--bins`` and ``--epochs``, and what shuffling is not."""
+"""Epochs on the command line: ``--bins``, ``--times``, ``--epochs``; what shuffling is not."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _scheme = Panel(
     "Scheme",
     """
     --bins INT  Batches of an epoch of --scheme allocation; -m instead gives n / m, rounded up.
+    --times T  Distinct batches of an epoch that every record is in (--scheme allocation); 1 unless
+        given. With -m there are T times as many batches.
     """,
 )
 _accounting = Panel(
@@ -31,27 +33,35 @@ _accounting = Panel(
     """,
 )
 BinsOption = Annotated[int | None, _scheme("--bins", read_integer)]
+TimesOption = Annotated[int | None, _scheme("--times", read_repeats)]
 
 
-def sampling(scheme: SchemeOptions, bins: int | None) -> Sampling:
+def sampling(scheme: SchemeOptions, bins: int | None, times: int | None) -> Sampling:
     """The scheme or the epoch that the options describe."""
     if scheme.scheme in EPOCH_NAMES:
-        return scheme.epoch(bins)
-    if bins is not None:
-        raise InvalidParameter(f"--bins {bins} fits --scheme allocation alone")
+        return scheme.epoch(bins, times)
+    for name, value in {"--bins": bins, "--times": times}.items():
+        if value is not None:
+            raise InvalidParameter(f"{name} {value} fits --scheme allocation alone")
     return scheme.build()
 
 
 @dataclass(frozen=True)
 class EpochOptions:
-    """``--bins`` and ``--epochs``."""
+    """``--bins``, ``--times`` and ``--epochs``."""
 
     bins: BinsOption = None
+    times: TimesOption = None
     epochs: Annotated[int | None, _accounting("--epochs", read_repeats)] = None
 
+    def drawn(self, scheme: SchemeOptions) -> Sampling:
+        """The scheme or the epoch that the options describe."""
+        return sampling(scheme, self.bins, self.times)
+
     def refuse(self, why: str) -> None:
-        """Refuse both, where only batches that are drawn one by one will do."""
-        for name, value in {"--bins": self.bins, "--epochs": self.epochs}.items():
+        """Refuse all of them, where only batches that are drawn one by one will do."""
+        given = {"--bins": self.bins, "--times": self.times, "--epochs": self.epochs}
+        for name, value in given.items():
             if value is not None:
                 raise InvalidParameter(f"{name} {value} {why}")
 

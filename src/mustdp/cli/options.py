@@ -160,7 +160,7 @@ class SchemeOptions:
         takes = tuple(size for size in BY_NAME[name].sizes if size not in (unknown, "rate"))
         return name, self._sizes(takes, f"--scheme {name} with {owner}")
 
-    def epoch(self, bins: int | None) -> Epoch:
+    def epoch(self, bins: int | None, times: int | None) -> Epoch:
         """The epoch that the options describe."""
         from mustdp.sampling.epochs import random_allocation, shuffle
 
@@ -168,12 +168,16 @@ class SchemeOptions:
         if self.stages is not None:
             raise InvalidParameter(f"--stages {as_typed(self.stages)} does not fit {owner}")
         if self.scheme == "shuffle":
-            if bins is not None:
-                raise InvalidParameter(f"--bins {bins} does not fit {owner}, which takes -n and -m")
+            for name, value in {"--bins": bins, "--times": times}.items():
+                if value is not None:
+                    takes = "which takes -n and -m"
+                    raise InvalidParameter(f"{name} {value} does not fit {owner}, {takes}")
             return shuffle(**self._sizes(("n", "m"), owner))
         exactly_one({"--bins": bins, "-m": self.m})
         n = self._sizes(("n", "m") if bins is None else ("n",), owner)["n"]
-        return random_allocation(n, bins if bins is not None else -(-n // (self.m or 1)))
+        often = 1 if times is None else times
+        size = bins if bins is not None else -(-n * often // (self.m or 1))
+        return random_allocation(n, size, often)
 
     def _sizes(
         self, takes: tuple[str, ...], owner: str, later: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import EpochOptions, counted, sampling
+from mustdp.cli.epochs import EpochOptions, counted
 from mustdp.cli.numbers import read_number, read_rate
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
@@ -57,7 +57,7 @@ def risk(
 
     Example: mustdp risk --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4 --steps 1000
     """
-    built, mechanism = sampling(scheme, epochs.bins), noise.build()
+    built, mechanism = epochs.drawn(scheme), noise.build()
     steps = epochs.batches(built, run)
 
     import mustdp

@@ -12,7 +12,7 @@ import typer
 from mustdp.cli import words
 from mustdp.cli.budgets import BudgetOptions
 from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import EpochOptions, counted, not_poisson, not_poisson_in_words, sampling
+from mustdp.cli.epochs import EpochOptions, counted, not_poisson, not_poisson_in_words
 from mustdp.cli.numbers import read_natural, read_scale
 from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
@@ -110,10 +110,10 @@ def train(
     files.check(options.model)
     with files.opened() as ledger:
         if ledger is not None and scheme.n is not None:
-            files.check_charge(ledger, certified(sampling(scheme, epochs.bins)), options.seed)
+            files.check_charge(ledger, certified(epochs.drawn(scheme)), options.seed)
         with progress(f"reading {dataset}"):
             records = load_data(dataset, data)
-        built = _scheme(scheme, epochs.bins, records, run.relation)
+        built = _scheme(scheme, epochs, records, run.relation)
         check_model(options.model)
         settled = certified(built)
         try:
@@ -137,11 +137,11 @@ def _check_length(scheme: SchemeOptions, run: RunOptions, epochs: EpochOptions) 
         run.count()
         return
     known = replace(scheme, n=scheme.n or scheme.m or 1)
-    epochs.batches(sampling(known, epochs.bins), run)
+    epochs.batches(epochs.drawn(known), run)
 
 
 def _scheme(
-    options: SchemeOptions, bins: int | None, records: DataSet, relation: Relation | None
+    options: SchemeOptions, epochs: EpochOptions, records: DataSet, relation: Relation | None
 ) -> Sampling:
     """The scheme on the training records, whose number -n may repeat unless it is private."""
     n = len(records.X_train)
@@ -150,7 +150,7 @@ def _scheme(
     elif options.n not in (None, n):
         allowed = f"must be {n}, the number of training records of {records.name}, or be left out"
         raise InvalidParameter.refusing("-n", allowed, options.n)
-    built = sampling(replace(options, n=n), bins)
+    built = epochs.drawn(replace(options, n=n))
     options.check_trains(built)
     return built
 

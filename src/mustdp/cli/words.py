@@ -47,7 +47,8 @@ def describe(scheme: Sampling) -> str:
         return f"{scheme.name} of {scheme.n} records, rate {scheme.rate:g}"
     if isinstance(scheme, Epoch):
         size = readable(scheme.expected_size)
-        return f"{scheme.name} of {scheme.n} records to {scheme.bins} batches of about {size}"
+        each = " to" if scheme.times == 1 else f", each to {scheme.times} of"
+        return f"{scheme.name} of {scheme.n} records{each} {scheme.bins} batches of about {size}"
     return scheme.name
 
 

@@ -33,7 +33,7 @@ _AROUND, _APART = 3.0, 0.025
 #: Ends of cells further out are left out; cells must be known at least to so many digits.
 _FURTHEST, _FEW_DIGITS = 30.0, 1e-7
 #: Exponents beyond this would only be of use to tests that nobody makes.
-_STEEPEST = 50.0
+_STEEPEST, _LARGEST_UNIT = 50.0, 600.0
 #: Chances of tests are taken down and up by this much more, for the rounding of the hull.
 _MARGIN = 1e-12
 
@@ -86,18 +86,25 @@ class Rejections:
 
 
 def rejecting_above(
-    with_p: Mixed, with_q: Mixed, error: float, tilt: float, aim: float
+    with_p: Mixed,
+    with_q: Mixed,
+    error: float,
+    tilt: float,
+    aim: float,
+    tilt_p: float | None = None,
 ) -> Rejections:
     """Rejections that reject when the sum is at least a threshold near ``aim``.
 
-    ``error`` bounds the relative error of any chance of the sum due to those of cells.
+    ``error`` bounds the relative error of any chance of the sum due to those of cells. Where the
+    two laws are far apart, the one that is rejected gladly has a gentler tilt of its own.
     """
     d = with_p[0][1][0][0].spacing
     start = math.floor((aim - _AROUND / tilt) / d)
     thresholds = start + np.arange(0, math.ceil(2.0 * _AROUND / (tilt * d)) + 2)
     apart = max(1, math.floor(_APART / (tilt * d)))
     at = thresholds[::apart].astype(np.int64)
-    p = sum(weight * _beyond(parts, tilt, aim, at, -1.0) for weight, parts in with_p)
+    gentle = tilt if tilt_p is None else tilt_p
+    p = sum(weight * _beyond(parts, gentle, aim, at, -1.0) for weight, parts in with_p)
     q = sum(weight * _beyond(parts, tilt, aim, at, +1.0) for weight, parts in with_q)
     p = np.asarray(p) * (1.0 - error - _MARGIN)
     q = np.asarray(q) * (1.0 + error + _MARGIN)
@@ -119,7 +126,10 @@ def _beyond(
     # What lies outside the window, or came back into it, weighs no more than at the threshold.
     doubt = 2.0 * OUTSIDE * np.exp(np.minimum(-tilt * (at * d - aim), _STEEPEST))
     rounding = 2.0 * tilted.relative + ROUNDOFF * (8.0 * masses.size + 1e4)
-    unit = math.exp(tilted.log_scale - tilt * aim)
+    log_unit = tilted.log_scale - tilt * aim
+    if log_unit > _LARGEST_UNIT:  # nothing is known to any digit
+        return np.full(at.size, 0.0 if sign < 0.0 else np.inf)
+    unit = math.exp(log_unit)
     return np.asarray(np.maximum((found + sign * doubt) * (1.0 + sign * rounding) * unit, 0.0))
 
 

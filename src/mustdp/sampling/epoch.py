@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Epoch(ABC):
-    """A random rule that shares ``n`` records out over batches, each record to one of them.
+    """A random rule that shares ``n`` records out over batches, no record twice in one of them.
 
     Attributes
     ----------
@@ -32,6 +32,8 @@ class Epoch(ABC):
         Number of batches of a whole epoch.
     steps : int
         Number of batches that are released: the first so many.
+    times : int
+        Number of batches of a whole epoch that every record is in.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class Epoch(ABC):
     n: int
     bins: int
     steps: int
+    times: int
 
     def first(self, steps: int) -> Self:
         """The same rule, of which only the first batches are released.
@@ -80,7 +83,7 @@ class Epoch(ABC):
         Returns
         -------
         tuple of Batch
-            Every record in at most one of them.
+            Every record in at most ``times`` of them, and in none twice.
         """
 
     def describe(self) -> dict[str, Any]:
@@ -129,6 +132,11 @@ class Epoch(ABC):
     def expected_distinct(self) -> float:
         """Expected number of distinct records in a batch: all of them are."""
         return self.expected_size
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every batch holds all records, so that nothing is hidden."""
+        return self.times == self.bins
 
     def batches(self, seed: int | BatchKey | None = None, epochs: int | None = None) -> BatchStream:
         """Stream of the batches of several epochs, one after another.

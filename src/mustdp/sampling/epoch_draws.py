@@ -6,6 +6,10 @@ has to be kept to know it again: epochs with more records than are held at a tim
 *portions* of neighbouring bins, each by running through the same bits and keeping the records of
 those bins. No permutation is ever made, and n = 10^9 takes the memory of one portion.
 
+A record in t distinct bins: Floyd's algorithm (Bentley & Floyd 1987, CACM 30(9), 754-757). For
+j = M - t, ..., M - 1 a uniform number up to j is drawn, and j itself is taken where the record has
+that number already: every set of t bins is equally likely, after t draws. One bin is t = 1.
+
 Shuffling: numpy's permutation of all records, held for as long as the epoch lasts.
 """
 
@@ -14,21 +18,49 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mustdp.numerics.arrays import IntArray
 from mustdp.sampling.batch import Batch, drawn
 from mustdp.sampling.draws import check_held
 
-#: Records that one portion of an epoch may hold.
+#: Entries of batches that one portion of an epoch may hold.
 HELD = 1 << 26
-#: Records whose bins are drawn in one go. The draw depends on it: it must never change.
+#: Entries that are drawn in one go. The draw depends on it: it must never change.
 _RUN = 1 << 20
+#: From so many bins per record on, those it has are looked up in a table instead of compared, of at
+#: most so many places for the records that are drawn in one go. The draw depends on both.
+_LOOKED_UP, _PLACES = 65, 1 << 26
 
 
-def draw_allocation(n: int, bins: int, rng: np.random.Generator) -> tuple[Batch, ...]:
-    """All batches of one epoch of random allocation."""
-    check_held(n, n)
-    return Portion(n, bins, 0, bins, lambda: rng).batches
+def draw_allocation(n: int, bins: int, times: int, rng: np.random.Generator) -> tuple[Batch, ...]:
+    """All batches of one epoch of random allocation, every record in ``times`` of the bins."""
+    check_held(n * times, n * times)
+    return Portion(n, bins, times, 0, bins, lambda: rng).batches
+
+
+def distinct_bins(
+    count: int, bins: int, times: int, rng: np.random.Generator
+) -> NDArray[np.uint32]:
+    """``times`` distinct bins for each of ``count`` records: one row for each record."""
+    chosen = np.empty((times, count), dtype=np.uint32)
+    table = np.zeros((count, bins), dtype=bool) if times >= _LOOKED_UP else None
+    every = np.arange(count) if times >= _LOOKED_UP else None
+    for row, last in enumerate(range(bins - times, bins)):
+        place = rng.integers(last + 1, size=count, dtype=np.uint32)
+        if row:
+            known = np.any(chosen[:row] == place, axis=0) if table is None else table[every, place]
+            place = np.where(known, np.uint32(last), place)
+        chosen[row] = place
+        if table is not None:
+            table[every, place] = True
+    return chosen.T
+
+
+def _in_one_go(bins: int, times: int) -> int:
+    """For how many records bins are drawn at a time."""
+    run = _RUN // times if times < _LOOKED_UP else min(_RUN // times, _PLACES // bins)
+    return max(1, run)
 
 
 def draw_shuffled(n: int, m: int, rng: np.random.Generator) -> tuple[Batch, ...]:
@@ -42,16 +74,18 @@ class Portion:
     """The batches of bins ``first`` to ``stop`` - 1 of one epoch of random allocation."""
 
     def __init__(
-        self, n: int, bins: int, first: int, stop: int, fresh: Callable[[], np.random.Generator]
-    ) -> None:
+        self, n: int, bins: int, times: int, first: int, stop: int,
+        fresh: Callable[[], np.random.Generator],
+    ) -> None:  # fmt: skip
         rng = fresh()
         records, places = [], []
         kind = np.uint16 if bins <= 1 << 16 else np.uint32
-        for start in range(0, n, _RUN):
-            chosen = rng.integers(bins, size=min(_RUN, n - start), dtype=np.uint32)
-            if stop - first < bins:
+        run = _in_one_go(bins, times)
+        for start in range(0, n, run):
+            chosen = distinct_bins(min(run, n - start), bins, times, rng).ravel()
+            if stop - first < bins or times > 1:
                 kept = np.flatnonzero((chosen >= first) & (chosen < stop))
-                records.append(kept + start)
+                records.append(kept // times + start)
                 chosen = chosen[kept]
             places.append((chosen - np.uint32(first)).astype(kind))
         place = np.concatenate(places)
@@ -73,9 +107,9 @@ class Portion:
         return tuple(self.batch(number) for number in range(self.first, self.stop))
 
 
-def portion_of(n: int, bins: int, number: int, held: int = HELD) -> tuple[int, int]:
+def portion_of(entries: int, bins: int, number: int, held: int = HELD) -> tuple[int, int]:
     """The bins that are drawn together with bin ``number``: first, and one past the last."""
-    portions = min(bins, -(-n // held))
+    portions = min(bins, -(-entries // held))
     size = -(-bins // portions)
     first = number // size * size
     return first, min(first + size, bins)

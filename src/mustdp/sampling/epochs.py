@@ -1,15 +1,16 @@
-"""Epochs: one pass over the data in many batches, every record in at most one of them.
+"""Epochs: one pass over the data in many batches, every record in one of them or in a few.
 
-Random allocation puts each record into one of the bins, uniformly and independently of the others,
-so that batches have random sizes. Shuffling cuts a random order into batches of a fixed size. An
-epoch is described once; the same object draws its batches and is charged for them. A run that ends
-early is an epoch of which only the first ``steps`` batches are released.
+Random allocation puts each record into one of the bins, or into a set of ``times`` of them,
+uniformly and independently of the others, so that batches have random sizes. Shuffling cuts a
+random order into batches of a fixed size. An epoch is described once; the same object draws its
+batches and is charged for them. A run that ends early is an epoch of which only the first ``steps``
+batches are released.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from mustdp.sampling.scheme import Scheme
 
 @dataclass(frozen=True)
 class RandomAllocation(Epoch):
-    """Every record goes to one of ``bins`` batches, uniformly and independently.
+    """Every record goes to ``times`` distinct ones of ``bins`` batches, uniformly, independently.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class RandomAllocation(Epoch):
         Number of batches of a whole epoch, from 1 to 2**31 - 1.
     steps : int, default=0
         How many batches are released, the first so many; 0 means all of them.
+    times : int, default=1
+        How many distinct batches every record is in, from 1 to ``bins``.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class RandomAllocation(Epoch):
     n: int
     bins: int
     steps: int = 0  # all of them
+    times: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.integer("n", self.n, 1))
@@ -59,11 +63,16 @@ class RandomAllocation(Epoch):
         object.__setattr__(self, "bins", bins)
         steps = checks.integer("steps", self.steps or bins, 1, bins)
         object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "times", checks.integer("times", self.times, 1, bins))
+
+    def describe(self) -> dict[str, Any]:
+        """Plain description, for JSON; ``times`` is in it where it is not 1."""
+        return {**super().describe(), **({"times": self.times} if self.times > 1 else {})}
 
     @property
     def expected_size(self) -> float:
-        """Expected batch size ``n / bins``; the size itself is random."""
-        return self.n / self.bins
+        """Expected batch size ``times n / bins``; the size itself is random."""
+        return self.n * self.times / self.bins
 
     def resized(self, n: int) -> Self:
         """The same bins for ``n`` records."""
@@ -71,7 +80,7 @@ class RandomAllocation(Epoch):
 
     def draw(self, rng: np.random.Generator | None = None) -> tuple[Batch, ...]:
         """All batches of one epoch."""
-        return draw_allocation(self.n, self.bins, generator(rng))[: self.steps]
+        return draw_allocation(self.n, self.bins, self.times, generator(rng))[: self.steps]
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,7 @@ class Shuffle(Epoch):
     m: int
     steps: int = 0  # all of them
     bins: int = field(init=False, repr=False)
+    times: int = field(init=False, repr=False, default=1)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", checks.integer("n", self.n, 1))
@@ -123,8 +133,10 @@ class Shuffle(Epoch):
 Sampling: TypeAlias = Scheme | Epoch
 
 
-def random_allocation(n: int, bins: int) -> RandomAllocation:
+def random_allocation(n: int, bins: int, times: int = 1) -> RandomAllocation:
     """One epoch: every one of ``n`` records in exactly one of ``bins`` batches, independently.
+
+    With ``times``, in so many distinct ones, every set of them being equally likely.
 
     Parameters
     ----------
@@ -132,6 +144,8 @@ def random_allocation(n: int, bins: int) -> RandomAllocation:
         Number of records, at least 1.
     bins : int
         Number of batches of an epoch, from 1 to 2**31 - 1.
+    times : int, default=1
+        How many distinct batches every record is in, from 1 to ``bins``.
 
     Returns
     -------
@@ -142,8 +156,10 @@ def random_allocation(n: int, bins: int) -> RandomAllocation:
     --------
     >>> sum(batch.size for batch in random_allocation(1000, 10).batches(epochs=1))
     1000
+    >>> sum(batch.size for batch in random_allocation(1000, 10, times=3).batches(epochs=1))
+    3000
     """
-    return RandomAllocation(n, bins)
+    return RandomAllocation(n, bins, times=times)
 
 
 def shuffle(n: int, m: int) -> Shuffle:
@@ -173,8 +189,8 @@ def epoch_from_description(description: object) -> Epoch:
     """Rebuild an epoch from what :meth:`Epoch.describe` gave; anything else is refused."""
     if isinstance(description, dict) and all(description.values()):
         given = {key: value for key, value in description.items() if key != "scheme"}
-        for rule in (RandomAllocation, Shuffle):
+        for rule, more in ((RandomAllocation, {"steps", "times"}), (Shuffle, {"steps"})):
             sizes = set(EPOCHS[rule.name].sizes)
-            if description.get("scheme") == rule.name and set(given) - {"steps"} == sizes:
+            if description.get("scheme") == rule.name and set(given) - more == sizes:
                 return rule(**given)
     raise InvalidParameter(f"description must be what Epoch.describe() gives, got {description!r}")

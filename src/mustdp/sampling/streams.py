@@ -270,10 +270,10 @@ class _EpochBatches:
             )
         known = self._known
         if isinstance(self._epoch, RandomAllocation):
-            n, bins = self._epoch.n, self._epoch.bins
+            n, bins, times = self._epoch.n, self._epoch.bins, self._epoch.times
             if known is None or known[0] != epoch or not _holds(known[1], place):
-                ends = portion_of(n, bins, place)
-                found = Portion(n, bins, *ends, lambda: self._generators.at(epoch))
+                ends = portion_of(n * times, bins, place)
+                found = Portion(n, bins, times, *ends, lambda: self._generators.at(epoch))
                 known = self._known = epoch, found
         elif known is None or known[0] != epoch:
             m = round(self._epoch.expected_size)

@@ -31,7 +31,10 @@ TARGETS = {
     "binary": RNG.integers(0, 2, (R, N)),
     "multinomial": RNG.integers(0, 3, (R, N)),
 }
-SCHEMES = [md.must_ow(N, 20, 15), md.poisson(N, 0.05), md.wor(N, N), md.random_allocation(N, 5)]
+SCHEMES = [
+    *(md.must_ow(N, 20, 15), md.poisson(N, 0.05), md.wor(N, N)),
+    *(md.random_allocation(N, 5), md.random_allocation(N, 6, times=2)),
+]
 
 
 class SimulatedNoise:

@@ -135,6 +135,11 @@ def test_the_defaults_work_on_tiny_data() -> None:
             md.random_allocation(N + 7, 2),
             "add_remove",
         ),
+        (
+            {"scheme": md.random_allocation(N, 3, times=2)},
+            md.random_allocation(N, 3, times=2),
+            "add_remove",
+        ),
         ({"scheme": md.shuffle(N, 100)}, md.shuffle(N, 100), "replace_one"),
         ({"scheme": "must-ww"}, md.must_ww(N, 80, 40), "replace_one"),
         ({"scheme": "wr", "m": 7, "relation": "add_remove"}, md.wr(N, 7), "add_remove"),

@@ -62,6 +62,27 @@ def test_every_record_is_in_one_batch_of_every_epoch() -> None:
     assert run._size == runs.N / BINS
 
 
+def test_every_record_in_two_batches_of_every_epoch_goes_on_after_a_stop(tmp_path: Path) -> None:
+    scheme = md.random_allocation(runs.N, BINS, times=2)
+    budget = md.settle(scheme, epochs=2, noise_multiplier=1.5, delta=1e-3)
+    once = epochs().spent().epsilon
+    assert budget.spent().epsilon.lower > once.upper
+    whole: Any = runs.trainer(budget=budget, seed=3)
+    assert whole._size == 2 * runs.N / BINS
+    drawn = [whole._batches.batch(place) for place in range(BINS)]
+    rows = torch.cat([torch.tensor(batch.rows()) for batch in drawn])
+    assert rows.bincount().tolist() == [2] * runs.N
+    assert all(len(set(batch.rows())) == batch.size for batch in drawn)
+    done = whole.train()
+    assert done.privacy.scheme == scheme
+    path = tmp_path / "run.pt"
+    runs.trainer(budget=budget, seed=3, checkpoint=path).train(BINS + 1)
+    resumed = runs.trainer(budget=budget, seed=3, checkpoint=path)
+    assert torch.equal(runs.weights(resumed.train().model), runs.weights(done.model))
+    with pytest.raises(InvalidParameter, match="belongs to another run"):
+        runs.trainer(budget=epochs(), seed=3, checkpoint=path)
+
+
 def test_the_bound_is_for_batches_of_all_records() -> None:
     run: Any = runs.trainer(budget=epochs())
     assert run._bound.workload.copies == 2 * runs.N  # of an estimate that may be half the truth

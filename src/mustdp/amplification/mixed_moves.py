@@ -1,0 +1,124 @@
+"""Random allocation of a move of random size: one term of the likelihood ratio of an epoch.
+
+Several records of one person that share a batch move it by c shifts together, c by chance. Where
+they are absent, the term of one batch is
+
+    Z = sum_c w_c e^{c s g - c^2 s^2 / 2},      g standard normal, w_1 + w_2 + ... = 1.
+
+All its parts increase in g. For d = Z(g*) the differences of the parts from what they are at g*
+have one sign on either side of g*, so that E(Z - d)_+ is a sum of prices of lognormal variables, as
+for the term of one record (``allocation.py``), which this is for w_1 = 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.numerics.arrays import FloatArray
+
+_NOISE = GaussianNoise()
+#: Newton's method from above for a convex increasing function: it ends long before.
+_ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class MixedTerm:
+    """Z by its option prices, its tails and its density; ``weights`` are of 1, 2, ... copies."""
+
+    shift: float
+    weights: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean of Z, up to the rounding of its weights."""
+        return 1.0
+
+    @property
+    def error(self) -> float:
+        """Bound of the relative error of prices, the rounding of d and of g* included."""
+        return 4e-11 + 2e-11 / self.shift
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of Z; infinite where it overflows."""
+        _, copies, weights = self._parts
+        with np.errstate(over="ignore"):
+            variance = weights @ np.expm1(np.outer(copies, copies) * self.shift**2) @ weights
+        return float(np.sqrt(variance))
+
+    @property
+    def peak(self) -> float:
+        """About where the density is largest."""
+        s = self.shift
+        g = np.linspace(-4.0 - s * len(self.weights), 4.0, 801)
+        speed = self._speed(g)
+        return float(np.exp(self._log(g))[np.argmax(-0.5 * np.square(g) - np.log(speed))])
+
+    def value(self, d: FloatArray) -> FloatArray:
+        """E(Z - d)_+ from the mean on and E(d - Z)_+ below, to within ``error``."""
+        g, out = self.outcome(d), np.zeros(d.shape)
+        above = d >= self.mean
+        for moved, _, weight in zip(*self._parts, strict=True):
+            log_x = moved * g - 0.5 * moved**2
+            with np.errstate(invalid="ignore", over="ignore"):
+                call = _NOISE.profile(np.array(moved), log_x)
+                put = np.exp(log_x) * _NOISE.profile(np.array(moved), -log_x)
+            out += weight * np.where(above, call, np.where(np.isnan(put), 0.0, put))
+        return out
+
+    def tails(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """P(Z < d) and P(Z > d)."""
+        g = self.outcome(d)
+        return np.asarray(ndtr(g)), np.asarray(ndtr(-g))
+
+    def densest(self, d: FloatArray) -> FloatArray:
+        """Upper bounds of the density between neighbouring points; infinite where none is known."""
+        g = self.outcome(d)
+        near = np.minimum(np.abs(g[:-1]), np.abs(g[1:]))
+        near = np.where((g[:-1] < 0) & (g[1:] > 0), 0.0, near)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            bound = np.exp(-0.5 * np.square(near)) / (np.sqrt(2.0 * np.pi) * self._speed(g[:-1]))
+        return np.where(np.isnan(bound), np.inf, bound * (1.0 + 1e-9))
+
+    def outcome(self, d: FloatArray) -> FloatArray:
+        """The g at which Z is d: every part alone says how large it is at most."""
+        moved, _, weights = (part[:, None] for part in self._parts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            goal = np.log(d.ravel())
+        known = np.isfinite(goal)
+        aim = goal[known]
+        g = np.min((aim - np.log(weights) + 0.5 * moved**2) / moved, axis=0)
+        for _ in range(_ITERATIONS):
+            logs = np.log(weights) + moved * g - 0.5 * moved**2
+            whole = np.logaddexp.reduce(logs, axis=0)
+            slope = np.sum(moved * np.exp(logs - whole), axis=0)
+            step = (whole - aim) / slope
+            g = g - step
+            # Errors are squared by every step: the one that is left is that of rounding.
+            if not np.any(np.abs(step) > 1e-10 * (1.0 + np.abs(g))):
+                break
+        out = np.where(goal > 0.0, np.inf, -np.inf)
+        out[known] = g
+        return out.reshape(d.shape)
+
+    @property
+    def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """How far each part is moved, by how many copies, and its weight."""
+        copies = np.flatnonzero(self.weights).astype(np.float64) + 1.0
+        weights = np.array([w for w in self.weights if w > 0.0])
+        return copies * self.shift, copies, weights
+
+    def _log(self, g: FloatArray) -> FloatArray:
+        moved, _, weights = (part[:, None] for part in self._parts)
+        logs = np.log(weights) + moved * g - 0.5 * moved**2
+        return np.asarray(np.logaddexp.reduce(logs, axis=0))
+
+    def _speed(self, g: FloatArray) -> FloatArray:
+        """dZ/dg, which grows with g."""
+        moved, _, weights = (part[:, None] for part in self._parts)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.sum(weights * moved * np.exp(moved * g - 0.5 * moved**2), axis=0))
