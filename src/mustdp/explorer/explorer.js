@@ -126,7 +126,7 @@ function tell(content) {
   at("table").classList.remove("old");
   at("pictures").classList.remove("old");
   const head = element("tr", "");
-  head.append(...content.columns.map(name => element("th", name, {scope: "col"})));
+  head.append(...content.columns.map((name, k) => element("th", name, {scope: "col", class: k ? "" : "left"})));
   at("table").tHead.replaceChildren(head);
   at("table").tBodies[0].replaceChildren(...content.rows.map(row => {
     const line = element("tr", "");
