@@ -41,6 +41,8 @@ _COVERED, _GENTLEST = 2.5, 0.1
 _BULK = 8.0
 #: Cells become this much wider at most, and the numbers of one batch this large.
 _WIDEST, _LARGEST = 64.0, 2.0**40
+#: No tests at all, which attain nothing.
+_NONE = Rejections(np.zeros(0), np.zeros(0))
 
 
 class SeenSum:
@@ -72,7 +74,10 @@ class SeenSum:
         weights = np.exp(-0.5 * np.square(g))
         weights /= weights.sum()
         spread = math.sqrt(float(weights @ np.square(f - weights @ f)))
-        rough = self._laws(_cells(g, f, 0.1 * spread, self._farthest), mirrored)
+        try:
+            rough = self._laws(_cells(g, f, 0.1 * spread, self._farthest), mirrored)
+        except NumericalFailure:
+            return (_NONE,)
         near, total = (Composition(max(law, key=lambda part: part[0])[1]) for law in rough[:2])
         # Below its bulk the law that is rejected gladly is rejected anyway.
         aim = max(total.mean + total.deviation, near.mean - _BULK * near.deviation)
@@ -88,7 +93,7 @@ class SeenSum:
             # Tests begin where those before them end.
             end = aim + _COVERED / tilt
             aim = end + _COVERED / max(total.best_tilt(end), least)
-        return tuple(found)
+        return tuple(found) or (_NONE,)
 
     def _around(self, tilt: float, aim: float, mirrored: bool, wider: float = 1.0) -> Rejections:
         g, f = self._numbers
@@ -100,7 +105,7 @@ class SeenSum:
             return rejecting_above(with_p, with_q, error, tilt, aim, max(0.0, tilt - 1.0))
         except (TooLong, NumericalFailure):
             if wider >= _WIDEST:  # fewer tests tell less, never too much
-                return Rejections(np.zeros(0), np.zeros(0))
+                return _NONE
             return self._around(tilt, aim, mirrored, 2.0 * wider)
 
     def _laws(self, cells: Cells, mirrored: bool) -> tuple[Mixed, Mixed, float]:

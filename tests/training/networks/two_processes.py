@@ -15,7 +15,10 @@ from mustdp.randomness.seeds import SeededRelease
 from tests.training.networks import loader_run, runs
 
 #: Batches of few records, so that a process may have nothing to do.
-SCHEMES = (md.must_ow(60, 30, 20), md.poisson(60, 0.02), md.random_allocation(60, 4))
+SCHEMES = (
+    *(md.must_ow(60, 30, 20), md.poisson(60, 0.02)),
+    *(md.random_allocation(60, 5, times=2), md.random_allocation(60, 4)),
+)
 
 
 def network(start: int) -> nn.Sequential:
