@@ -69,12 +69,13 @@ class _Sent:
 
 def _values(theta: FloatArray, m: FloatArray, distance: FloatArray) -> FloatArray:
     """E (theta P - m Q)_+ entry by entry, rounded up; 0 where nothing is sent."""
-    some = np.nonzero(theta > 0.0)
+    some = theta > 0.0
+    sent = theta[some]
     with np.errstate(divide="ignore"):
-        ratio = np.log(m[some]) - np.log(theta[some])
+        ratio = np.log(m[some]) - np.log(sent)
     value = _NOISE.profile(distance[some], np.maximum(ratio, -700.0))
     out = np.zeros(theta.shape)
-    out[some] = theta[some] * np.maximum(value, _NOISE.smallest)
+    out[some] = sent * np.maximum(value, _NOISE.smallest)
     return np.asarray(out * (1.0 + _PROFILE_ERROR))
 
 

@@ -88,11 +88,11 @@ def triple_mean(
     # No put costs more than its strike. On the left, where so little weight lies that all strikes
     # together are nothing against the puts' least value, strike less forward, that is taken.
     # Small products many times over: threads of a linear algebra library would only wait.
-    least_values = np.einsum("ij,j->i", np.maximum(strikes - np.outer(a, first), 0.0), weights)
+    forwards = np.outer(a, first)
+    least_values = np.einsum("ij,j->i", np.maximum(strikes - forwards, 0.0), weights)
     counts = np.outer(q, np.cumsum(weights)) > _NOTHING * least_values[:, None]
-    rows, columns = np.nonzero(counts & (strikes > 0.0))
-    forwards = a[rows] * first[columns]
-    values[rows, columns] = put(strikes[rows, columns], forwards, u * sine)
+    counts &= strikes > 0.0
+    values[counts] = put(strikes[counts], forwards[counts], u * sine)
     total = np.einsum("ij,j->i", values, weights) * (1.0 + 4.0 * weights.size * ROUNDOFF)
     if not np.all((total >= 0.0) & np.isfinite(total)):
         raise NumericalFailure(f"the profile of a triple came out as {total[:3]!r}")
