@@ -51,7 +51,7 @@ _OBSERVED_SMALLEST = 1e-14
 #: How far sums of small cells are looked at where few large ones decide, by how many points.
 _FURTHEST, _POINTS = 250.0, 2.0**18
 #: Share of the answer that terms beyond the last point of a grid may add, and grids tried for that.
-_CUT, _AIMS = 1e-5, 5
+_CUT, _AIMS = 1e-4, 4
 #: A shift from which on few large terms of at least so many may decide.
 _LITTLE_NOISE, _SOME = 1.2, 8
 #: Batches from which on there are many.
@@ -132,15 +132,17 @@ class ReplacedProfile:
     def _by_one_transform(self, x: float) -> tuple[float, Aim]:
         """E(T - y)_+ from above, and how it was asked for."""
         total, y = self._at(x), x * self._bins
-        found, known = math.inf, math.inf
+        found, known, aim = math.inf, math.inf, total.aim(y, y)
         for _ in range(_AIMS):
-            aim = total.aim(y, y, known)
             found = min(found, float(total.upper(np.array([y]), aim, self._fineness(x))[0]))
             beyond = float(total.variable.value(np.array([total.variable.mean + aim.high]))[0])
             if self._steps * beyond <= _CUT * found:
                 break
             # Chernoff's bound was too large to tell what is rare.
             known = 0.1 * min(found, known)
+            before, aim = aim, total.aim(y, y, known)
+            if aim.high <= before.high:  # a term beyond it alone makes the sum exceed y
+                break
         return found, aim
 
     def _far(self, term: Term, level: float) -> Distance | None:
