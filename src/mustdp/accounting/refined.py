@@ -22,7 +22,7 @@ import numpy as np
 from mustdp.numerics.arrays import FloatArray, IntArray
 
 #: How far off, relatively, chords may be where the profile is above each of these values, and else.
-_FAR_OFF, _LAST = ((1e-5, 1e-3), (1e-8, 4e-3), (1e-12, 2e-2)), 0.1
+_FAR_OFF, _LAST = ((1e-4, 1e-3), (1e-7, 4e-3), (1e-11, 2e-2)), 0.1
 #: Cells at the start, and how often one is halved.
 _CELLS, _DEEPEST = 16, 12
 #: How small a profile is not followed any more.

@@ -136,13 +136,12 @@ class ReplacedProfile:
         for _ in range(_AIMS):
             found = min(found, float(total.upper(np.array([y]), aim, self._fineness(x))[0]))
             beyond = float(total.variable.value(np.array([total.variable.mean + aim.high]))[0])
-            if self._steps * beyond <= _CUT * found:
+            # Or a term beyond the last point alone makes the sum exceed y.
+            if self._steps * beyond <= _CUT * found or aim.high > y + total.scale:
                 break
             # Chernoff's bound was too large to tell what is rare.
             known = 0.1 * min(found, known)
-            before, aim = aim, total.aim(y, y, known)
-            if aim.high <= before.high:  # a term beyond it alone makes the sum exceed y
-                break
+            aim = total.aim(y, y, known)
         return found, aim
 
     def _far(self, term: Term, level: float) -> Distance | None:
@@ -166,7 +165,7 @@ class ReplacedProfile:
         for number, value in enumerate(values.tolist()):
             near = 0.5 if self._place(number) < 4.0 * self._bulk else 1.0
             if value < last * math.exp(-near * nats) or math.isinf(last):
-                tests.append(self._tests_at(number))
+                tests.append(self._tests(float(self._place(number)), 0.1 * value * self._bins))
                 last = value
             if value < _OBSERVED_SMALLEST:
                 break
@@ -190,12 +189,13 @@ class ReplacedProfile:
             self._tested[number] = self._tests(float(self._place(number)))
         return self._tested[number]
 
-    def _tests(self, x: float, wider: float = 1.0) -> Rejections:
-        """What the sum of the cells of D at one alpha tells."""
+    def _tests(self, x: float, known: float = 0.0, wider: float = 1.0) -> Rejections:
+        """What the sum of the cells of D at one alpha tells; ``known`` is about its price."""
         few = self._few_large_tests(x)
         if few is not None:
             return few
-        total, y, aim = self._at(x), x * self._bins, self._by_one_transform(x)[1]
+        total, y = self._at(x), x * self._bins
+        aim = total.aim(y, y, known) if known > 0.0 else self._by_one_transform(x)[1]
         spacing = wider * self._fineness(x) / (aim.tilt * math.sqrt(self._steps))
         index = total.places(spacing, aim.high, y)
         middles = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
@@ -212,7 +212,7 @@ class ReplacedProfile:
         try:
             return rejecting_above(with_p, with_q, error, aim.tilt, y)
         except TooLong:  # wider cells tell less, never too much
-            return self._tests(x, 2.0 * wider)
+            return self._tests(x, known, 2.0 * wider)
 
     def _few_large_tests(self, x: float) -> Rejections | None:
         """The same where few large terms decide."""
