@@ -3,9 +3,9 @@
 With T = sum over the first k of M batches of D_i - E D_i, D = X - alpha X' and y = M (alpha - 1),
 the profile is E(T - y)_+ / M, the same in both orders. Every alpha has a law of its own. Above, the
 profile is found at the alphas that one question needs, or at many and read off chords
-(``refined.py``): by one transform, or where few large terms decide by ``loss/two_scales.py``. Below,
-D of one alpha is cut into cells whose numbers are added up: what is seen of that is good at all
-alphas near by, so that few of them serve (``loss/observed.py``, ``loss/observed_large.py``).
+(``refined.py``): by one transform, or where few large terms decide by ``loss/two_scales.py``.
+Below, D of one alpha is cut into cells whose numbers are added up: what is seen of that is good at
+all alphas near by, so that few of them serve (``loss/observed.py``, ``loss/observed_large.py``).
 """
 
 from __future__ import annotations
