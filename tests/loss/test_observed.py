@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from mustdp.errors import NumericalFailure
 from mustdp.loss.observed import Cells, Rejections, rejecting_above, rejecting_pair
+from mustdp.loss.observed_large import FewLarge
 from mustdp.numerics.arrays import FloatArray
 
 S = 0.9
@@ -45,6 +46,20 @@ def test_tests_have_the_chances_of_all_cases_counted() -> None:
         # P from below, Q from above, and close.
         assert near[0] * (1.0 - 1e-6) <= p <= near[0]
         assert near[1] <= q <= near[1] * (1.0 + 1e-6)
+
+
+def test_few_large_cells_have_the_chances_of_all_cases_counted() -> None:
+    """The last cell is large; two large ones are left out from below and added from above."""
+    (absent, off), (one, _), (other, _) = (CELLS.law(shift) for shift in (0.0, S, -S))
+    watched = FewLarge(absent, 4, bound=0.3, size=1.5, tilt=0.7, aim=0.5)
+    found = watched.rejections(one, other, 1.0, 8 * off)
+    exact = {(brute_force(t, S, 4), brute_force(t, -S, 4)) for t in range(-12, 29)}
+    large = 1.0 - norm.cdf(1.3)
+    two_q = 3.0 * large * (1.0 - norm.cdf(1.3 + S)) + 4.5 * large**2
+    two_p = 3.0 * large * (1.0 - norm.cdf(1.3 - S)) + 3.0 * large**2
+    assert found.p.size >= 3
+    for p, q in zip(found.p.tolist(), found.q.tolist(), strict=True):
+        assert any(a - two_p <= p <= a and b <= q <= (b + two_q) * (1.0 + 1e-6) for a, b in exact)
 
 
 def test_the_pair_of_tests_attains_what_they_do_and_no_more() -> None:

@@ -148,8 +148,8 @@ def _uncomposed(
 ) -> Bounds:
     """One atom that occurs once: its profiles and pairs answer directly."""
     certified = [(question.of_profile(each), name) for name, each in pairs.directions.items()]
-    attained = [(question.of_pair(each), name) for name, each in pairs.families.items()]
     upper, direction = max(certified, key=lambda answer: answer[0])
+    attained = [(question.of_pair(each, upper), name) for name, each in pairs.families.items()]
     if pure is not None and isinstance(question, EpsilonAt):
         upper = min(upper, pure.upper)
     lower, name = max([(0.0, "none"), *attained], key=lambda answer: answer[0])

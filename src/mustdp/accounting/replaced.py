@@ -2,9 +2,10 @@
 
 With T = sum over the first k of M batches of D_i - E D_i, D = X - alpha X' and y = M (alpha - 1),
 the profile is E(T - y)_+ / M, the same in both orders. Every alpha has a law of its own. Above, the
-profile is found at many alphas and read off chords. Below, D of one alpha is cut into cells whose
-numbers are added up: what is seen of that is good at all alphas near by, so that few of them serve
-(``loss/observed.py``).
+profile is found at the alphas that one question needs, or at many and read off chords
+(``refined.py``): by one transform, or where few large terms decide by ``loss/two_scales.py``.
+Below, D of one alpha is cut into cells whose numbers are added up: what is seen of that is good at
+all alphas near by, so that few of them serve (``loss/observed.py``, ``loss/observed_large.py``).
 """
 
 from __future__ import annotations
@@ -15,29 +16,47 @@ from functools import cached_property
 import numpy as np
 
 from mustdp.accounting.allocated import GaussianBound
+from mustdp.accounting.refined import Refined
 from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OutcomePair
+from mustdp.loss.linear_laws import places
 from mustdp.loss.observed import Cells, Rejections, rejecting_above, rejecting_pair
+from mustdp.loss.observed_large import FewLarge
 from mustdp.loss.sums import Aim, IndependentSum, TooLong
+from mustdp.loss.two_scales import (
+    REACH,
+    Distance,
+    distance,
+    few_large,
+    fitting,
+    furthest,
+    observed_bound,
+)
+from mustdp.loss.uncomposed import first_below
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
 #: Spacing times tilt times the root of the number of batches: where most of the mass is, and else.
 _FINE, _COARSE = 0.025, 0.1
 #: Cells of one batch on either side before they grow.
 _CELLS = 250
-#: How far apart alphas are: at least a share of the spread; and nats by which the profile falls
-#: where it is above each of these values, and below all of them.
-_SHARE, _NATS, _LAST_NATS = 0.04, ((1e-5, 0.1), (1e-10, 0.2)), 0.6
-#: Alphas that share an aim, the most of them, and how small a profile is not followed any more.
-_SHARED, _MOST, _SMALLEST, _STUCK = 6, 500, 1e-17, 16
+#: How small a profile is not followed any more.
+_SMALLEST = 1e-17
+#: The most looks for one epsilon, and how narrow a bracket is enough.
+_LOOKS, _NARROW = 40, 1e-6
+#: Points per factor e of 1 + (alpha - 1) / spread where cells may be looked at, and how far.
+_LATTICE, _LARGEST_PLACE = 40, 120
 #: Nats between the alphas whose cells are looked at: least and most, and times the spread.
 _OBSERVED_NATS, _OBSERVED_SHARE = (0.3, 1.5), 0.35
 #: How small a profile they are made for.
 _OBSERVED_SMALLEST = 1e-14
+#: How far sums of small cells are looked at where few large ones decide, by how many points.
+_FURTHEST, _POINTS = 250.0, 2.0**18
+#: Share of the answer that terms beyond the last point of a grid may add, and grids tried for that.
+_CUT, _AIMS = 1e-4, 4
+#: A shift from which on few large terms of at least so many may decide.
+_LITTLE_NOISE, _SOME = 1.2, 8
 #: Batches from which on there are many.
 _MANY = 100
-#: How many times the spread one large term may decide; closed forms so close, relatively, serve.
-_LARGE, _CLOSED = 15.0, 1e-3
 _UP = 1.0 + 1e-13
 
 
@@ -47,72 +66,140 @@ class ReplacedProfile:
     def __init__(self, shift: float, bins: int, steps: int) -> None:
         self._shift, self._bins, self._steps = shift, bins, steps
         self._plain = GaussianBound(2.0 * shift, steps / bins)
+        self._tested: dict[int, Rejections] = {}
+        self._single: dict[float, float] = {}
 
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons, off chords between the points, rounded up."""
+        if epsilon.size == 1:
+            return np.array([self._at_epsilon(float(epsilon[0]))])
         out = self._plain(epsilon)
-        x = np.expm1(np.minimum(epsilon, 600.0)) * (1.0 - 8.0 * ROUNDOFF)
-        nodes, upper, _ = self._table
-        inside = x <= nodes[-1]
-        out[inside] = np.minimum(out[inside], np.interp(x[inside], nodes, upper) * _UP)
+        asked = (out > _SMALLEST) & (epsilon <= self._plain.end)
+        x = np.expm1(epsilon[asked]) * (1.0 - 8.0 * ROUNDOFF)
+        out[asked] = np.minimum(out[asked], self._refined(x) * _UP)
         return out
 
-    @cached_property
-    def _table(self) -> tuple[FloatArray, FloatArray, tuple[Aim, ...]]:
-        """Points alpha - 1, chosen by how fast the profile falls, and upper bounds there."""
-        end = math.expm1(min(self._plain.end, 600.0))
-        nodes: list[float] = []
-        found: list[float] = []
-        aims: list[Aim] = []
-        x, step = 0.0, _SHARE * self._bulk
-        while True:
-            total, y = self._at(x), x * self._bins
-            if len(nodes) % _SHARED == 0:
-                known = 0.1 * found[-1] * self._bins if found else math.inf
-                aim = total.aim(y, y + _SHARED * step * self._bins, known)
-            value = self._above(x, aim) / self._bins * _UP
-            value = min(value, float(self._plain(np.log1p(np.array([x])))[0]))
-            nodes.append(x)
-            found.append(value)
-            aims.append(aim)
-            stuck = len(found) > _STUCK and value >= 0.9 * found[-_STUCK]
-            if x >= end or value < _SMALLEST or stuck or len(found) == _MOST:
-                return np.array(nodes), np.minimum.accumulate(found), tuple(aims)
-            nats = next((apart for least, apart in _NATS if value > least), _LAST_NATS)
-            if len(found) > 1:
-                fell = math.log(max(found[-2], 1e-300) / value)
-                wanted = step * nats / max(fell, nats / 3.0)
-                step = max(min(wanted, 1.5 * step), _SHARE * self._bulk)
-            x = min(x + step, end)
+    def first_below(self, delta: float) -> float:
+        """An epsilon at which the profile is at most ``delta``: regula falsi on its logarithm."""
+        if self._at_epsilon(0.0) <= delta:
+            return 0.0
+        low, high = 0.0, first_below(self._plain, delta)
+        above, below = (self._nats_above(delta, end) for end in (low, high))
+        kept = 0
+        for _ in range(_LOOKS):
+            if high - low <= _NARROW * high:
+                break
+            share = min(max(above / (above - below), 0.02), 0.98) if below < above else 0.5
+            middle = low + (high - low) * share
+            value = self._nats_above(delta, middle)
+            # The end that stays twice counts half, so that both ends move (Illinois).
+            if value <= 0.0:
+                high, below = middle, value
+                above *= 0.5 if kept < 0 else 1.0
+                kept = -1
+            else:
+                low, above = middle, value
+                below *= 0.5 if kept > 0 else 1.0
+                kept = 1
+        return high
 
-    def _above(self, x: float, aim: Aim) -> float:
-        """E(T - y)_+ from above: in closed form where one large term decides."""
-        total, y = self._at(x), np.array([x * self._bins])
-        if x > _LARGE * self._bulk:
-            low, high = total.one_large(y)
-            if high[0] <= low[0] * (1.0 + _CLOSED):
-                return float(high[0])
-        return float(total.upper(y, aim, self._fineness(x))[0])
+    def _nats_above(self, delta: float, epsilon: float) -> float:
+        return math.log(max(self._at_epsilon(epsilon), 1e-300) / delta)
+
+    def _at_epsilon(self, epsilon: float) -> float:
+        """At one epsilon no chord is needed."""
+        if epsilon not in self._single:
+            self._single[epsilon] = self._above(math.expm1(epsilon) * (1.0 - 8.0 * ROUNDOFF))
+        return self._single[epsilon]
+
+    @cached_property
+    def _refined(self) -> Refined:
+        end = math.expm1(min(self._plain.end, 600.0))
+        # Whole epochs are one family of tilted laws.
+        whole = self._bins == self._steps
+        bend = self._bins / (8.0 * self._shift**2) * _UP if whole else math.inf
+        return Refined(self._above, self._bulk, end, bend)
+
+    def _above(self, x: float) -> float:
+        """The profile at one alpha from above, never above no amplification."""
+        plain = float(self._plain(np.log1p(np.array([x * (1.0 - 8.0 * ROUNDOFF)])))[0])
+        if plain < _SMALLEST:
+            return plain
+        found, term, level = math.inf, Term(self._shift, 1.0 + x), self._level(x)
+        far = self._far(term, level)
+        if far is not None and far.chance < 1.0:
+            found = few_large(term, self._steps, level, far)
+        if far is None or not (far.decides and math.isfinite(found)):
+            found = min(found, self._by_one_transform(x)[0])
+        return min(plain, found / self._bins * _UP)
+
+    def _by_one_transform(self, x: float) -> tuple[float, Aim]:
+        """E(T - y)_+ from above, and how it was asked for."""
+        total, y = self._at(x), x * self._bins
+        found, known, aim = math.inf, math.inf, total.aim(y, y)
+        for _ in range(_AIMS):
+            found = min(found, float(total.upper(np.array([y]), aim, self._fineness(x))[0]))
+            beyond = float(total.variable.value(np.array([total.variable.mean + aim.high]))[0])
+            # Or a term beyond the last point alone makes the sum exceed y.
+            if self._steps * beyond <= _CUT * found or aim.high > y + total.scale:
+                break
+            # Chernoff's bound was too large to tell what is rare.
+            known = 0.1 * min(found, known)
+            aim = total.aim(y, y, known)
+        return found, aim
+
+    def _far(self, term: Term, level: float) -> Distance | None:
+        """How far the others are below, where few large terms may decide."""
+        if self._shift > _LITTLE_NOISE and self._steps >= _SOME:
+            return distance(term, self._steps, level)
+        return None
+
+    def _level(self, x: float) -> float:
+        """What the sum of D itself has to exceed."""
+        return (self._bins - self._steps) * x
 
     @cached_property
     def pair(self) -> OutcomePair:
         """A discrete pair that the epoch dominates."""
-        nodes, upper, aims = self._table
         tests, last = [], math.inf
         # The further alphas spread, the faster the best test changes with them.
         nats = min(max(_OBSERVED_NATS[0], _OBSERVED_SHARE / self._bulk), _OBSERVED_NATS[1])
-        for x, value, aim in zip(nodes.tolist(), upper.tolist(), aims, strict=True):
-            near = 0.5 if x < 4.0 * self._bulk else 1.0
+        epsilons = np.log1p(self._place(np.arange(_LATTICE * _LARGEST_PLACE)))
+        values = self(epsilons[epsilons <= self._plain.end])
+        for number, value in enumerate(values.tolist()):
+            near = 0.5 if self._place(number) < 4.0 * self._bulk else 1.0
             if value < last * math.exp(-near * nats) or math.isinf(last):
-                tests.append(self._tests(x, aim))
+                tests.append(self._tests(float(self._place(number)), 0.1 * value * self._bins))
                 last = value
             if value < _OBSERVED_SMALLEST:
                 break
         return rejecting_pair("symmetric", tests, tests)
 
-    def _tests(self, x: float, aim: Aim, wider: float = 1.0) -> Rejections:
-        """What the sum of the cells of D at one alpha tells."""
+    def attained(self, epsilon: float) -> float:
+        """What tests for alphas near by attain, rounded down."""
+        if not float(self._plain(np.array([epsilon]))[0]) > _SMALLEST:
+            return 0.0
+        number = round(math.log1p(math.expm1(epsilon) / self._bulk) * _LATTICE)
+        seen = self._tests_at(number)
+        gains = seen.p - math.exp(epsilon) * (1.0 + 1e-13) * seen.q
+        return max(0.0, float(np.max(gains, initial=0.0)) * (1.0 - 1e-12))
+
+    def _place(self, number: IntArray | int) -> FloatArray:
+        """Points alpha - 1 that do not depend on what was asked."""
+        return np.asarray(self._bulk * np.expm1(np.asarray(number) / _LATTICE))
+
+    def _tests_at(self, number: int) -> Rejections:
+        if number not in self._tested:
+            self._tested[number] = self._tests(float(self._place(number)))
+        return self._tested[number]
+
+    def _tests(self, x: float, known: float = 0.0, wider: float = 1.0) -> Rejections:
+        """What the sum of the cells of D at one alpha tells; ``known`` is about its price."""
+        few = self._few_large_tests(x)
+        if few is not None:
+            return few
         total, y = self._at(x), x * self._bins
+        aim = total.aim(y, y, known) if known > 0.0 else self._by_one_transform(x)[1]
         spacing = wider * self._fineness(x) / (aim.tilt * math.sqrt(self._steps))
         index = total.places(spacing, aim.high, y)
         middles = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
@@ -129,7 +216,31 @@ class ReplacedProfile:
         try:
             return rejecting_above(with_p, with_q, error, aim.tilt, y)
         except TooLong:  # wider cells tell less, never too much
-            return self._tests(x, aim, 2.0 * wider)
+            return self._tests(x, known, 2.0 * wider)
+
+    def _few_large_tests(self, x: float) -> Rejections | None:
+        """The same where few large terms decide."""
+        term, aim = Term(self._shift, 1.0 + x), self._level(x)
+        far = self._far(term, aim)
+        bound = None if far is None else observed_bound(term, self._steps, far)
+        if far is None or bound is None or not far.decides:
+            return None
+        spacing, _ = fitting(term, self._steps, far, bound)
+        last = max(furthest(term, far), 1.1 * bound)
+        while True:
+            reach = min(_FURTHEST * far.size, _POINTS * spacing)
+            low, tilt = aim - reach, REACH / reach
+            index = places(spacing, low, last, _CELLS)
+            ends = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
+            cells = Cells.trimmed(spacing, index, term.outcome(ends), self._shift)
+            laws = [cells.law(shift) for shift in (0.0, self._shift, -self._shift)]
+            (absent, off), (one, one_off), (other, other_off) = laws
+            error = math.expm1((self._steps * off + max(one_off, other_off)) * (1.0 + 1e-6))
+            seen = FewLarge(absent, self._steps, bound, far.size, tilt, aim)
+            try:
+                return seen.rejections(one, other, self._steps / self._bins, error)
+            except TooLong:
+                spacing *= 2.0
 
     @cached_property
     def _bulk(self) -> float:
@@ -161,4 +272,4 @@ class ReplacedPair:
 
     def attained(self, epsilon: float) -> float:
         """What the best test attains, rounded down."""
-        return self._profile.pair.attained(epsilon)
+        return self._profile.attained(epsilon)

@@ -14,11 +14,13 @@ import numpy as np
 
 from mustdp.accounting.account import relation_of
 from mustdp.accounting.atom_pairs import atom_pairs
-from mustdp.accounting.plan import Plan, Subsample, atoms
+from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
 from mustdp.errors import MustdpError
 from mustdp.loss.pairs import MixturePair
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
+from mustdp.sampling.epochs import RandomAllocation
 
 #: Outcomes of one step, points of the grid, and how many deviations the grid spans.
 _OUTCOMES, _POINTS, _DEVIATIONS = 1500, 8192, 24.0
@@ -34,9 +36,12 @@ def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) ->
     used = relation_of(counted, relation)
     try:
         for atom, count in counted.items():
-            inner = atom.inner if isinstance(atom, Subsample) else atom
+            inner = atom.inner if isinstance(atom, Subsample | InEpoch) else atom
             if not isinstance(inner, Mechanism) or not isinstance(inner, AdditiveNoise):
                 return None
+            if isinstance(atom, InEpoch) and isinstance(atom.epoch, RandomAllocation):
+                steps.append((*_epoch_losses(atom, used, group), count))
+                continue
             families = atom_pairs(atom, used, "certified", group).families
             pair = families.get("aligned") or families.get("symmetric")
             if not isinstance(pair, MixturePair):
@@ -45,6 +50,18 @@ def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) ->
     except MustdpError:  # whoever asks for a certificate will hear of it
         return None
     return _composed(steps, delta)
+
+
+def _epoch_losses(atom: InEpoch, relation: Relation, group: int) -> tuple[FloatArray, FloatArray]:
+    """As if the likelihood ratio of an epoch were lognormal, which many batches make it."""
+    replaced = relation == Relation.REPLACE_ONE
+    square = min(group * atom.inner.shift_for(1.0), 25.0) ** 2
+    one = 2.0 * math.sinh(square) * 2.0 if replaced else math.expm1(square)
+    most = square * (4.0 if replaced else 1.0)  # without amplification
+    spread = min(atom.epoch.steps * one / atom.epoch.bins**2, most)
+    z = np.linspace(-9.0, 9.0, _OUTCOMES)
+    chance = np.exp(-0.5 * np.square(z))
+    return math.sqrt(spread) * z + 0.5 * spread, chance / chance.sum()
 
 
 def _losses(pair: MixturePair) -> tuple[FloatArray, FloatArray]:

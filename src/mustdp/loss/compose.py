@@ -29,11 +29,14 @@ from mustdp.loss.discrete import DiscreteLoss
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 
 Part = tuple[DiscreteLoss, int]
+ComplexArray = NDArray[np.complex128]
 
 #: Tilted mass that may lie outside the window, per side.
 OUTSIDE = 1e-13
 _LARGEST_TRANSFORM = 2**23
-_UNDERFLOWS = -745.0
+#: Logarithms of powers that count as zero: far below any rounding, far above subnormal numbers,
+#: which processors are slow with.
+_UNDERFLOWS = -300.0
 #: Exponents tried in Chernoff bounds, in units of one over the standard deviation of the sum.
 _GENTLEST, _STEEPEST, _RUNGS = 0.03, 300.0, 37
 
@@ -144,7 +147,7 @@ class Composition:
             spectrum[~alive] = 0.0
             spectrum[alive] *= _power(coefficients[alive], count)
             logs += count * magnitude
-            norms.append((count, math.sqrt(float(np.square(folded).sum())), magnitude))
+            norms.append((count, _norm(np.asarray(folded, dtype=np.float64)), magnitude))
             log_scale += count * log_m
         total = np.roll(fft.irfft(spectrum, size), -(first % size))
         losses = self.offset + (first + np.arange(size, dtype=np.float64)) * d
@@ -174,12 +177,15 @@ class Composition:
         The factor 2 covers terms of second order.
         """
         transform = 7.0 * ROUNDOFF * math.log2(size)
-        norm = math.sqrt(float(np.square(total).sum()))
+        norm = _norm(total)
         spread = 0.0
         for count, own, magnitude in norms:
             with np.errstate(invalid="ignore"):
-                rest = np.where(np.isneginf(magnitude), 1.0, np.exp(logs - magnitude))
-            spread += count * own * math.sqrt(min(1.0, 2.0 * float(np.square(rest).sum()) / size))
+                others = logs - magnitude
+            # A factor that is zero says nothing of the others: they are at most one.
+            rest = np.exp(others[others > _UNDERFLOWS])
+            square = _norm(rest) ** 2 + float(np.isneginf(magnitude).sum()) + 1e-100
+            spread += count * own * math.sqrt(min(1.0, 2.0 * square / size))
         return 2.0 * (transform * (spread + norm) + 8.0 * self.steps * ROUNDOFF * norm)
 
     def _window(self, theta: float) -> tuple[float, float]:
@@ -207,7 +213,12 @@ def _any_infinite(parts: Sequence[Part]) -> float:
     return min(1.0, -math.expm1(spared) * (1.0 + 1e-14))
 
 
-def _power(values: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+def _norm(values: FloatArray) -> float:
+    # No product of vectors: on busy processors threads that share one cost more than it does.
+    return math.sqrt(float(np.square(values).sum()))
+
+
+def _power(values: ComplexArray, count: int) -> ComplexArray:
     """``values ** count`` by squaring, much quicker than by logarithms.
 
     A product is off by at most sqrt(2) gamma_2 < 3 u of its modulus (Higham, Lemma 3.5), and the

@@ -112,13 +112,17 @@ def _side(spacing: float, reach: float, even: int) -> IntArray:
     return np.unique(np.concatenate([start, far]))
 
 
-def above(variable: Variable, spacing: float, index: IntArray) -> OnGrid:
-    """A law that is larger in convex order once its cuts are added."""
-    v = variable.value(variable.mean + index.astype(np.float64) * spacing)
+def above(variable: Variable, spacing: float, index: IntArray, offset: float = 0.0) -> OnGrid:
+    """A law that is larger in convex order once its cuts are added.
+
+    Its grid is moved by ``offset`` from the mean, which lies between the first point and the last.
+    """
+    d = (variable.mean + offset) + index.astype(np.float64) * spacing
+    v = variable.value(d)
     v = v * (1.0 + 2.0 * variable.error) + _SMALLEST
-    zero = int(np.searchsorted(index, 0))
-    masses, doubt = _masses(spacing, index, v, zero)
-    law = DiscreteLoss(spacing, index, np.maximum(masses, 0.0) + doubt)
+    turn = int(np.searchsorted(d, variable.mean))
+    masses, doubt = _masses(spacing, index, v, turn, offset)
+    law = DiscreteLoss(spacing, index, np.maximum(masses, 0.0) + doubt, offset=offset)
     return OnGrid(law, float(v[0]) * (1.0 + 1e-15), float(v[-1]) * (1.0 + 1e-15))
 
 

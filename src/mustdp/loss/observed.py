@@ -104,17 +104,15 @@ def rejecting_above(
     apart = max(1, math.floor(_APART / (tilt * d)))
     at = thresholds[::apart].astype(np.int64)
     gentle = tilt if tilt_p is None else tilt_p
-    p = sum(weight * _beyond(parts, gentle, aim, at, -1.0) for weight, parts in with_p)
-    q = sum(weight * _beyond(parts, tilt, aim, at, +1.0) for weight, parts in with_q)
+    p = sum(weight * beyond(parts, gentle, aim, at, -1.0) for weight, parts in with_p)
+    q = sum(weight * beyond(parts, tilt, aim, at, +1.0) for weight, parts in with_q)
     p = np.asarray(p) * (1.0 - error - _MARGIN)
     q = np.asarray(q) * (1.0 + error + _MARGIN)
     sensible = (p > q) & (q < 1.0)
     return Rejections(p[sensible], q[sensible])
 
 
-def _beyond(
-    parts: Sequence[Part], tilt: float, aim: float, at: IntArray, sign: float
-) -> FloatArray:
+def beyond(parts: Sequence[Part], tilt: float, aim: float, at: IntArray, sign: float) -> FloatArray:
     """The chance that a sum of parts is at least each of the thresholds, rounded by ``sign``."""
     tilted = Summed([part for part in parts if part[1] > 0]).tilt(tilt)
     d = float(tilted.losses[1] - tilted.losses[0])

@@ -7,6 +7,7 @@ from the truth its answer may be.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -48,7 +49,7 @@ class Question(ABC):
         """The answer for one loss from above, by its profile."""
 
     @abstractmethod
-    def of_pair(self, pair: ConcretePair) -> float:
+    def of_pair(self, pair: ConcretePair, near: float = math.inf) -> float:
         """The answer for one loss from below, by a pair that attains it."""
 
     @abstractmethod
@@ -81,7 +82,7 @@ class DeltaAt(Question):
         """The profile's own value."""
         return float(profile(np.array([self.epsilon]))[0])
 
-    def of_pair(self, pair: ConcretePair) -> float:
+    def of_pair(self, pair: ConcretePair, near: float = math.inf) -> float:
         """What a half-line near the best one attains."""
         return pair.attained(self.epsilon)
 
@@ -115,9 +116,9 @@ class EpsilonAt(Question):
         """The first epsilon at which the profile is small enough."""
         return uncomposed.first_below(profile, self.delta)
 
-    def of_pair(self, pair: ConcretePair) -> float:
-        """The last epsilon at which the pair attains more."""
-        return uncomposed.last_above(pair, self.delta)
+    def of_pair(self, pair: ConcretePair, near: float = math.inf) -> float:
+        """The last epsilon at which the pair attains more, looked for below ``near`` first."""
+        return uncomposed.last_above(pair, self.delta, near)
 
     def room(self, answer: float, accuracy: float) -> float:
         """In proportion to epsilon, unless that is tiny."""

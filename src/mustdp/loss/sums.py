@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.loss.compose import Composition, Tilted
+from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.large_terms import one_large
 from mustdp.loss.linear_laws import EVEN_CELLS, OnGrid, Variable, above, below, places
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
@@ -38,6 +39,8 @@ _LOW_CUT = 1e-6
 OUTSIDE = 1e-11
 #: Points of a transform beyond which a wider grid is taken.
 _LONGEST = 2**20
+#: Exponents up to which weights under a tilt are used.
+_STEEPEST = 600.0
 #: Share of the answer that variables beyond the last point may add to it.
 _RARE = 1e-6
 
@@ -149,25 +152,10 @@ class IndependentSum:
         return found.mirrored if self.mirrored else found
 
     def _read(self, found: OnGrid, tilt: float, y: FloatArray, sign: float) -> FloatArray:
+        left_out = found.cut_high * (1.0 + 1e-12) if sign > 0 else 0.0
         if not found.law.losses[-1] > 0.0:
             return np.zeros(y.size)
-        tilted = Summed([(found.law, self.count)]).tilt(tilt)
-        reference = float(y[0])
-        cells, gains, values = _running(tilted, reference, sign)
-        d = found.law.spacing
-        place = (y - cells[0]) / d
-        cell = np.clip(np.floor(place), 0, gains.size - 1).astype(np.int64)
-        inside = np.maximum(cells[0] + (cell + 1) * d - y, 0.0)
-        priced = np.where(place < gains.size, values[cell + 1] + inside * gains[cell], 0.0)
-        doubt = 2.0 * OUTSIDE / (math.e * tilt) * np.exp(-tilt * (y - reference))
-        # Running sums; and places between grid points, where prices fall by at most this much.
-        rounding = ROUNDOFF * (8.0 * gains.size + 1e4) * (1.0 + d * tilt)
-        scaled = (priced + sign * doubt) * (1.0 + sign * (rounding + 2.0 * tilted.relative))
-        log_unit = tilted.log_scale - tilt * reference
-        with np.errstate(divide="ignore"):
-            price = np.exp(np.log(np.maximum(scaled, 0.0)) + log_unit) * (1.0 + sign * 1e-12)
-        left_out = found.cut_high * (1.0 + 1e-12) if sign > 0 else 0.0
-        return np.asarray(price + self.count * left_out)
+        return prices(found.law, self.count, tilt, y, sign) + self.count * left_out
 
     def _values(self, x: FloatArray) -> FloatArray:
         return self.variable.value(self.variable.mean + (-x if self.mirrored else x))
@@ -184,6 +172,35 @@ class IndependentSum:
         looks = np.linspace(0.0, high, 65)[1:]
         none = np.flatnonzero(self._values(looks) <= 1e-60)
         return float(looks[none[0]]) if none.size else high
+
+
+def prices(
+    law: DiscreteLoss,
+    count: int,
+    tilt: float,
+    y: FloatArray,
+    sign: float,
+    tilted: Tilted | None = None,
+) -> FloatArray:
+    """E(sum - y)_+ of ``count`` copies at increasing y, rounded up or down, by one transform."""
+    tilted = Summed([(law, count)]).tilt(tilt) if tilted is None else tilted
+    reference = float(y[0])
+    # Further on weights underflow. A price is at most one before it, and at least nothing.
+    asked, y = y, np.minimum(y, reference + _STEEPEST / tilt)
+    cells, gains, values = _running(tilted, reference, sign)
+    d = law.spacing
+    place = (y - cells[0]) / d
+    cell = np.clip(np.floor(place), 0, gains.size - 1).astype(np.int64)
+    inside = np.maximum(cells[0] + (cell + 1) * d - y, 0.0)
+    priced = np.where(place < gains.size, values[cell + 1] + inside * gains[cell], 0.0)
+    doubt = 2.0 * OUTSIDE / (math.e * tilt) * np.exp(-tilt * (y - reference))
+    # Running sums; and places between grid points, where prices fall by at most this much.
+    rounding = ROUNDOFF * (8.0 * gains.size + 1e4) * (1.0 + d * tilt)
+    scaled = (priced + sign * doubt) * (1.0 + sign * (rounding + 2.0 * tilted.relative))
+    log_unit = tilted.log_scale - tilt * reference
+    with np.errstate(divide="ignore", over="ignore"):
+        price = np.exp(np.log(np.maximum(scaled, 0.0)) + log_unit) * (1.0 + sign * 1e-12)
+    return np.asarray(price if sign > 0 else np.where(np.isinf(price) | (asked > y), 0.0, price))
 
 
 class Summed(Composition):

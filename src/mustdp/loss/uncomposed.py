@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,8 +12,18 @@ from mustdp.loss.dots import Profile
 from mustdp.loss.pairs import ConcretePair
 
 
+@runtime_checkable
+class Searching(Protocol):
+    """A profile whose values are dear and that looks for an epsilon itself."""
+
+    def first_below(self, delta: float) -> float:
+        """An epsilon at which the profile is at most ``delta``."""
+
+
 def first_below(profile: Profile, delta: float) -> float:
     """An epsilon at which the profile is at most ``delta``, as small as bisection can tell."""
+    if isinstance(profile, Searching):
+        return profile.first_below(delta)
     low, high = 0.0, LARGEST_EPSILON
     if float(profile(np.array([high]))[0]) > delta:
         return math.inf
@@ -31,12 +42,19 @@ def first_below(profile: Profile, delta: float) -> float:
     return high
 
 
-def last_above(pair: ConcretePair, delta: float) -> float:
-    """An epsilon at which the pair still attains more than ``delta``, or zero."""
-    if pair.attained(0.0) <= delta:
+def last_above(pair: ConcretePair, delta: float, near: float = math.inf) -> float:
+    """An epsilon at which the pair still attains more than ``delta``, or zero.
+
+    It is looked for just below ``near`` first: pairs may work out what is asked for only then.
+    """
+    known = math.inf, -math.inf
+    if near < LARGEST_EPSILON and pair.attained(near) <= delta:
+        known = near, 0.98 * near if pair.attained(0.98 * near) > delta else -math.inf
+    if known[1] < 0.0 and pair.attained(0.0) <= delta:
         return 0.0
     low, high = 0.0, LARGEST_EPSILON
     while high - low > 1e-11 * (1e-3 + high):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if pair.attained(middle) > delta else (low, middle)
+        enough = known[1] >= middle or (middle < known[0] and pair.attained(middle) > delta)
+        low, high = (middle, high) if enough else (low, middle)
     return low
