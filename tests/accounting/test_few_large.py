@@ -22,7 +22,17 @@ def swapped(sigma: float, bins: int) -> md.Bounds:
 
 
 @pytest.mark.parametrize(
-    ("sigma", "bins"), [(0.3, 64), (0.3, 1000), (0.3, 10**6), (0.4, 10**5), (0.5, 1000)]
+    ("sigma", "bins"),
+    [
+        (0.3, 2),
+        (0.3, 16),
+        (0.5, 4),
+        (0.3, 64),
+        (0.3, 1000),
+        (0.3, 10**6),
+        (0.4, 10**5),
+        (0.5, 1000),
+    ],
 )
 def test_both_bounds_meet_to_a_thousandth(sigma: float, bins: int) -> None:
     found = swapped(sigma, bins)

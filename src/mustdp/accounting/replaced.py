@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from mustdp.accounting.allocated import GaussianBound
+from mustdp.accounting.few_batches import FewBatches
 from mustdp.accounting.refined import Refined
 from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OutcomePair
@@ -32,7 +33,7 @@ from mustdp.loss.two_scales import (
     furthest,
     observed_bound,
 )
-from mustdp.loss.uncomposed import first_below
+from mustdp.loss.uncomposed import bisected, first_below
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
 #: Spacing times tilt times the root of the number of batches: where most of the mass is, and else.
@@ -68,6 +69,7 @@ class ReplacedProfile:
         self._plain = GaussianBound(2.0 * shift, steps / bins)
         self._tested: dict[int, Rejections] = {}
         self._single: dict[float, float] = {}
+        self.few = FewBatches.of(shift, bins, steps)
 
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons, off chords between the points, rounded up."""
@@ -125,6 +127,8 @@ class ReplacedProfile:
         plain = float(self._plain(np.log1p(np.array([x * (1.0 - 8.0 * ROUNDOFF)])))[0])
         if plain < _SMALLEST:
             return plain
+        if self.few is not None:
+            return min(plain, self.few.upper(x))
         found, term, level = math.inf, Term(self._shift, 1.0 + x), self._level(x)
         far = self._far(term, level)
         if far is not None and far.chance < 1.0:
@@ -161,6 +165,8 @@ class ReplacedProfile:
     @cached_property
     def pair(self) -> OutcomePair:
         """A discrete pair that the epoch dominates."""
+        if self.few is not None:
+            return self.few.pair(self, self._place, self._plain.end)
         tests, last = [], math.inf
         # The further alphas spread, the faster the best test changes with them.
         nats = min(max(_OBSERVED_NATS[0], _OBSERVED_SHARE / self._bulk), _OBSERVED_NATS[1])
@@ -179,6 +185,8 @@ class ReplacedProfile:
         """What tests for alphas near by attain, rounded down."""
         if not float(self._plain(np.array([epsilon]))[0]) > _SMALLEST:
             return 0.0
+        if self.few is not None:
+            return self.few.attained(epsilon)
         number = round(math.log1p(math.expm1(epsilon) / self._bulk) * _LATTICE)
         seen = self._tests_at(number)
         gains = seen.p - math.exp(epsilon) * (1.0 + 1e-13) * seen.q
@@ -273,3 +281,8 @@ class ReplacedPair:
     def attained(self, epsilon: float) -> float:
         """What the best test attains, rounded down."""
         return self._profile.attained(epsilon)
+
+    def last_above(self, delta: float, near: float) -> float:
+        """An epsilon at which more than ``delta`` is attained, or zero."""
+        few = self._profile.few
+        return bisected(self, delta, near) if few is None else few.last_above(delta, near)

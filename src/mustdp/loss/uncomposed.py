@@ -20,6 +20,14 @@ class Searching(Protocol):
         """An epsilon at which the profile is at most ``delta``."""
 
 
+@runtime_checkable
+class SearchingBelow(Protocol):
+    """A pair whose values are dear and that looks for an epsilon itself."""
+
+    def last_above(self, delta: float, near: float) -> float:
+        """An epsilon at which more than ``delta`` is attained, or zero."""
+
+
 def first_below(profile: Profile, delta: float) -> float:
     """An epsilon at which the profile is at most ``delta``, as small as bisection can tell."""
     if isinstance(profile, Searching):
@@ -47,6 +55,13 @@ def last_above(pair: ConcretePair, delta: float, near: float = math.inf) -> floa
 
     It is looked for just below ``near`` first: pairs may work out what is asked for only then.
     """
+    if isinstance(pair, SearchingBelow):
+        return pair.last_above(delta, near)
+    return bisected(pair, delta, near)
+
+
+def bisected(pair: ConcretePair, delta: float, near: float) -> float:
+    """The same by halves."""
     known = math.inf, -math.inf
     if near < LARGEST_EPSILON and pair.attained(near) <= delta:
         known = near, 0.98 * near if pair.attained(0.98 * near) > delta else -math.inf
