@@ -196,10 +196,13 @@ def cut_off(rank: int, size: int, folder: str, how: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if rank == 1 and event.steps == 2 and how == "interrupted":
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            (Path(folder) / "soon").touch()
         if rank == 1 and event.steps == 2 and how == "hanging":
             time.sleep(100)
         if rank == 0 and event.steps == 2 and how == "interrupted":
-            time.sleep(2)
+            while not (Path(folder) / "soon").exists():
+                time.sleep(0.05)
+            time.sleep(3)
 
     trainer: Any = runs.trainer(
         checkpoint=Path(folder) / "run.pt", checkpoint_every=2, callbacks=[go], timeout=10.0
