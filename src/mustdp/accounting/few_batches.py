@@ -17,8 +17,9 @@ from mustdp.loss.dots import Profile
 from mustdp.loss.wide_sums import WideSum
 from mustdp.numerics.arrays import FloatArray, IntArray
 
-#: Batches and shifts for which this is quicker and tighter than linear grids.
-_MOST, _SHIFTS = 40, (1.2, 10.0)
+#: Shifts for which this is done, and up to how many batches: s^3 of them, where linear grids become
+#: as tight and are quicker, but so many at least and at most.
+_SHIFTS, _BATCHES = (1.2, 10.0), (7, 40)
 #: How narrow a bracket of epsilon is enough, and where it is looked for first.
 _NARROW, _STARTS = 1e-6, (0.999, 0.99, 0.9, 0.0)
 #: Nats by which the profile falls between the points of a pair, down to this value and further on,
@@ -40,8 +41,10 @@ class FewBatches:
     @classmethod
     def of(cls, shift: float, bins: int, steps: int) -> FewBatches | None:
         """None where there are many batches or much noise."""
-        few = 2 <= steps <= _MOST and _SHIFTS[0] < shift <= _SHIFTS[1]
-        return cls(shift, bins, steps) if few else None
+        if not _SHIFTS[0] < shift <= _SHIFTS[1]:
+            return None
+        most = min(max(0.98 * shift**3, _BATCHES[0]), _BATCHES[1])
+        return cls(shift, bins, steps) if 2 <= steps <= most else None
 
     def upper(self, x: float) -> float:
         """The profile at alpha = 1 + x, rounded up."""
