@@ -271,3 +271,15 @@ def test_what_is_not_proved_is_refused() -> None:
     too_many = md.random_allocation(100, 3_000_000, times=2_000_000)
     with pytest.raises(md.NotCovered, match="times"):
         md.account(md.subsample(too_many, md.gaussian(noise_multiplier=1.0)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("times", [1, 2])
+@BOTH
+def test_hardly_any_noise_is_answered(relation: str, times: int) -> None:
+    plan = md.subsample(md.random_allocation(9, 3, times=times), md.gaussian(noise_multiplier=0.05))
+    found = md.account(plan, relation=relation)
+    assert found.delta(5.0).upper > 0.99
+    costs = found.epsilon(0.99)
+    assert 0.0 <= costs.lower <= costs.upper
+    assert costs.upper > 10.0

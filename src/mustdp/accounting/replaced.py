@@ -56,6 +56,8 @@ _FURTHEST, _POINTS = 250.0, 2.0**18
 _CUT, _AIMS = 1e-4, 4
 #: A shift from which on few large terms of at least so many may decide.
 _LITTLE_NOISE, _SOME = 1.2, 8
+#: Shifts beyond which terms overflow: there is hardly any noise, and no amplification is charged.
+_FARTHEST = 15.0
 #: Batches from which on there are many.
 _MANY = 100
 _UP = 1.0 + 1e-13
@@ -125,7 +127,7 @@ class ReplacedProfile:
     def _above(self, x: float) -> float:
         """The profile at one alpha from above, never above no amplification."""
         plain = float(self._plain(np.log1p(np.array([x * (1.0 - 8.0 * ROUNDOFF)])))[0])
-        if plain < _SMALLEST:
+        if plain < _SMALLEST or self._shift > _FARTHEST:
             return plain
         if self.few is not None:
             return min(plain, self.few.upper(x))

@@ -76,9 +76,9 @@ class SeenSum:
         spread = math.sqrt(float(weights @ np.square(f - weights @ f)))
         try:
             rough = self._laws(_cells(g, f, 0.1 * spread, self._farthest), mirrored)
-        except NumericalFailure:
+            near, total = (Composition(max(law, key=lambda part: part[0])[1]) for law in rough[:2])
+        except NumericalFailure:  # no test tells nothing, never too much
             return (_NONE,)
-        near, total = (Composition(max(law, key=lambda part: part[0])[1]) for law in rough[:2])
         # Below its bulk the law that is rejected gladly is rejected anyway.
         aim = max(total.mean + total.deviation, near.mean - _BULK * near.deviation)
         aim = min(aim, 0.5 * (total.mean + total.largest))

@@ -74,6 +74,8 @@ class Composition:
         scale = max(self.deviation, 10.0 * self.spacing)
         widest = max(float(np.max(np.abs(loss.losses))) for loss, _ in self.parts)
         gentle = min(_GENTLEST / scale, 0.3 / max(widest, scale))
+        if not _STEEPEST / scale > 0.0:
+            raise NumericalFailure("the losses spread too far to be composed")
         self._ladder = np.geomspace(gentle, _STEEPEST / scale, _RUNGS)
         self._ladder_mgf: tuple[FloatArray, FloatArray] | None = None
 

@@ -112,7 +112,7 @@ def outcome_pair(name: str, ahead: OneSide, behind: OneSide) -> OutcomePair:
     p = np.maximum(p * (1.0 - 4.0 * ROUNDOFF), 0.0)
     q = q * (1.0 + 4.0 * ROUNDOFF)
     # Where the two sides still bend too much both are mixed with a pair that tells nothing.
-    share = min(1.0, 1.0 / max(float(p.sum()), float(q.sum())))
+    share = 1.0 / max(1.0, float(p.sum()), float(q.sum()))
     p, q = share * p, share * q
     rest_p = max(0.0, 1.0 - 1e-13 - float(p.sum()))
     rest_q = max(rest_p, 1.0 + 1e-13 - float(q.sum()))
@@ -127,6 +127,8 @@ def _joined(x: FloatArray, v: FloatArray, y: FloatArray, w: FloatArray) -> float
     left[0] = False
     alpha = 1.0 / (1.0 + y[left][::-1])
     at = np.concatenate([alpha - 1.0, x[right]])
+    if not at.size:  # nothing is known from below
+        return 0.0
     height = np.concatenate([(1.0 - alpha) + alpha * w[left][::-1], v[right]])
     hull = lower_hull(at, height)
     return float(np.interp(0.0, at[hull], height[hull])) * (1.0 - _DOWN)
