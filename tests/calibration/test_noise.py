@@ -141,7 +141,7 @@ def test_bad_targets(change: dict[str, object]) -> None:
 
 def test_too_little_noise_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the search were wrong, the account of its result would still object."""
-    monkeypatch.setattr(noise_module, "smallest_noise", lambda spent, target, guess: 0.7)
+    monkeypatch.setattr(noise_module, "smallest_noise", lambda spent, target, **_: 0.7)
     with pytest.raises(md.NumericalFailure, match="its account says"):
         md.calibrate(SCHEME, epsilon=1.0, delta=1e-5, steps=20)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from mustdp.loss.cover import Cover, make_tests
 from mustdp.loss.curve import ComposedLoss, UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import connect
+from mustdp.loss.placed import placed_points
 from mustdp.loss.points import Survey, few_points, survey
 from mustdp.loss.questions import EpsilonAt, Question
 from mustdp.loss.recursion import Recursion, Window, answer, profile_of
@@ -46,8 +48,8 @@ _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
 _MOST_MEMBERS, _FEWEST_MEMBERS = 64, 16
 #: Cells that are looked at in any case, and how much work buys one more.
 _FEWEST_CELLS, _WORK_PER_CELL = 48, 2e6
-#: Points far out, of a quick answer and of one that may take its time, and where that begins.
-_FAR_POINTS, _THOROUGH = (70, 120), 3e8
+#: Points of a profile, for a quick answer and for one that takes its time, and where that begins.
+_POINTS, _THOROUGH = (72, 160), 3e8
 #: Values that are kept of all members together: rare losses that reach far make long transforms.
 _MOST_VALUES = 1.6e7
 #: Where along the way cells are judged, as shares of all steps, and how far from the path.
@@ -125,7 +127,7 @@ class _Plan:
         if not (0.0 < self.delta < 1.0 and self.epsilon < LARGEST_EPSILON):
             return FamilyBounds(0.0, self.old, "none", "single pair", 1, 1)
         self._more_cells = work / _WORK_PER_CELL
-        self._far = _FAR_POINTS[work >= _THOROUGH]
+        self._points = _POINTS[work >= _THOROUGH]
         if len(self.atoms) > 1:  # what is attained would belong to one order of the steps
             low, (upper, composition, block, members) = _UNKNOWN, self._by_kind(work)
         else:
@@ -278,19 +280,21 @@ class _Plan:
 
         Tests lie around the path from ``near``, after all steps, to zero before the first.
         """
-        family = self.families[self.atoms[which]]
-        points = few_points(window.spacing, self.scouted[which].deviation, window.up, self._far)
-        if family is None:
-            return [connect(self.pairs[which].dominating, window.spacing, points)]
-        cover = Cover(family, window.spacing, points)
-        if not low.snapshots:
+        family, pair = self.families[self.atoms[which]], self.pairs[which].dominating
+        if family is None or not low.snapshots:
+            points = few_points(window.spacing, self.scouted[which].deviation, window.up)
+            if family is None:
+                return [connect(pair, window.spacing, points)]
+            cover = Cover(family, window.spacing, points)
             return cover.losses(cover.profiles(family.cells()))
         places, allowed = [], []
         for share in low.marks:
             width = deviation * math.sqrt(share * (1.0 - share) + 0.02)
             places.append(near * share + _ASIDE * width)
             allowed.append(_TOLERANCE * np.exp(np.square(_ASIDE) / 4.0))
-        tests = make_tests(low.snapshots, places, allowed, window.spacing, points)
+        tests_at = partial(make_tests, low.snapshots, places, allowed, window.spacing)
+        points = placed_points(pair, window.spacing, window.up, self._points, tests_at)
+        cover, tests = Cover(family, window.spacing, points), tests_at(points)
         most_cells = int(_FEWEST_CELLS + self._more_cells / family.cell_cost)
         rows = cover.refined(family.ends(), tests, min(family.most_cells, most_cells))
         return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import overload
 
 from mustdp.accounting.plan import Plan, steps_of
-from mustdp.calibration.guess import rough_epsilon
+from mustdp.calibration.guess import guess_is_close, rough_epsilon
 from mustdp.calibration.noise_search import smallest_noise
 from mustdp.calibration.results import Calibration, PlanCalibration
 from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
@@ -214,7 +214,8 @@ def calibrate_plan(
     def guess(z: float) -> float | None:
         return rough_epsilon(build(make(z)), target.delta, target.relation, target.group)
 
-    rule = partial(smallest_noise, guess=guess)
+    close = guess_is_close(build(make(1.0)), target.relation, target.group)
+    rule = partial(smallest_noise, guess=guess, close=close)
     met = meet(target, lambda z: build(make(z)), rule, "noise multiplier", in_full=True)
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)
 

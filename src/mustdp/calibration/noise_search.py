@@ -13,43 +13,47 @@ from collections.abc import Callable
 from mustdp.errors import NumericalFailure
 
 #: The epsilon reached by a noise lies between this fraction of the target and the target: the first
-#: one tried, and later ones; families' bounds depend a little on the cells that were chosen.
+#: one tried if the guess is close, and others; families' bounds depend a little on the cells that
+#: were chosen. The last is aimed at.
 _CLOSE, _NEAR, _AIM = 1.0 - 1e-3, 1.0 - 2e-3, 1.0 - 8e-4
 #: Accuracy of the account while far away, and while closing in.
 _COARSE, _FINE = 0.02, 1e-3
 #: Moves of log z from which on a coarse account will do, and the longest one.
 _FAR, _LONGEST = 0.3, math.log(16.0)
 _SMALLEST, _LARGEST = 1e-4, 1e8
-#: Certified values are mostly a little above the guess.
-_ABOVE = 1.01
 _ROUNDS = 120
 
 Guess = Callable[[float], float | None]
 
 
 def smallest_noise(
-    spent: Callable[[float, float], float], target: float, guess: Guess | None = None
+    spent: Callable[[float, float], float],
+    target: float,
+    guess: Guess | None = None,
+    *,
+    close: bool = False,
 ) -> float:
     """Close in on the noise whose certified epsilon just meets ``target``.
 
     ``spent(z, accuracy)`` must not increase with the noise z. It is asked coarsely while z moves
-    far; only a value that met the target is returned. ``guess(z)`` is about what is spent.
+    far; only a value that met the target is returned. ``guess(z)`` is about what is spent, and
+    ``close`` says that it is good to a few thousandths.
     """
     expected = _Expected(guess)
     low, high, met = 0.0, math.inf, math.nan  # too little noise, enough noise
-    z = _within(expected.where(target / _ABOVE, 1.0))
-    moved = math.inf
+    z = _within(expected.where(target, 1.0))
+    moved = 0.0 if close and expected.guessed else math.inf
     for step in range(_ROUNDS):
-        close = (_NEAR if step else _CLOSE) * target
+        least = (_NEAR if step or not close else _CLOSE) * target
         value = spent(z, _COARSE if moved > _FAR else _FINE)
-        if moved > _FAR and close <= value <= target:
+        if moved > _FAR and least <= value <= target:
             value = spent(z, _FINE)
             moved = 0.0
         if value <= target:
             high = z
             if moved <= _FAR:
                 met = z
-            if (moved <= _FAR and value >= close) or z <= _SMALLEST:
+            if (moved <= _FAR and value >= least) or z <= _SMALLEST:
                 return z
         elif moved <= _FAR or value > (1.0 + 2.0 * _COARSE) * target:
             low = z
@@ -85,6 +89,11 @@ class _Expected:
     def __init__(self, guess: Guess | None) -> None:
         self._guess, self._coarse = guess, False
         self._seen: list[tuple[float, float]] = []  # log z, log of what was spent over the guess
+
+    @property
+    def guessed(self) -> bool:
+        """Whether there is a guess."""
+        return self._guess is not None
 
     def learn(self, z: float, value: float, *, coarse: bool) -> None:
         """A certified value. Coarse ones say nothing of how the factor changes close by."""
