@@ -20,6 +20,8 @@ NOISE = md.gaussian(noise_multiplier=2.0)
         (md.repeat(100, md.subsample(md.poisson(1000, 0.02), NOISE)), None),
         (md.repeat(100, md.subsample(md.poisson(1000, 0.02), NOISE)), "replace_one"),
         (md.repeat(100, md.subsample(md.wor(1000, 20), NOISE)), None),
+        # Copies of a record: losses that are rare and far beyond the deviation of the others.
+        (md.repeat(635, md.subsample(md.must_ow(32561, 384, 256), NOISE)), None),
         (md.repeat(16, md.gaussian(noise_multiplier=8.0)), None),
         (md.sequence(NOISE, md.repeat(20, md.subsample(md.wr(500, 10), NOISE))), None),
         (md.subsample(md.wor(100, 10), md.laplace(noise_multiplier=1.0)), None),
