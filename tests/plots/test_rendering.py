@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import mustdp as md
 from mustdp.plots.drawing import DARK, LIGHT, Theme, figure_of, new_axes
-from mustdp.plots.rendering import LARGEST_SVG, for_html, render
+from mustdp.plots.rendering import LARGEST_SVG, for_html, in_the_dark, render
 
 
 def figure(theme: Theme = LIGHT, points: int = 5) -> Figure:
@@ -52,6 +52,16 @@ def test_rendering_is_repeatable_and_leaves_settings_alone() -> None:
 def test_the_theme_is_kept() -> None:
     assert "#16191d" in render(figure(DARK), "p").svg
     assert "#16191d" not in render(figure(LIGHT), "p").svg
+
+
+def test_the_dark_theme_without_drawing_again() -> None:
+    light, dark = (
+        figure_of(md.plot.multiplicity_law([md.wor(100, 9), md.wr(100, 9)], ax=new_axes(theme)))
+        for theme in (LIGHT, DARK)
+    )
+    drawn = render(light, "p1-light")
+    assert in_the_dark(drawn, "p1-light", "p1-dark") == render(dark, "p1-dark")
+    assert in_the_dark(render(figure(points=900), "p"), "p", "q") is None
 
 
 def test_many_shapes_become_a_png() -> None:

@@ -15,10 +15,12 @@ from mustdp import processes
 from mustdp.accounting.risk import percent
 from mustdp.numerics.decimals import readable
 from mustdp.pages import Page
+from mustdp.plots.drawing import DARK, figure_of, new_axes
+from mustdp.plots.rendering import render
 from mustdp.processes import in_turn
 from mustdp.report import Question, compose, gather
 from mustdp.report.page import other_sizes
-from mustdp.report.pictures import pictures
+from mustdp.report.pictures import _draw, pictures
 from mustdp.report.sensitivity import Sensitivity
 from tests.report.questions import SAME_GUARANTEE, SAME_NOISE, compared, found, page
 
@@ -52,6 +54,16 @@ def test_the_numbers_are_those_of_compare(question: Question) -> None:
         assert work[0] == cells[0]
         assert work[1] == readable(row.eta)
         assert float(work[2].replace(",", "")) == pytest.approx(row.expected_distinct, rel=5e-3)
+
+
+@BOTH
+def test_pictures_are_what_would_be_drawn_in_the_dark(question: Question) -> None:
+    report = found(question)
+    for number, (name, both) in enumerate(pictures(report, in_turn).items(), 1):
+        ax = new_axes(DARK, 4.6, 3.6)
+        _draw(report, name, ax)
+        assert both["dark"] == render(figure_of(ax), f"p{number}-dark")
+        assert both["dark"] != both["light"]
 
 
 @BOTH

@@ -18,6 +18,9 @@ from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Laplace, Mechan
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling
 
+#: One pair per step that covers both orders lies further above what is attained with more noise:
+#: how fast, on logarithmic scales.
+_DRIFT = 0.1
 _KINDS: dict[str, type[AdditiveNoise]] = {"gaussian": Gaussian, "laplace": Laplace}
 
 
@@ -215,7 +218,8 @@ def calibrate_plan(
         return rough_epsilon(build(make(z)), target.delta, target.relation, target.group)
 
     close = guess_is_close(build(make(1.0)), target.relation, target.group)
-    rule = partial(smallest_noise, guess=guess, close=close)
+    drift = 0.0 if close or target.account(build(make(1.0))).has_family else _DRIFT
+    rule = partial(smallest_noise, guess=guess, close=close, drift=drift)
     met = meet(target, lambda z: build(make(z)), rule, "noise multiplier", in_full=True)
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)
 

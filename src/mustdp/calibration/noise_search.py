@@ -32,14 +32,16 @@ def smallest_noise(
     guess: Guess | None = None,
     *,
     close: bool = False,
+    drift: float = 0.0,
 ) -> float:
     """Close in on the noise whose certified epsilon just meets ``target``.
 
     ``spent(z, accuracy)`` must not increase with the noise z. It is asked coarsely while z moves
     far; only a value that met the target is returned. ``guess(z)`` is about what is spent, and
-    ``close`` says that it is good to a few thousandths.
+    ``close`` says that it is good to a few thousandths; ``drift`` is how its factor changes with z
+    as long as a single value is known, as a slope of logarithms.
     """
-    expected = _Expected(guess)
+    expected = _Expected(guess, drift)
     low, high, met = 0.0, math.inf, math.nan  # too little noise, enough noise
     z = _within(expected.where(target, 1.0))
     moved = 0.0 if close and expected.guessed else math.inf
@@ -86,8 +88,8 @@ def _within(z: float) -> float:
 class _Expected:
     """What is expected to be spent: the guess times a power of z that fits the last two values."""
 
-    def __init__(self, guess: Guess | None) -> None:
-        self._guess, self._coarse = guess, False
+    def __init__(self, guess: Guess | None, drift: float) -> None:
+        self._guess, self._drift, self._coarse = guess, drift, False
         self._seen: list[tuple[float, float]] = []  # log z, log of what was spent over the guess
 
     @property
@@ -121,7 +123,7 @@ class _Expected:
         if not self._seen:
             return rough
         place, factor = self._seen[-1]
-        slope = 0.0
+        slope = self._drift
         if len(self._seen) == 2 and self._seen[0][0] != place:
             slope = (factor - self._seen[0][1]) / (place - self._seen[0][0])
         return rough + factor + slope * (x - place)

@@ -65,6 +65,16 @@ class Target:
         if self.relation is not None:
             object.__setattr__(self, "relation", Relation.read(self.relation))
 
+    def account(self, plan: Plan) -> Account:
+        """The account that is asked about a plan."""
+        return account(
+            plan,
+            relation=self.relation,
+            composition=self.composition,
+            dimension=self.dimension,
+            group=self.group,
+        )
+
 
 @dataclass(frozen=True)
 class Met(Generic[Value]):
@@ -97,13 +107,7 @@ def meet(
         if value not in accounts:
             for old in list(accounts)[: 1 - _KEPT]:
                 del accounts[old]
-            accounts[value] = account(
-                plan_of(value),
-                relation=target.relation,
-                composition=target.composition,
-                dimension=target.dimension,
-                group=target.group,
-            )
+            accounts[value] = target.account(plan_of(value))
         return accounts[value]
 
     def spent(value: Value, accuracy: float) -> float:

@@ -110,6 +110,12 @@ LOOKS = {
 _ANY = Look("multistage", "#E69F00", (0, (6, 1, 2, 1)), "*")
 #: Colours on a dark ground, by those on a light one.
 ON_DARK = {light: dark for light, dark, _, _ in _DRAWN.values()} | {_ANY.color: "#f2bb45"}
+#: All colours of a picture on a dark ground, by those on a light one, in small letters.
+_OF_THEMES = [(one.ground, one.ink, one.quiet, one.grid, *one.tints) for one in THEMES]
+IN_THE_DARK = {
+    light.lower(): dark.lower()
+    for light, dark in (*zip(*_OF_THEMES, strict=True), *ON_DARK.items())
+}
 
 
 def look_of(scheme_name: str, theme: Theme = LIGHT) -> Look:

@@ -11,11 +11,11 @@ import base64
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mustdp.errors import InvalidParameter
-from mustdp.plots.drawing import Theme
+from mustdp.plots.drawing import IN_THE_DARK, Theme
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,6 +61,20 @@ def render(figure: Figure, name: str, largest_svg: int = LARGEST_SVG) -> Rendere
             painted, format="png", dpi=_PIXELS_PER_INCH, facecolor=figure.get_facecolor()
         )
     return Rendered(width, height, png=painted.getvalue())
+
+
+def in_the_dark(light: Rendered, name: str, dark_name: str) -> Rendered | None:
+    """A picture in the dark theme, from the same in the light one; None if it is not an SVG.
+
+    It is what :func:`render` makes of the figure in the dark theme, without drawing it.
+    """
+    if not light.svg:
+        return None
+    # What is filled with black is not said to be.
+    svg = re.sub(r'style="(?=fill-opacity: (?!0[;"]))', 'style="fill: #000000; ', light.svg)
+    svg = re.sub(r"#[0-9a-f]{6}\b", lambda one: IN_THE_DARK.get(one[0], one[0]), svg)
+    svg = re.sub(rf'(id="|href="#|url\(#){name}-(?=\d)', rf"\1{dark_name}-", svg)
+    return replace(light, svg=svg)
 
 
 def for_html(document: str, name: str) -> str:

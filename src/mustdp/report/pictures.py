@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from mustdp.plots.aligned import aligned_profile
 from mustdp.plots.bands import epsilon_against_steps, profile_bands
 from mustdp.plots.contours import contours
-from mustdp.plots.drawing import THEMES, figure_of, new_axes
+from mustdp.plots.drawing import DARK, LIGHT, Theme, figure_of, new_axes
 from mustdp.plots.multiplicity import multiplicity_law
-from mustdp.plots.rendering import Rendered, render
+from mustdp.plots.rendering import Rendered, in_the_dark, render
 from mustdp.processes import Spread
 from mustdp.report.findings import Findings
 
@@ -39,12 +39,15 @@ def _long(job: tuple[Findings, str, str]) -> float:
 def _drawn(job: tuple[Findings, str, str]) -> dict[str, Rendered]:
     """One picture in both themes."""
     found, name, number = job
-    out = {}
-    for theme in THEMES:
+
+    def drawn(theme: Theme) -> Rendered:
         ax = new_axes(theme, _WIDTH, _HEIGHT)
         _draw(found, name, ax)
-        out[theme.name] = render(figure_of(ax), f"{number}-{theme.name}")
-    return out
+        return render(figure_of(ax), f"{number}-{theme.name}")
+
+    light = drawn(LIGHT)
+    dark = in_the_dark(light, f"{number}-light", f"{number}-dark") or drawn(DARK)
+    return {LIGHT.name: light, DARK.name: dark}
 
 
 def _draw(found: Findings, name: str, ax: Axes) -> None:
