@@ -20,6 +20,7 @@ from mustdp.accounting.views import (
     Renyi,
     Summary,
     Tradeoff,
+    smallest_counted,
     zero_concentrated,
 )
 from mustdp.errors import InvalidParameter, NumericalFailure
@@ -175,7 +176,8 @@ class Account(SearchedAccount):
         """
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
         with self._lock:
-            return self._viewer.tradeoff(rates, self._end())
+            smallest = smallest_counted(rates)
+            return self._viewer.tradeoff(rates, self._end(smallest), smallest)
 
     def risk(self, fpr: ArrayLike = USUAL_FPR) -> Risk:
         """What an attacker who sees everything released achieves.
@@ -246,9 +248,9 @@ class Account(SearchedAccount):
     def _viewer(self) -> Viewer:
         return Viewer(self._work, self.accuracy, self._strict, self._family.profile)
 
-    def _end(self) -> float:
+    def _end(self, delta: float = NEGLIGIBLE_DELTA) -> float:
         """The epsilon at which delta is negligible."""
-        return min(LARGEST_EPSILON, max(1.0, self.certified_epsilon(NEGLIGIBLE_DELTA)))
+        return min(LARGEST_EPSILON, max(1.0, self.certified_epsilon(delta)))
 
     @contextmanager
     def _sides(self) -> Iterator[tuple[UpperSide, LowerCurve]]:

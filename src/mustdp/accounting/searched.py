@@ -14,7 +14,7 @@ from mustdp.accounting.plan import Plan
 from mustdp.accounting.pure import Pure
 from mustdp.accounting.risk import closest_tprs
 from mustdp.accounting.tighter import ONE_PAIR, FamilyComposition
-from mustdp.accounting.views import NEGLIGIBLE_DELTA
+from mustdp.accounting.views import smallest_counted
 from mustdp.accounting.workings import Workings
 from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
@@ -172,9 +172,10 @@ class SearchedAccount:
         rates = checks.reals("fpr", fpr, at_least=0, at_most=1)
         with self._lock:
             upper = self._work.upper(self._work.grid(FRACTIONS.first))
+            smallest = smallest_counted(rates)
 
             def profile(eps: FloatArray) -> FloatArray:
-                found = upper.curve(eps, NEGLIGIBLE_DELTA)
+                found = upper.curve(eps, smallest)
                 return np.minimum(found, self._family.profile(eps)) if with_family else found
 
             return closest_tprs(rates.tolist(), profile)

@@ -49,12 +49,15 @@ class Viewer:
     #: Certified deltas by other means, such as a family of pairs.
     also: DeltaProfile
 
-    def tradeoff(self, rates: FloatArray, end: float) -> Tradeoff:
-        """Missed-detection rates, each as accurate as the account; losses up to ``end`` count."""
+    def tradeoff(self, rates: FloatArray, end: float, smallest: float) -> Tradeoff:
+        """Missed-detection rates, each as accurate as the account.
+
+        Losses up to ``end`` count, and deltas down to ``smallest``.
+        """
 
         def look(upper_side: UpperSide, lower_side: LowerCurve, eps: FloatArray) -> Tradeoff:
-            upper = np.minimum(upper_side.curve(eps, NEGLIGIBLE_DELTA), self.also(eps))
-            return tradeoff(rates, eps, upper, in_both_orders(lower_side, eps, NEGLIGIBLE_DELTA))
+            upper = np.minimum(upper_side.curve(eps, smallest), self.also(eps))
+            return tradeoff(rates, eps, upper, in_both_orders(lower_side, eps, smallest))
 
         def apart(fine: Tradeoff, rough: Tradeoff) -> float:
             # What is reached is off in first order of the distance of the epsilons.

@@ -16,6 +16,14 @@ from mustdp.numerics.arrays import FloatArray
 
 #: Views that need a whole curve look at deltas down to this.
 NEGLIGIBLE_DELTA = 1e-20
+#: Share of a rate of errors that does not matter.
+_NOTHING = 1e-6
+
+
+def smallest_counted(rates: FloatArray) -> float:
+    """A delta that moves none of these rates, nor what is left to one, by a share that matters."""
+    least = float(np.min(np.minimum(rates, 1.0 - rates), initial=0.5))
+    return max(NEGLIGIBLE_DELTA, _NOTHING * least)
 
 
 @dataclass(frozen=True, eq=False)
