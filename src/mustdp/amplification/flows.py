@@ -40,8 +40,8 @@ STRAIGHT = 1.0 - 1e-5
 _STEP = 0.12
 #: Terms that make up less than this share of a value are not joined: little could be gained.
 _WORTH = 5e-3
-#: Thresholds are found this closely; they only steer.
-_CLOSE = 1e-8
+#: Thresholds are found this closely; they only steer, and a value hardly changes near the best one.
+_CLOSE = 1e-5
 #: Thresholds are looked for this far beyond the places of the supplies.
 _FAR = 16.0
 _NOISE = GaussianNoise()

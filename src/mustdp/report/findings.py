@@ -21,20 +21,20 @@ from mustdp.accounting.along import Along
 from mustdp.accounting.answers import Account
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import consistent
-from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.accounting.risk import Risk
 from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
-from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.arrays import FloatArray
 from mustdp.processes import Spread, in_turn
 from mustdp.progress import Progress
+from mustdp.report.asked import Question as Question
+from mustdp.report.asked import SameWork, epsilon_beside, epsilon_of, plan_of, same_work
 from mustdp.report.draw_times import draw_time
 from mustdp.report.sensitivity import Sensitivity, epsilons_at, grid_of
-from mustdp.sampling.scheme import Scheme, wor
+from mustdp.sampling.scheme import Scheme
 
 #: Numbers of steps in the picture, as shares of the number asked about.
 _SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
@@ -45,30 +45,6 @@ SAME_LAW = {"must-wo": "wr", "must-oo": "wor"}
 _SECONDS = {"must-ow": 8.0, "wr": 5.0, "wor": 3.0, "must-ww": 3.0}
 #: Schemes of the aligned privacy profile, as in the paper.
 _ALIGNED = ("wor", "wr", "must-ow", "must-ww")
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a report is about: the arguments of :func:`mustdp.compare`, Gaussian noise."""
-
-    n: int
-    b: int
-    m: int
-    steps: int
-    delta: float
-    epsilon: float | None = None
-    noise_multiplier: float | None = None
-    relation: str = "replace_one"
-    group: int = 1
-
-
-@dataclass(frozen=True)
-class SameWork:
-    """WOR with as many records as MUSTow has distinct ones, at the guarantee that MUSTow has."""
-
-    m: int
-    noise_multiplier: float
-    epsilon: Bounds
 
 
 @dataclass(frozen=True)
@@ -154,15 +130,15 @@ def gather(
         parts[name] = _Part(_bands, (row, asked, points), f"bands of {name}", _SECONDS.get(name, 1))
     own = rows["must-ow"]
     if own.noise_multiplier != reference.noise_multiplier:
-        there = own.scheme, reference.noise_multiplier, asked.steps, asked
-        parts["one noise"] = _Part(_epsilon, there, seconds=2.0)
+        there = own.scheme, reference.noise_multiplier, asked, reference.epsilon.upper
+        parts["one noise"] = _Part(epsilon_beside, there, seconds=2.0)
     grid = grid_of(asked.n, asked.b, asked.m)
     first, batches = grid or ((), ())
     alike = own.noise_multiplier, asked.steps, asked.delta, comparison.relation, asked.group
     for size in batches:
         given = asked.n, first, size, *alike
         parts[size] = _Part(epsilons_at, given, f"must-ow with m = {size}", 0.3)
-    parts["same work"] = _Part(_same_work, (own, asked))
+    parts["same work"] = _Part(same_work, (own, asked))
     answers = spread(_found, parts.values(), lambda part: begin(part.name), attrgetter("seconds"))
     found = dict(zip(parts, answers, strict=True))
     at_one_noise = {
@@ -206,7 +182,7 @@ def _bands(
     row: ComparisonRow, asked: Question, points: FloatArray
 ) -> tuple[Curve, Risk, dict[int, Bounds]]:
     """Delta against epsilon, what an attacker can achieve, and epsilon against steps."""
-    plan = _plan(row.scheme, row.noise_multiplier, asked.steps)
+    plan = plan_of(row.scheme, row.noise_multiplier, asked.steps)
     own = account(plan, relation=asked.relation, group=asked.group)
     passed = own.along(asked.delta, _counts(asked), points)
     return _profile(own, points, passed), own.risk(), _by_steps(row, asked, passed)
@@ -216,10 +192,6 @@ def _drawn(schemes: list[Scheme]) -> list[Scheme]:
     """One scheme for each law."""
     names = {scheme.name for scheme in schemes}
     return [scheme for scheme in schemes if SAME_LAW.get(scheme.name) not in names]
-
-
-def _plan(scheme: Scheme, noise_multiplier: float, steps: int) -> Plan:
-    return repeat(steps, subsample(scheme, gaussian(noise_multiplier=noise_multiplier)))
 
 
 def _epsilons(rows: list[ComparisonRow]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -254,42 +226,12 @@ def _by_steps(row: ComparisonRow, asked: Question, passed: Along | None) -> dict
     """
     found = {asked.steps: row.epsilon}
     for count in _counts(asked) - {asked.steps}:
-        bounds = _epsilon(row.scheme, row.noise_multiplier, count, asked, "pair")
+        bounds = epsilon_of(row.scheme, row.noise_multiplier, count, asked, "pair")
         if bounds is None or not math.isfinite(bounds.upper):
             continue
         upper = bounds.upper if passed is None else min(bounds.upper, passed.epsilon[count])
         found[count] = replace(bounds, lower=consistent(bounds.lower, upper), upper=upper)
     return dict(sorted(found.items()))
-
-
-def _epsilon(
-    scheme: Scheme, noise_multiplier: float, steps: int, asked: Question, composition: str = "auto"
-) -> Bounds | None:
-    """Epsilon beside the point that was asked about; None where nothing can be certified."""
-    plan = _plan(scheme, noise_multiplier, steps)
-    try:
-        asking = account(plan, relation=asked.relation, group=asked.group, composition=composition)
-        return asking.epsilon(asked.delta)
-    except NumericalFailure:
-        return None
-
-
-def _same_work(row: ComparisonRow, asked: Question) -> SameWork | None:
-    """What WOR needs that touches as many records; None where it cannot be asked."""
-    size = max(1, round(row.expected_distinct))
-    target = asked.epsilon if asked.epsilon is not None else row.epsilon.upper
-    if not (size <= asked.n and 0 < target <= 500):
-        return None
-    if asked.relation == "add_remove" and size > asked.n - asked.group:
-        return None
-    try:
-        found = calibrate(
-            wor(asked.n, size), epsilon=target, delta=asked.delta, steps=asked.steps,
-            relation=asked.relation, group=asked.group,
-        )  # fmt: skip
-    except NumericalFailure:
-        return None
-    return SameWork(size, found.noise_multiplier, found.epsilon)
 
 
 def _bases(shift: float) -> tuple[float, ...]:
