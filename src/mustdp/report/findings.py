@@ -31,7 +31,7 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.processes import Spread, in_turn
 from mustdp.progress import Progress
 from mustdp.report.asked import Question as Question
-from mustdp.report.asked import SameWork, epsilon_beside, epsilon_of, plan_of, same_work
+from mustdp.report.asked import SameWork, epsilon_beside, plan_of, rough_epsilon_of, same_work
 from mustdp.report.draw_times import draw_time
 from mustdp.report.sensitivity import Sensitivity, epsilons_at, grid_of
 from mustdp.sampling.scheme import Scheme
@@ -226,7 +226,7 @@ def _by_steps(row: ComparisonRow, asked: Question, passed: Along | None) -> dict
     """
     found = {asked.steps: row.epsilon}
     for count in _counts(asked) - {asked.steps}:
-        bounds = epsilon_of(row.scheme, row.noise_multiplier, count, asked, "pair")
+        bounds = rough_epsilon_of(row.scheme, row.noise_multiplier, count, asked)
         if bounds is None or not math.isfinite(bounds.upper):
             continue
         upper = bounds.upper if passed is None else min(bounds.upper, passed.epsilon[count])
