@@ -32,6 +32,37 @@ def test_close_to_what_is_attained(plan: md.Plan, relation: str | None) -> None:
     assert rough_epsilon(plan, 1e-5, relation, 1) == pytest.approx(attained, rel=0.03)
 
 
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(
+    ("epoch", "noise", "times"),
+    [
+        (md.random_allocation(60000, 234), 0.7, 1),
+        (md.random_allocation(60000, 234), 0.4, 1),
+        (md.random_allocation(60000, 234), 1.0, 10),
+        (md.random_allocation(600, 20).first(5), 1.0, 1),
+        (md.random_allocation(600, 3), 3.0, 2),
+    ],
+)
+def test_an_epoch_is_guessed_with_its_rare_losses(
+    epoch: md.RandomAllocation, noise: float, times: int, relation: str
+) -> None:
+    plan = md.repeat(times, md.subsample(epoch, md.gaussian(noise_multiplier=noise)))
+    certified = md.account(plan, relation=relation).certified_epsilon(1e-5, 0.02)
+    assert rough_epsilon(plan, 1e-5, relation, 1) == pytest.approx(certified, rel=0.2)
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-2, 1.0, 100.0, 1e8])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_guess_is_a_number_or_none(noise: float, relation: str) -> None:
+    mechanism = md.gaussian(noise_multiplier=noise)
+    for plan in (
+        md.subsample(md.must_ow(1000, 30, 20), mechanism),
+        md.repeat(10, md.subsample(md.random_allocation(1000, 50), mechanism)),
+    ):
+        found = rough_epsilon(plan, 1e-5, relation, 1)
+        assert found is None or 0.0 < found < math.inf
+
+
 def test_no_guess_where_none_can_be_made() -> None:
     step = md.subsample(md.wor(1000, 20), NOISE)
     assert rough_epsilon(step, 1e-20, None, 1) is None

@@ -32,6 +32,10 @@ _RARE = 1e-3
 #: What is certified lies above what one pair attains by about so much: where data sets may choose
 #: between orders in every step, and where one pair is the worst.
 _CHOOSING, _FIXED = 1.0115, 1.0007
+#: Shifts beyond this are taken as this, and outcomes of all batches without the record.
+_FARTHEST, _OTHERS = 25.0, 41
+#: Exponents beyond this are taken as this.
+_LARGEST = 600.0
 #: Smaller deltas are lost in the rounding of a transform.
 _SMALLEST_DELTA = 1e-12
 
@@ -77,15 +81,28 @@ def _chooses(families: Mapping[str, object], relation: Relation) -> bool:
 
 
 def _epoch_losses(atom: InEpoch, relation: Relation, group: int) -> tuple[FloatArray, FloatArray]:
-    """As if the likelihood ratio of an epoch were lognormal, which many batches make it."""
+    """Losses of an epoch: the batch with the record by itself, all others as if lognormal."""
     replaced = relation == Relation.REPLACE_ONE
-    square = min(group * atom.inner.shift_for(1.0), 25.0) ** 2
-    one = 2.0 * math.sinh(square) * 2.0 if replaced else math.expm1(square)
-    most = square * (4.0 if replaced else 1.0)  # without amplification
-    spread = min(atom.epoch.steps * one / atom.epoch.bins**2, most)
-    z = np.linspace(-9.0, 9.0, _OUTCOMES)
-    chance = np.exp(-0.5 * np.square(z))
-    return math.sqrt(spread) * z + 0.5 * spread, chance / chance.sum()
+    shift = min(group * atom.inner.shift_for(1.0), _FARTHEST)
+    seen, bins = atom.epoch.steps, atom.epoch.bins
+    square = shift * shift
+    one = 2.0 * math.sinh(square) if replaced else math.expm1(square)
+
+    def others(count: int) -> FloatArray:
+        spread = math.log1p(one * count / bins**2) * (2.0 if replaced else 1.0)
+        return np.asarray(math.sqrt(spread) * z - (0.0 if replaced else 0.5 * spread))
+
+    z, x = np.linspace(-8.0, 8.0, _OTHERS), np.linspace(-8.0, 8.0, _OUTCOMES // 3)
+    own = np.log1p(np.expm1(np.minimum(shift * x + 0.5 * square, 700.0)) / bins)
+    if replaced:
+        own -= np.log1p(np.expm1(-shift * x - 1.5 * square) / bins)
+    loss = np.concatenate([np.add.outer(own, others(seen - 1)).ravel(), others(seen)])
+    mine, theirs = (np.exp(-0.5 * np.square(at)) for at in (x, z))
+    there = seen / bins
+    chance = np.concatenate(
+        [there * np.outer(mine / mine.sum(), theirs).ravel(), (1.0 - there) * theirs]
+    )
+    return loss, chance / theirs.sum()
 
 
 def _losses(pair: MixturePair) -> tuple[FloatArray, FloatArray]:
@@ -128,14 +145,16 @@ def _composed(steps: list[tuple[FloatArray, FloatArray, int]], delta: float) -> 
     index = round(centre) + np.arange(points) - points // 2
     masses = np.maximum(np.fft.irfft(spectrum, points)[index % points], 0.0)
     total = (start + index) * spacing
-    if not total[-1] < 600.0:
-        return None
     above = np.cumsum(masses[::-1])[::-1]
-    weighted = np.cumsum((masses * np.exp(-total))[::-1])[::-1]
-    profile = np.maximum(above - np.exp(total) * weighted, 1e-300)
+    # Far out nothing is left of what is taken off.
+    far = np.clip(total, -_LARGEST, _LARGEST)
+    weighted = np.cumsum((masses * np.exp(-far))[::-1])[::-1]
+    profile = np.maximum(above - np.exp(far) * weighted, 1e-300)
     exceeds = np.flatnonzero(profile > delta)
-    if not exceeds.size or exceeds[-1] + 1 >= points:
+    if not exceeds.size:
         return None
+    if exceeds[-1] + 1 == points:  # as far as the grid reaches at least
+        return float(total[-1]) if total[-1] > 0.0 else None
     at = int(exceeds[-1])
     logs = np.log(profile[at : at + 2])
     found = float(total[at] + spacing * (logs[0] - math.log(delta)) / (logs[0] - logs[1]))

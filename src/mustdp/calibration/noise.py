@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import overload
 
@@ -12,7 +13,7 @@ from mustdp.calibration.noise_search import smallest_noise
 from mustdp.calibration.results import Calibration, PlanCalibration
 from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
 from mustdp.calibration.search import Target, meet
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Laplace, Mechanism
 from mustdp.numerics import checks
@@ -217,8 +218,11 @@ def calibrate_plan(
     def guess(z: float) -> float | None:
         return rough_epsilon(build(make(z)), target.delta, target.relation, target.group)
 
-    close = guess_is_close(build(make(1.0)), target.relation, target.group)
-    drift = 0.0 if close or target.account(build(make(1.0))).has_family else _DRIFT
+    close, drift = False, 0.0
+    with suppress(NumericalFailure):  # with this noise; nothing but time depends on it
+        typical = build(make(1.0))
+        close = guess_is_close(typical, target.relation, target.group)
+        drift = 0.0 if close or target.account(typical).has_family else _DRIFT
     rule = partial(smallest_noise, guess=guess, close=close, drift=drift)
     met = meet(target, lambda z: build(make(z)), rule, "noise multiplier", in_full=True)
     return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)
