@@ -117,8 +117,7 @@ class Cover:
         while len(cells) < most:
             harm = np.max(excess / tests.allowed, axis=1)
             worst = np.argsort(-harm)
-            some = min(max(1, len(cells) // 8), most - len(cells))
-            chosen = [int(i) for i in worst[:some] if harm[i] > 1.0]
+            chosen = [int(i) for i in worst[: max(1, len(cells) // 8)] if harm[i] > 1.0]
             if not chosen:
                 break
             children = [child for i in chosen for child in cells[i].split()]
