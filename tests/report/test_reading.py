@@ -9,7 +9,7 @@ import pytest
 
 import mustdp as md
 from mustdp.report import Findings
-from mustdp.report.findings import SameWork
+from mustdp.report.asked import SameWork
 from mustdp.report.reading import headline, reading, records, small, times
 from tests.report.questions import SAME_GUARANTEE, SAME_NOISE, found
 
