@@ -37,24 +37,7 @@ def test_results_come_in_order_and_the_longest_begins_first(several: Processes) 
     assert several.spread(math.sqrt, jobs, begun.append, lambda job: job) == [1.0, 4.0, 3.0, 2.0]
     assert begun == [16.0, 9.0, 4.0, 1.0]
     assert several.spread(math.sqrt, []) == []
-
-
-def test_this_process_works_as_well(several: Processes) -> None:
-    here, other = several._workers
-    slow = "import time, os; time.sleep(.2); raise ValueError(os.getpid())"
-    seen = set()
-    for _ in range(2):
-        for worker in (here, other):  # one of them alone
-            several._workers = [worker]
-            with pytest.raises(ValueError, match=r"\d+") as told:
-                several.spread(exec, [slow])
-            seen.add(int(str(told.value)))
-    several._workers = [here, other]
-    assert len(seen) == 2
-    assert os.getpid() in seen
-    begun: list[float] = []
-    several.spread(time.sleep, [0.1, 0.1, 0.1, 0.1], begun.append)
-    assert begun == [0.1] * 4
+    assert set(several.spread(os.getsid, [0, 0, 0])).isdisjoint({os.getsid(0)})
 
 
 def test_the_first_job_that_fails_is_raised_whatever_comes_back_first(several: Processes) -> None:
@@ -90,14 +73,11 @@ def test_a_refusal_is_the_same_from_one_process_and_from_two(several: Processes)
 
 
 def test_a_process_that_dies_is_a_clear_error(several: Processes) -> None:
-    here, other = several._workers
-    several._workers = [other]
     with pytest.raises(WorkerLost, match="ended with status 7") as lost:
         several.spread(os._exit, [7])
     status, line = failure(lost.value, {}) or (0, "")
     assert (status, line[:25]) == (3, "no result: a process that")
-    several._workers = [here]
-    assert several.spread(math.sqrt, [4.0]) == [2.0]
+    assert several.spread(math.sqrt, [4.0]) == [2.0]  # the other one is still there
 
 
 def test_processes_that_cannot_start_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +102,7 @@ from mustdp import processes
 processes.processors = lambda: 2
 print("once", flush=True)
 with processes.Processes() as several:
-    print(*(worker._process.pid for worker in several._workers[1:]), flush=True)
+    print(*(worker._process.pid for worker in several._workers), flush=True)
     several.spread(time.sleep, [600, 600], lambda job: print("begun", flush=True))
 """
 
@@ -160,7 +140,7 @@ def test_an_interrupted_command_says_nothing_and_leaves_nothing() -> None:
         started: list[int] = []
         listed = Path(f"/proc/{script.pid}/task/{script.pid}/children")
         end = time.monotonic() + GENEROUS
-        while not started:
+        while len(started) < 2:
             assert time.monotonic() < end
             assert script.poll() is None
             time.sleep(0.01)

@@ -1,10 +1,9 @@
-"""Independent pieces of work side by side: here, and in processes that this one starts and ends.
+"""Independent pieces of work side by side, in processes that this one starts and ends.
 
 Each is a fresh interpreter that loads this package and never the program that is running: scripts
 need no guard around their main part, and threads do no harm as they would after a fork. It reads
 pickled jobs from its standard input and ends at once when that does, however this process ended.
-This process works as well, in a thread of its own: it has loaded everything already, and one
-interpreter less has to start. Nothing but the time depends on how many there are.
+Nothing but the time depends on how many there are.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ import queue
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, BinaryIO, NoReturn, Protocol, Self, TypeVar
 
 from mustdp.errors import WorkerLost
 
@@ -34,7 +35,7 @@ _LOOK = 0.5
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from mustdp.served import serve; serve()"
+    "from mustdp.processes import serve; serve()"
 )
 
 
@@ -70,27 +71,25 @@ def in_turn(
 
 
 class Processes:
-    """A few processes and this one, for as long as a block lasts; this one if it has one processor.
+    """A few processes for as long as a block lasts; none where there is a single processor.
 
     ``loads`` names modules that they load before there is anything to do.
     """
 
     def __init__(self, loads: Sequence[str] = ()) -> None:
         self._loads = tuple(loads)
-        self._workers: list[_Worker | _Here] = []
-        self._heard: _Heard = queue.SimpleQueue()
+        self._workers: list[_Worker] = []
+        self._heard: queue.SimpleQueue[tuple[_Worker, Any]] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> Self:
         count = min(processors(), _MOST)
         if count > 1 and sys.executable and not getattr(sys, "frozen", False):
             try:
-                for _ in range(count - 1):
+                for _ in range(count):
                     self._workers.append(_Worker(self._loads, self._heard))
             except OSError:  # no more processes here: those that there are will do, or none
                 pass
-        if self._workers:
-            self._workers.insert(0, _Here(self._heard))
         return self
 
     def __exit__(
@@ -155,7 +154,7 @@ class Processes:
                         here(place)
         return [found[place] for place in range(len(todo))]
 
-    def _hear(self) -> tuple[_Worker | _Here, Any]:
+    def _hear(self) -> tuple[_Worker, Any]:
         while True:
             try:
                 worker, said = self._heard.get(timeout=_LOOK)
@@ -164,7 +163,7 @@ class Processes:
             worker.ready, worker.busy = True, None
             return worker, said
 
-    def _lose(self, worker: _Worker | _Here, doing: dict[int, int]) -> None:
+    def _lose(self, worker: _Worker, doing: dict[int, int]) -> None:
         """Go on without a process that never began; refuse to guess what another one was doing."""
         self._workers.remove(worker)
         status = worker.end()
@@ -175,40 +174,10 @@ class Processes:
             )
 
 
-class _Here:
-    """A thread of this process that works as the others do."""
-
-    def __init__(self, heard: _Heard) -> None:
-        self.ready, self.last = True, -1
-        self.busy: int | None = None
-        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        threading.Thread(target=self._work, args=(heard,), daemon=True).start()
-
-    def send(self, number: int, function: Callable[..., Any], job: object) -> bool:
-        """Hand over a job."""
-        self.busy = self.last = number
-        self._jobs.put((number, function, job))
-        return True
-
-    def end(self) -> int:
-        """Do nothing more; a job that was begun ends with it, or with this process."""
-        self._jobs.put(None)
-        return 0
-
-    def _work(self, heard: _Heard) -> None:
-        while (given := self._jobs.get()) is not None:
-            number, function, job = given
-            try:
-                said = number, "found", function(job)
-            except Exception as problem:
-                said = number, "failed", problem
-            heard.put((self, said))
-
-
 class _Worker:
     """One process, and the thread that hears it."""
 
-    def __init__(self, loads: Sequence[str], heard: _Heard) -> None:
+    def __init__(self, loads: Sequence[str], heard: queue.SimpleQueue[tuple[_Worker, Any]]) -> None:
         # Ctrl-C is for this process, which ends the others.
         apart: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
@@ -254,7 +223,7 @@ class _Worker:
         except OSError:  # it is gone; the thread that hears it will notice
             pass
 
-    def _listen(self, heard: _Heard) -> None:
+    def _listen(self, heard: queue.SimpleQueue[tuple[_Worker, Any]]) -> None:
         said: Any = True
         while said is not None:
             try:
@@ -264,7 +233,48 @@ class _Worker:
             heard.put((self, said))
 
 
-_Heard: TypeAlias = "queue.SimpleQueue[tuple[_Worker | _Here, Any]]"
+def serve() -> NoReturn:
+    """What a process does: read jobs, answer them, until there is nobody to read from."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever else is printed must not be taken for an answer
+    jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    for name in jobs.get():
+        import_module(name)
+    said: Any = True
+    while True:
+        answers.write(pickle.dumps(said))
+        answers.flush()
+        number, packed = jobs.get()
+        said = (number, *_done(packed))
+
+
+def _read(requests: BinaryIO, jobs: queue.SimpleQueue[Any]) -> NoReturn:
+    """Hear of the end even while a job is being done."""
+    try:
+        while True:
+            jobs.put(pickle.load(requests))
+    finally:
+        os._exit(0)
+
+
+def _done(packed: bytes) -> tuple[str, Any]:
+    """The outcome of a job, as it can be sent."""
+    try:
+        function, job = pickle.loads(packed)
+    except Exception:  # something that only the other process knows
+        return "unknown", None
+    try:
+        answer = "found", function(job)
+        pickle.dumps(answer)
+        return answer
+    except Exception as problem:
+        problem.add_note(traceback.format_exc())
+        try:
+            pickle.loads(pickle.dumps(problem))
+        except Exception:
+            return "unknown", None  # it is asked again where the error can be raised
+        return "failed", problem
 
 
 def processors() -> int:
