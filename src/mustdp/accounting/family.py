@@ -282,7 +282,8 @@ class _Plan:
         """
         family, pair = self.families[self.atoms[which]], self.pairs[which].dominating
         if family is None or not low.snapshots:
-            points = few_points(window.spacing, self.scouted[which].deviation, window.up)
+            seen = self.scouted[which]
+            points = few_points(window.spacing, seen.deviation, window.up, self._points)
             if family is None:
                 return [connect(pair, window.spacing, points)]
             cover = Cover(family, window.spacing, points)

@@ -2,7 +2,7 @@
 
 One concrete pair of data sets is composed on a coarse grid, without any care for rounding or for
 what lies outside, and raised by as much as what is certified mostly lies above it: a millisecond or
-a few, and mostly within a per cent. The search multiplies it by a factor that it learns from
+a few, and mostly within a few per cent. The search multiplies it by a factor that it learns from
 certified values, so nothing depends on it but the number of accounts that are made.
 """
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Plan, repeat, subsample
+from mustdp.accounting.plan import Plan, steps_of
 from mustdp.calibration.compare import ComparisonRow
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import NumericalFailure
@@ -43,16 +43,24 @@ class SameWork:
 
 def plan_of(scheme: Scheme, noise_multiplier: float, steps: int) -> Plan:
     """So many steps of a scheme with Gaussian noise."""
-    return repeat(steps, subsample(scheme, gaussian(noise_multiplier=noise_multiplier)))
+    return steps_of(scheme, steps, gaussian(noise_multiplier=noise_multiplier))
 
 
 def epsilon_of(
-    scheme: Scheme, noise_multiplier: float, steps: int, asked: Question, composition: str = "auto"
+    scheme: Scheme,
+    noise_multiplier: float,
+    steps: int,
+    asked: Question,
+    composition: str = "auto",
+    accuracy: float | None = None,
 ) -> Bounds | None:
     """Epsilon beside the point that was asked about; None where nothing can be certified."""
     plan = plan_of(scheme, noise_multiplier, steps)
     try:
-        asking = account(plan, relation=asked.relation, group=asked.group, composition=composition)
+        asking = account(
+            plan, relation=asked.relation, group=asked.group, composition=composition,
+            accuracy=accuracy,
+        )  # fmt: skip
         return asking.epsilon(asked.delta)
     except NumericalFailure:
         return None
@@ -61,15 +69,9 @@ def epsilon_of(
 def rough_epsilon_of(
     scheme: Scheme, noise_multiplier: float, steps: int, asked: Question
 ) -> Bounds | None:
-    """The same with one pair per step, as accurate as a picture needs it."""
-    plan = plan_of(scheme, noise_multiplier, steps)
-    try:
-        asking = account(
-            plan, relation=asked.relation, group=asked.group, composition="pair", accuracy=_DRAWN
-        )
-        return asking.epsilon(asked.delta)
-    except NumericalFailure:  # not as accurately as that, perhaps
-        return epsilon_of(scheme, noise_multiplier, steps, asked, "pair")
+    """The same with one pair per step, as accurate as a picture needs it, or can be."""
+    found = epsilon_of(scheme, noise_multiplier, steps, asked, "pair", _DRAWN)
+    return found or epsilon_of(scheme, noise_multiplier, steps, asked, "pair")
 
 
 def epsilon_beside(
