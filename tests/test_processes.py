@@ -127,7 +127,9 @@ def test_no_process_outlives_the_one_that_started_it(sent: signal.Signals) -> No
 
 
 @pytest.mark.skipif(not Path("/proc/thread-self/children").exists(), reason="looks into /proc")
-def test_an_interrupted_command_says_nothing_and_leaves_nothing() -> None:
+@pytest.mark.parametrize("worked", [0.0, 2.0])
+def test_an_interrupted_command_says_nothing_and_leaves_nothing(worked: float) -> None:
+    """As soon as there are processes, and when one has worked for so many seconds."""
     line = "compare -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2"
     command = (
         "import sys; from mustdp import processes; processes.processors = lambda: 2; "
@@ -145,6 +147,9 @@ def test_an_interrupted_command_says_nothing_and_leaves_nothing() -> None:
             assert script.poll() is None
             time.sleep(0.01)
             started = [int(word) for word in listed.read_text().split()]
+        while max(map(_spent, started)) < worked:
+            assert time.monotonic() < end
+            time.sleep(0.01)
         script.send_signal(signal.SIGINT)
         out, err = script.communicate(timeout=GENEROUS)
     assert (script.returncode, out) == (130, "")
@@ -152,6 +157,12 @@ def test_an_interrupted_command_says_nothing_and_leaves_nothing() -> None:
     while not all(map(_gone, started)):
         assert time.monotonic() < end + GENEROUS
         time.sleep(0.01)
+
+
+def _spent(pid: int) -> float:
+    """Seconds of a processor that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / float(os.sysconf("SC_CLK_TCK"))
 
 
 def _gone(pid: int) -> bool:
