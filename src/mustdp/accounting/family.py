@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -26,12 +25,11 @@ from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.blocks import block_loss
 from mustdp.loss.compose import Composition, Part
-from mustdp.loss.cover import Cover, make_tests
 from mustdp.loss.curve import ComposedLoss, UpperCurve
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.dots import connect
-from mustdp.loss.placed import placed_points
-from mustdp.loss.points import Survey, few_points, survey
+from mustdp.loss.members import chosen_members
+from mustdp.loss.points import Survey, survey
 from mustdp.loss.questions import EpsilonAt, Question
 from mustdp.loss.recursion import Recursion, Window, answer, profile_of
 from mustdp.loss.strategy import Attained, attained
@@ -42,19 +40,16 @@ DEFAULT_WORK = 6e8
 #: Share of delta that losses counted as infinite may take, here and in the profiles of blocks.
 _RARE, _BLOCK_RARE = 1e-4, 1e-4
 _OLD_FRACTION, _LOWER_FRACTION = 0.1, 0.06
-#: Excess of a cell over the attained ends, in units of one step's gain, that is not worth refining.
-_TOLERANCE = 0.002
 _FRACTIONS = (0.1, 0.15, 0.2, 0.3)
 _MOST_MEMBERS, _FEWEST_MEMBERS = 64, 16
-#: Cells that are looked at in any case, and how much work buys one more.
-_FEWEST_CELLS, _WORK_PER_CELL = 48, 2e6
+#: How much work buys one cell more of a family that is refined.
+_WORK_PER_CELL = 2e6
 #: Points of a profile, for a quick answer and for one that takes its time, and where that begins.
 _POINTS, _THOROUGH = (72, 160), 3e8
 #: Values that are kept of all members together: rare losses that reach far make long transforms.
 _MOST_VALUES = 1.6e7
-#: Where along the way cells are judged, as shares of all steps, and how far from the path.
+#: Where along the way cells are judged, as shares of all steps.
 _MARKS = (1 / 64, 1 / 16, 1 / 8, 0.25, 0.4, 0.6, 0.8, 0.97)
-_ASIDE = np.linspace(-2.5, 2.5, 9)
 #: The shortest block that gains anything, and the delta at which the path through one is seen.
 _SHORTEST_BLOCK, _BLOCK_DELTA = 8, 1e-3
 
@@ -276,26 +271,9 @@ class _Plan:
     def _members(
         self, which: int, low: Attained, window: Window, most: int, near: float, deviation: float
     ) -> list[DiscreteLoss]:
-        """The losses of one atom's family, refined and joined; of its single pair without one.
-
-        Tests lie around the path from ``near``, after all steps, to zero before the first.
-        """
-        family, pair = self.families[self.atoms[which]], self.pairs[which].dominating
-        if family is None or not low.snapshots:
-            seen = self.scouted[which]
-            points = few_points(window.spacing, seen.deviation, window.up, self._points)
-            if family is None:
-                return [connect(pair, window.spacing, points)]
-            cover = Cover(family, window.spacing, points)
-            return cover.losses(cover.profiles(family.cells()))
-        places, allowed = [], []
-        for share in low.marks:
-            width = deviation * math.sqrt(share * (1.0 - share) + 0.02)
-            places.append(near * share + _ASIDE * width)
-            allowed.append(_TOLERANCE * np.exp(np.square(_ASIDE) / 4.0))
-        tests_at = partial(make_tests, low.snapshots, places, allowed, window.spacing)
-        points = placed_points(pair, window.spacing, window.up, self._points, tests_at)
-        cover, tests = Cover(family, window.spacing, points), tests_at(points)
-        most_cells = int(_FEWEST_CELLS + self._more_cells / family.cell_cost)
-        rows = cover.refined(family.ends(), tests, min(family.most_cells, most_cells))
-        return cover.losses(cover.joined(family.ends(), tests, rows, most, 0.1))
+        """The losses that stand for one atom's family."""
+        return chosen_members(
+            self.families[self.atoms[which]], self.pairs[which].dominating, self.scouted[which],
+            low, window, near, deviation,
+            points=self._points, more_cells=self._more_cells, most=most,
+        )  # fmt: skip
