@@ -6,8 +6,9 @@ T = sum over those k of D_i - E D_i, y = M |alpha - 1| up to the factor in the b
     H(P || Q) = E(T - y)_+ / M                    y = M (e^eps - 1),   D = X
     H(Q || P) = e^eps E(-T - y)_+ / M             y = M (1 - e^-eps),  D = X
 
-Never more than k/M times the Gaussian profile, by convexity: that bound takes over where it is
-smaller or negligible. Values are found block by block of y, when they are asked for.
+Never more than k/M times the Gaussian profile, by convexity, and backwards never more than the
+product of one expectation per term: these take over where they are smaller or negligible. Values
+are found block by block of y, when they are asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OneSide, OutcomePair, outcome_pair
@@ -86,6 +88,7 @@ class AllocationProfile:
         out = self._plain(epsilon)
         y = self._y(epsilon) * (1.0 - 8.0 * ROUNDOFF)
         if self._backward:
+            out = np.minimum(out, self._all_small(epsilon))
             out[y >= self._sum.count] = 0.0
         which = np.searchsorted(self._edges, y, side="right") - 1
         for number in np.unique(which[out > _NEGLIGIBLE]):
@@ -98,15 +101,51 @@ class AllocationProfile:
             out[here] = np.minimum(out[here], found)
         return out
 
+    def _all_small(self, epsilon: FloatArray) -> FloatArray:
+        """H(Q || P) from above as a product, because (1 - a - b)_+ <= (1 - a)_+ (1 - b)_+."""
+        count, term = self._sum.count, self._sum.variable
+        # What batches that are not released leave of one, rounded up.
+        left = np.ones(epsilon.shape)
+        if count < self._bins:
+            left = -np.expm1(epsilon + math.log1p(-count / self._bins))
+        left = np.minimum(left * _UP + 1e-13, 1.0)
+        end = self._bins * left * np.exp(-epsilon) * _UP
+        small = (end < term.mean) & (end > 1e-280)
+        end = np.where(small, end, 0.5 * term.mean)
+        each = (term.value(end) * (1.0 + term.error) + 1e-300) / end * _UP
+        found = left * np.exp(count * np.log(np.minimum(each, 1.0))) * (1.0 + 1e-12)
+        return np.where(small, found, 1.0)
+
     def _reached(self, number: int) -> tuple[_Block, bool]:
         """A block, or the last one before it where the profile is not negligible yet."""
         for earlier in range(number + 1):
             if earlier >= len(self._edges) - 1:
                 return self._block(earlier - 1), True
-            block = self._block(earlier)
-            if earlier < number and block.upper[-1] < _SMALLEST * self._bins:
-                return block, True
-        return block, False
+            if earlier < number and self._last(earlier) < _SMALLEST * self._bins:
+                return self._block(earlier), True
+        return self._block(number), False
+
+    def _last(self, number: int) -> float:
+        """The upper bound at the end of a block."""
+        if self._closed[number]:
+            return float(self._large[1][number + 1])
+        return float(self._block(number).upper[-1])
+
+    @cached_property
+    def _large(self) -> tuple[FloatArray, FloatArray]:
+        """Bounds in closed form where blocks meet."""
+        edges = np.array(self._edges)
+        low, high = np.zeros(edges.size), np.full(edges.size, np.inf)
+        far = edges > _LARGE * self._sum.scale
+        low[far], high[far] = self._sum.one_large(edges[far])
+        return low, high
+
+    @cached_property
+    def _closed(self) -> NDArray[np.bool_]:
+        """Whether closed forms serve from one end of a block to the other."""
+        low, high = self._large
+        close = high <= low * (1.0 + _CLOSED)
+        return np.asarray(close[:-1] & close[1:])
 
     @cached_property
     def side(self) -> OneSide:
@@ -134,7 +173,8 @@ class AllocationProfile:
     def _block(self, number: int) -> _Block:
         if number not in self._blocks:
             ends = self._edges[number], self._edges[number + 1]
-            self._blocks[number] = _Block(self._sum, *ends, _SMALL * self._bins)
+            closed = bool(self._closed[number])
+            self._blocks[number] = _Block(self._sum, *ends, _SMALL * self._bins, closed=closed)
         return self._blocks[number]
 
 
@@ -144,12 +184,11 @@ class _Block:
     Where one large term decides both are in closed form.
     """
 
-    def __init__(self, total: IndependentSum, start: float, stop: float, small: float) -> None:
+    def __init__(
+        self, total: IndependentSum, start: float, stop: float, small: float, *, closed: bool
+    ) -> None:
         self._sum, self._small, self._ends = total, small, (start, stop)
-        self._closed = False
-        if start > _LARGE * total.scale:
-            low, high = total.one_large(np.array([start, stop]))
-            self._closed = bool(np.all(high <= low * (1.0 + _CLOSED)))
+        self._closed = closed
         nodes = _FEWEST if self._closed else math.ceil(self._aim.tilt * (stop - start) / _NATS)
         self.y = np.linspace(start, stop, min(max(nodes, _FEWEST), _MOST))
 

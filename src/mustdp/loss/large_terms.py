@@ -93,9 +93,9 @@ class _Cut:
         height = self._value(points) * self._more - here * self._less - slope * away
         with np.errstate(divide="ignore", invalid="ignore"):
             opened = np.max(height[1:] / np.square(away[:-1]), axis=0)
-        ends = np.stack([near, near * (1.0 + 1e-6)], axis=1)
-        density = [self._variable.densest(self._variable.mean + pair)[0] for pair in ends]
-        opened = np.maximum(np.maximum(opened, 0.5 * np.array(density)), 0.0)
+        ends = np.stack([near, near * (1.0 + 1e-6)], axis=1).ravel()
+        density = self._variable.densest(self._variable.mean + ends)[::2]  # between those of a pair
+        opened = np.maximum(np.maximum(opened, 0.5 * density), 0.0)
         found = here * self._more + opened * variance
         return np.where(at * (1.0 - _NEAR) > b, found, self._call * self._more) * _UP
 
