@@ -118,14 +118,13 @@ def test_bins_and_epochs_say_what_an_epoch_has(window: Any, explorer: Explorer) 
 def test_groups_and_whole_epochs_by_keyboard_as_on_the_command_line(
     window: Any, explorer: Explorer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    complete(explorer, WHOLE)
     window.get(f"{explorer.address}?{SMALL}")
     until(lambda: cells(window))
     window.find_element("id", "relation").send_keys("one record more")
     window.find_element("id", "group").send_keys("\ue003" + "2")  # backspace
     window.find_element("id", "with-epochs").send_keys(" ")
     until(lambda: len(cells(window)) == 9 and "group=2" in window.current_url)
-    until(lambda: told(window, "return document.body.dataset.ready") == "true")
+    until(lambda: all(cell[6] for cell in cells(window)), 120.0)
     command = told(window, "return document.getElementById('command').textContent")
     wanted = answer(runner(capsys), command.removeprefix("mustdp "))
     assert wanted["group"] == 2

@@ -195,6 +195,8 @@ class _Server(ThreadingHTTPServer):
     """One thread for each request, but not for ever more clients that never finish theirs."""
 
     daemon_threads = True
+    #: Connections that wait to be accepted. Beyond that clients try again after a second.
+    request_queue_size = 2 * _MOST_AT_ONCE
 
     def __init__(self, *given: Any) -> None:
         self._lock = Lock()
