@@ -27,10 +27,10 @@ def swapped(sigma: float, bins: int) -> md.Bounds:
         (0.3, 2),
         (0.3, 16),
         (0.5, 4),
-        (0.3, 64),
-        (0.3, 1000),
+        pytest.param(0.3, 64, marks=pytest.mark.slow),
+        pytest.param(0.3, 1000, marks=pytest.mark.slow),
         (0.3, 10**6),
-        (0.4, 10**5),
+        pytest.param(0.4, 10**5, marks=pytest.mark.slow),
         (0.5, 1000),
     ],
 )

@@ -166,7 +166,7 @@ def test_delta_prime_is_explained_by_computing_and_not_by_name(
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[Row, Released]:
-    return bootstrap.simulate_rows(SOME, 60, HERE, quiet)
+    return bootstrap.simulate_rows(SOME, 32, HERE, quiet)
 
 
 def test_table_3_is_within_its_errors(simulated: dict[Row, Released]) -> None:

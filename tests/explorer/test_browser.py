@@ -15,7 +15,7 @@ from mustdp.explorer.opening import in_browser
 from mustdp.numerics.decimals import readable
 from tests.cli.running import answer, runner
 from tests.explorer.driving import browser, missing
-from tests.explorer.visiting import SMALL, WHOLE, complete, running
+from tests.explorer.visiting import SMALL, complete, running
 from tests.pages.looking import faults, look
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
