@@ -63,9 +63,7 @@ def main() -> None:
         warnings.simplefilter("ignore")  # remarks of Opacus on secure random numbers and on hooks
         right, epsilon = train()
     print(f"accuracy on the training records {right:.3f} (not private)")
-    print(
-        f"epsilon at delta = {DELTA:g}: at least {epsilon.lower:.3f}, at most {epsilon.upper:.3f}"
-    )
+    print(f"epsilon at delta = {DELTA:g}: {epsilon}")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.accounting.shown import in_words
@@ -76,3 +80,40 @@ def test_ledgers_in_memory_and_in_a_file(tmp_path: Path) -> None:
 )
 def test_plans_in_words(plan: Any, words: str) -> None:
     assert words in in_words(plan)
+
+
+@given(
+    st.floats(1e-300, 1e300),
+    st.floats(1.0, 1.5),
+    st.sampled_from([".0f", ".2f", ".3g", ".1e", "g"]),
+)
+def test_no_format_makes_bounds_closer(value: float, factor: float, spec: str) -> None:
+    bounds = md.Bounds(value, value * factor)
+    lower, upper = (Decimal(part) for part in format(bounds, spec).split(" to "))
+    assert lower <= Decimal(bounds.lower) <= Decimal(bounds.upper) <= upper
+    attained, certified = str(bounds).split(", ")
+    assert Decimal(attained.removesuffix(" attained")) <= Decimal(bounds.lower)
+    assert Decimal(certified.removesuffix(" certified")) >= Decimal(bounds.upper)
+
+
+def test_bounds_that_are_endless() -> None:
+    assert str(md.Bounds(2.5, math.inf)) == "2.5 attained, nothing certified"
+    assert str(md.Bounds(math.inf, math.inf)) == "any number attained, nothing certified"
+    assert f"{md.Bounds(2.5, math.inf):.1f}" == "2.5 to inf"
+    with pytest.raises(ValueError, match="format"):
+        f"{md.Bounds(1.0, 2.0):d}"
+
+
+def test_noise_that_was_found_is_rounded_up() -> None:
+    found = md.calibrate(md.wor(100, 10), epsilon=1, delta=1e-3, steps=2, composition="pair")
+    first, cost, plan = str(found).splitlines()
+    assert Decimal(first.removeprefix("noise multiplier ")) >= Decimal(found.noise_multiplier)
+    assert cost == f"epsilon at delta 0.001: {found.epsilon}"
+    assert plan == in_words(found.plan)
+    whole = md.calibrate_plan(lambda noise: md.repeat(3, noise), epsilon=1, delta=1e-5)
+    assert str(whole).startswith("noise multiplier 12.9")
+    risky = md.calibrate(md.poisson(100, 1.0), advantage=0.1, steps=1)
+    assert str(risky).splitlines()[1:3] == list(risky.risk.sentences())
+    noise = md.laplace(shift=0.5)
+    steps = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
+    assert str(steps).startswith("found: 4\n")

@@ -107,8 +107,8 @@ def account(
     >>> import mustdp as md
     >>> plan = md.repeat(100, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0)))
     >>> bounds = md.account(plan).epsilon(delta=1e-5)
-    >>> print(f"{bounds.lower:.3f} <= epsilon <= {bounds.upper:.3f}")
-    0.722 <= epsilon <= 0.724
+    >>> print(bounds)
+    0.722 attained, 0.725 certified (replace-one)
     """
     if accuracy is not None:
         accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)

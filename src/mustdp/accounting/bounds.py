@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.decimals import formatted, readable
 
 #: Certified deltas at epsilons >= 0, for both orders of the neighbours.
 DeltaProfile = Callable[[FloatArray], FloatArray]
@@ -43,6 +45,13 @@ class Bounds:
     True
     >>> bounds.relation.option
     'replace-one'
+
+    Formats of numbers serve both, and round each to its safe side:
+
+    >>> print(f"epsilon: {bounds:.2f}")
+    epsilon: 4.37 to 4.38
+    >>> print(bounds)
+    4.37 attained, 4.38 certified (replace-one)
     """
 
     lower: float
@@ -52,6 +61,18 @@ class Bounds:
     numerical_gap: float = 0.0
     relation: Relation | None = None
     coarse: bool = False
+
+    def __str__(self) -> str:
+        attained = readable(self.lower, "down") if math.isfinite(self.lower) else "any number"
+        certified = readable(self.upper, "up") if math.isfinite(self.upper) else "nothing"
+        known = f"{attained} attained, {certified} certified"
+        return known if self.relation is None else f"{known} ({self.relation.option})"
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        lower, upper = formatted(self.lower, spec, "down"), formatted(self.upper, spec, "up")
+        return f"{lower} to {upper}"
 
 
 @dataclass(frozen=True, eq=False)

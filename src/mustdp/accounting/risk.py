@@ -60,10 +60,10 @@ class Risk:
     --------
     >>> import mustdp as md
     >>> risk = md.account(md.gaussian(noise_multiplier=2.0)).risk([0.01])
-    >>> print(f"{risk.advantage.upper:.3f} {risk.tpr[0].upper:.3f}")
-    0.383 0.092
-    >>> print(f"{risk.becomes(0.5)[0].upper:.3f}")
-    0.902
+    >>> print(risk.advantage)
+    0.382 attained, 0.383 certified (replace-one)
+    >>> print(f"{risk.tpr[0]:.4f}, {risk.becomes(0.5)[0]:.3f}")
+    0.0916 to 0.0925, 0.901 to 0.903
     """
 
     relation: Relation

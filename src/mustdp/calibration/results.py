@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
+from mustdp.accounting.shown import in_words
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.decimals import as_stated, readable
 from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.scheme import Scheme
+
+
+def noise_in_words(multiplier: float) -> str:
+    """A noise multiplier that was found, rounded up: more noise is never less private."""
+    return f"noise multiplier {readable(multiplier, 'up', 4)}"
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,15 @@ class Calibrated:
     epsilon: Bounds
     delta: float
 
+    def __str__(self) -> str:
+        """What was found, what it is certified for, and the plan, one line each."""
+        cost = f"epsilon at delta {as_stated(self.delta)}: {self.epsilon}"
+        return "\n".join((self._found, cost, in_words(self.plan)))
+
+    @property
+    def _found(self) -> str:
+        return in_words(self.mechanism)
+
 
 @dataclass(frozen=True)
 class PlanCalibration(Calibrated):
@@ -78,6 +94,10 @@ class PlanCalibration(Calibrated):
         """The noise multiplier found."""
         return float(self.mechanism.noise_multiplier or math.nan)
 
+    @property
+    def _found(self) -> str:
+        return noise_in_words(self.noise_multiplier)
+
 
 @dataclass(frozen=True)
 class Calibration(PlanCalibration):
@@ -106,6 +126,10 @@ class Calibration(PlanCalibration):
     >>> found = md.calibrate(md.poisson(1000, 0.01), epsilon=1.0, delta=1e-5, steps=100)
     >>> found.epsilon.upper <= 1.0, found.steps, found.scheme.name
     (True, 100, 'poisson')
+    >>> print(found)
+    noise multiplier 0.9023
+    epsilon at delta 1e-05: 0.999 attained, 1.00 certified (add-remove)
+    100 x (poisson, n 1000, rate 0.01; gaussian, noise multiplier 0.902209)
     """
 
     scheme: Sampling
@@ -147,3 +171,7 @@ class Solution(Calibrated):
     scheme: Scheme
     steps: int
     value: int
+
+    @property
+    def _found(self) -> str:
+        return f"found: {self.value}"

@@ -16,7 +16,9 @@ from mustdp.accounting.account import account
 from mustdp.accounting.answers import Account
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.accounting.risk import USUAL_FPR, Risk
+from mustdp.accounting.shown import in_words
 from mustdp.calibration.noise_search import smallest_noise
+from mustdp.calibration.results import noise_in_words
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.relation import Relation
@@ -115,6 +117,11 @@ class RiskCalibration:
     def noise_multiplier(self) -> float:
         """The noise multiplier found."""
         return float(self.mechanism.noise_multiplier or math.nan)
+
+    def __str__(self) -> str:
+        """The noise that was found, what it is certified for, and the plan."""
+        words = (noise_in_words(self.noise_multiplier), *self.risk.sentences(), in_words(self.plan))
+        return "\n".join(words)
 
 
 def calibrate_risk(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import Literal
 
 from mustdp.errors import NumericalFailure
@@ -31,6 +31,18 @@ def readable(value: float, toward: Toward = "nearest", digits: int = 3) -> str:
     if 1e-3 <= abs(shown) < 1e6:
         return f"{shown:f}"
     return f"{shown:.{digits - 1}e}"
+
+
+def formatted(value: float, spec: str, toward: Toward) -> str:
+    """A number by a format of Python's own, ``.3f`` or the like, rounded ``toward`` its safe side.
+
+    >>> formatted(1.4142, ".2f", "up"), formatted(1.4142, ".2f", "down"), f"{1.4142:.2f}"
+    ('1.42', '1.41', '1.41')
+    """
+    if not math.isfinite(value):
+        return format(value, spec)
+    with localcontext(Context(rounding=_ROUNDING[toward])):
+        return format(Decimal(value), spec)
 
 
 def as_stated(value: float, digits: int = 3) -> str:

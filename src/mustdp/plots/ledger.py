@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.ledger.budget_file import LedgerFile
+from mustdp.numerics.decimals import readable
 from mustdp.plots.drawing import Theme, finish, look_of, on
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ def ledger(
     times: Any = [entries[0].when, *(entry.when for entry in entries)]
     spent = [0.0, *(entry.epsilon for entry in entries)]
     ax.fill_between(times, spent, limit, step="post", color=look.color, alpha=0.12, linewidth=0,
-                    label=f"left: {opened.left():.3g}")  # fmt: skip
+                    label=f"left: {readable(opened.left(), 'down')}")  # fmt: skip
     ax.plot(times, spent, drawstyle="steps-post", color=look.color, linewidth=1.8, marker=".",
-            label=f"spent: {opened.spent():.3g}")  # fmt: skip
+            label=f"spent: {readable(opened.spent(), 'up')}")  # fmt: skip
     ax.axhline(limit, color=theme.ink, linewidth=1.0, linestyle="--", label=f"limit: {limit:g}")
     ax.set_ylim(0.0, 1.08 * limit)
     _dates(ax)
