@@ -13,6 +13,7 @@ import numpy as np
 
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.decimals import readable
 
 #: Views that need a whole curve look at deltas down to this.
 NEGLIGIBLE_DELTA = 1e-20
@@ -210,8 +211,8 @@ def gaussian_dp(epsilon: FloatArray, upper: FloatArray) -> Summary:
         low, high = (low, middle_mu) if covers(middle_mu) else (middle_mu, high)
     return Summary(
         high,
-        f"upper bound: the account is mu-GDP for epsilon up to {eps[-1]:.4g}, where delta is "
-        f"{values[-1]:.3g}",
+        f"upper bound: the account is mu-GDP for epsilon up to {readable(eps[-1], 'down', 4)}, "
+        f"where delta is {readable(values[-1], 'up')}",
     )
 
 
@@ -231,7 +232,7 @@ def zero_concentrated(renyi: Renyi) -> Summary:
     return Summary(
         rho,
         f"upper bound: rho of zCDP for orders from {a.min():g} to {a.max():g}, outside an event "
-        f"of probability {renyi.outside:.3g}",
+        f"of probability {readable(renyi.outside, 'up')}",
         renyi.gap * rho,
         renyi.coarse,
     )

@@ -143,8 +143,8 @@ def as_data(found: Risk) -> dict[str, Any]:
 def _views(account: Account, orders: tuple[float, ...]) -> dict[str, Any]:
     mu, rho, renyi = account.gaussian_dp(), account.zero_concentrated(), account.renyi(orders)
     outside = (
-        f"Renyi divergences by order, outside an event of probability {renyi.outside:.3g}; upper "
-        "is certified, lower reached by a named pair"
+        "Renyi divergences by order, outside an event of probability "
+        f"{readable(renyi.outside, 'up')}; upper is certified, lower reached by a named pair"
     )
     return {
         "mu": _one(mu),
