@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 
 python=.venv/bin/python
+# Hundreds of processes are started: none of them is to compile the package again.
+unset PYTHONDONTWRITEBYTECODE
 
 # environment EXTRA: make .venv if there is none, and install this package with EXTRA into it.
 # A stamp remembers where and for which pyproject.toml that was done; then nothing is installed.
