@@ -22,7 +22,8 @@ def test_what_is_certified_is_answered_and_marked() -> None:
     assert bounds.coarse
     assert 0.005 < bounds.lower < bounds.upper < 0.006
     assert 1e-3 * bounds.upper < bounds.numerical_gap <= bounds.upper - bounds.lower
-    assert "coarse=True" in str(bounds)
+    assert "coarse=True" in repr(bounds)
+    assert str(bounds).endswith("certified (add-remove, coarse)")
 
 
 def test_an_accuracy_that_was_asked_for_is_kept_or_refused() -> None:

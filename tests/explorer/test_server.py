@@ -11,6 +11,7 @@ import time
 import pytest
 
 import mustdp as md
+from mustdp.accounting.plan import steps_of
 from mustdp.explorer import Explorer
 from mustdp.numerics.decimals import readable
 from tests.explorer.visiting import SMALL, WHOLE, complete, get, running, state
@@ -151,6 +152,9 @@ def test_groups_and_whole_epochs_are_those_of_compare_and_risk(explorer: Explore
     risk = md.account(md.repeat(2, step), relation="add_remove", group=2).risk()
     assert found["words"] == list(risk.sentences())
     assert "a given group of 2 records" in found["words"][0]
+    begun = steps_of(md.random_allocation(12, 6), 2, md.gaussian(noise_multiplier=3.5))
+    risk = md.account(begun, relation="add_remove", group=2).risk()
+    assert found["rows"][-2][6] == readable(risk.advantage.upper, "up")
     table = list(csv.reader(io.StringIO(get(explorer, f"table.csv?{WHOLE}").content.decode())))
     assert [float(line[5]) for line in table[1:]] == [row.epsilon.upper for row in rows]
     latex = get(explorer, f"table.tex?{WHOLE}").content.decode()

@@ -66,7 +66,9 @@ class Bounds:
         attained = readable(self.lower, "down") if math.isfinite(self.lower) else "any number"
         certified = readable(self.upper, "up") if math.isfinite(self.upper) else "nothing"
         known = f"{attained} attained, {certified} certified"
-        return known if self.relation is None else f"{known} ({self.relation.option})"
+        notes = [] if self.relation is None else [self.relation.option]
+        notes += ["coarse"] if self.coarse else []
+        return f"{known} ({', '.join(notes)})" if notes else known
 
     def __format__(self, spec: str) -> str:
         if not spec:
