@@ -154,7 +154,6 @@ def test_private_runs_and_the_program_on_the_data() -> None:
     assert (len(program.losses), [at for at, _ in program.checked]) == (12, [10])
 
 
-@pytest.mark.slow  # ./test runs every item quickly as well
 @needs_mnist
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
