@@ -12,6 +12,7 @@ from scipy.special import ndtr
 import mustdp as md
 from mustdp.accounting.allocated import AllocationProfile
 from mustdp.amplification.mixed_moves import MixedTerm
+from mustdp.mechanisms.noise import GaussianNoise
 
 
 def _backward(shift: float, bins: float, steps: int, epsilon: float) -> float:
@@ -78,3 +79,14 @@ def test_both_bounds_meet_with_little_noise(sigma: float, bins: int, delta: floa
     found = md.account(plan, relation="add_remove").epsilon(delta)
     assert found.lower > 0.0
     assert found.upper - found.lower <= 1e-3 * found.upper
+
+
+def test_far_out_the_profile_is_held_and_never_too_small() -> None:
+    shift, bins = 20.0, 3
+    profile = AllocationProfile(shift, float(bins), bins, backward=False)
+    epsilons = np.array([100.0, 300.0, 344.0, 346.0, 400.0, 430.0])
+    # (x + y - a)_+ >= (x - a)_+ + (y - a)_+ for x, y, a >= 0: each term by itself.
+    alone = GaussianNoise().profile(np.array(shift), epsilons + math.log(bins))
+    found = profile(epsilons)
+    assert np.all(found >= alone * (1.0 - 1e-9))
+    assert np.all(np.diff(found) <= 0.0)

@@ -273,7 +273,6 @@ def test_what_is_not_proved_is_refused() -> None:
         md.account(md.subsample(too_many, md.gaussian(noise_multiplier=1.0)))
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("times", [1, 2])
 @BOTH
 def test_hardly_any_noise_is_answered(relation: str, times: int) -> None:

@@ -54,3 +54,10 @@ def test_nothing_is_claimed_where_it_does_not_hold() -> None:
     low, high = one_large(Term(0.5), 1000, np.array([0.0, 1.0]))
     assert low[0] == 0.0
     assert np.isinf(high[0])
+
+
+def test_nothing_is_said_where_squares_overflow() -> None:
+    low, high = one_large(Term(20.0), 3, np.array([1e149, 1e151, 1e200]))
+    assert 0.0 < low[0] <= high[0] < np.inf
+    assert low[1:].tolist() == [0.0, 0.0]
+    assert high[1:].tolist() == [np.inf, np.inf]

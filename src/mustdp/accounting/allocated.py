@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OneSide, OutcomePair, outcome_pair
+from mustdp.loss.large_terms import FARTHEST
 from mustdp.loss.linear_laws import Variable
 from mustdp.loss.sums import FINENESS, Aim, IndependentSum
 from mustdp.loss.uncomposed import first_below
@@ -75,8 +76,7 @@ class AllocationProfile:
         self._plain = GaussianBound(shift, steps / bins)
         self._sum = IndependentSum(term or Term(shift), steps, mirrored=backward)
         end = float(self._y(np.array([self._plain.end]))[0])
-        if backward:
-            end = min(end, steps * (1.0 - 1e-9))
+        end = min(end, steps * (1.0 - 1e-9) if backward else FARTHEST)
         self._edges = [0.0, min(self._sum.scale, 0.5 * end)]
         while self._edges[-1] * _RATIO < end:
             self._edges.append(self._edges[-1] * _RATIO)

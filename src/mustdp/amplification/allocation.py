@@ -59,7 +59,11 @@ class Term:
         """About where the density is largest."""
         g = np.linspace(-4.0, 4.0, 401) - 2.0 * self.shift * (self.alpha == 0.0)
         a, b = self._ends(g)
-        return float((a - b)[np.argmax(-0.5 * np.square(g) - np.log(a + b))])
+        seen = a + b > 0.0
+        log_density = np.where(
+            seen, -0.5 * np.square(g) - np.log(np.where(seen, a + b, 1.0)), -np.inf
+        )
+        return float((a - b)[np.argmax(log_density)])
 
     def value(self, d: FloatArray) -> FloatArray:
         """E(D - d)_+ from the mean on and E(d - D)_+ below, to within ``error``."""

@@ -30,13 +30,16 @@ _CUTS = (0.3, 0.5, 0.7)
 _MESH, _NEAR = 64, 0.05
 _SHARES = np.append(0.0, np.geomspace(1e-9, 1.0, _MESH))
 _UP, _DOWN = 1.0 + 1e-9, 1.0 - 1e-9
+#: Nothing is said of y beyond this: squares would overflow.
+FARTHEST = 1e150
 
 
 def one_large(variable: Variable, count: int, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Lower and upper bounds of E(sum - y)_+; none where the density may still rise."""
     lower, upper = np.zeros(y.size), np.full(y.size, np.inf)
     # The peak is known roughly. Beyond three times as much the density of one variable falls.
-    falling = (variable.mean + (1.0 - _NEAR) * y > 3.0 * abs(variable.peak)) & (y > 0.0)
+    falling = variable.mean + (1.0 - _NEAR) * y > 3.0 * abs(variable.peak)
+    falling &= (y > 0.0) & (y <= FARTHEST)
     if count < 2 or not falling.any():
         return lower, upper
     at = y[falling]
