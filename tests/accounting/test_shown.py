@@ -117,3 +117,11 @@ def test_noise_that_was_found_is_rounded_up() -> None:
     noise = md.laplace(shift=0.5)
     steps = md.most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5)
     assert str(steps).startswith("found: 4\n")
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-6, 0.999))
+def test_a_plan_in_words_costs_no_more_than_the_plan(noise: float, rate: float) -> None:
+    plan = md.subsample(md.poisson(50, rate), md.gaussian(noise_multiplier=noise))
+    drawn, added = in_words(plan).split("; ")
+    assert Decimal(added.rpartition(" ")[2]) >= Decimal(noise) or float(f"{noise:g}") == noise
+    assert Decimal(drawn.rpartition(" ")[2]) <= Decimal(rate) or float(f"{rate:g}") == rate

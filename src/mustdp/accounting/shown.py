@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mustdp.accounting.plan import InEpoch, Plan, Repeat, Sequence, Subsample
 from mustdp.errors import MustdpError
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import formatted, readable
 from mustdp.numerics.tables import Shown
 
 if TYPE_CHECKING:
@@ -37,16 +37,22 @@ def in_words(plan: Plan) -> str:
 def _listed(described: dict[str, object]) -> str:
     """A description on one line: its kind first, then each part by name."""
     kind, *parts = described.items()
-    return ", ".join((str(kind[1]), *(f"{_name(name)} {_value(value)}" for name, value in parts)))
+    return ", ".join(
+        (str(kind[1]), *(f"{_name(name)} {_value(name, value)}" for name, value in parts))
+    )
 
 
 def _name(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _value(value: object) -> str:
+def _value(name: str, value: object) -> str:
+    """What was accounted for holds for what is printed: more noise, or less of anything else."""
     if isinstance(value, float):
-        return f"{value:g}"
+        short = f"{value:g}"
+        if float(short) == value:
+            return short
+        return formatted(value, ".6g", "up" if name == "noise_multiplier" else "down")
     if isinstance(value, list):
         return ",".join(f"{kind}:{size}" for kind, size in value)
     return str(value)

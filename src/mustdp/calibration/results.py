@@ -129,7 +129,7 @@ class Calibration(PlanCalibration):
     >>> print(found)
     noise multiplier 0.9023
     epsilon at delta 1e-05: 0.999 attained, 1.00 certified (add-remove)
-    100 x (poisson, n 1000, rate 0.01; gaussian, noise multiplier 0.902209)
+    100 x (poisson, n 1000, rate 0.01; gaussian, noise multiplier 0.902210)
     """
 
     scheme: Sampling
