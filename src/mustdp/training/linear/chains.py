@@ -18,8 +18,9 @@ from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import noise_generator
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.streams import BatchStream
-from mustdp.training.linear.clipping import clip_gradient, row_norms
+from mustdp.training.linear.clipping import clip_gradient, rows_and_norms
 from mustdp.training.linear.descent import Descent, OnStep, Recipe, check_converged
+from mustdp.training.linear.exact_scores import Grid
 from mustdp.training.linear.losses import Loss
 
 #: Entries of gathered rows that are worked on at once.
@@ -39,8 +40,10 @@ class StackedRecords:
     ) -> None:
         own = rows.ndim == 3
         self.loss, self.fit_intercept = loss, fit_intercept
-        self.rows = np.ascontiguousarray(rows.reshape(-1, rows.shape[-1]))
-        self.norms = row_norms(self.rows, fit_intercept)
+        self.grid = Grid.of(rows.shape[-1])
+        self.rows, self.norms = rows_and_norms(
+            rows.reshape(-1, rows.shape[-1]), self.grid, fit_intercept
+        )
         own_targets = targets.ndim == 2
         self.targets = np.ascontiguousarray(targets.reshape(-1))
         each = np.arange(chains, dtype=np.int64) * rows.shape[-2]
@@ -72,16 +75,15 @@ class StackedRecords:
     ) -> tuple[FloatArray, FloatArray]:
         features = self.rows.shape[1]
         places = indices + self._row_offset[part, None]
-        rows = self.rows[places]
-        scores = weights[:, :, :features].astype(rows.dtype) @ rows.swapaxes(1, 2)
-        scores = scores.astype(np.float64, copy=False)
+        rows = self.rows[places].astype(np.float64, copy=False)
+        scores = self.grid.weights(weights[:, :, :features]) @ rows.swapaxes(1, 2)
         if self.fit_intercept:
             scores += weights[:, :, features, None]
         targets = self.targets[indices + self._target_offset[part, None]]
         gradient, values = self.loss.evaluate(scores, targets)
         clip_gradient(gradient, self.norms[places], counts, clip, features)
         totals = np.empty_like(weights)
-        totals[:, :, :features] = gradient @ rows.astype(np.float64, copy=False)
+        totals[:, :, :features] = gradient @ rows
         if self.fit_intercept:
             totals[:, :, features] = gradient.sum(axis=-1)
         return totals, np.einsum("rk,rk->r", values, counts) / counts.sum(axis=1)

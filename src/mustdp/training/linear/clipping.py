@@ -4,6 +4,11 @@ The rows of a batch are fetched in blocks that fit the processor's cache. In eac
 the clipping and the weighted product follow one another before the next block is fetched, so a row
 is read from memory once, and no gradient per record is ever formed. Products of a block are made in
 slices, small enough for the kernels that BLAS keeps for thin matrices.
+
+What a record contributes is a function of that record and of the released weights alone, to the
+last bit, wherever it stands in a batch and whatever stands beside it: scores and norms are exact
+(``exact_scores.py``), and all else until the weighted product is done entry by entry. The error of
+that product is part of what a record may move (``perturbing.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ from numpy.typing import NDArray
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.batch import Batch
-from mustdp.training.linear.losses import Loss
+from mustdp.training.linear.exact_scores import Grid
+from mustdp.training.linear.losses import Loss, sum_of_scores
 
 #: Bytes of rows in one block, and multiplications in one slice of a product.
 _BLOCK = 3 << 19
@@ -36,18 +42,19 @@ def check_clip(clip: object) -> float:
 class Records:
     """Records of a linear model: rows, targets, and the norms that clipping needs.
 
-    ``rows`` (n, d) may be double or single precision; scores are computed in that precision, and
-    everything from there on in double. Rows are finite; that is checked where data come in.
+    ``rows`` (n, d) may be double or single precision; they are kept on a grid, in that precision,
+    and everything is computed in double. Rows are finite; that is checked where data come in.
     """
 
     def __init__(
         self, rows: NDArray[Any], targets: NDArray[Any], loss: Loss, fit_intercept: bool
     ) -> None:
-        self.rows = np.ascontiguousarray(rows)
+        self.grid = Grid.of(rows.shape[1])
+        self.grid.try_product(loss.outputs)
+        self.rows, self.norms = rows_and_norms(rows, self.grid, fit_intercept)
         self.targets = targets
         self.loss = loss
         self.fit_intercept = fit_intercept
-        self.norms = row_norms(self.rows, fit_intercept)
         features = max(1, self.rows.shape[1])
         self._block = max(_FEWEST_ROWS, _BLOCK // (features * self.rows.itemsize))
         self._slice = max(_FEWEST_ROWS, _SLICE // (features * loss.outputs))
@@ -71,7 +78,7 @@ class Records:
         The intercept, if any, is the last column. The mean loss of an empty batch is NaN.
         """
         features = self.rows.shape[1]
-        coefficients = weights[:, :features].T.astype(self.rows.dtype, order="C")
+        coefficients = np.ascontiguousarray(self.grid.weights(weights[:, :features]).T)
         total, losses = np.zeros_like(weights), 0.0
         for begin in range(0, batch.distinct, self._block):
             indices = batch.indices[begin : begin + self._block]
@@ -89,12 +96,13 @@ class Records:
             losses += float(values @ counts)
         return total, losses / batch.size if batch.distinct else np.nan
 
-    def _scores(self, rows: NDArray[Any], coefficients: NDArray[Any]) -> FloatArray:
-        scores = np.empty((len(rows), coefficients.shape[1]), rows.dtype)
+    def _scores(self, rows: NDArray[Any], coefficients: FloatArray) -> FloatArray:
+        """Scores (K, rows) without the intercept: exact, as all of it is on the grid."""
+        scores = np.empty((len(rows), coefficients.shape[1]))
         for begin in range(0, len(rows), self._slice):
             part = slice(begin, begin + self._slice)
-            np.matmul(rows[part], coefficients, out=scores[part])
-        return scores.T.astype(np.float64, order="C")
+            np.matmul(rows[part].astype(np.float64, copy=False), coefficients, out=scores[part])
+        return np.ascontiguousarray(scores.T)
 
     def _add_products(self, total: FloatArray, gradient: FloatArray, rows: NDArray[Any]) -> None:
         for begin in range(0, len(rows), self._slice):
@@ -119,7 +127,7 @@ def clip_gradient(
     per copy.
     """
     bound = bound * (1.0 - (gradient.shape[-2] + features + 32) * ROUNDOFF)
-    lengths = np.sqrt(np.square(gradient).sum(axis=-2))
+    lengths = np.sqrt(sum_of_scores(np.square(gradient)))
     lengths *= norms
     gradient *= (counts * (bound / np.maximum(lengths, bound)))[..., None, :]
     finite = np.isfinite(gradient)
@@ -127,18 +135,21 @@ def clip_gradient(
         np.copyto(gradient, 0.0, where=~finite.all(axis=-2, keepdims=True))
 
 
-def row_norms(rows: NDArray[Any], fit_intercept: bool) -> FloatArray:
-    """The norm of every row in double precision, the 1 of the intercept included.
+def rows_and_norms(
+    rows: NDArray[Any], grid: Grid, fit_intercept: bool
+) -> tuple[NDArray[Any], FloatArray]:
+    """Rows on the grid, and their norms in double precision, the 1 of the intercept included.
 
     Norms are rounded up to 1e-100, which clips a little more, and to infinity above 1e100, which
     leaves the row out: the product of a norm and a gradient's length is then always meaningful.
+    Squares on the grid add up exactly, so that a norm depends on its row alone.
     """
+    rows, short = grid.rows(rows)
     squares = np.empty(len(rows))
     piece = max(1, (1 << 22) // max(1, rows.shape[1]))
-    with np.errstate(over="ignore", under="ignore"):
-        for begin in range(0, len(rows), piece):
-            part = rows[begin : begin + piece].astype(np.float64, copy=False)
-            squares[begin : begin + piece] = np.einsum("ij,ij->i", part, part)
+    for begin in range(0, len(rows), piece):
+        part = rows[begin : begin + piece].astype(np.float64, copy=False)
+        squares[begin : begin + piece] = np.einsum("ij,ij->i", part, part)
     norms = np.maximum(np.sqrt(squares + fit_intercept), _SHORTEST)
-    norms[norms > _LONGEST] = np.inf
-    return norms
+    norms[~short | (norms > _LONGEST)] = np.inf
+    return rows, norms
