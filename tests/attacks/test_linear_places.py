@@ -1,0 +1,156 @@
+"""Does a record's place in the batch decide what it contributes to a linear model?
+
+Matrix products give the last rows of a block other last bits. Records whose terms cancel, with
+targets between the two values, then have a residual of another sign, and a clipped gradient that
+points the other way: a record of zeros before them, which contributes nothing, moved them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+import mustdp as md
+from mustdp.numerics.arrays import FloatArray
+from mustdp.sampling.batch import Batch
+from mustdp.training.linear import clipping, perturbing
+from mustdp.training.linear.clipping import Records
+from tests.training.linear.problems import loss_of
+
+D, START = 784, 0.1
+#: Rows that were multiplied at once, and how many such blocks there are.
+BLOCK, BLOCKS = 250, 4
+
+
+def crafted(places: list[int]) -> tuple[FloatArray, FloatArray]:
+    """Rows of zeros, but for records at ``places`` of each block whose residual hangs on a bit."""
+    x = np.random.default_rng(1).normal(size=D)
+    x = (x - x.mean()) * 1e20
+    rows, targets = np.zeros((BLOCK * BLOCKS, D)), np.zeros(BLOCK * BLOCKS)
+    scores = np.repeat(x[None], BLOCK, axis=0) @ np.full((D, 1), START)
+    for block in range(BLOCKS):
+        for place in places:
+            rows[block * BLOCK + place] = x
+            targets[block * BLOCK + place] = 0.5 * (scores[0, 0] + scores[place, 0])
+    return rows, targets
+
+
+@pytest.fixture
+def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exact(total: Any, noise: Any, source: Any) -> FloatArray:
+        points: FloatArray = noise.lattice.points(total)
+        return points
+
+    monkeypatch.setattr(perturbing, "release", exact)
+
+
+def released_sum(rows: FloatArray, targets: FloatArray) -> FloatArray:
+    """What noise would be added to in the first step of a certified run."""
+    n = BLOCK * BLOCKS
+    model = md.DPLinearRegression(
+        scheme=md.random_allocation(n, 1), steps=1, clip=1.0, noise_multiplier=20.0, delta=1e-6,
+        learning_rate=float(n), start=START, fit_intercept=False,
+    ).fit(rows, targets)  # fmt: skip
+    assert model.privacy_.certified
+    assert model.privacy_.epsilon.upper < 0.25
+    # The rate over the batch size is one: the weights have moved by the sum.
+    moved: FloatArray = START - model.coef_
+    return moved
+
+
+@pytest.mark.usefixtures("without_noise")
+@pytest.mark.parametrize("places", [[BLOCK - 1], [BLOCK - 2, BLOCK - 1], [0, 1, BLOCK - 1]])
+def test_a_record_of_zeros_moves_no_other(places: list[int]) -> None:
+    """It moved a sum by twice the number of blocks, where 1 was charged."""
+    rows, targets = crafted(places)
+    with_zeros = np.vstack([np.zeros((1, D)), rows]), np.append(0.0, targets)
+    moved = np.linalg.norm(released_sum(*with_zeros) - released_sum(rows, targets))
+    assert moved <= 1e-6
+
+
+@pytest.mark.usefixtures("without_noise")
+def test_the_order_of_the_records_is_not_seen() -> None:
+    rows, targets = crafted([BLOCK - 1])
+    order = np.random.default_rng(2).permutation(len(rows))
+    moved = np.linalg.norm(released_sum(rows[order], targets[order]) - released_sum(rows, targets))
+    assert moved <= 1e-6
+
+
+def contributions(
+    records: Records, batch: Batch, weights: FloatArray, monkeypatch: pytest.MonkeyPatch
+) -> FloatArray:
+    """What each record's row is weighted with, (K, distinct records)."""
+    found: list[FloatArray] = []
+    clip = clipping.clip_gradient
+
+    def kept(gradient: FloatArray, *given: Any) -> None:
+        clip(gradient, *given)
+        found.append(gradient.copy())
+
+    with monkeypatch.context() as patched, np.errstate(all="ignore"):
+        patched.setattr(clipping, "clip_gradient", kept)
+        records.clipped_sum(weights, batch, 1.0)
+    return np.concatenate(found, axis=1)
+
+
+def cancelling(
+    kind: str, n: int, d: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Records of all sizes, most of whose scores cancel to the last bits."""
+    loss = loss_of(kind)
+    weights = rng.normal(size=(loss.outputs, d + 1)) * 10.0 ** rng.uniform(-2, 2)
+    rows = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-20, 20, (n, 1))
+    rows -= (rows @ weights[0, :d] / np.sum(weights[0, :d] ** 2))[:, None] * weights[0, :d]
+    rows[::7] = 0.0
+    targets = np.zeros(n) if kind == "squared" else rng.integers(0, 2, n)
+    return rows, targets, weights, loss.outputs
+
+
+@pytest.mark.parametrize("kind", ["squared", "logistic", "multinomial"])
+@pytest.mark.parametrize("d", [1, 5, 64, 301])
+@pytest.mark.parametrize("single", [False, True])
+def test_contributions_are_the_same_bits_at_every_place(
+    kind: str, d: int, single: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In batches of 1 to 70 records, in blocks of several sizes, and in any order."""
+    n = 70
+    rng = np.random.default_rng(d)
+    rows, targets, weights, _ = cancelling(kind, n, d, rng)
+    if single:
+        rows = rows.astype(np.float32)  # type: ignore[assignment]
+    records = Records(rows, targets, loss_of(kind), True)
+
+    def found(indices: Any) -> FloatArray:
+        indices = np.asarray(indices)
+        batch = Batch(indices, np.ones(len(indices), dtype=np.int64))
+        return contributions(records, batch, weights, monkeypatch)
+
+    alone = np.concatenate([found([record]) for record in range(n)], axis=1)
+    assert np.isfinite(alone).all()
+    for size in range(1, n + 1):
+        assert np.array_equal(found(np.arange(size)), alone[:, :size])
+        order = rng.permutation(n)[:size]
+        assert np.array_equal(found(order), alone[:, order])
+    for fewest in (3, 17):
+        monkeypatch.setattr(clipping, "_BLOCK", 1)
+        monkeypatch.setattr(clipping, "_SLICE", 1)
+        monkeypatch.setattr(clipping, "_FEWEST_ROWS", fewest)
+        records = Records(rows, targets, loss_of(kind), True)
+        assert np.array_equal(found(np.arange(n)), alone)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 64, 301])
+def test_rows_and_norms_depend_on_the_row_alone(d: int) -> None:
+    """Under add-remove the number of rows is private: it must not change a norm's last bit."""
+    rows, targets, _, _ = cancelling("squared", 70, d, np.random.default_rng(d))
+    loss = loss_of("squared")
+    whole = Records(rows, targets, loss, True)
+    for begin in range(70):
+        for end in (begin + 1, 70):
+            part = Records(rows[begin:end], targets[begin:end], loss, True)
+            assert np.array_equal(part.rows, whole.rows[begin:end])
+            assert np.array_equal(part.norms, whole.norms[begin:end])
