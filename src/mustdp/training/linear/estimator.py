@@ -31,6 +31,7 @@ from mustdp.training.linear.scikit import (
     validate_data,
 )
 from mustdp.training.linear.settings import settle_recipe
+from mustdp.training.linear.unquoted import checked
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -87,18 +88,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         key = release_key(self.random_state)
         if self.ledger is not None:  # before anything but the number of records is looked at
-            budget = settle_recipe(self, _num_samples(X)).budget
+            budget = settle_recipe(self, checked(_num_samples, X)).budget
             with opened(self.ledger) as ledger:
                 check_release(ledger, budget.scheme, replace(budget.spent(), seeded=key.seeded))
-        try:
-            X, y = validate_data(
-                self, X, y, dtype=[np.float64, np.float32], order="C", **self._checks_of_y()
-            )
-        except ValueError as problem:
-            if "could not convert" in str(problem):  # would quote a value of the data
-                raise InvalidParameter("X and y must be arrays of numbers, got others") from None
-            raise
-        loss, targets, learned = self._read_targets(y)
+        X, y = checked(
+            validate_data,
+            *(self, X, y),
+            dtype=[np.float64, np.float32],
+            order="C",
+            **self._checks_of_y(),
+        )
+        loss, targets, learned = checked(self._read_targets, y)
         recipe = settle_recipe(self, len(X))
         privacy = replace(recipe.budget.spent(), seeded=key.seeded)
         records = Records(X, targets, loss, bool(self.fit_intercept))
@@ -133,7 +133,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> FloatArray:
         """Linear predictors (records, K) of checked rows."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = checked(validate_data, self, X, reset=False, dtype=[np.float64, np.float32])
         return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def __getstate__(self) -> dict[str, Any]:

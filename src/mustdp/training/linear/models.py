@@ -32,6 +32,7 @@ from mustdp.training.linear.scikit import (
     RegressorMixin,
     check_classification_targets,
 )
+from mustdp.training.linear.unquoted import checked
 
 
 class TakenAsPublic(UserWarning):
@@ -78,6 +79,25 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
             ``(records,)``.
         """
         return self._scores(X)[:, 0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination of the predictions, which no guarantee covers.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)``.
+        y : array_like
+            One target per row.
+        sample_weight : array_like, default=None
+            One weight per row.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
+        return float(checked(super().score, X, y, sample_weight))
 
     def _checks_of_y(self) -> dict[str, Any]:
         return {"y_numeric": True}
@@ -171,6 +191,25 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)
         return np.asarray(self.classes_[best])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose class is predicted, which no guarantee covers.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)``.
+        y : array_like
+            One label per row.
+        sample_weight : array_like, default=None
+            One weight per row.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        return float(checked(super().score, X, y, sample_weight))
+
     def _read_targets(self, y: NDArray[Any]) -> tuple[Loss, NDArray[Any], dict[str, Any]]:
         check_classification_targets(y)
         classes, numbers = read_classes(y, self.classes)
@@ -199,7 +238,7 @@ def read_classes(y: NDArray[Any], given: Any) -> tuple[NDArray[Any], NDArray[np.
             "classes was not given: which labels occur in y is taken as public, and no guarantee "
             "covers it; classes=[...] states them beforehand",
             TakenAsPublic,
-            stacklevel=4,
+            stacklevel=5,
         )
         return classes, numbers.reshape(-1).astype(np.int64)
     classes = np.unique(np.asarray(given))

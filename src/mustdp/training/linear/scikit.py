@@ -10,6 +10,7 @@ required("sklearn", "a linear model")
 from sklearn.base import BaseEstimator as BaseEstimator
 from sklearn.base import ClassifierMixin as ClassifierMixin
 from sklearn.base import RegressorMixin as RegressorMixin
+from sklearn.exceptions import NotFittedError as NotFittedError
 from sklearn.utils.multiclass import check_classification_targets as check_classification_targets
 from sklearn.utils.validation import _num_samples as _num_samples
 from sklearn.utils.validation import check_is_fitted as check_is_fitted

@@ -17,6 +17,7 @@ from mustdp.randomness.seeds import read_seed
 from mustdp.training.linear.chains import StackedRecords, descend_chains
 from mustdp.training.linear.estimator import PrivateLinearModel, split_weights
 from mustdp.training.linear.settings import settle_recipe
+from mustdp.training.linear.unquoted import checked
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def fit_chains(
     if not listed:
         raise InvalidParameter("seeds must hold at least one seed, got none")
     rows, flat = _read_data(X, y, len(listed))
-    loss, targets, _ = model._read_targets(flat.reshape(-1))
+    loss, targets, _ = checked(model._read_targets, flat.reshape(-1))
     recipe = settle_recipe(model, rows.shape[-2])
     records = StackedRecords(
         rows, targets.reshape(flat.shape), loss, bool(model.fit_intercept), len(listed)
@@ -116,12 +117,11 @@ def fit_chains(
 
 
 def _read_data(X: Any, y: Any, chains: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    try:
-        rows, targets = np.asarray(X), np.asarray(y)
-        if rows.dtype != np.float32:
-            rows = rows.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as problem:
-        raise InvalidParameter(f"X and y must be arrays of numbers: {problem}") from None
+    rows, targets = checked(np.asarray, X), checked(np.asarray, y)
+    if rows.dtype.kind == "c" or targets.dtype.kind == "c":
+        raise InvalidParameter("X and y must be real: Complex data not supported")
+    if rows.dtype != np.float32:
+        rows = checked(rows.astype, np.float64, copy=False)
     if rows.ndim not in (2, 3) or rows.size == 0:
         raise InvalidParameter(f"X must have the shape (n, d) or (chains, n, d), got {rows.shape}")
     if rows.ndim == 3 and len(rows) != chains:
@@ -135,6 +135,6 @@ def _read_data(X: Any, y: Any, chains: int) -> tuple[NDArray[Any], NDArray[Any]]
         )
     if not np.isfinite(rows).all():
         raise InvalidParameter("X must be finite, got NaN or infinity")
-    if targets.dtype.kind in "fc" and not np.isfinite(targets).all():
+    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
         raise InvalidParameter("y must be finite, got NaN or infinity")
     return rows, targets
