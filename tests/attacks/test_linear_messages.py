@@ -110,18 +110,19 @@ def check_quiet(call: Any, *given: Any) -> None:
     """A call may succeed or be refused, but what it prints quotes no value."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        caught: Exception | None = None
         try:
             call(*given)
         except Exception as problem:
             caught = problem
-        else:
-            return
     links = list(chain_of(caught))
     texts = [f"{link} {link!r} {link.args!r} {vars(link)!r}" for link in links]
-    texts += ["".join(traceback.format_exception(caught)), *(str(one.message) for one in warned)]
-    for text in texts:
+    texts += ["".join(traceback.format_exception(link)) for link in links]
+    for text in (*texts, *(str(one.message) for one in warned)):
         for secret in ("271828", TEXT):
             assert secret not in text
+    if caught is None:
+        return
     assert links == [caught]
     assert isinstance(caught, MustdpError)
     assert "\n" not in str(caught)
