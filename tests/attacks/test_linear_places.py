@@ -160,3 +160,42 @@ def test_rows_and_norms_depend_on_the_row_alone(d: int) -> None:
             part = Records(rows[begin:end], targets[begin:end], loss, True)
             assert np.array_equal(part.rows, whole.rows[begin:end])
             assert np.array_equal(part.norms, whole.norms[begin:end])
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_routines_that_treat_the_last_entries_differently_change_nothing(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A numpy whose ``exp`` is off at the last place, as with another routine there."""
+    rows, targets, weights = cancelling(kind, 30, 5, np.random.default_rng(3))
+    # So short that none is clipped, which would hide the error.
+    rows *= 0.1 / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-30)
+    weights /= np.abs(weights).max()
+    records = Records(rows, targets, LOSSES[kind], True)
+    batch = Batch(np.arange(30), np.ones(30, dtype=np.int64))
+    straight = contributions(records, batch, weights, monkeypatch)
+
+    def crooked(routine: Any) -> Any:
+        def off(values: Any, *given: Any, **named: Any) -> Any:
+            found = routine(values, *given, **named)
+            found[..., -1] *= 1.0 + 2.0**-40
+            return found
+
+        return off
+
+    for name in ("exp", "expm1", "exp2", "tanh", "log", "log1p"):
+        monkeypatch.setattr(np, name, crooked(getattr(np, name)))
+    assert np.array_equal(contributions(records, batch, weights, monkeypatch), straight)
+
+
+def test_a_product_that_is_not_exact_is_found_before_the_first_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(np, "einsum", lambda text, *given: np.sum(given[0] * 1.000001, axis=1))
+
+    def step(number: int) -> None:
+        raise AssertionError("a step was made")
+
+    model = md.DPLinearRegression(m=5, noise_multiplier=3.0, delta=1e-4, on_step=step)
+    with pytest.raises(md.NumericalFailure, match="not exact"):
+        model.fit(np.ones((20, 3)), np.ones(20))

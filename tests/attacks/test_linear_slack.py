@@ -15,7 +15,7 @@ from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.batch import Batch
 from mustdp.training.budget import Budget
 from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.descent import Recipe, exact_noise
+from mustdp.training.linear.descent import Recipe, descend, exact_noise
 from mustdp.training.linear.losses import SquaredError
 from mustdp.training.linear.perturbing import ExactNoise
 
@@ -74,3 +74,29 @@ def test_the_slack_covers_what_was_derived(entries: int, copies: int, additions:
     error = additions * ROUNDOFF * copies * CLIP + 0.5 * math.sqrt(entries) * step
     assert noise.bound <= CLIP - 2.0 * error
     assert noise.bound >= CLIP - 2.1 * error
+
+
+def test_the_error_of_the_sum_is_counted_for_the_largest_batch() -> None:
+    """However N products are cut into blocks, s in a block and t blocks, s + t >= 2 sqrt(N)."""
+    n = 10**6
+    records = Records(np.ones((5, 1)), np.zeros(5), SquaredError(), False)
+    budget = Budget(md.wor(n, n), 1.0, 1, 1e-9, Relation.REPLACE_ONE, "test")
+    noise = exact_noise(records, Recipe(budget, CLIP, np.ones(1), 0.0), NoiseSource())
+    assert noise.bound <= CLIP - 2.0 * (2.0 * math.sqrt(n)) * ROUNDOFF * n * CLIP
+
+
+class Recorded:
+    """Releases sums as they are, with a bound well below the clip."""
+
+    bound = 0.25
+
+    def released(self, total: FloatArray) -> FloatArray:
+        return total
+
+
+def test_a_run_clips_to_the_bound_that_the_slack_leaves() -> None:
+    records = Records(np.ones((1, 1)), np.full(1, 100.0), SquaredError(), False)
+    budget = Budget(md.wor(1, 1), 1.0, 1, 1e-5, Relation.REPLACE_ONE, "test")
+    recipe = Recipe(budget, CLIP, np.ones(1), 0.0)
+    weights = descend(records, recipe, None, noise=Recorded()).weights
+    assert 0.2499 < weights[0, 0] <= 0.25
