@@ -105,7 +105,7 @@ def contributions(
 
 def cancelling(
     kind: str, n: int, d: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, Any, FloatArray]:
     """Records of all sizes, most of whose scores cancel to the last bits."""
     loss = LOSSES[kind]
     weights = rng.normal(size=(loss.outputs, d + 1)) * 10.0 ** rng.uniform(-2, 2)
@@ -127,7 +127,7 @@ def test_contributions_are_the_same_bits_at_every_place(
     rng = np.random.default_rng(d)
     rows, targets, weights = cancelling(kind, n, d, rng)
     if single:
-        rows = rows.astype(np.float32)  # type: ignore[assignment]
+        rows = rows.astype(np.float32)
     records = Records(rows, targets, LOSSES[kind], True)
 
     def found(indices: Any) -> FloatArray:

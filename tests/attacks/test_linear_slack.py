@@ -34,7 +34,8 @@ def steps_of_sum(noise: ExactNoise, rows: FloatArray, targets: FloatArray) -> In
     records = Records(rows, targets, SquaredError(), False)
     batch = Batch(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
     total, _ = records.clipped_sum(np.zeros((1, WIDTH)), batch, noise.bound)
-    return noise._noise.lattice.rounded(total)[0]
+    steps: IntArray = noise._noise.lattice.rounded(total)[0]
+    return steps
 
 
 @pytest.mark.parametrize("noise_multiplier", [1000.0, 3000.0, 8000.0])

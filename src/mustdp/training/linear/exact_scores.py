@@ -33,7 +33,7 @@ _EXACT_BITS = 53
 #: Fewer bits than this would be felt.
 _FEWEST_BITS = 12
 #: Exponents of the largest entry of a row, and of the largest weight of a score. Units are then at
-#: least 2^-852, and scores below 2^1000.
+#: least 2^-853, and scores below 2^1000.
 _LOWEST = -400
 _HIGHEST_ROW, _HIGHEST_WEIGHT = 333, 600
 #: Entries that are rounded at once, and entries of the product that is tried.
@@ -94,7 +94,7 @@ class Grid:
         return kept, short
 
     def weights(self, weights: FloatArray) -> FloatArray:
-        """Weights (..., K, d) on the grid; weights that no score could be computed with are refused."""
+        """Weights (..., K, d) on the grid; weights that allow no score are refused."""
         found = np.array(weights, dtype=np.float64)
         largest = np.abs(found).max(axis=-1, initial=0.0)
         if not np.all(largest < 2.0**_HIGHEST_WEIGHT):
@@ -134,7 +134,7 @@ def _to_multiples(values: FloatArray, largest: FloatArray, bits: int, whole: Any
 
 
 def _alternating(shape: tuple[int, int], bits: int) -> NDArray[np.int64]:
-    """Odd integers close to 2^bits in size whose signs and last digits change from place to place."""
+    """Odd integers close to 2^bits whose signs and last digits change from place to place."""
     places = np.arange(shape[0] * shape[1], dtype=np.int64)
     sizes = (1 << bits) - 1 - 2 * (places * 40503 % (1 << (bits // 2)))
     signs = 1 - 2 * (places * 2654435761 >> 13 & 1)
