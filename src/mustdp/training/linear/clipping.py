@@ -24,7 +24,7 @@ from mustdp.sampling.batch import Batch
 from mustdp.training.linear.exact_scores import Grid
 from mustdp.training.linear.losses import Loss, sum_of_scores
 
-#: Bytes of rows in one block, and multiplications in one slice of a product.
+#: Bytes of rows in one block, in double precision, and multiplications in one slice of a product.
 _BLOCK = 3 << 19
 _SLICE = 1 << 19
 _FEWEST_ROWS = 32
@@ -56,7 +56,7 @@ class Records:
         self.loss = loss
         self.fit_intercept = fit_intercept
         features = max(1, self.rows.shape[1])
-        self._block = max(_FEWEST_ROWS, _BLOCK // (features * self.rows.itemsize))
+        self._block = max(_FEWEST_ROWS, _BLOCK // (features * 8))
         self._slice = max(_FEWEST_ROWS, _SLICE // (features * loss.outputs))
         self._fetched = np.empty((min(self._block, len(self.rows)), features), self.rows.dtype)
 
@@ -85,6 +85,7 @@ class Records:
             counts = batch.counts[begin : begin + self._block]
             rows = self._fetched[: indices.size]
             self.rows.take(indices, axis=0, out=rows, mode="clip")
+            rows = rows.astype(np.float64, copy=False)
             scores = self._scores(rows, coefficients)
             if self.fit_intercept:
                 scores += weights[:, features, None]
@@ -104,10 +105,10 @@ class Records:
             np.matmul(rows[part].astype(np.float64, copy=False), coefficients, out=scores[part])
         return np.ascontiguousarray(scores.T)
 
-    def _add_products(self, total: FloatArray, gradient: FloatArray, rows: NDArray[Any]) -> None:
+    def _add_products(self, total: FloatArray, gradient: FloatArray, rows: FloatArray) -> None:
         for begin in range(0, len(rows), self._slice):
             part = slice(begin, begin + self._slice)
-            total += gradient[:, part] @ rows[part].astype(np.float64, copy=False)
+            total += gradient[:, part] @ rows[part]
 
 
 def clip_gradient(
