@@ -13,7 +13,7 @@ import pytest
 import mustdp as md
 from mustdp import processes
 from mustdp.accounting.risk import percent
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import chance_drawn, readable
 from mustdp.pages import Page
 from mustdp.plots.drawing import DARK, figure_of, new_axes
 from mustdp.plots.rendering import render
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_compare(question: Question) -> None:
         assert cells[1] in (given, up)
         assert float(cells[1]) >= row.noise_multiplier
         assert work[0] == cells[0]
-        assert work[1] == readable(row.eta)
+        assert work[1] == chance_drawn(row.eta)
         assert float(work[2].replace(",", "")) == pytest.approx(row.expected_distinct, rel=5e-3)
 
 

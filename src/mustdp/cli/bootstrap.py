@@ -21,7 +21,7 @@ from mustdp.cli.reading_options import FileArgument, ReadingOptions, per_column
 from mustdp.cli.targets import RelationOption
 from mustdp.cli.typed import Panel, word_from
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import estimate_in_words, percent_stated
 
 if TYPE_CHECKING:
     from mustdp.resampling.result import BootstrapResult
@@ -154,7 +154,7 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
         words.two_sided(privacy.epsilon, "here")
     data = result.as_dict()
     data["privacy"]["relation"] = privacy.relation.option
-    percent = f"{100 * result.level:g} % interval"
+    percent = f"{percent_stated(result.level)} interval"
     design = result.design
     reused = f", each used {design.reuse} times" if design.reuse > 1 else ""
     return Answer(
@@ -167,10 +167,7 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
         rows=tuple(
             (
                 estimate.description or estimate.label,
-                readable(estimate.value, digits=5),
-                readable(estimate.standard_error, "up"),
-                f"[{readable(estimate.interval[0], 'down', 5)}, "
-                f"{readable(estimate.interval[1], 'up', 5)}]",
+                *numbers_of(estimate),
                 f"{100 * estimate.noise_share:.0f} %",
             )
             for estimate in result.estimates
@@ -178,6 +175,12 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
         note="\n".join((*_cost(result), *(f"note: {note}." for note in result.notes))),
         remark=words.seed_in_words(seed),
     )
+
+
+def numbers_of(one: Any) -> tuple[str, str, str]:
+    """Value, standard error and interval of an estimate."""
+    value, error, low, high = estimate_in_words(one.value, one.standard_error, one.interval)
+    return value, error, f"[{low}, {high}]"
 
 
 def _cost(result: BootstrapResult) -> Iterator[str]:

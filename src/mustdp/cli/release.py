@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
-from mustdp.cli.bootstrap import LedgerOption, SeedOption
+from mustdp.cli.bootstrap import LedgerOption, SeedOption, numbers_of
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import clipped, read_inner_rate
 from mustdp.cli.options import JsonOption, read_noise
@@ -23,7 +23,7 @@ from mustdp.cli.targets import DeltaOption, RelationOption, TargetOption, stated
 from mustdp.cli.typed import Panel, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import percent_stated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,15 +160,13 @@ def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:
             "estimate of",
             "value",
             "standard error",
-            f"{100 * result.level:g} % interval",
+            f"{percent_stated(result.level)} interval",
             "noise share",
         ),
         rows=tuple(
             (
                 one.label,
-                readable(one.value, digits=5),
-                _shown(one.standard_error, "up"),
-                f"[{_shown(one.interval[0], 'down', 5)}, {_shown(one.interval[1], 'up', 5)}]",
+                *numbers_of(one),
                 f"{100 * one.noise_share:.0f} %",
             )
             for one in result.estimates
@@ -176,10 +174,6 @@ def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:
         note="\n".join((*_cost(result), *_flags(result))),
         remark=words.seed_in_words(seed),
     )
-
-
-def _shown(value: float, toward: Any, digits: int = 3) -> str:
-    return readable(value, toward, digits) if abs(value) < float("inf") else "unknown"
 
 
 def _flags(result: ReleaseResult) -> Iterator[str]:
