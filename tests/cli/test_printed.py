@@ -50,7 +50,7 @@ class Printed:
             return
         near = Context(prec=len(shown.as_tuple().digits)).create_decimal(true)
         self._telling[label] = self._telling.get(label, False) or near != shown
-        right = shown >= true if side == "up" else shown <= true
+        right = float(shown) == value or (shown >= true if side == "up" else shown <= true)
         assert right, f"{label}: {text} for {value!r}"
 
     def said(self, pattern: str, values: float | Iterable[float], side: str) -> None:

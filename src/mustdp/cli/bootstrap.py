@@ -18,9 +18,10 @@ from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.reading_options import FileArgument, ReadingOptions, per_column
-from mustdp.cli.targets import RelationOption
+from mustdp.cli.targets import ACCOUNTING, read_relation
 from mustdp.cli.typed import Panel, word_from
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import estimate_in_words, percent_stated
 
 if TYPE_CHECKING:
@@ -50,6 +51,14 @@ _resampling = Panel(
                       its limit is refused before the data are read.
     """,
 )
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
+                     add-remove (one record more or less). Default: add-remove for poisson,
+                     replace-one otherwise.
+    """,
+)
 ColumnOption = Annotated[list[str] | None, _resampling("--column")]
 SeedOption = Annotated[int | None, _resampling("--seed", read_natural)]
 LedgerOption = Annotated[str | None, _resampling("--ledger")]
@@ -59,7 +68,7 @@ LedgerOption = Annotated[str | None, _resampling("--ledger")]
 class ResamplingOptions:
     """What :func:`mustdp.private_bootstrap` takes under the same names."""
 
-    relation: RelationOption = None
+    relation: Annotated[Relation | None, _accounting("--relation", read_relation)] = None
     interval: Annotated[
         str, _resampling("--interval", word_from("mustdp.resampling.intervals", "WORDS"))
     ] = "normal"

@@ -8,10 +8,10 @@ from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import read_integer, read_positive
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
-from mustdp.cli.release import ReportOption
+from mustdp.cli.release import RelationOption, ReportOption
 from mustdp.cli.report import writable
 from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, RelationOption, read_target, stated
+from mustdp.cli.targets import ACCOUNTING, DeltaOption, read_target, stated
 from mustdp.cli.typed import Panel, exactly_one, word_from
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required

@@ -19,10 +19,11 @@ from mustdp.cli.reading_options import FileArgument, ReadingOptions
 from mustdp.cli.report import writable
 from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
 from mustdp.cli.survey_options import SurveyOptions
-from mustdp.cli.targets import DeltaOption, RelationOption, TargetOption, stated
+from mustdp.cli.targets import ACCOUNTING, DeltaOption, TargetOption, read_relation, stated
 from mustdp.cli.typed import Panel, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import percent_stated
 
 if TYPE_CHECKING:
@@ -64,6 +65,15 @@ _noise = Panel(
     --noise-multiplier Z  Instead of --epsilon: noise over what one record contributes.
     """,
 )
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped, and the
+                     number of records is public; the default) or add-remove (one record more or
+                     less; numbers of records are released with noise).
+    """,
+)
+RelationOption = Annotated[Relation | None, _accounting("--relation", read_relation)]
 ReportOption = Annotated[str | None, _written("--report")]
 
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, noise_needed, noise_used, readable
+from mustdp.numerics.decimals import (
+    as_stated,
+    exact_or_rounded,
+    noise_needed,
+    noise_used,
+    readable,
+)
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -182,7 +188,7 @@ def shift_in_words(mechanism: Mechanism, shift: float | None, *, found: bool = F
     if shift is None:
         return ""
     given = mechanism.describe().get("shift") == shift
-    shown = as_stated(shift) if given else readable(shift, "down" if found else "up")
+    shown = as_stated(shift) if given else exact_or_rounded(shift, "down" if found else "up")
     return f"shift {shown} per copy, "
 
 

@@ -107,14 +107,25 @@ def noise_used(multiplier: float, digits: int = 5) -> str:
     return given_or_rounded(multiplier, "down", digits)
 
 
+def exact_or_rounded(value: float, toward: Toward, digits: int = 3) -> str:
+    """A number in few digits if these are all it has, or else rounded ``toward`` its safe side.
+
+    For what follows from sizes and noise, such as eta and shifts, which are often short.
+
+    >>> exact_or_rounded(0.01, "up"), exact_or_rounded(0.0117301, "up")
+    ('0.0100', '0.0118')
+    """
+    near = readable(value, "nearest", digits)
+    return near if float(near) == value else readable(value, toward, digits)
+
+
 def chance_drawn(eta: float) -> str:
     """The chance that a record is drawn, rounded up unless three digits are all of it.
 
     >>> chance_drawn(0.01), chance_drawn(0.0117301)
     ('0.0100', '0.0118')
     """
-    near = readable(eta, "nearest")
-    return near if float(near) == eta else readable(eta, "up")
+    return exact_or_rounded(eta, "up")
 
 
 def percent(share: float, toward: Toward) -> str:
