@@ -149,7 +149,7 @@ def _help(command: str, option: str) -> str:
 
 
 def test_defaults_of_relations_and_shifts_are_those_of_the_schemes() -> None:
-    schemes = [md.poisson(9, 0.5), md.wor(9, 3), md.wr(9, 3), md.must_ow(9, 5, 3),
+    schemes: list[Any] = [md.poisson(9, 0.5), md.wor(9, 3), md.wr(9, 3), md.must_ow(9, 5, 3),
                md.must_ww(9, 5, 3), md.must_wo(9, 5, 3), md.must_oo(9, 5, 3),
                md.random_allocation(9, 3), md.shuffle(9, 3)]  # fmt: skip
     one_copy = {one.name for one in schemes if moves(one, md.Relation.ADD_REMOVE) == 1.0}
