@@ -9,9 +9,10 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import mustdp as md
-from mustdp.accounting.risk import Risk, closest_tprs, percent
+from mustdp.accounting.risk import Risk, closest_tprs
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.decimals import percent, percent_stated
 
 RATES = [0.0, 1e-6, 1e-3, 0.01, 0.1, 0.5, 0.99, 1.0]
 CASES = [(0.1, 100), (0.5, 2), (2.0, 1), (0.02, 900)]
@@ -112,8 +113,9 @@ def test_words_carry_the_certified_numbers_rounded_up() -> None:
     assert "50 %" in first
     assert percent(found.tpr[1].upper, "up") in second
     for prior in (0.5, 0.01):
-        assert f"{percent(prior)} to at most {percent(found.becomes(prior)[1].upper, 'up')}" in (
-            second
+        assert (
+            f"{percent_stated(prior)} to at most {percent(found.becomes(prior)[1].upper, 'up')}"
+            in (second)
         )
     assert str(found).startswith(first)
     assert "which of two given records" in first

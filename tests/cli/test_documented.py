@@ -16,6 +16,7 @@ import typer
 
 import mustdp as md
 from mustdp.cli.main import app
+from mustdp.mechanisms.relation import moves, resolve_relation
 from tests.cli.running import Outcome, Run
 
 ROOT = Path(__file__).parents[2]
@@ -140,3 +141,35 @@ def test_links_in_the_documents_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def _help(command: str, option: str) -> str:
+    [found] = [one.help for one in GROUP.commands[command].params if option in one.opts]
+    return str(found)
+
+
+def test_defaults_of_relations_and_shifts_are_those_of_the_schemes() -> None:
+    schemes: list[Any] = [md.poisson(9, 0.5), md.wor(9, 3), md.wr(9, 3), md.must_ow(9, 5, 3),
+               md.must_ww(9, 5, 3), md.must_wo(9, 5, 3), md.must_oo(9, 5, 3),
+               md.random_allocation(9, 3), md.shuffle(9, 3)]  # fmt: skip
+    one_copy = {one.name for one in schemes if moves(one, md.Relation.ADD_REMOVE) == 1.0}
+    default = {one.name for one in schemes if resolve_relation(one, None) == "add_remove"}
+    assert (default, one_copy) == ({"poisson", "allocation"}, {"poisson", "allocation", "shuffle"})
+    for command in ("account", "risk", "calibrate", "train"):
+        *_, said = _help(command, "--relation").partition("Default: ")
+        assert said == f"add-remove for {' and '.join(sorted(default, reverse=True))}, " \
+            "replace-one otherwise."  # fmt: skip
+    *_, said = _help("account", "--noise-multiplier").partition("by 1/Z under add-remove for ")
+    assert set(re.findall(r"[a-z]+", said)) - {"and"} == one_copy
+    for command in ("release", "plan"):
+        assert "poisson" not in _help(command, "--relation").lower()
+
+
+def test_every_exit_status_is_documented() -> None:
+    from mustdp.cli import errors
+
+    statuses = {errors.NOT_WRITTEN, errors.BAD_INPUT, errors.NOT_TRUSTED, errors.NO_BUDGET}
+    documented = set(map(int, re.findall(r"^\| (\d+) \|", REFERENCE, re.MULTILINE)))
+    assert statuses <= documented
+    assert set(map(int, re.findall(r"status (\d)", str(app.info.epilog)))) == statuses
+    assert set(map(int, re.findall(r"^(\d+)  ", str(errors.__doc__), re.MULTILINE))) >= statuses

@@ -91,7 +91,7 @@ def test_a_number_that_is_none_is_a_failure(value: float) -> None:
     with pytest.raises(NumericalFailure):
         as_json({"delta": value})
     with pytest.raises(NumericalFailure):
-        readable(value)
+        readable(value, "up")
 
 
 @given(st.floats(min_value=-1e12, max_value=1e12, allow_subnormal=False))
@@ -108,4 +108,4 @@ def test_readable_numbers_are_close_and_bounds_on_their_side(value: float) -> No
      (0.9996, "1.00"), (9.18e-5, "9.18e-5"), (-0.0561, "-0.0561"), (0.0, "0")],
 )  # fmt: skip
 def test_readable_examples(value: float, text: str) -> None:
-    assert readable(value) == text
+    assert readable(value, "nearest") == text

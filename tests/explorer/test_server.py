@@ -94,6 +94,7 @@ def test_the_numbers_are_those_of_compare_and_risk(explorer: Explorer) -> None:
         assert cells[4] == readable(row.epsilon.lower, "down")
         assert cells[5] == readable(row.epsilon.upper, "up")
         assert float(cells[3]) >= row.noise_multiplier
+        assert float(cells[1]) >= row.eta
     row = next(one for one in compared if one.scheme.name == "must-ow")
     noise = md.gaussian(noise_multiplier=row.noise_multiplier)
     risk = md.account(md.repeat(2, md.subsample(row.scheme, noise))).risk()

@@ -12,8 +12,7 @@ import pytest
 
 import mustdp as md
 from mustdp import processes
-from mustdp.accounting.risk import percent
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import chance_drawn, percent, readable
 from mustdp.pages import Page
 from mustdp.plots.drawing import DARK, figure_of, new_axes
 from mustdp.plots.rendering import render
@@ -21,6 +20,7 @@ from mustdp.processes import in_turn
 from mustdp.report import Question, compose, gather
 from mustdp.report.page import other_sizes
 from mustdp.report.pictures import _draw, pictures
+from mustdp.report.reading import headline
 from mustdp.report.sensitivity import Sensitivity
 from tests.report.questions import SAME_GUARANTEE, SAME_NOISE, compared, found, page
 
@@ -52,8 +52,25 @@ def test_the_numbers_are_those_of_compare(question: Question) -> None:
         assert cells[1] in (given, up)
         assert float(cells[1]) >= row.noise_multiplier
         assert work[0] == cells[0]
-        assert work[1] == readable(row.eta)
+        assert work[1] == chance_drawn(row.eta)
         assert float(work[2].replace(",", "")) == pytest.approx(row.expected_distinct, rel=5e-3)
+
+
+@BOTH
+def test_no_number_of_the_page_is_below_what_was_computed(question: Question) -> None:
+    report, base = found(question), found(question).cost(found(question).reference)
+    telling = set()
+    for row, cells in zip(report.comparison, tables(page(question))[0], strict=True):
+        ratio, mean = report.cost(row) / base, row.noise_multiplier / question.m
+        shown = {"ratio": cells[-1 if report.same_noise else 2], "mean": cells[-4 + (
+            not report.same_noise
+        )]}  # fmt: skip
+        for name, value in (("ratio", ratio), ("mean", mean)):
+            assert value <= float(shown[name]) <= 1.011 * value, name
+            telling |= {name} if float(shown[name]) - value > 0.5e-3 * value else set()
+    given = dataclasses.replace(report, question=dataclasses.replace(question, delta=1.2345649e-6))
+    assert "at delta 1.2345649e-6" in headline(given)
+    assert telling or report.same_noise
 
 
 @BOTH

@@ -41,13 +41,13 @@ def test_tutorials(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_epochs() -> None:
     [code] = blocks("epochs.md")
-    [shown] = re.findall(r"lower=([\d.]+), upper=([\d.]+)", code)
-    made = ran(code, "epochs.md")
-    md = made["md"]
-    found = md.account(md.repeat(10, md.subsample(made["epoch"], made["noise"]))).epsilon(
-        delta=1e-5
-    )
-    assert (found.lower, found.upper) == pytest.approx(tuple(map(float, shown)), abs=1e-4)
+    shown = re.findall(r"# (\w+): ([\d.]+) attained, ([\d.]+) certified", code)
+    found = ran(code, "epochs.md")["found"]
+    assert [name for name, *_ in shown] == list(found)
+    for name, lower, upper in shown:
+        bounds = found[name]
+        assert (bounds.lower, bounds.upper) == pytest.approx((float(lower), float(upper)), abs=2e-4)
+        assert str(bounds.relation.option) == "add-remove"
 
 
 def test_resampling(capsys: pytest.CaptureFixture[str]) -> None:

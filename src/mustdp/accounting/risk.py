@@ -23,7 +23,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, percent, percent_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.answers import Account
@@ -127,14 +127,14 @@ class Risk:
         )
         place = min(range(len(self.fpr)), key=lambda index: abs(self.fpr[index] - 0.01))
         grown = [
-            f"{named} of {percent(prior)} to at most "
+            f"{named} of {percent_stated(prior)} to at most "
             f"{percent(self.becomes(prior)[place].upper, 'up')}"
             for named, prior in zip(("a suspicion", "one"), PRIORS, strict=True)
         ]
         second = (
-            f"If they falsely accuse {percent(self.fpr[place])} of the {records} that were not "
-            f"there, they find at most {percent(self.tpr[place].upper, 'up')} of those that were, "
-            f"and such an accusation raises {' and '.join(grown)}."
+            f"If they falsely accuse {percent_stated(self.fpr[place])} of the {records} that were "
+            f"not there, they find at most {percent(self.tpr[place].upper, 'up')} of those that "
+            f"were, and such an accusation raises {' and '.join(grown)}."
         )
         return first, second
 
@@ -144,7 +144,9 @@ class Risk:
     def _table(self) -> list[str]:
         lines = [f"advantage: from {_span(self.advantage)}"]
         for rate, one in zip(self.fpr, self.tpr, strict=True):
-            lines.append(f"true-positive rate at false-positive rate {rate:g}: from {_span(one)}")
+            lines.append(
+                f"true-positive rate at false-positive rate {as_stated(rate)}: from {_span(one)}"
+            )
         return lines
 
 
@@ -206,18 +208,6 @@ def closest_tprs(fprs: Sequence[float], profile: Callable[[FloatArray], FloatArr
 def _from_missed(fpr: float, missed: float) -> float:
     """An upper bound of the true-positive rate from a lower bound of the missed-detection rate."""
     return min(1.0, max(fpr, 1.0 - missed + _ROUNDING))
-
-
-def percent(share: float, toward: str = "nearest") -> str:
-    """A share of cases in per cent, a bound rounded to its safe side and never beyond 0 and 100.
-
-    >>> percent(0.01), percent(0.05361, "up"), percent(0.9999999, "up"), percent(0.0, "down")
-    ('1 %', '5.37 %', '100 %', '0 %')
-    """
-    if toward == "nearest":
-        return f"{100.0 * share:.10g} %"
-    shown = readable(100.0 * share, "up" if toward == "up" else "down")
-    return f"{'100' if float(shown) >= 100.0 else shown} %"
 
 
 def _bayes(prior: float, tpr: float, fpr: float) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mustdp.accounting.plan import InEpoch, Plan, Repeat, Sequence, Subsample
 from mustdp.errors import MustdpError
-from mustdp.numerics.decimals import formatted, readable
+from mustdp.numerics.decimals import as_stated, given_or_rounded, readable
 from mustdp.numerics.tables import Shown
 
 if TYPE_CHECKING:
@@ -16,29 +16,34 @@ if TYPE_CHECKING:
 _DELTAS = (1e-3, 1e-5, 1e-7)
 
 
-def in_words(plan: Plan) -> str:
+def in_words(plan: Plan, *, released: bool = False) -> str:
     """A plan as a phrase, from the outside in.
+
+    Of a plan to be used, the phrase never costs more than the plan: noise is rounded up, anything
+    else down. Of one that was ``released`` it never costs less.
 
     >>> import mustdp as md
     >>> in_words(md.repeat(10, md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0))))
     '10 x (wor, n 1000, stages wor:10; gaussian, noise multiplier 2)'
     """
     if isinstance(plan, Repeat):
-        return f"{plan.count} x ({in_words(plan.inner)})"
+        return f"{plan.count} x ({in_words(plan.inner, released=released)})"
     if isinstance(plan, Sequence):
-        return ", then ".join(map(in_words, plan.parts))
+        return ", then ".join(in_words(part, released=released) for part in plan.parts)
     if isinstance(plan, Subsample):
-        return f"{_listed(plan.scheme.describe())}; {in_words(plan.inner)}"
+        inner = in_words(plan.inner, released=released)
+        return f"{_listed(plan.scheme.describe(), released)}; {inner}"
     if isinstance(plan, InEpoch):
-        return f"{_listed(plan.epoch.describe())}; {in_words(plan.inner)}"
-    return _listed(plan.describe())
+        inner = in_words(plan.inner, released=released)
+        return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    return _listed(plan.describe(), released)
 
 
-def _listed(described: dict[str, object]) -> str:
+def _listed(described: dict[str, object], released: bool) -> str:
     """A description on one line: its kind first, then each part by name."""
     kind, *parts = described.items()
     return ", ".join(
-        (str(kind[1]), *(f"{_name(name)} {_value(name, value)}" for name, value in parts))
+        (str(kind[1]), *(f"{_name(name)} {_value(name, value, released)}" for name, value in parts))
     )
 
 
@@ -46,13 +51,10 @@ def _name(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _value(name: str, value: object) -> str:
-    """What was accounted for holds for what is printed: more noise, or less of anything else."""
+def _value(name: str, value: object, released: bool) -> str:
     if isinstance(value, float):
-        short = f"{value:g}"
-        if float(short) == value:
-            return short
-        return formatted(value, ".6g", "up" if name == "noise_multiplier" else "down")
+        more_private_up = name == "noise_multiplier"
+        return given_or_rounded(value, "up" if more_private_up != released else "down", 6)
     if isinstance(value, list):
         return ",".join(f"{kind}:{size}" for kind, size in value)
     return str(value)
@@ -60,7 +62,7 @@ def _value(name: str, value: object) -> str:
 
 def shown(account: Account) -> Shown:
     """Epsilon at a few deltas, and the advantage of an attacker; bounds on their safe side."""
-    rows = [(f"epsilon at delta {delta:g}", *_ends(account, delta)) for delta in _DELTAS]
+    rows = [(f"epsilon at delta {as_stated(delta)}", *_ends(account, delta)) for delta in _DELTAS]
     rows.append(("advantage of an attacker", *_ends(account, None)))
     return Shown(
         f"{in_words(account.plan)}; relation {account.relation.option}",

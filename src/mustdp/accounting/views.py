@@ -13,7 +13,7 @@ import numpy as np
 
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 
 #: Views that need a whole curve look at deltas down to this.
 NEGLIGIBLE_DELTA = 1e-20
@@ -231,8 +231,8 @@ def zero_concentrated(renyi: Renyi) -> Summary:
     rho = float(np.max((a - 1.0) * renyi.approximate / room))
     return Summary(
         rho,
-        f"upper bound: rho of zCDP for orders from {a.min():g} to {a.max():g}, outside an event "
-        f"of probability {readable(renyi.outside, 'up')}",
+        f"upper bound: rho of zCDP for orders from {as_stated(a.min())} to {as_stated(a.max())}, "
+        f"outside an event of probability {readable(renyi.outside, 'up')}",
         renyi.gap * rho,
         renyi.coarse,
     )

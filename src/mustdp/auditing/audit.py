@@ -132,7 +132,7 @@ class Audit:
         return (
             f"{self.right} of {self.guesses} guesses right among {self.canaries} canaries "
             f"({self.attacker}): epsilon is at least {readable(self.epsilon, 'down')} at delta "
-            f"{as_stated(self.delta)} with confidence {self.level:g}; certified: at most "
+            f"{as_stated(self.delta)} with confidence {as_stated(self.level)}; certified: at most "
             f"{certified}; {verdict}"
         )
 

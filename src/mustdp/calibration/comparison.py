@@ -8,7 +8,7 @@ from math import isfinite
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import as_stated, chance_drawn, noise_needed, readable
 from mustdp.numerics.tables import Shown
 from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.scheme import Scheme
@@ -104,16 +104,16 @@ class Comparison:
         return self._shown().html()
 
     def _shown(self) -> Shown:
-        heading = f"all schemes; steps: {self.steps}, delta {self.delta:g}, relation "
+        heading = f"all schemes; steps: {self.steps}, delta {as_stated(self.delta)}, relation "
         return Shown(
             heading + self.relation.option,
             ("scheme", "eta", "distinct", "noise", "epsilon, attained", "certified"),
             tuple(
                 (
                     row.scheme.name,
-                    readable(row.eta),
-                    readable(row.expected_distinct),
-                    as_stated(row.noise_multiplier, 4),
+                    chance_drawn(row.eta),
+                    readable(row.expected_distinct, "nearest"),
+                    noise_needed(row.noise_multiplier, 4),
                     readable(row.epsilon.lower, "down"),
                     readable(row.epsilon.upper, "up") if isfinite(row.epsilon.upper) else "none",
                 )

@@ -26,6 +26,7 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.numerics.decimals import readable
 
 Value = TypeVar("Value", int, float)
 #: The certified epsilon at a value of the parameter, at a relative accuracy.
@@ -199,7 +200,9 @@ def largest_size(spent: Cost[int], target: float, *, name: str, most: int) -> in
     least = spent(1, _FINE)
     if not least <= target:
         reached = (
-            f"at least {least:.6g}" if math.isfinite(least) else "larger, or the noise stronger,"
+            f"at least {readable(least, 'up', 6)}"
+            if math.isfinite(least)
+            else "larger, or the noise stronger,"
         )
         allowed = f"must be {reached} for any {{{name}}} to fit"
         raise InvalidParameter.refusing("epsilon", allowed, repr(target), mentions=(name,))

@@ -24,6 +24,7 @@ from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
 from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
+from mustdp.numerics.decimals import as_stated
 from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.scheme import Scheme
 
@@ -234,7 +235,7 @@ def required_delta(delta: float | None, n: int) -> float:
         raise InvalidParameter.refusing(
             "delta",
             "must be given, well below one over the number of records: for n = "
-            f"{n}, {recommended_delta(n):g} or less",
+            f"{n}, {as_stated(recommended_delta(n))} or less",
             "none",
         )
     return checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)

@@ -15,7 +15,7 @@ from mustdp.cli.progress import progress
 from mustdp.cli.targets import RunOptions
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -121,7 +121,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         **asked.data(relation, result.shift),
         **({"theorem": words.THEOREM} if result.method == "one-slope" else {}),
         options.given: asked.at,
-        question: words.two_sided(found, f"at --delta {asked.at:g}"),
+        question: words.two_sided(found, f"at --delta {as_stated(asked.at)}"),
         **words.origin(found),
         "composition": result.composition,
     }
@@ -146,7 +146,7 @@ def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         as_json=as_json,
         heading=asked.heading(),
         columns=(options.given, f"{question}, lower", f"{question}, upper"),
-        rows=((f"{asked.at:g}", *words.ends(found)),),
+        rows=((as_stated(asked.at), *words.ends(found)),),
         note="\n".join(filter(None, notes)),
     )
 
@@ -160,7 +160,7 @@ def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     relation = result.relation
     found: Attained = getattr(result, question)(asked.at)
     lower, upper = found.attained_lower, found.attained_upper
-    words.check_finite(lower, upper, f"at --delta {asked.at:g}")
+    words.check_finite(lower, upper, f"at --delta {as_stated(asked.at)}")
     pair = "aligned" if relation == Relation.ADD_REMOVE else "symmetric"
     data = {
         **asked.data(relation, result.shift),
@@ -174,7 +174,7 @@ def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
         as_json=as_json,
         heading=asked.heading(),
         columns=(asked.options.given, f"attained {question}, from", "to"),
-        rows=((f"{asked.at:g}", readable(lower, "down"), readable(upper, "up")),),
+        rows=((as_stated(asked.at), readable(lower, "down"), readable(upper, "up")),),
         note=f"What {words.pair_in_words(pair, relation, asked.scheme)} attains lies between the "
         "two, by the composition of arXiv 2312.13389.\n"
         "Other neighbouring data sets may lose more: only --method certified says how much.\n"

@@ -12,7 +12,7 @@ from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, chance_drawn, readable
 
 FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
 
@@ -57,23 +57,24 @@ def amplify(
     }
     rows = tuple(
         (
-            f"{row.epsilon:g}",
-            readable(row.delta),
-            readable(row.epsilon_prime),
-            readable(row.delta_prime),
+            as_stated(row.epsilon),
+            readable(row.delta, "up"),
+            readable(row.epsilon_prime, "up"),
+            readable(row.delta_prime, "up"),
             row.kind,
-            readable(row.ratio),
-            readable(row.difference),
+            readable(row.ratio, "up"),
+            readable(row.difference, "up"),
         )
         for row in result
     )
     return Answer(
         data,
         as_json=json,
-        heading=f"{words.describe(result.scheme)}: eta = {readable(result.eta)}, "
-        f"expected distinct records = {readable(result.scheme.expected_distinct)}",
+        heading=f"{words.describe(result.scheme)}: eta = {chance_drawn(result.eta)}, "
+        f"expected distinct records = {readable(result.scheme.expected_distinct, 'nearest')}",
         columns=("epsilon", "delta", "epsilon'", "delta'", "kind", "ratio", "difference"),
         rows=rows,
-        note=f"{result.mechanism.name} noise, shift {readable(float(result.shift or 0))} per copy, "
+        note=f"{result.mechanism.name} noise, "
+        f"{words.shift_in_words(result.mechanism, result.shift)}"
         f"relation {result.relation.option}; by {words.THEOREM}.",
     )

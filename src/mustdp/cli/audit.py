@@ -114,8 +114,8 @@ def _contradicted(found: Audit) -> str:
         f"the certificate is contradicted: {found.right} of {found.guesses} guesses are right, "
         f"which has a chance of at most {readable(found.chance, 'up')} if epsilon is "
         f"{readable(found.certified.upper, 'up')} at delta {as_stated(found.delta)}; epsilon is at "
-        f"least {readable(found.epsilon, 'down')} with confidence {found.level:g}, and something "
-        "that runs is not what was proved"
+        f"least {readable(found.epsilon, 'down')} with confidence {as_stated(found.level)}, and "
+        "something that runs is not what was proved"
     )
 
 
@@ -152,8 +152,8 @@ def _answer(budget: Budget, found: Audit, settings: dict[str, Any], as_json: boo
         ),
         note="\n".join(
             (
-                f"found: with confidence {found.level:g}, these runs are not private at any "
-                "smaller epsilon.",
+                f"found: with confidence {as_stated(found.level)}, these runs are not private at "
+                "any smaller epsilon.",
                 f"certified: no pair of neighbouring data sets ({found.relation.neighbours}) has a "
                 "larger epsilon.",
                 "the certificate is not contradicted, which proves nothing.",

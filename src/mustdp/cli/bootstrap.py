@@ -18,10 +18,11 @@ from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.reading_options import FileArgument, ReadingOptions, per_column
-from mustdp.cli.targets import RelationOption
+from mustdp.cli.targets import ACCOUNTING, read_relation
 from mustdp.cli.typed import Panel, word_from
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import readable
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.decimals import estimate_in_words, percent_stated
 
 if TYPE_CHECKING:
     from mustdp.resampling.result import BootstrapResult
@@ -50,6 +51,14 @@ _resampling = Panel(
                       its limit is refused before the data are read.
     """,
 )
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
+                     add-remove (one record more or less). Default: add-remove for poisson,
+                     replace-one otherwise.
+    """,
+)
 ColumnOption = Annotated[list[str] | None, _resampling("--column")]
 SeedOption = Annotated[int | None, _resampling("--seed", read_natural)]
 LedgerOption = Annotated[str | None, _resampling("--ledger")]
@@ -59,7 +68,7 @@ LedgerOption = Annotated[str | None, _resampling("--ledger")]
 class ResamplingOptions:
     """What :func:`mustdp.private_bootstrap` takes under the same names."""
 
-    relation: RelationOption = None
+    relation: Annotated[Relation | None, _accounting("--relation", read_relation)] = None
     interval: Annotated[
         str, _resampling("--interval", word_from("mustdp.resampling.intervals", "WORDS"))
     ] = "normal"
@@ -154,7 +163,7 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
         words.two_sided(privacy.epsilon, "here")
     data = result.as_dict()
     data["privacy"]["relation"] = privacy.relation.option
-    percent = f"{100 * result.level:g} % interval"
+    percent = f"{percent_stated(result.level)} interval"
     design = result.design
     reused = f", each used {design.reuse} times" if design.reuse > 1 else ""
     return Answer(
@@ -167,10 +176,7 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
         rows=tuple(
             (
                 estimate.description or estimate.label,
-                readable(estimate.value, digits=5),
-                readable(estimate.standard_error, "up"),
-                f"[{readable(estimate.interval[0], 'down', 5)}, "
-                f"{readable(estimate.interval[1], 'up', 5)}]",
+                *numbers_of(estimate),
                 f"{100 * estimate.noise_share:.0f} %",
             )
             for estimate in result.estimates
@@ -178,6 +184,12 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
         note="\n".join((*_cost(result), *(f"note: {note}." for note in result.notes))),
         remark=words.seed_in_words(seed),
     )
+
+
+def numbers_of(one: Any) -> tuple[str, str, str]:
+    """Value, standard error and interval of an estimate."""
+    value, error, low, high = estimate_in_words(one.value, one.standard_error, one.interval)
+    return value, error, f"[{low}, {high}]"
 
 
 def _cost(result: BootstrapResult) -> Iterator[str]:

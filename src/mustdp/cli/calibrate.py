@@ -21,7 +21,7 @@ from mustdp.cli.targets import (
 )
 from mustdp.cli.typed import Panel, word_of
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import as_stated
+from mustdp.numerics.decimals import as_stated, noise_needed
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -166,7 +166,7 @@ def _answer(
     solved = {
         "noise": (
             "noise multiplier",
-            as_stated(float(data.get("noise_multiplier", 0.0)), words.MULTIPLIER),
+            noise_needed(float(data.get("noise_multiplier", 0.0)), words.MULTIPLIER),
         ),
         "steps": ("steps", str(steps)),
         "m": ("m", str(size.get("m"))),
@@ -177,12 +177,12 @@ def _answer(
         as_json=as_json,
         heading=f"{words.describe(scheme)}; steps: {steps}",
         columns=(solved[0], "delta", "epsilon, lower", "epsilon, upper"),
-        rows=((solved[1], f"{target['delta']:g}", *words.ends(found, 4)),),
+        rows=((solved[1], as_stated(target["delta"]), *words.ends(found, 4)),),
         note="\n".join(
             (
                 words.both_in_words(found, "epsilon", relation, scheme, target["group"]),
                 *words.coarse_in_words(found),
-                words.noise_in_words(mechanism, shift, relation),
+                words.noise_in_words(mechanism, shift, relation, found=unknown == "noise"),
             )
         ),
     )

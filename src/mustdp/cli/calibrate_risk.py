@@ -14,7 +14,7 @@ from mustdp.cli.risk import COLUMNS, as_data, in_rows
 from mustdp.cli.targets import ACCOUNTING
 from mustdp.cli.typed import Panel, as_typed, exactly_one
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import as_stated
+from mustdp.numerics.decimals import noise_needed
 
 if TYPE_CHECKING:
     from mustdp.mechanisms.relation import Relation
@@ -97,8 +97,8 @@ def calibrate_risk(
         **{f"target_{name}": value for name, value in target.given.items()},
         **as_data(found.risk),
     }
-    multiplier = as_stated(found.noise_multiplier, words.MULTIPLIER)
-    noted = (*found.risk.sentences(), words.noise_in_words(mechanism, shift, relation))
+    multiplier = noise_needed(found.noise_multiplier, words.MULTIPLIER)
+    noted = (*found.risk.sentences(), words.noise_in_words(mechanism, shift, relation, found=True))
     return Answer(
         data,
         as_json=as_json,

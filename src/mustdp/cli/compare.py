@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
@@ -30,7 +31,7 @@ from mustdp.cli.targets import (
 from mustdp.cli.typed import Panel, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import as_stated, chance_drawn, noise_needed, readable
 from mustdp.processes import Processes
 from mustdp.sampling.catalogue import NAMES
 
@@ -125,7 +126,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
             "expected_distinct": row.expected_distinct,
             "noise_multiplier": row.noise_multiplier,
             "epsilon": words.two_sided(
-                row.epsilon, f"for {row.scheme.name} at --delta {result.delta:g}"
+                row.epsilon, f"for {row.scheme.name} at --delta {as_stated(result.delta)}"
             ),
             **words.origin(row.epsilon),
         }
@@ -146,6 +147,7 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
         "left_out": absent,
     }
     same = "the same guarantee" if "epsilon" in asked else "the same noise"
+    noise_shown = partial(noise_needed, digits=4) if "epsilon" in asked else as_stated
     notes = [
         "distinct: expected distinct records per step; noise: noise multiplier, the noise scale "
         "divided by the bound on one record's contribution.",
@@ -160,14 +162,15 @@ def answer(result: Comparison, asked: dict[str, Any], mechanism: str, as_json: b
         data,
         as_json=as_json,
         heading=f"{asked['n']} records, b = {asked['b']}, m = {asked['m']}; steps: {result.steps}, "
-        f"delta {result.delta:g}, {mechanism} noise, relation {relation.option}; at {same}",
+        f"delta {as_stated(result.delta)}, {mechanism} noise, relation {relation.option}; "
+        f"at {same}",
         columns=("scheme", "eta", "distinct", "noise", "epsilon, lower", "epsilon, upper"),
         rows=tuple(
             (
                 row.scheme.name,
-                readable(row.eta),
-                readable(row.expected_distinct),
-                as_stated(row.noise_multiplier, 4),
+                chance_drawn(row.eta),
+                readable(row.expected_distinct, "nearest"),
+                noise_shown(row.noise_multiplier),
                 *words.ends(row.epsilon),
             )
             for row in (*result, *result.epochs)

@@ -12,6 +12,7 @@ from mustdp.cli.options import JsonOption, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.typed import Panel, as_typed
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.decimals import readable
 
 #: A batch is printed record by record; larger ones are for Python.
 LARGEST_BATCH = 1_000_000
@@ -53,8 +54,9 @@ def draw(
         sizes = {"--stages": scheme.stages, "--rate": scheme.rate, "-m": scheme.m}
         name, value = next((name, value) for name, value in sizes.items() if value is not None)
         raise InvalidParameter(
-            f"{name} {as_typed(value)} means batches of about {plan.expected_size:.7g} draws, and "
-            f"at most {LARGEST_BATCH} are printed; draw larger ones in Python"
+            f"{name} {as_typed(value)} means batches of about "
+            f"{readable(plan.expected_size, 'nearest', 7)} draws, and at most {LARGEST_BATCH} are "
+            "printed; draw larger ones in Python"
         )
 
     import numpy as np

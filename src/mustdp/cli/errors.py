@@ -1,5 +1,6 @@
 """From exception to exit status: one line on standard error, never a traceback for bad input.
 
+1    a result that could not be written
 2    bad input: the line names the option, the value and what is allowed
 3    a computation that cannot be trusted or was lost, and why
 4    a budget that would be exceeded, and what still fits

@@ -40,8 +40,9 @@ app = typer.Typer(
     name="mustdp",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Bad input: exit status 2. A computation that cannot be trusted: exit status 3. A "
-    "budget that would be exceeded: exit status 4.",
+    epilog="A result that could not be written: exit status 1. Bad input: exit status 2. A "
+    "computation that cannot be trusted: exit status 3. A budget that would be exceeded: exit "
+    "status 4.",
 )
 COMMANDS = (
     account,

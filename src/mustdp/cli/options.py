@@ -62,7 +62,8 @@ _noise = Panel(
     """
     --mechanism NAME      gaussian or laplace.
     --noise-multiplier Z  Noise scale divided by the bound C on one record's contribution. One copy
-                          moves the result by 2/Z noise scales (1/Z for poisson under add-remove).
+                          moves the result by 2/Z noise scales; by 1/Z under add-remove for
+                          poisson, allocation and shuffle.
     --shift S             Instead of --noise-multiplier: how far one copy of a record can move the
                           result, in noise scales (sensitivity / scale).
     """,

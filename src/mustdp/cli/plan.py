@@ -8,14 +8,14 @@ from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import read_integer, read_positive
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer
-from mustdp.cli.release import ReportOption
+from mustdp.cli.release import RelationOption, ReportOption
 from mustdp.cli.report import writable
 from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, RelationOption, read_target, stated
+from mustdp.cli.targets import ACCOUNTING, DeltaOption, read_target, stated
 from mustdp.cli.typed import Panel, exactly_one, word_from
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import given_or_rounded, percent_stated, readable
 
 _statistics = Panel(
     STATISTICS,
@@ -96,7 +96,7 @@ def plan(
         columns=("epsilon", "estimate of", "width", "standard error", "noise share"),
         rows=tuple(
             (
-                readable(at, "up", 4),
+                given_or_rounded(at, "up", 4),
                 one.label,
                 _shown(one.width),
                 _shown(one.standard_error),
@@ -104,7 +104,7 @@ def plan(
             )
             for at, one in flat
         ),
-        note=f"width: of the {100 * level:g} % interval, for {like} data within the ranges.",
+        note=f"width: of the {percent_stated(level)} interval, for {like} data within the ranges.",
     )
 
 
@@ -114,4 +114,4 @@ def _spread(epsilon: float) -> list[float]:
 
 
 def _shown(value: float) -> str:
-    return readable(value, digits=4) if value < float("inf") else "unknown"
+    return readable(value, "up", 4) if value < float("inf") else "unknown"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
-from mustdp.cli.bootstrap import LedgerOption, SeedOption
+from mustdp.cli.bootstrap import LedgerOption, SeedOption, numbers_of
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import clipped, read_inner_rate
 from mustdp.cli.options import JsonOption, read_noise
@@ -19,11 +19,12 @@ from mustdp.cli.reading_options import FileArgument, ReadingOptions
 from mustdp.cli.report import writable
 from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
 from mustdp.cli.survey_options import SurveyOptions
-from mustdp.cli.targets import DeltaOption, RelationOption, TargetOption, stated
+from mustdp.cli.targets import ACCOUNTING, DeltaOption, TargetOption, read_relation, stated
 from mustdp.cli.typed import Panel, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
-from mustdp.numerics.decimals import readable
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.decimals import percent_stated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +65,15 @@ _noise = Panel(
     --noise-multiplier Z  Instead of --epsilon: noise over what one record contributes.
     """,
 )
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped, and the
+                     number of records is public; the default) or add-remove (one record more or
+                     less; numbers of records are released with noise).
+    """,
+)
+RelationOption = Annotated[Relation | None, _accounting("--relation", read_relation)]
 ReportOption = Annotated[str | None, _written("--report")]
 
 
@@ -160,15 +170,13 @@ def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:
             "estimate of",
             "value",
             "standard error",
-            f"{100 * result.level:g} % interval",
+            f"{percent_stated(result.level)} interval",
             "noise share",
         ),
         rows=tuple(
             (
                 one.label,
-                readable(one.value, digits=5),
-                _shown(one.standard_error, "up"),
-                f"[{_shown(one.interval[0], 'down', 5)}, {_shown(one.interval[1], 'up', 5)}]",
+                *numbers_of(one),
                 f"{100 * one.noise_share:.0f} %",
             )
             for one in result.estimates
@@ -176,10 +184,6 @@ def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:
         note="\n".join((*_cost(result), *_flags(result))),
         remark=words.seed_in_words(seed),
     )
-
-
-def _shown(value: float, toward: Any, digits: int = 3) -> str:
-    return readable(value, toward, digits) if abs(value) < float("inf") else "unknown"
 
 
 def _flags(result: ReleaseResult) -> Iterator[str]:

@@ -15,7 +15,7 @@ from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import ACCOUNTING, GroupOption, RunOptions
 from mustdp.cli.typed import Panel
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, percent, percent_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.answers import Account
@@ -107,12 +107,12 @@ COLUMNS = ("false accusations", "found, at least", "at most", "50 % becomes", "1
 
 def in_rows(found: Risk) -> tuple[tuple[str, ...], ...]:
     """A row for each false-positive rate: what is found, and what suspicions become at most."""
-    from mustdp.accounting.risk import PRIORS, percent
+    from mustdp.accounting.risk import PRIORS
 
     grown = [found.becomes(prior) for prior in PRIORS]
     return tuple(
         (
-            percent(rate),
+            percent_stated(rate),
             percent(one.lower, "down"),
             percent(one.upper, "up"),
             *(percent(each[index].upper, "up") for each in grown),
@@ -171,7 +171,7 @@ def _in_words(views: dict[str, Any]) -> str:
     """The other views in a line each."""
     divergences = ", ".join(
         f"{row['upper'] if isinstance(row['upper'], str) else readable(row['upper'], 'up')} "
-        f"(order {row['order']:g})"
+        f"(order {as_stated(row['order'])})"
         for row in views["renyi"]
     )
     named = {"mu": "Gaussian DP, mu", "rho": "zero-concentrated DP, rho"}

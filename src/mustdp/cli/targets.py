@@ -42,8 +42,8 @@ _accounting = Panel(
     """
     --steps K        Number of applications, each with a fresh draw and fresh noise.
     --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
-                     add-remove (one record more or less). Default: add-remove for poisson,
-                     replace-one otherwise.
+                     add-remove (one record more or less). Default: add-remove for poisson and
+                     allocation, replace-one otherwise.
     --group G        How many records one person may have: the guarantee then covers all of them,
                      replaced together, or all there or not.
     --epsilon E      The largest epsilon allowed, above 0; the noise is calibrated for it.

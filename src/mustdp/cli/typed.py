@@ -20,6 +20,7 @@ import typer
 
 from mustdp.cli.numbers import clipped, one_of
 from mustdp.errors import InvalidParameter
+from mustdp.numerics.decimals import as_stated
 
 Reader = Callable[[str, str], Any]
 
@@ -122,7 +123,7 @@ def as_typed(value: object) -> str:
     ('0.4', '20', 'wor:5,wr:3')
     """
     if isinstance(value, float):
-        return f"{value:.15g}"
+        return as_stated(value)
     if isinstance(value, tuple):
         return clipped(",".join(f"{kind}:{size}" for kind, size in value))
     return clipped(str(value))

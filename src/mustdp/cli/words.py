@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import (
+    as_stated,
+    exact_or_rounded,
+    noise_needed,
+    noise_used,
+    readable,
+)
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -44,9 +50,9 @@ def describe(scheme: Sampling) -> str:
     if isinstance(scheme, Multistage):
         return f"{scheme.name} of {scheme.n} records, stages {','.join(map(str, scheme.stages))}"
     if isinstance(scheme, Poisson):
-        return f"{scheme.name} of {scheme.n} records, rate {scheme.rate:g}"
+        return f"{scheme.name} of {scheme.n} records, rate {as_stated(scheme.rate)}"
     if isinstance(scheme, Epoch):
-        size = readable(scheme.expected_size)
+        size = readable(scheme.expected_size, "nearest")
         each = " to" if scheme.times == 1 else f", each to {scheme.times} of"
         return f"{scheme.name} of {scheme.n} records{each} {scheme.bins} batches of about {size}"
     return scheme.name
@@ -161,18 +167,35 @@ def pair_in_words(name: str, relation: Relation, scheme: Sampling, group: int = 
     return f"the {name} pair of data sets{details}"
 
 
-def noise_in_words(mechanism: Mechanism, shift: float | None, relation: Relation) -> str:
-    """The noise, the shift that was used and the relation."""
+def noise_in_words(
+    mechanism: Mechanism, shift: float | None, relation: Relation, *, found: bool = False
+) -> str:
+    """The noise, its shift and the relation; a noise that was ``found`` is one to be used.
+
+    A shift is an inverse of noise: that of a noise to be used is rounded down, any other up.
+    """
     given = mechanism.describe().get("noise_multiplier")
-    multiplier = "" if given is None else f"noise multiplier {as_stated(given, MULTIPLIER)}, "
-    moved = "" if shift is None else f"shift {readable(shift)} per copy, "
+    multiplier = ""
+    if given is not None:
+        shown = noise_needed(given, MULTIPLIER) if found else as_stated(given)
+        multiplier = f"noise multiplier {shown}, "
+    moved = shift_in_words(mechanism, shift, found=found)
     return f"{mechanism.name} noise, {multiplier}{moved}relation {relation.option}."
+
+
+def shift_in_words(mechanism: Mechanism, shift: float | None, *, found: bool = False) -> str:
+    """The shift of one copy of a record: as it was given, or that of a noise multiplier."""
+    if shift is None:
+        return ""
+    given = mechanism.describe().get("shift") == shift
+    shown = as_stated(shift) if given else exact_or_rounded(shift, "down" if found else "up")
+    return f"shift {shown} per copy, "
 
 
 def settled_in_words(noise_multiplier: float, source: str, relation: Relation) -> str:
     """The noise of a run, where it came from, and the relation."""
     return (
-        f"noise multiplier {as_stated(noise_multiplier, MULTIPLIER)} ({source}), "
+        f"noise multiplier {noise_used(noise_multiplier, MULTIPLIER)} ({source}), "
         f"relation {relation.option}."
     )
 

@@ -8,10 +8,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mustdp.accounting.risk import percent
 from mustdp.explorer.asked import Asked
 from mustdp.explorer.parts import SAME_LAW, Part, grid
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import chance_drawn, noise_needed, percent, readable
 from mustdp.plots.bands import epsilon_against_steps, profile_bands
 from mustdp.plots.contours import contours
 from mustdp.plots.drawing import Theme, figure_of, new_axes
@@ -50,9 +49,9 @@ def _bounds(row: dict[str, Any] | None) -> list[str]:
     if "error" in row:
         return ["", "", "", "", "none can be certified"]
     return [
-        readable(row["eta"]),
-        readable(row["distinct"]),
-        as_stated(row["noise"], 4),
+        chance_drawn(row["eta"]),
+        readable(row["distinct"], "nearest"),
+        noise_needed(row["noise"], 4),
         readable(row["lower"], "down"),
         readable(row["upper"], "up") if math.isfinite(row["upper"]) else "no finite bound",
     ]

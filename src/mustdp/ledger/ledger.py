@@ -133,7 +133,9 @@ class Ledger:
         return self._shown().html()
 
     def _shown(self) -> Shown:
-        rows = tuple((str(count), in_words(atom)) for atom, count in self._counted().items())
+        rows = tuple(
+            (str(count), in_words(atom, released=True)) for atom, count in self._counted().items()
+        )
         relation = "of each plan" if self.relation is None else self.relation.option
         return Shown(f"steps released: {self.steps}; relation {relation}", ("times", "what"), rows)
 

@@ -23,7 +23,7 @@ from mustdp.ledger.store import Store, damaged, make_tables
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 from mustdp.version import __version__
 
 #: Deltas below this leave no room for the rare events that divergences leave out.
@@ -106,7 +106,7 @@ def _make(path: Path, chain: Chain, wanted: dict[str, Any]) -> None:
         if not costs <= limit.epsilon:
             raise BudgetExceeded(
                 f"the declared plan costs {readable(costs, 'up')}, more than the limit "
-                f"{readable(limit.epsilon)} at delta {readable(limit.delta)}",
+                f"{as_stated(limit.epsilon)} at delta {as_stated(limit.delta)}",
                 asked=costs,
                 spent=0.0,
                 left=limit.epsilon,

@@ -1,4 +1,22 @@
-"""Numbers for people: few digits, bounds rounded to their safe side."""
+"""Numbers for people: few digits, rounded to the side that promises no more than was computed.
+
+Every number about privacy that is printed (terminal, page, LaTeX, picture, ``str`` of a result)
+goes through this module, and its kind decides the side:
+
+- Certified bounds (epsilon, delta, advantage, rates and suspicions, mu, rho, Renyi divergences,
+  what is spent) and the chance eta that a record is drawn: up.
+- Attained lower bounds and what is left of a budget: down.
+- Noise that was used, in the result of a run: down, so that nobody recomputes a smaller epsilon
+  than was certified. Its inverse, the shift of a plan that is accounted for: up.
+- Noise that is needed, which a calibration or comparison recommends: up, so that the certified
+  epsilon holds for the noise as printed. Its inverse, the shift of a recommended noise: down. A
+  plan in words is a recommendation as well, unless it lists what was released.
+- Numbers that were given (delta, a target, a limit, a noise multiplier): as they were given.
+- Intervals of estimates: outwards, and their standard errors up. Only estimates themselves,
+  expected sizes, shares and times are rounded to nearest.
+
+No function has a default side: a call that does not choose one is an error.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +28,16 @@ from mustdp.errors import NumericalFailure
 
 Toward = Literal["nearest", "up", "down"]
 _ROUNDING = {"nearest": ROUND_HALF_EVEN, "up": ROUND_CEILING, "down": ROUND_FLOOR}
+#: Numbers of at most this many digits were typed by somebody; computed ones have more.
+_TYPED = 12
 
 
-def readable(value: float, toward: Toward = "nearest", digits: int = 3) -> str:
-    """Write a number with few significant digits; bounds are rounded ``toward`` their safe side.
+def readable(value: float | Decimal, toward: Toward, digits: int = 3) -> str:
+    """Write a number with few significant digits, rounded ``toward`` its safe side.
 
-    >>> readable(0.2308), readable(1.26593235e-73), readable(0), readable(12345.6)
-    ('0.231', '1.27e-73', '0', '12346')
+    >>> near = [readable(x, "nearest") for x in (0.2308, 1.26593235e-73, 0, 12345.6)]
+    >>> near
+    ['0.231', '1.27e-73', '0', '12346']
     >>> readable(0.078196, "up"), readable(0.077687, "down")
     ('0.0782', '0.0776')
     """
@@ -26,9 +47,10 @@ def readable(value: float, toward: Toward = "nearest", digits: int = 3) -> str:
         raise NumericalFailure(f"a result is infinite or not a number: {value}")
     if value == 0:
         return "0"
-    precision = max(digits, math.floor(math.log10(abs(value))) + 1 if abs(value) < 1e6 else 0)
-    shown = Context(prec=precision, rounding=_ROUNDING[toward]).create_decimal_from_float(value)
-    if 1e-3 <= abs(shown) < 1e6:
+    number = Decimal(value)
+    precision = max(digits, number.adjusted() + 1 if abs(number) < 1_000_000 else 0)
+    shown = Context(prec=precision, rounding=_ROUNDING[toward]).create_decimal(number)
+    if Decimal("1e-3") <= abs(shown) < 1_000_000:
         return f"{shown:f}"
     return f"{shown:.{digits - 1}e}"
 
@@ -45,11 +67,103 @@ def formatted(value: float, spec: str, toward: Toward) -> str:
         return format(Decimal(value), spec)
 
 
-def as_stated(value: float, digits: int = 3) -> str:
-    """A bound that was chosen by somebody as they wrote it; one that was computed, rounded up.
+def as_stated(value: float) -> str:
+    """A number that was given, as it can be given again: the shortest text with this value.
 
-    >>> as_stated(1e-05), as_stated(0.1), as_stated(1.5848931924e-09)
-    ('1e-05', '0.1', '1.59e-9')
+    >>> as_stated(1e-05), as_stated(2.0), as_stated(1.2345649e-06)
+    ('1e-05', '2', '1.2345649e-06')
     """
-    short = f"{value:g}"
-    return short if float(short) == value else readable(value, "up", digits)
+    return repr(value if isinstance(value, int) else float(value)).removesuffix(".0")
+
+
+def given_or_rounded(value: float, toward: Toward, digits: int = 3) -> str:
+    """A number that may have been given: as it was given, or rounded if it was computed.
+
+    >>> given_or_rounded(0.25, "up"), given_or_rounded(1 / 3, "up")
+    ('0.25', '0.334')
+    """
+    text = as_stated(value)
+    short = len(Decimal(text).normalize().as_tuple().digits) <= _TYPED
+    return text if short else readable(value, toward, digits)
+
+
+def noise_needed(multiplier: float, digits: int = 5) -> str:
+    """A noise multiplier to be used: as it was given, or rounded up if it was computed.
+
+    >>> noise_needed(2.0), noise_needed(0.90220953783)
+    ('2', '0.90220953783')
+    >>> noise_needed(0.9022095378339291), noise_needed(0.9022095378339291, 4)
+    ('0.90221', '0.9023')
+    """
+    return given_or_rounded(multiplier, "up", digits)
+
+
+def noise_used(multiplier: float, digits: int = 5) -> str:
+    """A noise multiplier of a run that was made: as it was given, or rounded down.
+
+    >>> noise_used(2.0), noise_used(0.9022095378339291), noise_used(0.9022095378339291, 3)
+    ('2', '0.90220', '0.902')
+    """
+    return given_or_rounded(multiplier, "down", digits)
+
+
+def exact_or_rounded(value: float, toward: Toward, digits: int = 3) -> str:
+    """A number in few digits if these are all it has, or else rounded ``toward`` its safe side.
+
+    For what follows from sizes and noise, such as eta and shifts, which are often short.
+
+    >>> exact_or_rounded(0.01, "up"), exact_or_rounded(0.0117301, "up")
+    ('0.0100', '0.0118')
+    """
+    near = readable(value, "nearest", digits)
+    return near if float(near) == value else readable(value, toward, digits)
+
+
+def chance_drawn(eta: float) -> str:
+    """The chance that a record is drawn, rounded up unless three digits are all of it.
+
+    >>> chance_drawn(0.01), chance_drawn(0.0117301)
+    ('0.0100', '0.0118')
+    """
+    return exact_or_rounded(eta, "up")
+
+
+def percent(share: float, toward: Toward) -> str:
+    """A share of cases in per cent, rounded ``toward`` its safe side and never beyond 0 and 100.
+
+    >>> percent(0.05361, "up"), percent(0.9999999, "up"), percent(0.0, "down")
+    ('5.37 %', '100 %', '0 %')
+    """
+    # Scaled in decimals: the product of floats could be rounded to the wrong side.
+    shown = readable(Decimal(share).scaleb(2), toward)
+    return f"{'100' if Decimal(shown) >= 100 else shown} %"
+
+
+def percent_stated(share: float) -> str:
+    """A share that was given, in per cent.
+
+    >>> percent_stated(0.01), percent_stated(0.95), percent_stated(1.0)
+    ('1 %', '95 %', '100 %')
+    """
+    return f"{Decimal(repr(float(share))).scaleb(2).normalize():f} %"
+
+
+def estimate_in_words(
+    value: float, error: float, interval: tuple[float, float], unknown: str = "unknown"
+) -> tuple[str, str, str, str]:
+    """An estimate, its standard error rounded up and the ends of its interval outwards.
+
+    >>> estimate_in_words(41.23456, 0.12341, (40.98765, math.inf))
+    ('41.235', '0.124', '40.987', 'unknown')
+    """
+
+    def known(number: float, toward: Toward, digits: int) -> str:
+        return readable(number, toward, digits) if math.isfinite(number) else unknown
+
+    low, high = interval
+    return (
+        known(value, "nearest", 5),
+        known(error, "up", 3),
+        known(low, "down", 5),
+        known(high, "up", 5),
+    )

@@ -16,6 +16,7 @@ from mustdp.amplification.one_slope import Amplification, amplify
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.numerics import checks
+from mustdp.numerics.decimals import as_stated
 from mustdp.plots.drawing import LIGHT, Theme, add_legend, finish, look_of, new_figure, on
 from mustdp.sampling.scheme import must_ow, must_ww, wor, wr
 
@@ -148,7 +149,7 @@ def aligned_profile_panels(
                 theme=theme,
                 legend=False,
             )
-            ax.set_title(f"{name}, shift {shift:g}", fontsize=11, color=theme.ink)
+            ax.set_title(f"{name}, shift {as_stated(shift)}", fontsize=11, color=theme.ink)
             ax.label_outer(remove_inner_ticks=False)
             ax.yaxis.set_tick_params(labelleft=True)
     handles, labels = grid[0, 0].get_legend_handles_labels()

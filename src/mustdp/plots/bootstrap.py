@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mustdp.numerics.decimals import percent_stated
 from mustdp.plots.drawing import Theme, finish, look_of, on
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def bootstrap_replicates(
     top = float(heights.max())
     below = -0.09 * top
     low, high = chosen.interval
-    name = f"{100 * result.level:g} % interval ({result.kind})"
+    name = f"{percent_stated(result.level)} interval ({result.kind})"
     ax.plot([low, high], [below, below], color=theme.ink, linewidth=5, solid_capstyle="butt",
             label=name)  # fmt: skip
     half = 0.5 * math.sqrt(chosen.noise_share) * chosen.width

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.ledger.budget_file import LedgerFile
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, readable
 from mustdp.plots.drawing import Theme, finish, look_of, on
 
 if TYPE_CHECKING:
@@ -66,11 +66,13 @@ def ledger(
                     label=f"left: {readable(opened.left(), 'down')}")  # fmt: skip
     ax.plot(times, spent, drawstyle="steps-post", color=look.color, linewidth=1.8, marker=".",
             label=f"spent: {readable(opened.spent(), 'up')}")  # fmt: skip
-    ax.axhline(limit, color=theme.ink, linewidth=1.0, linestyle="--", label=f"limit: {limit:g}")
+    ax.axhline(
+        limit, color=theme.ink, linewidth=1.0, linestyle="--", label=f"limit: {as_stated(limit)}"
+    )
     ax.set_ylim(0.0, 1.08 * limit)
     _dates(ax)
     corner = "lower right" if legend else None
-    return finish(ax, theme, "time (UTC)", f"ε at δ = {delta:g}", legend=corner)
+    return finish(ax, theme, "time (UTC)", f"ε at δ = {as_stated(delta)}", legend=corner)
 
 
 def _dates(ax: Axes) -> None:

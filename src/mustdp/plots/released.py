@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mustdp.numerics.decimals import percent_stated
 from mustdp.plots.drawing import Theme, finish, look_of, looks_for, on
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def released_estimates(
         _bar(ax, theme, color, -place, one)
     ax.set_yticks([-place for place in range(len(rows))], [_called(one) for one in rows])
     ax.set_ylim(-len(rows) + 0.4, 0.6)
-    return finish(ax, theme, f"{name}, with {100 * result.level:g} % intervals", "")
+    return finish(ax, theme, f"{name}, with {percent_stated(result.level)} intervals", "")
 
 
 def _bar(ax: Axes, theme: Theme, color: str, place: int, one: ReleasedEstimate) -> None:

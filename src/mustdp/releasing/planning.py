@@ -24,6 +24,7 @@ from mustdp.mechanisms.gaussian_sigma import analytic_sigma
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.decimals import readable
 from mustdp.releasing.describing import Limits, read_ground
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.releasing.ground import Ground
@@ -261,7 +262,9 @@ def smallest_epsilon(
     reached, found = widest(_MOST)
     if not reached <= width:
         raise InvalidParameter.refusing(
-            "width", f"must be at least {reached:.4g}, which is left at epsilon {_MOST:g}", width
+            "width",
+            f"must be at least {readable(reached, 'up', 4)}, which is left at epsilon {_MOST:g}",
+            width,
         )
     low, high = _LEAST, _MOST
     while high > _CLOSE * low:

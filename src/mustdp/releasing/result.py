@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mustdp.calibration.settle import Spent
+from mustdp.numerics.decimals import estimate_in_words, percent_stated
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.resampling.result import Estimates
 
@@ -110,16 +111,17 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         str
             A ``tabular``.
         """
+        level = percent_stated(self.level).removesuffix(" %")
         lines = [
             r"\begin{tabular}{lrrr}",
-            rf"estimate of & value & standard error & {100 * self.level:g}\,\% interval \\",
+            rf"estimate of & value & standard error & {level}\,\% interval \\",
             r"\hline",
         ]
         for one in self.estimates:
-            low, high = (f"{end:.5g}" if math.isfinite(end) else "--" for end in one.interval)
-            error = f"{one.standard_error:.3g}" if math.isfinite(one.standard_error) else "--"
-            label = _escaped(one.label)
-            lines.append(rf"{label} & {one.value:.5g} & {error} & [{low}, {high}] \\")
+            value, error, low, high = estimate_in_words(
+                one.value, one.standard_error, one.interval, unknown="--"
+            )
+            lines.append(rf"{_escaped(one.label)} & {value} & {error} & [{low}, {high}] \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
 
     def plot(self, family: str | None = None, ax: Axes | None = None) -> Axes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, given_or_rounded, readable
 from mustdp.pages.document import Page
 from mustdp.report.findings import Findings
 from mustdp.report.reading import small
@@ -18,8 +19,9 @@ def meanings(page: Page, found: Findings) -> None:
         [
             "**Epsilon**: how much everything that is released may change what somebody believes. "
             "The odds of any suspicion about one record (chances for, against chances against) are "
-            f"multiplied or divided by at most e^epsilon; epsilon {readable(epsilon, 'up')} means "
-            f"by at most {_factor(epsilon)}, and 0 means not at all.",
+            "multiplied or divided by at most e^epsilon; epsilon "
+            f"{given_or_rounded(epsilon, 'up')} means by at most {_factor(epsilon)}, and 0 means "
+            "not at all.",
             "**Delta**: the chance that this limit may be broken. With delta = "
             f"{small(asked.delta)} the release is no easier to attack than one that keeps the "
             f"limit and reveals a record outright in {_one_in(asked.delta)}. It should be well "
@@ -46,7 +48,7 @@ def _factor(epsilon: float) -> str:
     ('7.39', 'e^600, which is no limit in practice')
     """
     if epsilon > 50.0:
-        return f"e^{epsilon:g}, which is no limit in practice"
+        return f"e^{given_or_rounded(epsilon, 'up')}, which is no limit in practice"
     return readable(math.exp(epsilon), "up")
 
 
@@ -57,5 +59,5 @@ def _one_in(delta: float) -> str:
     ('one case in 100,000', '0.3 of all cases')
     """
     if delta > 0.1:
-        return f"{delta:g} of all cases"
-    return f"one case in {math.floor((1.0 + 1e-12) / delta):,}"
+        return f"{as_stated(delta)} of all cases"
+    return f"one case in {math.floor(1 / Fraction(as_stated(delta))):,}"

@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import version
 
 from mustdp.calibration.compare import ComparisonRow
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import as_stated, chance_drawn, formatted, noise_needed, readable
 from mustdp.pages.document import Cell, Page, Tone
 from mustdp.processes import Spread, in_turn
 from mustdp.report.commands import commands
@@ -53,9 +53,9 @@ def compose(found: Findings, out: str = "mustdp-report.html", spread: Spread = i
 def _facts(page: Page, found: Findings) -> None:
     asked = found.question
     noise = (
-        ("noise multiplier, for all", f"{asked.noise_multiplier:g}")
+        ("noise multiplier, for all", as_stated(asked.noise_multiplier or 0.0))
         if found.same_noise
-        else ("epsilon, for all", f"{asked.epsilon:g}")
+        else ("epsilon, for all", as_stated(asked.epsilon or 0.0))
     )
     page.facts(
         [
@@ -76,12 +76,12 @@ def _comparison(page: Page, found: Findings) -> None:
     costs, base = [found.cost(row) for row in rows], found.cost(reference)
 
     def row_of(row: ComparisonRow, cost: float) -> list[str | Cell]:
-        relative = Cell(f"{cost / base:.3f}", _tone(cost, base, costs))
+        relative = Cell(formatted(cost / base, ".3f", "up"), _tone(cost, base, costs))
         return [
             label(row.scheme.name),
-            as_stated(row.noise_multiplier, 4),
+            noise_needed(row.noise_multiplier, 4),
             *([] if found.same_noise else [relative]),
-            readable(row.noise_multiplier / asked.m),
+            readable(row.noise_multiplier / asked.m, "up"),
             readable(row.epsilon.lower, "down"),
             readable(row.epsilon.upper, "up"),
             *([relative] if found.same_noise else []),
@@ -98,9 +98,10 @@ def _comparison(page: Page, found: Findings) -> None:
         *((f"epsilon / {name}",) if found.same_noise else ()),
     )
     what = (
-        f"What each scheme guarantees with noise multiplier {asked.noise_multiplier:g}"
+        "What each scheme guarantees with noise multiplier "
+        f"{as_stated(asked.noise_multiplier or 0.0)}"
         if found.same_noise
-        else f"The noise that keeps each scheme within epsilon = {asked.epsilon:g}"
+        else f"The noise that keeps each scheme within epsilon = {as_stated(asked.epsilon or 0.0)}"
     )
     page.table(
         columns,
@@ -147,7 +148,7 @@ def _bounds(page: Page, found: Findings, drawn: Pictures) -> None:
         + (
             ""
             if target is None
-            else f" that meet at epsilon {target[0]:g}, delta {small(target[1])}"
+            else f" that meet at epsilon {as_stated(target[0])}, delta {small(target[1])}"
         ),
     )
     page.figure(
@@ -167,7 +168,7 @@ def _work(page: Page, found: Findings, drawn: Pictures) -> None:
         rows.append(
             (
                 label(row.scheme.name),
-                readable(row.eta),
+                chance_drawn(row.eta),
                 records(row.expected_distinct),
                 f"{row.expected_distinct / asked.m:.3f}",
                 f"{1e6 * seconds:,.0f} µs" if timed else "not timed",
@@ -213,7 +214,8 @@ def other_sizes(page: Page, found: Findings, drawn: Pictures) -> None:
     told = f"; {' and '.join(sentences)}" if sentences else ""
     start = "" if math.isnan(here) else f"At b = {asked.b:,}, m = {asked.m:,}, the certified "
     page.paragraph(
-        f"MUSTow with the noise multiplier {as_stated(around.noise_multiplier, 4)} kept as it is. "
+        f"MUSTow with the noise multiplier {noise_needed(around.noise_multiplier, 4)} kept as it "
+        "is. "
         + (f"{start}epsilon is {readable(here, 'up')}{told}." if start else "")
         + " With b = n, MUSTow is WR."
     )
@@ -226,7 +228,7 @@ def other_sizes(page: Page, found: Findings, drawn: Pictures) -> None:
 
 
 def _one_application(page: Page, found: Findings, drawn: Pictures) -> None:
-    noise = as_stated(found.reference.noise_multiplier, 4)
+    noise = noise_needed(found.reference.noise_multiplier, 4)
     page.paragraph(
         f"The aligned privacy profile of arXiv 2312.13389: what **one** draw does to a base point "
         f"(ε, δ) of the Gaussian mechanism with noise multiplier {noise}, by the paper's "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.decimals import as_stated, formatted, noise_needed, readable
 from mustdp.plots.drawing import look_of
 from mustdp.report.findings import Findings
 from mustdp.sampling.catalogue import EPOCHS
@@ -24,7 +24,9 @@ def label(name: str) -> str:
 
 def records(value: float) -> str:
     """A size or an expected number of records, with separators."""
-    return f"{value:,.0f}" if value >= 100 or float(value).is_integer() else readable(value)
+    return (
+        f"{value:,.0f}" if value >= 100 or float(value).is_integer() else readable(value, "nearest")
+    )
 
 
 def times(steps: int) -> str:
@@ -38,7 +40,7 @@ def small(value: float) -> str:
     >>> small(1e-5), small(0.001)
     ('1e-5', '0.001')
     """
-    return f"{value:g}".replace("e-0", "e-")
+    return as_stated(value).replace("e-0", "e-")
 
 
 def headline(found: Findings) -> str:
@@ -47,16 +49,16 @@ def headline(found: Findings) -> str:
     ours = found.rows["must-ow"]
     if found.same_noise:
         return (
-            f"With noise multiplier {asked.noise_multiplier:g}, {times(asked.steps)} of "
-            f"{label(reference.scheme.name)} are certified for epsilon "
+            f"With noise multiplier {as_stated(asked.noise_multiplier or 0.0)}, "
+            f"{times(asked.steps)} of {label(reference.scheme.name)} are certified for epsilon "
             f"{readable(reference.epsilon.upper, 'up')} at delta {small(asked.delta)}, and as "
             f"many of MUSTow for {readable(ours.epsilon.upper, 'up')}."
         )
     return (
-        f"For epsilon {asked.epsilon:g} at delta {small(asked.delta)} after {times(asked.steps)}, "
-        f"{label(reference.scheme.name)} needs a noise multiplier of "
-        f"{readable(reference.noise_multiplier, 'up', 4)} and MUSTow one of "
-        f"{readable(ours.noise_multiplier, 'up', 4)}."
+        f"For epsilon {as_stated(asked.epsilon or 0.0)} at delta {small(asked.delta)} after "
+        f"{times(asked.steps)}, {label(reference.scheme.name)} needs a noise multiplier of "
+        f"{noise_needed(reference.noise_multiplier, 4)} and MUSTow one of "
+        f"{noise_needed(ours.noise_multiplier, 4)}."
     )
 
 
@@ -82,15 +84,18 @@ def _best(found: Findings) -> str:
 def _against_reference(found: Findings) -> str:
     reference = found.reference
     base = found.cost(reference)
-    first, second = (found.cost(found.rows[name]) / base for name in ("must-ow", "must-ww"))
+    first, second = (
+        formatted(found.cost(found.rows[name]) / base, ".3f", "up")
+        for name in ("must-ow", "must-ww")
+    )
     unit = (
-        "is certified for {:.3f} times the epsilon"
+        "is certified for {} times the epsilon"
         if found.same_noise
-        else ("takes {:.3f} times the noise")
+        else ("takes {} times the noise")
     )
     return (
         f"MUSTow {unit.format(first)} of {label(reference.scheme.name)}, MUSTww "
-        f"{second:.3f} times{_equal_laws(found)}."
+        f"{second} times{_equal_laws(found)}."
     )
 
 
@@ -151,9 +156,9 @@ def _work(found: Findings) -> list[str]:
         sentences.append(
             f"Plain WOR batches of {records(same.m)} records do about the same work per step. For "
             "the same guarantee they need a noise multiplier of "
-            f"{readable(same.noise_multiplier, 'up', 4)}, which on the mean of a batch is "
-            f"{readable(plain)} contribution bounds, against {readable(mine)} for MUSTow. "
-            f"{_verdict(mine / plain)}"
+            f"{noise_needed(same.noise_multiplier, 4)}, which on the mean of a batch is "
+            f"{readable(plain, 'up')} contribution bounds, against {readable(mine, 'up')} for "
+            f"MUSTow. {_verdict(mine / plain)}"
         )
     return sentences
 
@@ -187,9 +192,9 @@ def _tails(found: Findings) -> list[str]:
         return []
     order = "slower" if mine > 1.1 * plain else "faster" if mine < plain / 1.1 else "as fast"
     sentences = [
-        f"The schemes agree at the target only. At epsilon {readable(epsilon)}, delta is certified "
-        f"to be at most {readable(mine, 'up')} for MUSTow and {readable(plain, 'up')} for "
-        f"{label(reference)}: it falls {order}{'' if order == 'as fast' else ' with MUSTow'}."
+        f"The schemes agree at the target only. At epsilon {readable(epsilon, 'up')}, delta is "
+        f"certified to be at most {readable(mine, 'up')} for MUSTow and {readable(plain, 'up')} "
+        f"for {label(reference)}: it falls {order}{'' if order == 'as fast' else ' with MUSTow'}."
     ]
     counts = sorted(found.by_steps["must-ow"].keys() & found.by_steps[reference].keys())
     first, last = counts[0], counts[-1]

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mustdp.ledger.entry import Standing
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import (
+    as_stated,
+    estimate_in_words,
+    given_or_rounded,
+    percent_stated,
+    readable,
+)
 from mustdp.pages.document import Cell, Page
 from mustdp.plots.drawing import Theme, figure_of, new_axes
 from mustdp.plots.released import released_estimates, widths_against_epsilon
@@ -41,10 +47,11 @@ def release_page(result: ReleaseResult, standing: Standing | None = None) -> Pag
             _picture(page, result, name, rows)
         _table(page, result, rows)
     page.heading("How to read this")
+    level = percent_stated(result.level).removesuffix(" %")
     page.points(
         [
-            f"An interval holds the value of the population in {100 * result.level:g} of 100 "
-            "such releases. It accounts for the records being a sample and for the noise.",
+            f"An interval holds the value of the population in {level} of 100 such "
+            "releases. It accounts for the records being a sample and for the noise.",
             "**Noise share** is the part of the uncertainty that protects the records; the rest "
             "would be there without any protection.",
             "Numbers are clipped to stated ranges before anything is computed, so a mean is the "
@@ -70,7 +77,10 @@ def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Pag
     page.figure(draw, alt="Expected widths of the intervals, falling with epsilon.")
     page.table(
         ["epsilon", *(one.label for one in widths[0][1])],
-        [(readable(at), *(_number(one.width) for one in found)) for at, found in widths],
+        [
+            (given_or_rounded(at, "up", 4), *(_number(one.width) for one in found))
+            for at, found in widths
+        ],
     )
     page.footer(f"mustdp {__version__}")
     return page
@@ -123,10 +133,7 @@ def _table(page: Page, result: ReleaseResult, rows: tuple[ReleasedEstimate, ...]
         [
             (
                 one.label,
-                readable(one.value, digits=5),
-                _number(one.standard_error),
-                _number(one.interval[0], 5),
-                _number(one.interval[1], 5),
+                *estimate_in_words(one.value, one.standard_error, one.interval),
                 f"{100 * one.noise_share:.0f} %",
                 Cell("; ".join(one.flags), "fair" if one.flags else ""),
             )
@@ -136,5 +143,5 @@ def _table(page: Page, result: ReleaseResult, rows: tuple[ReleasedEstimate, ...]
     )
 
 
-def _number(value: float, digits: int = 3) -> str:
-    return readable(value, digits=digits) if math.isfinite(value) else "unknown"
+def _number(value: float) -> str:
+    return readable(value, "up", 4) if math.isfinite(value) else "unknown"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mustdp.accounting.risk import Risk, percent
-from mustdp.numerics.decimals import readable
+from mustdp.accounting.risk import Risk
+from mustdp.numerics.decimals import percent, percent_stated, readable
 from mustdp.pages.document import Page
 from mustdp.report.findings import Findings
 from mustdp.report.reading import label
@@ -21,7 +21,7 @@ def attackers(page: Page, found: Findings) -> None:
             "scheme",
             "advantage, at least",
             "at most",
-            *(f"found at {percent(rate)} false, at most" for rate in ours.fpr),
+            *(f"found at {percent_stated(rate)} false, at most" for rate in ours.fpr),
             "50 % becomes, at most",
             "1 % becomes, at most",
         ),

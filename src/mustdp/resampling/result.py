@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mustdp.calibration.settle import Spent
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import as_stated, estimate_in_words, noise_used, readable
 from mustdp.numerics.tables import aligned
 from mustdp.resampling.designs import Design
 from mustdp.resampling.inference import Estimate
@@ -46,6 +46,10 @@ class _Estimated(Protocol):
     def noise_share(self) -> float: ...
 
 
+def _numbers(one: _Estimated) -> tuple[str, str, str, str]:
+    return estimate_in_words(one.value, one.standard_error, one.interval)
+
+
 E = TypeVar("E", bound=_Estimated)
 
 
@@ -80,16 +84,23 @@ class Estimates(Generic[E]):
         raise KeyError(f"no estimate {label!r}: there is {known}")
 
     def __str__(self) -> str:
-        columns = ("estimate of", "value", "standard error", f"{self.level:.3g} interval", "noise")
+        columns = (
+            "estimate of",
+            "value",
+            "standard error",
+            f"{as_stated(self.level)} interval",
+            "noise",
+        )
         rows = [
             (
                 self._called(estimate),
-                f"{estimate.value:.5g}",
-                f"{estimate.standard_error:.3g}",
-                f"[{estimate.interval[0]:.5g}, {estimate.interval[1]:.5g}]",
+                value,
+                error,
+                f"[{low}, {high}]",
                 f"{100 * estimate.noise_share:.0f} %",
             )
             for estimate in self.estimates
+            for value, error, low, high in [_numbers(estimate)]
         ]
         lines = aligned([columns, *rows])
         cost = cost_in_words(self.privacy)
@@ -218,6 +229,6 @@ def cost_in_words(privacy: Spent) -> str:
         return f"no finite epsilon could be certified ({privacy.source})"
     return (
         f"({readable(bounds.upper, 'up', 5)}, {as_stated(privacy.delta)})-differentially private "
-        f"under {neighbours}, certified; noise multiplier {readable(privacy.noise_multiplier)} "
+        f"under {neighbours}, certified; noise multiplier {noise_used(privacy.noise_multiplier)} "
         f"({privacy.source}{', one number a subset' if privacy.dimension == 1 else ''})"
     )
