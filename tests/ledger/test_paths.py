@@ -39,7 +39,10 @@ def network(ledger: Any) -> None:
     model = torch.nn.Linear(1, 1)
     data = torch.tensor(DATA[:, None], dtype=torch.float32)
     budget = md.settle(md.wor(200, 20), steps=2, noise_multiplier=20.0, delta=1e-6)
-    loss = torch.nn.MSELoss(reduction="none")
+
+    def loss(found: Any, right: Any) -> Any:
+        return ((found - right) ** 2).sum(dim=1)
+
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     trainer = md.PrivateTrainer(
         model, loss, (data, data), budget, optimizer=optimizer, clip=1.0, ledger=ledger

@@ -196,6 +196,15 @@ class LedgerFile(Book):
         return ChargedRun(stored.words("run", name, empty=False), self, self.charge)
 
     @property
+    def next_step(self) -> Plan | None:
+        """The step of the declared plan that comes next; None if no plan was declared.
+
+        At the end of the plan it is the last step once more, which is refused when it is charged.
+        """
+        plan = self._header.plan
+        return None if plan is None else declared(plan).step_after(self.steps)
+
+    @property
     def adaptive(self) -> bool:
         """Whether what was charged may have been chosen by what was released before.
 

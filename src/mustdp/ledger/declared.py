@@ -69,6 +69,14 @@ class Declared:
             steps -= taken
         return Sequence(tuple(parts))
 
+    def step_after(self, steps: int) -> Plan:
+        """The step that comes after so many; the last one, if there is none."""
+        for plan, count in self.runs:
+            steps -= count
+            if steps < 0:
+                return plan
+        return self.runs[-1][0]
+
     def goes_on(self, at: int, charge: Declared) -> bool | None:
         """Whether ``charge`` is what comes after ``at`` steps; None if it is, but is too long."""
         wanted = list(charge.runs)

@@ -26,12 +26,19 @@ def find_ledger(ledger: LedgerOrPath) -> Ledger | None:
         raise InvalidParameter.refusing(
             "ledger", "must be a ledger, the path of one, or None", type(ledger).__name__
         )
-    if not os.path.lexists(ledger):
-        raise InvalidParameter(
-            f"ledger must be the path of a ledger that is there, got {os.fspath(ledger)!r}; make "
-            "one with Ledger.open(path, epsilon=..., delta=...) or mustdp ledger create"
+    return open_existing(ledger)
+
+
+def open_existing(path: str | os.PathLike[str]) -> LedgerFile:
+    """The ledger at a path that was given as ``ledger``."""
+    if not os.path.lexists(path):
+        raise InvalidParameter.refusing(
+            "ledger",
+            "must be the path of a ledger that is there; make one with "
+            "Ledger.open(path, epsilon=..., delta=...) or mustdp ledger create",
+            repr(os.fspath(path)),
         )
-    return Ledger.open(ledger)
+    return Ledger.open(path)
 
 
 @contextmanager
