@@ -270,9 +270,11 @@ def test_the_conversion_is_rounded_up() -> None:
                 assert true <= Decimal(ours) <= true + (1 + abs(true)) * Decimal("1e-11")
 
 
-def test_every_order_counts_and_the_very_budget_fits() -> None:
-    limit = filter_for(2.0, 1e-6)
+@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 1e-6), (200.0, 0.3)])
+def test_every_order_counts_and_the_very_budget_fits(epsilon: float, delta: float) -> None:
+    limit = filter_for(epsilon, delta)
     budgets = limit._budgets()
+    assert epsilon < 200.0 or min(budgets) > 0  # or not every order would be looked at
     beyond: list[int | None] = [budget + 1 for budget in budgets]
     assert not limit.fits(Cost(tuple(beyond), 0))
     for which, budget in enumerate(budgets):

@@ -225,3 +225,20 @@ def test_hostile_plans_in_a_file_are_refused_not_recursed_into(path: Path) -> No
         pytest.raises(md.InvalidParameter, match="the plan must be nested at most"),
     ):
         ledger.charge(plan)
+
+
+def test_an_entry_of_another_ledger_does_not_fit_in(tmp_path: Path) -> None:
+    """Made with the same key and the same plan, at the same place: only the chain tells."""
+    one, other = (made(tmp_path / name, key=KEY) for name in ("one", "other"))
+    for number in (1, 2):
+        change(
+            one,
+            f"ATTACH '{other}' AS other",
+            f"DELETE FROM main.entries WHERE number = {number}",
+            f"INSERT INTO main.entries SELECT * FROM other.entries WHERE number = {number}",
+        )
+        with (
+            md.Ledger.open(one, key=KEY) as ledger,
+            pytest.raises(md.InvalidParameter, match="entry 1 was changed"),
+        ):
+            ledger.verify()
