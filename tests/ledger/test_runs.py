@@ -87,6 +87,8 @@ def test_two_that_have_a_ledger_open_see_each_others_runs(file: str) -> None:
     "change",
     [
         "UPDATE runs SET state = 'zero', steps = 0",
+        "UPDATE runs SET state = 'zero'",
+        "UPDATE runs SET steps = 0",
         "UPDATE runs SET entry = 7",
         "UPDATE runs SET name = 'c'",
         "DELETE FROM runs",
@@ -122,6 +124,7 @@ def test_an_earlier_note_cannot_be_put_back(tmp_path: Path, key: bytes | None) -
         run.charge(PLAN, label="", state="zero")
         run.advance("zero", "one", 1)
         earlier = rows(file, "runs")
+        ledger.charge(PLAN)
         run.advance("one", "two", 2)
         before = ledger.verify(ledger.verify().note)
         later = Path(file).read_bytes()
@@ -134,6 +137,8 @@ def test_an_earlier_note_cannot_be_put_back(tmp_path: Path, key: bytes | None) -
     for statements, reason in (
         (["UPDATE notes SET steps = 0 WHERE number = 2"], "note 2 on its runs was changed"),
         (["UPDATE notes SET after = 0 WHERE number = 2"], "note 2 on its runs must be there"),
+        (["UPDATE notes SET after = 2 WHERE number = 2"], "note 2 on its runs was changed"),
+        (["UPDATE notes SET entry = 2 WHERE number = 2"], "note 2 on its runs was changed"),
         (["DELETE FROM notes WHERE number = 2"], "note 2 on its runs must be there"),
         (["DELETE FROM notes WHERE number = 3"], "3 notes must be there, got 2"),
         (["UPDATE notes SET hash = zeroblob(32) WHERE number = 3"], "note 3 must be the one"),
