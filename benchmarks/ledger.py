@@ -111,19 +111,16 @@ def append_equal(ledger: LedgerFile, connection: sqlite3.Connection, count: int)
     def rows() -> Iterator[tuple[object, ...]]:
         link = head.hash
         for number in range(2, count + 1):
-            fields = (number, when, "", "", digest, 1, epsilon, package)
+            fields = (number, when, "", "", digest, 1, epsilon, package, 0)
             link = ledger._chain.link(link, fields)
-            yield (number, when, "", "", 2, 1, epsilon, package, link)
+            yield (number, when, "", "", 2, 1, epsilon, package, 0, link)
 
-    connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows())
+    connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows())
     last = "SELECT hash FROM entries WHERE number = ?"
     link = connection.execute(last, (count,)).fetchone()[0]
-    after = Head(count, link, used, count, epsilon, False)
-    connection.execute("UPDATE atoms SET count = ?", (count,))
-    seal = ledger._chain.seal(ledger._root, after.fields)
-    connection.execute(
-        "UPDATE head SET number = ?, hash = ?, sums = ?, seal = ?", (count, link, after.text, seal)
-    )
+    sums = (used, count, epsilon)
+    after = Head(count, link, *sums, whole=False, recorded=False, noted=head.noted)
+    ledger._write_head(connection, after)
 
 
 def seconds(work: Callable[[], object]) -> float:

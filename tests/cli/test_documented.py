@@ -67,7 +67,10 @@ def test_no_section_without_a_command() -> None:
         for one in examples()
     ],
 )
-def test_documented_output_is_the_real_output(run: Run, command: str, output: str) -> None:
+def test_documented_output_is_the_real_output(
+    run: Run, command: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some of them write files
     program, *arguments = shlex.split(command)
     assert program == "mustdp"
     if command not in outcomes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,31 @@ def test_second_names_go_and_nothing_else(tmp_path: Path) -> None:
     drop_second_names(target)
     assert sorted(os.listdir(tmp_path)) == [other.name, "new"]
     drop_second_names(tmp_path / "none")
+
+
+def test_order_of_what_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The content before the name, and the name before the call returns."""
+    target = tmp_path / "new"
+    done: list[str] = []
+    flush, link = os.fsync, os.link
+
+    def fsync(handle: int) -> None:
+        found = os.fstat(handle)
+        folder = stat.S_ISDIR(found.st_mode)
+        assert target.exists() == folder
+        assert folder or found.st_size == len(b"content")
+        done.append("folder" if folder else "file")
+        flush(handle)
+
+    def linked(one: Path, other: Path, **given: bool) -> None:
+        done.append("link")
+        link(one, other, **given)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "link", linked)
+
+    def fill(part: Path) -> None:
+        part.write_bytes(b"content")
+
+    assert create_file(target, fill)
+    assert done == ["file", "link", "folder"]

@@ -95,3 +95,12 @@ def test_a_fixed_plan_may_take_the_very_limit(tmp_path: Path) -> None:
     with pytest.raises(md.BudgetExceeded):
         adaptive.charge(md.repeat(299, STEP))
     adaptive.close()
+
+
+def test_the_very_cost_is_a_limit_that_is_kept_and_a_little_less_is_not(tmp_path: Path) -> None:
+    plan = md.repeat(12, md.gaussian(noise_multiplier=26.0))
+    cost = md.account(plan, relation="replace_one").epsilon(1e-6).upper
+    with pytest.raises(md.BudgetExceeded, match="the declared plan costs"):
+        md.Ledger.open(tmp_path / "a", epsilon=(1 - 1e-9) * cost, delta=1e-6, program=plan)
+    with md.Ledger.open(tmp_path / "a", epsilon=cost, delta=1e-6, program=plan) as ledger:
+        assert ledger.charge(plan).epsilon == cost == ledger.header.declared

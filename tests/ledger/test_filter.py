@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -226,3 +228,62 @@ def test_monte_carlo_with_gaussian_noise(small: float, large: float) -> None:
     assert steps > 3
     assert estimate + 4 * error <= delta
     assert estimate > 0.1 * delta  # the analyst does get something
+
+
+@pytest.mark.parametrize("shift", [3e-5, 1e-3, 0.3])
+def test_costs_are_rounded_up_and_budgets_down(shift: float) -> None:
+    """As whole numbers of 2^-60 and 2^-200, against exact fractions."""
+    plan = md.gaussian(shift=shift)
+    limit = filter_for(0.7, 1e-6)
+    level = limit.level(1, 1)
+    outside = limit.delta / 8 * 4.0**-level
+    found = divergences(plan, "replace_one", limit.orders, outside)
+    cost = limit.cost({plan: 3}, "replace_one", level)
+    exact = [Fraction(each) * 2**60 for each in found.by_order]
+    rare = Fraction(found.outside) * 2**200
+    if shift < 1e-2:
+        assert any(each.denominator > 1 for each in exact)  # or nothing would have to be rounded
+    for whole, each in zip(cost.sums, exact, strict=True):
+        assert whole is not None
+        assert 3 * each <= whole < 3 * (each + 1)
+    assert 3 * rare <= cost.outside < 3 * (rare + 1)
+    for epsilon, delta in ((0.7, 1e-6), (1e-3, 1e-9), (3.0, 1e-4)):
+        other = filter_for(epsilon, delta)
+        conversions = (*other._conversions(), 0.0)
+        for budget, conversion in zip(other._budgets(), conversions, strict=True):
+            assert budget <= Fraction(epsilon - conversion) * 2**60
+        assert other._rare <= Fraction(delta / 8) * 2**200
+
+
+def test_the_conversion_is_rounded_up() -> None:
+    """Against the formula in a hundred digits."""
+    with localcontext() as context:
+        context.prec = 60
+        for epsilon, delta in ((0.7, 1e-6), (4.0, 1e-12), (20.0, 0.01)):
+            limit = filter_for(epsilon, delta)
+            for a, share, ours in zip(
+                limit.orders, limit.shares, limit._conversions(), strict=True
+            ):
+                order = Decimal(a)
+                part = Decimal(share) * Decimal(delta) * Decimal(7) / Decimal(8)
+                true = (1 - 1 / order).ln() - (part.ln() + order.ln()) / (order - 1)
+                assert true <= Decimal(ours) <= true + (1 + abs(true)) * Decimal("1e-11")
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 1e-6), (200.0, 0.3)])
+def test_every_order_counts_and_the_very_budget_fits(epsilon: float, delta: float) -> None:
+    limit = filter_for(epsilon, delta)
+    budgets = limit._budgets()
+    assert epsilon < 200.0 or min(budgets) > 0  # or not every order would be looked at
+    beyond: list[int | None] = [budget + 1 for budget in budgets]
+    assert not limit.fits(Cost(tuple(beyond), 0))
+    for which, budget in enumerate(budgets):
+        if budget < 0:
+            continue
+        sums = list(beyond)
+        sums[which] = budget
+        assert limit.fits(Cost(tuple(sums), limit._rare))
+        assert not limit.fits(Cost(tuple(sums), limit._rare + 1))
+        assert limit.spent(Cost(tuple(sums), 0)) <= limit.epsilon * (1 + 1e-12)
+        sums[which] = None
+        assert not limit.fits(Cost(tuple(sums), 0))

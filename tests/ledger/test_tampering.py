@@ -79,8 +79,7 @@ def test_the_pattern_is_right(path: Path) -> None:
         "UPDATE plans SET text = replace(text, '0.1', '0.01')",
         "UPDATE plans SET cost = (SELECT cost FROM plans WHERE id = 1)",
         "DELETE FROM plans WHERE id = 1",
-        "UPDATE atoms SET count = 1",
-        "DELETE FROM atoms",
+        "UPDATE entries SET recorded = 1 WHERE number = 1",
     ],
 )
 def test_changes_in_the_middle_are_noticed_by_verifying(path: Path, statement: str) -> None:
@@ -109,7 +108,9 @@ def test_changes_in_the_middle_are_noticed_by_verifying(path: Path, statement: s
         "UPDATE header SET text = 'x'",
         "DELETE FROM header",
         "CREATE TABLE more (x)",
-        "DROP TABLE atoms",
+        "DROP TABLE runs",
+        "INSERT INTO runs VALUES ('a', 1, 0, 'zero')",
+        "INSERT INTO notes VALUES (1, 'a', 1, 0, 'zero', 1, zeroblob(32))",
         "PRAGMA application_id = 1",
     ],
 )
@@ -212,8 +213,9 @@ def test_foreign_files_are_refused_and_left(
 
 def test_hostile_plans_in_a_file_are_refused_not_recursed_into(path: Path) -> None:
     deep = '{"repeat":1,"inner":' * 5000 + '{"mechanism":"laplace","shift":1}' + "}" * 5000
-    change(path, f"UPDATE atoms SET text = '{deep}' WHERE count = 1")
-    with md.Ledger.open(path) as ledger, pytest.raises(md.InvalidParameter, match="nested at most"):
+    fake = Path(shutil.copy(path, path.with_name("fake")))
+    change(fake, f"UPDATE plans SET text = '{deep}' WHERE id = 1")
+    with md.Ledger.open(fake) as ledger, pytest.raises(md.InvalidParameter, match="damaged"):
         ledger.standing()
     plan: md.Plan = md.laplace(shift=0.1)
     for _ in range(60):
@@ -223,3 +225,20 @@ def test_hostile_plans_in_a_file_are_refused_not_recursed_into(path: Path) -> No
         pytest.raises(md.InvalidParameter, match="the plan must be nested at most"),
     ):
         ledger.charge(plan)
+
+
+def test_an_entry_of_another_ledger_does_not_fit_in(tmp_path: Path) -> None:
+    """Made with the same key and the same plan, at the same place: only the chain tells."""
+    one, other = (made(tmp_path / name, key=KEY) for name in ("one", "other"))
+    for number in (1, 2):
+        change(
+            one,
+            f"ATTACH '{other}' AS other",
+            f"DELETE FROM main.entries WHERE number = {number}",
+            f"INSERT INTO main.entries SELECT * FROM other.entries WHERE number = {number}",
+        )
+        with (
+            md.Ledger.open(one, key=KEY) as ledger,
+            pytest.raises(md.InvalidParameter, match="entry 1 was changed"),
+        ):
+            ledger.verify()

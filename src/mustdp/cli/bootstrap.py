@@ -131,9 +131,9 @@ def bootstrap(
         with progress(f"opening {file}"):
             data = open_source(data, tuple(column) if column else None)
     plan = design.build(options, options.n or data.n, counts)
-    import mustdp
+    from mustdp.ledger.release import open_existing
 
-    opened = nullcontext() if ledger is None else mustdp.Ledger.open(ledger)
+    opened = nullcontext() if ledger is None else open_existing(ledger)
     with (
         warnings.catch_warnings(),
         progress("certifying and resampling") as move,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli.numbers import read_number
 from mustdp.cli.options import read_noise
 from mustdp.cli.targets import ACCOUNTING, DeltaOption, TargetOption, stated
 from mustdp.cli.typed import Panel, exactly_one
+from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_EPSILON_PRIME
+
+if TYPE_CHECKING:
+    from mustdp.ledger.budget_file import LedgerFile
 
 _read_epsilon_prime = partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME)
 _budget = Panel(
@@ -46,3 +50,23 @@ class BudgetOptions:
         }
         exactly_one(ways)
         return {**asdict(self), "delta": stated(self.delta, n)}
+
+
+def declared_release(ledger: LedgerFile) -> dict[str, Any]:
+    """Noise, delta and relation of the release that comes next in the plan a ledger declares."""
+    from mustdp.mechanisms.mechanism import Gaussian
+
+    step = ledger.next_step
+    if step is None:
+        raise InvalidParameter(
+            "--epsilon or --noise-multiplier is missing: give exactly one, since no releases were "
+            "declared for this --ledger (mustdp ledger declare)"
+        )
+    if not isinstance(step, Gaussian) or step.noise_multiplier is None:
+        raise InvalidParameter(
+            "--ledger must declare releases on all records (mustdp ledger declare), got one whose "
+            "declared plan has other steps next"
+        )
+    header = ledger.header
+    noise = {"epsilon": None, "noise_multiplier": step.noise_multiplier}
+    return {**noise, "delta": header.delta, "relation": header.relation}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +16,7 @@ from mustdp.cli.numbers import clipped, one_of
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.targets import RunOptions, read_delta, read_relation, read_repeats, read_target
-from mustdp.cli.typed import Panel, as_typed
+from mustdp.cli.typed import Panel, as_typed, exactly_one
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
@@ -32,11 +33,18 @@ _PROGRAMS = {
     "adaptive": "plans may be chosen along the way",
     "fixed": "one plan, declared when the ledger was made",
 }
+_NEEDED = {
+    "--epsilon": "a ledger is made with its limit",
+    "--delta": "a ledger is made with its limit",
+    "--releases": "give the number of equal releases that are planned",
+}
 
 ActionArgument = Annotated[
     str,
     typer.Argument(
-        metavar="ACTION", help="create, show, entries, verify or export.", show_default=False
+        metavar="ACTION",
+        help="create, declare, show, entries, verify or export.",
+        show_default=False,
     ),
 ]
 FileArgument = Annotated[
@@ -45,15 +53,19 @@ FileArgument = Annotated[
 _ledger = Panel(
     None,
     """
-    --epsilon E      create: the limit, above 0 to 500.
-    --delta D        create: the delta of the limit.
-    --relation NAME  create: which data sets are neighbours, replace-one (the default) or
+    --epsilon E      create, declare: the limit, above 0 to 500. declare without --each or noise:
+                     all releases together cost no more.
+    --delta D        create, declare: the delta of the limit.
+    --relation NAME  create, declare: which data sets are neighbours, replace-one (the default) or
                      add-remove.
-    --data NAME      create: name of the data set; the file's by default.
+    --data NAME      create, declare: name of the data set; the file's by default.
+    --releases K     declare: how many equal releases (mustdp release) are planned.
+    --each E         declare: the epsilon of each release alone; or give --noise-multiplier.
     --steps K        create: declare a plan of K steps of the scheme and noise given. Only it can be
                      charged then, and its tight bound counts.
     --key-file FILE  A file with the key of the entries' hashes, at least 16 bytes, kept elsewhere.
-    --known HASH     verify: an entry's hash that must still be in the ledger.
+    --known HASH     verify: a hash, of an entry or of a note about a run, that must still be in
+                     the ledger.
     --out FILE       export: where to, a name that ends in .json or .csv.
     """,
 )
@@ -70,6 +82,8 @@ def ledger(
     relation: Annotated[Relation | None, _ledger("--relation", read_relation)] = None,
     data: Annotated[str | None, _ledger("--data")] = None,
     steps: Annotated[int | None, _ledger("--steps", read_repeats)] = None,
+    releases: Annotated[int | None, _ledger("--releases", read_repeats)] = None,
+    each: Annotated[float | None, _ledger("--each", read_target)] = None,
     key_file: Annotated[str | None, _ledger("--key-file")] = None,
     known: Annotated[str | None, _ledger("--known")] = None,
     out: Annotated[str | None, _ledger("--out")] = None,
@@ -77,8 +91,10 @@ def ledger(
 ) -> Answer:
     """A budget that many processes charge and nobody can overspend: make its file, or look at it.
 
-    create makes it with a limit; show says what is spent and left, and when; entries lists every
-    charge; verify reads all of it and checks every hash; export writes JSON or CSV.
+    create makes it with a limit; declare makes it for equal releases that are planned in advance,
+    such as those of a year, which cost less than if each were chosen by the last; show says what
+    is spent and left, and when; entries lists every charge; verify reads all of it and checks every
+    hash; export writes JSON or CSV.
 
     Example: mustdp ledger create office.ledger --epsilon 4 --delta 1e-6 --data census
     """
@@ -90,32 +106,108 @@ def ledger(
         "verify": lambda opened: _verify(opened, known, json),
         "export": lambda opened: _export(opened, out, json),
     }
-    chosen = one_of("ACTION", action, ("create", *actions))
-    _only("create", chosen, {"--epsilon": epsilon, "--delta": delta, "--relation": relation})
-    _only("create", chosen, {"--data": data, "--steps": steps})
-    _only("verify", chosen, {"--known": known})
-    _only("export", chosen, {"--out": out})
-    plan = _plan(chosen, scheme, noise, steps)
+    chosen = one_of("ACTION", action, ("create", "declare", *actions))
+    made = ("create", "declare")
+    _only(made, chosen, {"--epsilon": epsilon, "--delta": delta, "--relation": relation})
+    _only(made, chosen, {"--data": data})
+    _only(("create",), chosen, {"--steps": steps})
+    _only(("declare",), chosen, {"--releases": releases, "--each": each})
+    _only(("verify",), chosen, {"--known": known})
+    _only(("export",), chosen, {"--out": out})
     key = None if key_file is None else _key(key_file)
-    if chosen != "create":
+    if chosen not in made:
+        _plan(chosen, scheme, noise, steps)
         with mustdp.Ledger.open(file, key=key) as opened:
             return actions[chosen](opened)
-    for name, value in (("--epsilon", epsilon), ("--delta", delta)):
+    needed = {"--epsilon": epsilon, "--delta": delta}
+    if chosen == "declare":
+        needed = {"--releases": releases, "--delta": delta}
+    for name, value in needed.items():
         if value is None:
-            raise InvalidParameter(f"{name} is missing: a ledger is made with its limit")
+            raise InvalidParameter(f"{name} is missing: {_NEEDED[name]}")
     if os.path.lexists(file):
         raise InvalidParameter(f"FILE must not be there yet, got {clipped(file)}")
+    if chosen == "create":
+        plan = _plan(chosen, scheme, noise, steps)
+    else:
+        planned = _Releases(releases or 1, delta or 0.0, relation or Relation.REPLACE_ONE)
+        plan, epsilon = planned.declared(scheme, noise, each, epsilon)
     with mustdp.Ledger.open(
         file, epsilon=epsilon, delta=delta, relation=relation, data=data, program=plan, key=key
     ) as opened:
         return _show(opened, json)
 
 
-def _only(owner: str, chosen: str, options: dict[str, object]) -> None:
+def _only(owners: tuple[str, ...], chosen: str, options: dict[str, object]) -> None:
     for name, value in options.items():
-        if value is not None and chosen != owner:
+        if value is not None and chosen not in owners:
             typed = value.option if isinstance(value, Relation) else as_typed(value)
+            owner = " and ".join(owners)
             raise InvalidParameter(f"{name} {typed} belongs to {owner}, not to {chosen}")
+
+
+@dataclass(frozen=True)
+class _Releases:
+    """Equal releases on all records (``mustdp release``) that are declared in advance."""
+
+    count: int
+    delta: float
+    relation: Relation
+
+    def declared(
+        self,
+        scheme: SchemeOptions,
+        noise: NoiseOptions,
+        each: float | None,
+        epsilon: float | None,
+    ) -> tuple[Plan, float]:
+        """The plan and the limit; what is not given is worked out from what is."""
+        import mustdp
+        from mustdp.ledger.declared import certified
+
+        if scheme != SchemeOptions():
+            raise InvalidParameter(
+                "a scheme belongs to create (with --steps), not to declare, whose releases are on "
+                "all records"
+            )
+        if noise.mechanism != "gaussian":
+            raise InvalidParameter.refusing(
+                "--mechanism", "must be gaussian, as the noise of every release is", noise.mechanism
+            )
+        if noise.shift is not None:
+            raise InvalidParameter(
+                "--shift belongs to create, not to declare: give the noise of a "
+                "release by --noise-multiplier"
+            )
+        multiplier = self._noise(noise.noise_multiplier, each, epsilon)
+        plan = mustdp.repeat(self.count, mustdp.gaussian(noise_multiplier=multiplier))
+        if epsilon is not None:
+            return plan, epsilon
+        cost = certified(plan, self.relation, self.delta)
+        return plan, max(cost, float(readable(cost, "up", 4)))
+
+    def _noise(self, multiplier: float | None, each: float | None, epsilon: float | None) -> float:
+        import mustdp
+        from mustdp.releasing.budget import settle_release
+
+        if multiplier is None and each is None:
+            if epsilon is None:
+                raise InvalidParameter(
+                    "--each or --noise-multiplier or --epsilon is missing: give the epsilon of "
+                    "each release, its noise, or what all of them may cost together"
+                )
+            found = mustdp.calibrate_plan(
+                lambda noise: mustdp.repeat(self.count, noise),
+                epsilon=epsilon,
+                delta=self.delta,
+                relation=self.relation,
+            )
+            return found.noise_multiplier
+        exactly_one({"--each": each, "--noise-multiplier": multiplier})
+        if multiplier is not None:
+            return multiplier
+        asked = {"epsilon": each, "delta": self.delta, "noise_multiplier": None}
+        return settle_release(**asked, relation=self.relation).noise_multiplier
 
 
 def _plan(
@@ -171,6 +263,7 @@ def _show(opened: LedgerFile, json: bool) -> Answer:
             "fixed": standing.fixed,
             "entries": standing.entries,
             "steps": standing.steps,
+            **_declared(opened, standing),
             "timeline": [dict(zip(named, line, strict=True)) for line in timeline],
         },
         as_json=json,
@@ -203,7 +296,30 @@ def _explained(opened: LedgerFile, standing: Standing) -> str:
         f"{standing.entries} charges, {standing.steps} steps; {_PROGRAMS[opened.header.program]}; "
         f"relation {relation.option} ({relation.neighbours})."
     )
+    found = _declared(opened, standing).get("declared")
+    if found is not None:
+        noise = found.get("noise_multiplier")
+        drawn = (
+            "" if noise is None else f", gaussian noise with multiplier {readable(noise, 'down')}"
+        )
+        lines.append(
+            f"{found['left']} of the {found['steps']} declared steps are left{drawn}; all of them "
+            f"cost {readable(found['epsilon'], 'up')}."
+        )
     return "\n".join(lines)
+
+
+def _declared(opened: LedgerFile, standing: Standing) -> dict[str, dict[str, Any]]:
+    """The plan that was declared: how long it is, what is left of it, and its next noise."""
+    from mustdp.ledger.declared import declared
+
+    plan = opened.header.plan
+    if plan is None:
+        return {}
+    steps = declared(plan).steps
+    found = {"steps": steps, "left": steps - standing.steps, "epsilon": opened.header.declared}
+    noise = getattr(opened.next_step, "noise_multiplier", None)
+    return {"declared": found | ({} if noise is None else {"noise_multiplier": noise})}
 
 
 def _entries(opened: LedgerFile, json: bool) -> Answer:
@@ -232,10 +348,17 @@ def _row(entry: Entry) -> tuple[str, ...]:
 def _verify(opened: LedgerFile, known: str | None, json: bool) -> Answer:
     found = opened.verify(known)
     return Answer(
-        {"verified": True, "entries": found.entries, "hash": found.hash, "spent": found.epsilon},
+        {
+            "verified": True,
+            "entries": found.entries,
+            "hash": found.hash,
+            "spent": found.epsilon,
+            **({} if found.note is None else {"note": found.note}),
+        },
         as_json=json,
         heading=f"{opened.header.data}: all {found.entries} entries are as they were written",
-        note=f"The last one has the hash {found.hash}; who keeps it can tell an older state later.",
+        note=f"The last one has the hash {found.hash}; who keeps it can tell an older state later."
+        + (f"\nThe last note about a run has the hash {found.note}." if found.note else ""),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import words
 from mustdp.cli.bootstrap import LedgerOption, SeedOption, numbers_of
+from mustdp.cli.budgets import declared_release
 from mustdp.cli.bundles import with_bundles
 from mustdp.cli.numbers import clipped, read_inner_rate
 from mustdp.cli.options import JsonOption, read_noise
@@ -106,16 +107,21 @@ def release(
     records is public; under add-remove it is released with noise. Everything is checked, calibrated
     and certified before the data are read.
 
+    Where --ledger declares releases (mustdp ledger declare), --epsilon is left out: the next one of
+    them is drawn.
+
     Example: mustdp release people.csv --column age --lower 0 --upper 100 --statistic mean
     --statistic sd --epsilon 1 --delta 1e-6
     """
-    exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
+    declared = ledger is not None and epsilon is None and noise_multiplier is None
+    if not declared:
+        exactly_one({"--epsilon": epsilon, "--noise-multiplier": noise_multiplier})
     settings: dict[str, Any] = {
         **wanted.read(tuple(wanted.column or ())),
         **asdict(survey),
         "dates": dict(date or ()),
         "epsilon": epsilon,
-        "delta": stated(delta, None),
+        "delta": delta if declared else stated(delta, None),
         "noise_multiplier": noise_multiplier,
         "simultaneous": simultaneous,
         "report_clipping": report_clipping,
@@ -132,11 +138,15 @@ def release(
         required("matplotlib", "a report page")
 
     import mustdp
+    from mustdp.ledger.release import open_existing
     from mustdp.randomness.seeds import SeededRelease
 
-    opened = nullcontext() if ledger is None else mustdp.Ledger.open(ledger)
+    opened = nullcontext() if ledger is None else open_existing(ledger)
     with warnings.catch_warnings(), progress("certifying and adding up") as move, opened as charged:
         warnings.simplefilter("ignore", SeededRelease)  # part of the answer, as a remark
+        if declared and charged is not None:  # what was given goes before what was declared
+            given = {name: value for name, value in settings.items() if value is not None}
+            settings |= {**declared_release(charged), **given}
         result = mustdp.private_release(
             reading.of(file), wanted.asked, ledger=charged, progress=move, **settings
         )  # fmt: skip

@@ -53,9 +53,9 @@ class RunFiles:
 
     def opened(self) -> AbstractContextManager[LedgerFile | None]:
         """The ledger, closed at the end."""
-        import mustdp
+        from mustdp.ledger.release import open_existing
 
-        return nullcontext() if self.ledger is None else mustdp.Ledger.open(self.ledger)
+        return nullcontext() if self.ledger is None else open_existing(self.ledger)
 
     def check_charge(self, ledger: LedgerFile, budget: Budget, seed: int | None) -> None:
         """Refuse a new run that cannot be charged or would pass the limit."""

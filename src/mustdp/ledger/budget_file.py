@@ -7,22 +7,21 @@ disk and not for mathematics. Noise is drawn only after :meth:`LedgerFile.charge
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NoReturn, Self
 
 from mustdp.accounting.account import account
 from mustdp.accounting.answers import Account
 from mustdp.accounting.plan import Plan
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.ledger import entry as stored
-from mustdp.ledger.book import Book
-from mustdp.ledger.declared import certified
+from mustdp.ledger.book import Beside, Book
+from mustdp.ledger.declared import History, certified, declared
 from mustdp.ledger.entry import Entry, Header, Standing
 from mustdp.ledger.exports import as_csv, as_json, shown
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.program import Outcome, judge, refusal
-from mustdp.ledger.runs import Beside, ChargedRun
-from mustdp.ledger.verifying import Verified, verify
+from mustdp.ledger.runs import ChargedRun
+from mustdp.ledger.verifying import StoredPlans, Verified, checked_entries, verify
 from mustdp.numerics import checks
 from mustdp.numerics.tables import Shown
 
@@ -59,6 +58,48 @@ class LedgerFile(Book):
     def __reduce__(self) -> NoReturn:
         raise InvalidParameter("a ledger in a file must be opened by each process, not sent to it")
 
+    @classmethod
+    def from_json(cls, text: str) -> NoReturn:
+        """Refused: JSON holds a ledger in memory, which ``Ledger.from_json`` reads.
+
+        Parameters
+        ----------
+        text : str
+            What :meth:`to_json` gave.
+
+        Returns
+        -------
+        NoReturn
+            Nothing ever.
+
+        Raises
+        ------
+        InvalidParameter
+            Always.
+        """
+        raise _no_json("from_json")
+
+    @classmethod
+    def load(cls, path: object) -> NoReturn:
+        """Refused: a ledger in a file is opened with ``Ledger.open``.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        NoReturn
+            Nothing ever.
+
+        Raises
+        ------
+        InvalidParameter
+            Always.
+        """
+        raise _no_json("load")
+
     def charge(
         self, plan: Plan, *, label: str = "", times: int = 1, beside: Beside | None = None
     ) -> Entry:
@@ -76,7 +117,7 @@ class LedgerFile(Book):
             How many runs of the plan.
         beside : callable, default=None
             What writes something in the same transaction: it is written with the charge, or neither
-            is.
+            is. It takes the connection and the head after the charge, and returns the head to keep.
 
         Returns
         -------
@@ -99,10 +140,10 @@ class LedgerFile(Book):
             if isinstance(outcome, Outcome):
                 done, after = self._append(connection, head, asked, outcome, label)
                 if beside is not None:
-                    beside(connection, done.number)
+                    after = beside(connection, after)
         if not isinstance(outcome, Outcome):
             raise refusal(self._header, head, asked, outcome)
-        self._seen, self._latest = (after.number, after.hash), after
+        self._saw(after)
         return done
 
     def check(self, plan: Plan, *, times: int = 1) -> float:
@@ -152,11 +193,35 @@ class LedgerFile(Book):
         ChargedRun
             What charges it and keeps its latest state.
         """
-        seal = partial(self._chain.seal, self._root)
-        return ChargedRun(stored.words("run", name, empty=False), self._store, seal, self.charge)
+        return ChargedRun(stored.words("run", name, empty=False), self, self.charge)
+
+    @property
+    def next_step(self) -> Plan | None:
+        """The step of the declared plan that comes next; None if no plan was declared.
+
+        At the end of the plan it is the last step once more, which is refused when it is charged.
+        """
+        plan = self._header.plan
+        return None if plan is None else declared(plan).step_after(self.steps)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether what was charged may have been chosen by what was released before.
+
+        Not so of a single charge, which came before all releases, nor of a declared plan that was
+        gone through to its end. Where the plan was left early, that may have been a choice.
+        """
+        head, plan = self._now(), self._header.plan
+        if plan is not None:
+            return 0 < head.steps < declared(plan).steps
+        return head.recorded or head.number > 1
 
     def merge(self, other: Ledger) -> None:
-        """Charge everything another ledger has recorded, as one entry, if all of it fits."""
+        """Charge everything another ledger has recorded, as one entry, if all of it fits.
+
+        It was released before, and counts as chosen along the way even as the first entry. A ledger
+        with a declared plan takes nothing over.
+        """
         if isinstance(other, LedgerFile):
             if other.header.identity == self._header.identity:
                 raise InvalidParameter("a ledger must not be merged with itself")
@@ -165,13 +230,17 @@ class LedgerFile(Book):
                     f"ledgers of different data cannot be merged: {self._header.data!r} and "
                     f"{other.header.data!r}"
                 )
-        relation = other.relation or other.account().relation
+        relation = other._relation_used()
         if relation != self.relation:
             raise InvalidParameter(
                 f"ledgers of different relations cannot be merged: {self.relation!r} and "
                 f"{relation!r}"
             )
-        self.charge(other.plan, label=f"merged: {other.steps} steps")
+        counted = other._counted()
+        if not counted:
+            raise InvalidParameter("the ledger is empty: nothing was released yet")
+        steps = sum(counted.values())
+        self.charge(self._joined(counted, History), label=f"merged: {steps} steps")
 
     def entries(self, since: int = 0) -> tuple[Entry, ...]:
         """The entries in their order.
@@ -187,14 +256,15 @@ class LedgerFile(Book):
             As they were written.
         """
         first = checks.integer("since", since, 0)
+        path, chain = self._store.path, self._chain
         with self._store.reading() as connection:
-            self._head(connection)
-            rows = connection.execute(
-                "SELECT number, at, label, who, text, times, epsilon, package, hash FROM entries "
-                "JOIN plans ON plans.id = entries.plan WHERE number > ? ORDER BY number",
-                (first,),
-            ).fetchall()
-        return tuple(self._entry(row) for row in rows)
+            head = self._head(connection)
+            before = self._hash_at(connection, first)
+            if first >= head.number or not isinstance(before, bytes):
+                return ()
+            plans = StoredPlans(connection, path)
+            rows = list(checked_entries(connection, path, chain, plans, (first, before), head))
+        return tuple(self._entry((*row[:4], plans.texts[row.plan][0], *row[5:])) for row in rows)
 
     def spent(self) -> float:
         """The epsilon spent so far, of the kind that is enforced.
@@ -226,7 +296,8 @@ class LedgerFile(Book):
             All numbers at the same moment.
         """
         with self._store.reading() as connection:
-            head, counted = self._head(connection), self._read_counts(connection)
+            head = self._head(connection)
+            counted = self._read_counts(connection, head)
         header = self._header
         fixed = 0.0
         if counted:
@@ -251,13 +322,15 @@ class LedgerFile(Book):
         Parameters
         ----------
         known : str, default=None
-            The hash of an entry that somebody remembers (:attr:`Entry.hash`): it must still be
-            there, so that a file put back to an older state is noticed.
+            The hash of an entry (:attr:`Entry.hash`) or of a note about a run (``note`` of an
+            earlier answer) that somebody remembers: it must still be there, so that a file put back
+            to an older state is noticed.
 
         Returns
         -------
         Verified
-            How many entries were found right, the last one's hash, and what they cost.
+            How many entries were found right, the last one's hash, what they cost, and the hash of
+            the last note about a run.
 
         Raises
         ------
@@ -266,7 +339,8 @@ class LedgerFile(Book):
         """
         with self._store.reading() as connection:
             head = self._head(connection)
-            return verify(connection, self._store.path, self._chain, self._root, head, known)
+            path, chain = self._store.path, self._chain
+            return verify(connection, path, chain, self._root, self._header, head, known)
 
     def export_json(self) -> str:
         """Header and entries as JSON.
@@ -289,5 +363,29 @@ class LedgerFile(Book):
         return as_csv(self.entries())
 
     def account(self) -> Account:
-        """The account of everything charged so far, as a plan fixed in advance."""
+        """The account of everything charged so far, where it was fixed in advance.
+
+        Returns
+        -------
+        Account
+            That of :attr:`plan`, under the ledger's relation.
+
+        Raises
+        ------
+        NotCovered
+            More than one charge was chosen along the way: composition does not cover them.
+        """
+        if self._header.plan is None and self.adaptive:
+            raise NotCovered(
+                "the charges were chosen along the way, which composition does not cover: spent() "
+                "is what the ledger enforces, and standing().fixed is what they would cost had all "
+                "of them been fixed in advance"
+            )
         return account(self.plan, relation=self.relation)
+
+
+def _no_json(name: str) -> InvalidParameter:
+    return InvalidParameter(
+        f"LedgerFile.{name} is left out: a ledger in a file is opened with Ledger.open, and "
+        f"Ledger.{name} reads the JSON of a ledger in memory"
+    )

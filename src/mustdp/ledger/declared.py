@@ -22,6 +22,32 @@ _MOST_RUNS = 10_000
 _DIGITS = 4
 
 
+class History(Sequence):
+    """What a ledger has recorded, as a plan: accounted for like any other, but no declaration.
+
+    What was released is known by now, so that whoever reads the plan off may have chosen it by
+    what came out. Charged or declared, it counts as chosen along the way.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return self.parts == other.parts if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = Sequence.__hash__
+
+
+def is_record(plan: Plan) -> bool:
+    """Whether a plan, or a part of it, was read off a ledger."""
+    parts: list[object] = [plan]
+    while parts:
+        one = parts.pop()
+        if isinstance(one, History):
+            return True
+        parts.extend(getattr(one, "parts", ()))
+        if hasattr(one, "inner"):
+            parts.append(one.inner)
+    return False
+
+
 @dataclass(frozen=True)
 class Declared:
     """The plan as runs of equal steps, in order."""
@@ -42,6 +68,14 @@ class Declared:
                 parts.append(Repeat(taken, plan))
             steps -= taken
         return Sequence(tuple(parts))
+
+    def step_after(self, steps: int) -> Plan:
+        """The step that comes after so many; the last one, if there is none."""
+        for plan, count in self.runs:
+            steps -= count
+            if steps < 0:
+                return plan
+        return self.runs[-1][0]
 
     def goes_on(self, at: int, charge: Declared) -> bool | None:
         """Whether ``charge`` is what comes after ``at`` steps; None if it is, but is too long."""

@@ -9,16 +9,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mustdp.accounting.plan import Plan
+from mustdp.accounting.plan import Plan, Sequence
 from mustdp.accounting.plan_descriptions import plan_from_description
 from mustdp.errors import InvalidParameter
 from mustdp.files.plain import canonical, digest, read_json
+from mustdp.ledger.declared import History
 from mustdp.ledger.filter import Cost, Filter
-from mustdp.ledger.store import damaged
+from mustdp.ledger.store import VERSION, damaged
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 
-FORMAT, VERSION = "mustdp-budget", 1
+FORMAT = "mustdp-budget"
 _LONGEST = 200
 #: Fields of a header that are stored as they are.
 _AS_THEY_ARE = ("data", "program", "declared", "created", "package", "keyed", "identity")
@@ -52,6 +53,15 @@ class Header:
 
 
 @dataclass(frozen=True)
+class Noted:
+    """The notes about runs: how many, the hash of the last, and a digest of all latest states."""
+
+    number: int
+    hash: bytes
+    runs: str
+
+
+@dataclass(frozen=True)
 class Head:
     """Where the ledger stands: the last entry and the sums over all entries."""
 
@@ -63,12 +73,17 @@ class Head:
     epsilon: float
     #: The first charge took the whole budget: it is judged as a plan fixed in advance.
     whole: bool
+    #: An entry was taken over from another ledger, so it was chosen along the way.
+    recorded: bool
+    noted: Noted
 
     @property
     def text(self) -> str:
         """The sums, as they are stored."""
         sums = {"sums": self.cost.sums, "outside": self.cost.outside, "steps": self.steps}
-        return canonical({**sums, "epsilon": self.epsilon, "whole": self.whole}, "the sums")
+        flags = {"epsilon": self.epsilon, "whole": self.whole, "recorded": self.recorded}
+        noted = (self.noted.number, self.noted.hash.hex(), self.noted.runs)
+        return canonical({**sums, **flags, "noted": noted}, "the sums")
 
     @property
     def fields(self) -> tuple[object, ...]:
@@ -150,6 +165,9 @@ class Entry:
         the ledger enforces.
     package : str
         The version of mustdp that wrote it.
+    recorded : bool
+        Whether it was taken over from another ledger, after it was released: then it counts as
+        chosen along the way, even as the first entry.
     hash : str
         Covers this entry and all before it.
 
@@ -173,12 +191,16 @@ class Entry:
     relation: Relation
     epsilon: float
     package: str
+    recorded: bool
     hash: str
 
     @property
     def plan(self) -> Plan:
         """The plan that was charged, once."""
-        return plan_from_description(read_json(self.plan_text, "a plan", LARGEST_LEDGER))
+        plan = plan_from_description(read_json(self.plan_text, "a plan", LARGEST_LEDGER))
+        if not self.recorded:
+            return plan
+        return History(plan.parts if isinstance(plan, Sequence) else (plan,))
 
     def describe(self) -> dict[str, Any]:
         """The entry for JSON.
@@ -198,16 +220,17 @@ class Entry:
             "relation": self.relation.value,
             "plan": json.loads(self.plan_text),
             "package": self.package,
+            "recorded": self.recorded,
             "hash": self.hash,
         }
 
 
 def read_entry(row: tuple[Any, ...], relation: Relation, path: Path) -> Entry:
     """The entry of a row, with the text of its plan."""
-    number, when, label, who, text, times, epsilon, package, link = row
+    number, when, label, who, text, times, epsilon, package, recorded, link = row
     try:
         at = datetime.fromisoformat(when)
-        kept = (number, at, label, who, text, times, relation, epsilon, package)
+        kept = (number, at, label, who, text, times, relation, epsilon, package, bool(recorded))
         return Entry(*kept, link.hex())
     except (AttributeError, TypeError, ValueError) as problem:
         raise damaged(path, f"entry {number} cannot be read") from problem
@@ -234,7 +257,10 @@ def read_head(number: object, last: object, sums: object) -> Head:
         raise InvalidParameter("the ledger is damaged: its head cannot be read")
     try:
         steps, epsilon, whole = body["steps"], float(body["epsilon"]), body["whole"]
-        return Head(number, last, read_cost(body), int(steps), epsilon, bool(whole))
+        notes, note, runs = body["noted"]
+        noted = Noted(int(notes), bytes.fromhex(note), str(runs))
+        flags = bool(whole), bool(body["recorded"])
+        return Head(number, last, read_cost(body), int(steps), epsilon, *flags, noted)
     except (KeyError, TypeError, ValueError) as problem:
         raise InvalidParameter("the ledger is damaged: its head cannot be read") from problem
 

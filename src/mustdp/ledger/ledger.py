@@ -19,9 +19,10 @@ from mustdp.accounting.answers import Account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, atoms
 from mustdp.accounting.shown import in_words
-from mustdp.errors import InvalidParameter
+from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.files.reading import read_file
 from mustdp.files.replacing import replace_file
+from mustdp.ledger.declared import History, is_record
 from mustdp.ledger.sealed import sealed, unsealed
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
@@ -58,6 +59,7 @@ class Ledger:
         self.relation = None if relation is None else Relation.read(relation)
         self._counts: dict[Atom, int] = {}
         self._account: Account | None = None
+        self._adaptive = False
 
     @staticmethod
     def open(
@@ -137,7 +139,19 @@ class Ledger:
             (str(count), in_words(atom, released=True)) for atom, count in self._counted().items()
         )
         relation = "of each plan" if self.relation is None else self.relation.option
-        return Shown(f"steps released: {self.steps}; relation {relation}", ("times", "what"), rows)
+        heading = f"steps released: {self.steps}; relation {relation}"
+        chosen = "; chosen along the way" if self.adaptive else ""
+        return Shown(heading + chosen, ("times", "what"), rows)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether some of it is known to have been chosen along the way.
+
+        A ledger in memory records what it is told, and takes that as a plan fixed in advance. What
+        it takes over from a ledger in a file whose charges were chosen by earlier releases stays
+        so, in copies and in JSON as well: composition does not cover it.
+        """
+        return self._adaptive
 
     @property
     def steps(self) -> int:
@@ -159,7 +173,8 @@ class Ledger:
             How often.
         """
         times = checks.integer("times", times, 1)
-        self._take({atom: times * count for atom, count in atoms(plan).items()})
+        counted = {atom: times * count for atom, count in atoms(plan).items()}
+        self._take(counted, is_record(plan))
 
     def merge(self, other: Ledger) -> None:
         """Take over everything another ledger has recorded.
@@ -174,11 +189,12 @@ class Ledger:
                 f"ledgers of different relations cannot be merged: {self.relation!r} and "
                 f"{other.relation!r}"
             )
-        self._take(other._counted())
+        self._take(other._counted(), other.adaptive)
 
-    def _take(self, counted: dict[Atom, int]) -> None:
+    def _take(self, counted: dict[Atom, int], adaptive: bool) -> None:
         """Add to the counts; nothing is lost where threads do so at the same time."""
         with _GUARD:
+            self._adaptive = self._adaptive or adaptive
             counts = dict(self._counts)  # others may be reading the old ones
             for atom, count in counted.items():
                 counts[atom] = counts.get(atom, 0) + count
@@ -186,15 +202,23 @@ class Ledger:
 
     @property
     def plan(self) -> Plan:
-        """Everything released so far, as one plan."""
+        """Everything released so far, as one plan.
+
+        Of a ledger that is :attr:`adaptive` it can be accounted for, but not be declared in
+        advance; charged, it counts as chosen along the way.
+        """
         counted = self._counted()
         if not counted:
             raise InvalidParameter("the ledger is empty: nothing was released yet")
-        return self._joined(counted)
+        return self._joined(counted, History if self.adaptive else Sequence)
 
     @staticmethod
-    def _joined(counted: dict[Atom, int]) -> Plan:
-        return Sequence(tuple(Repeat(count, atom) for atom, count in counted.items()))
+    def _joined(counted: dict[Atom, int], kind: type[Sequence] = Sequence) -> Plan:
+        return kind(tuple(Repeat(count, atom) for atom, count in counted.items()))
+
+    def _relation_used(self) -> Relation:
+        """The relation of the ledger, or of the plans in it."""
+        return self.relation or account(self.plan).relation
 
     def account(self) -> Account:
         """The account of everything released so far.
@@ -203,8 +227,19 @@ class Ledger:
         -------
         Account
             That of :attr:`plan`, under the ledger's relation.
+
+        Raises
+        ------
+        NotCovered
+            Some of it was chosen along the way (:attr:`adaptive`).
         """
         with _GUARD:  # or a step that is taken meanwhile would be forgotten
+            if self._adaptive:
+                raise NotCovered(
+                    "the ledger holds what was chosen along the way, which composition does not "
+                    "cover: merge it into a ledger in a file (Ledger.open), whose filter does, or "
+                    "account for its plan as if it had been fixed in advance, for comparison alone"
+                )
             if self._account is None:
                 self._account = account(self.plan, relation=self.relation)
             return self._account
@@ -249,7 +284,8 @@ class Ledger:
         str
             JSON, with a version and a checksum.
         """
-        return sealed(self.relation, self._counted())
+        counted = self._counted()
+        return sealed(self.relation, counted, self.adaptive)
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
@@ -269,10 +305,11 @@ class Ledger:
 
     @classmethod
     def _opened(cls, content: str | bytes, where: str) -> Ledger:
-        relation, entries = unsealed(content, where)
+        relation, entries, adaptive = unsealed(content, where)
         ledger = cls(relation)
         for plan, count in entries:
             ledger.step(plan, count)
+        ledger._adaptive = adaptive
         return ledger
 
     def save(self, path: str | Path) -> None:

@@ -15,9 +15,10 @@ from mustdp.files.creating import create_file, drop_second_names
 from mustdp.files.replacing import refuse_other_than_files
 from mustdp.ledger.budget_file import LedgerFile
 from mustdp.ledger.chain import Chain, same
-from mustdp.ledger.declared import certified, declared
+from mustdp.ledger.declared import certified, declared, is_record
 from mustdp.ledger.entry import Head, Header, header_text, now, read_header, words
 from mustdp.ledger.filter import filter_for
+from mustdp.ledger.notes import no_notes
 from mustdp.ledger.program import ADAPTIVE, FIXED
 from mustdp.ledger.store import Store, damaged, make_tables
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
@@ -91,6 +92,12 @@ def _wanted(
         found["program"] = ADAPTIVE
     elif program is not None:
         declared(program)
+        if is_record(program):
+            raise InvalidParameter.refusing(
+                "program",
+                "must be a plan that is fixed before anything of it is released",
+                "what a ledger has recorded, which may have been chosen along the way",
+            )
         found["program"], found["plan"] = FIXED, program
     return found
 
@@ -117,7 +124,8 @@ def _make(path: Path, chain: Chain, wanted: dict[str, Any]) -> None:
     header = Header(name, limit, relation, kind, plan, costs, *settled)
     text = header_text(header, None if plan is None else describe(plan))
     root = chain.header(text)
-    head = Head(0, root, limit.nothing, 0, 0.0, False)
+    noted = no_notes(chain, root)
+    head = Head(0, root, limit.nothing, 0, 0.0, whole=False, recorded=False, noted=noted)
     first = (0, root, head.text, chain.seal(root, head.fields))
     create_file(path, lambda part: make_tables(part, text, root, first))
 

@@ -2,7 +2,8 @@
 
 ``adaptive``: plans may be chosen, and may end, as earlier releases suggest. The limit is that of a
 Renyi filter. The first charge is chosen before anything was released, so it may instead be judged
-as a plan fixed in advance: then it takes the whole budget, and nothing is admitted after it.
+as a plan fixed in advance: then it takes the whole budget, and nothing is admitted after it. What
+another ledger has recorded was released before, and is judged by the filter wherever it comes.
 
 ``fixed``: one plan was declared when the ledger was made, and charges go through it in order.
 """
@@ -41,6 +42,8 @@ class Asked:
     times: int
     text: str
     counted: Mapping[Atom, int]
+    #: It was released before, so it may have been chosen along the way.
+    recorded: bool = False
 
     @property
     def steps(self) -> int:
@@ -89,7 +92,7 @@ def judge(header: Header, head: Head, asked: Asked) -> Outcome | Refused:
     if not head.whole and header.filter.fits(used):
         spent = min(header.filter.spent(used), header.epsilon)
         return Outcome(level, cost, used, steps, spent)
-    if head.number == 0:
+    if head.number == 0 and not asked.recorded:
         alone = certified(asked.whole, header.relation, header.delta)
         if alone <= header.epsilon:
             return Outcome(level, cost, used, steps, alone, whole=True)
@@ -103,6 +106,11 @@ def judge(header: Header, head: Head, asked: Asked) -> Outcome | Refused:
 
 
 def _fixed(header: Header, head: Head, asked: Asked, found: Outcome) -> Outcome | Refused:
+    if asked.recorded:
+        raise InvalidParameter(
+            "a ledger with a plan that was declared in advance must be charged for what comes next "
+            "in it, got what another ledger has recorded; merge that into an adaptive ledger"
+        )
     plan, charge = _declared(header.plan), declared(asked.whole)
     at, whole = head.steps, plan.steps
     going = plan.goes_on(at, charge)

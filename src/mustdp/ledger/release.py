@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from mustdp.accounting.plan import Plan
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
@@ -9,6 +13,43 @@ from mustdp.ledger.budget_file import LedgerFile
 from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.sampling.epochs import Sampling
+
+#: What the functions that release something take as ``ledger``.
+LedgerOrPath = Ledger | str | os.PathLike[str] | None
+
+
+def find_ledger(ledger: LedgerOrPath) -> Ledger | None:
+    """The ledger itself, or the one at a path, which must be there."""
+    if ledger is None or isinstance(ledger, Ledger):
+        return ledger
+    if not isinstance(ledger, str | os.PathLike):
+        raise InvalidParameter.refusing(
+            "ledger", "must be a ledger, the path of one, or None", type(ledger).__name__
+        )
+    return open_existing(ledger)
+
+
+def open_existing(path: str | os.PathLike[str]) -> LedgerFile:
+    """The ledger at a path that was given as ``ledger``."""
+    if not os.path.lexists(path):
+        raise InvalidParameter.refusing(
+            "ledger",
+            "must be the path of a ledger that is there; make one with "
+            "Ledger.open(path, epsilon=..., delta=...) or mustdp ledger create",
+            repr(os.fspath(path)),
+        )
+    return Ledger.open(path)
+
+
+@contextmanager
+def opened(ledger: LedgerOrPath) -> Iterator[Ledger | None]:
+    """The ledger itself, or the one at a path, which is closed afterwards."""
+    found = find_ledger(ledger)
+    try:
+        yield found
+    finally:
+        if found is not ledger and isinstance(found, LedgerFile):
+            found.close()
 
 
 def check_chargeable(ledger: Ledger, scheme: Sampling, privacy: Spent) -> Plan:
@@ -30,20 +71,22 @@ def check_chargeable(ledger: Ledger, scheme: Sampling, privacy: Spent) -> Plan:
     return privacy.plan
 
 
-def check_release(ledger: Ledger | None, scheme: Sampling, privacy: Spent) -> None:
+def check_release(ledger: LedgerOrPath, scheme: Sampling, privacy: Spent) -> None:
     """Refuse what cannot be charged, or would pass the limit; before any data are touched."""
-    if ledger is None:
-        return
-    plan = check_chargeable(ledger, scheme, privacy)
-    if isinstance(ledger, LedgerFile):
-        ledger.check(plan)
+    with opened(ledger) as found:
+        if found is None:
+            return
+        plan = check_chargeable(found, scheme, privacy)
+        if isinstance(found, LedgerFile):
+            found.check(plan)
 
 
-def charge_release(ledger: Ledger | None, plan: Plan | None, label: str) -> None:
+def charge_release(ledger: LedgerOrPath, plan: Plan | None, label: str) -> None:
     """Charge a release that was checked before; when this returns, noise may be drawn."""
-    if ledger is None or plan is None:
-        return
-    if isinstance(ledger, LedgerFile):
-        ledger.charge(plan, label=label)
-    else:
-        ledger.step(plan)
+    with opened(ledger) as found:
+        if found is None or plan is None:
+            return
+        if isinstance(found, LedgerFile):
+            found.charge(plan, label=label)
+        else:
+            found.step(plan)

@@ -10,18 +10,13 @@ and a state is accepted only if it follows that one.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from mustdp.accounting.plan import Plan
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.chain import Chain, same
-from mustdp.ledger.entry import Entry, words
-from mustdp.ledger.store import RUNS, Store, damaged
-
-#: Written in the transaction of a charge, whose entry has this number.
-Beside = Callable[[sqlite3.Connection, int], None]
+from mustdp.ledger.book import Book
+from mustdp.ledger.entry import Entry, Head, words
 
 
 @dataclass(frozen=True)
@@ -38,58 +33,43 @@ class ChargedRun:
     """One run by its name, which is drawn at random when the run begins."""
 
     name: str
-    store: Store
-    seal: Callable[[Sequence[object]], bytes]
+    book: Book
     #: Charges a plan and writes something beside it; done once both have reached the disk.
     pay: Callable[..., Entry]
 
     def latest(self) -> Latest | None:
         """Where the run stands; None if it was never charged."""
-        with self.store.reading() as connection:
+        with self.book._checked_runs() as (connection, _):
             return self._latest(connection)
 
     def charge(self, plan: Plan, *, label: str, state: str) -> None:
         """Charge the whole plan and begin at ``state``; refused if the run was charged before."""
         words("state", state, empty=False)
 
-        def begin(connection: sqlite3.Connection, entry: int) -> None:
+        def begin(connection: sqlite3.Connection, after: Head) -> Head:
+            self.book._check_runs(connection, after)
             if self._latest(connection) is not None:
                 raise InvalidParameter(
                     f"run {self.name} must be charged once, and another process has charged it"
                 )
-            if not _there(connection):
-                connection.execute(RUNS)
-            row = (self.name, entry, 0, state)
-            connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", (*row, self._seal(row)))
+            return self.book._note(connection, after, (self.name, after.number, 0, state))
 
         self.pay(plan, label=label, beside=begin)
 
     def advance(self, after: str, state: str, steps: int) -> None:
         """Note a state that was saved; refused unless the one before it is the latest."""
-        with self.store.writing() as connection:
+        with self.book._checked_runs(writing=True) as (connection, head):
             known = self._latest(connection)
             if known is None or known.state != after or steps < known.steps:
                 raise gone_back(self.name, None if known is None else known.steps)
-            row = (self.name, known.entry, steps, words("state", state, empty=False))
-            connection.execute(
-                "UPDATE runs SET steps = ?, state = ?, seal = ? WHERE name = ?",
-                (steps, state, self._seal(row), self.name),
-            )
+            note = (self.name, known.entry, steps, words("state", state, empty=False))
+            noted = self.book._note(connection, head, note)
+        self.book._saw(noted)
 
     def _latest(self, connection: sqlite3.Connection) -> Latest | None:
-        if not _there(connection):
-            return None
-        asked = "SELECT entry, steps, state, seal FROM runs WHERE name = ?"
+        asked = "SELECT entry, steps, state FROM runs WHERE name = ?"
         found = connection.execute(asked, (self.name,)).fetchone()
-        if found is None:
-            return None
-        *fields, seal = found
-        if not same(seal, self._seal((self.name, *fields))):
-            raise damaged(self.store.path, f"run {self.name} must be as it was written")
-        return Latest(*fields)
-
-    def _seal(self, row: Sequence[object]) -> bytes:
-        return self.seal(("run", *row))
+        return None if found is None else Latest(*found)
 
 
 def gone_back(name: str, steps: int | None) -> InvalidParameter:
@@ -100,21 +80,3 @@ def gone_back(name: str, steps: int | None) -> InvalidParameter:
         "an older checkpoint, or a second copy of one, would repeat batches that were charged once "
         "with new noise. Start a new run, which draws batches of its own and is charged for them"
     )
-
-
-def check_runs(connection: sqlite3.Connection, path: Path, chain: Chain, root: bytes) -> None:
-    """Check the seal of every run, and that the entry which charged it is there."""
-    if not _there(connection):
-        return
-    asked = (
-        "SELECT name, entry, steps, state, seal, number FROM runs "
-        "LEFT JOIN entries ON number = entry"
-    )
-    for *row, seal, number in connection.execute(asked):
-        if number is None or not same(seal, chain.seal(root, ("run", *row))):
-            raise damaged(path, f"run {row[0]} must be as it was written")
-
-
-def _there(connection: sqlite3.Connection) -> bool:
-    asked = "SELECT COUNT(*) FROM sqlite_master WHERE name = 'runs'"
-    return bool(connection.execute(asked).fetchone()[0])

@@ -42,18 +42,22 @@ _TABLES = (
     "cost TEXT NOT NULL, UNIQUE (text, level, cost))",
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, at TEXT NOT NULL, label TEXT NOT NULL, "
     "who TEXT NOT NULL, plan INTEGER NOT NULL, times INTEGER NOT NULL, epsilon REAL NOT NULL, "
-    "package TEXT NOT NULL, hash BLOB NOT NULL)",
-    "CREATE TABLE atoms (text TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID",
+    "package TEXT NOT NULL, recorded INTEGER NOT NULL, hash BLOB NOT NULL)",
+    "CREATE TABLE runs (name TEXT PRIMARY KEY, entry INTEGER NOT NULL, steps INTEGER NOT NULL, "
+    "state TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE notes (number INTEGER PRIMARY KEY, name TEXT NOT NULL, entry INTEGER NOT NULL, "
+    "steps INTEGER NOT NULL, state TEXT NOT NULL, after INTEGER NOT NULL, hash BLOB NOT NULL)",
     "CREATE TRIGGER entries_stay BEFORE DELETE ON entries BEGIN "
     "SELECT RAISE(ABORT, 'entries stay'); END",
     "CREATE TRIGGER entries_stay_as_they_are BEFORE UPDATE ON entries BEGIN "
     "SELECT RAISE(ABORT, 'entries stay as they are'); END",
+    "CREATE TRIGGER notes_stay BEFORE DELETE ON notes BEGIN SELECT RAISE(ABORT, 'notes stay'); END",
+    "CREATE TRIGGER notes_stay_as_they_are BEFORE UPDATE ON notes BEGIN "
+    "SELECT RAISE(ABORT, 'notes stay as they are'); END",
 )
-#: Made when the first run is charged (``runs.py``).
-RUNS = (
-    "CREATE TABLE runs (name TEXT PRIMARY KEY, entry INTEGER NOT NULL, steps INTEGER NOT NULL, "
-    "state TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID"
-)
+#: The version of the file; the first one had a table of counts that nothing vouched for.
+VERSION = 2
+_ATOMS = "CREATE TABLE atoms (text TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID"
 _BUSY = (errno.ETIMEDOUT, f"others were charging for {_PATIENCE:.0f} seconds")
 _FORBIDDEN = (errno.EACCES, "nothing was charged: {}")
 #: Errors of SQLite that are the system's, with what SQLite says about them.
@@ -75,7 +79,9 @@ class Store:
     """One file, for any number of threads."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(os.path.abspath(path))
+        # One name however the folder is reached; a link in place of the file itself is refused.
+        folder, name = os.path.split(os.path.abspath(path))
+        self.path = Path(os.path.realpath(folder), name)
         self._connection: sqlite3.Connection | None = None
         self._found: os.stat_result | None = None
         self._lock = threading.RLock()
@@ -96,6 +102,11 @@ class Store:
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
+
+    def __del__(self) -> None:
+        connection = getattr(self, "_connection", None)
+        if connection is not None:  # a ledger that was opened by its path, and is not used any more
+            connection.close()
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
@@ -135,6 +146,7 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         refuse_other_than_files(self.path)
         found = os.lstat(self.path)
+        refuse_second_names(self.path, found)
         if self._connection is None:
             connection = connect(self.path)
             try:
@@ -209,6 +221,20 @@ def make_tables(path: Path, header: str, header_hash: bytes, head: tuple[object,
             connection.close()
 
 
+def refuse_second_names(path: Path, found: os.stat_result) -> None:
+    """Refuse a file that has several names (hard links).
+
+    SQLite finds the journal of an interrupted charge by the file's name. Under another name the
+    file would be used half written, and what is charged there be undone later under the first one.
+    """
+    if found.st_nlink > 1:
+        raise InvalidParameter(
+            f"{path} must have one name, got {found.st_nlink} hard links to the same file: a "
+            "charge that is interrupted under one name would be undone under another. Remove the "
+            "other names, and keep the one that a file NAME-journal lies beside"
+        )
+
+
 def damaged(path: Path, why: str) -> InvalidParameter:
     """The refusal of a file that is not as it was written."""
     return InvalidParameter(f"{path} is damaged: {why}. It is left as it is")
@@ -217,7 +243,12 @@ def damaged(path: Path, why: str) -> InvalidParameter:
 def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
     said = connection.execute("PRAGMA application_id").fetchone()[0]
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    tables = sorted(str(row[0]) for row in found if row[0] != RUNS)
+    tables = sorted(str(row[0]) for row in found)
+    if said == _APPLICATION and _ATOMS in tables:
+        raise InvalidParameter(
+            f"{path} must be a ledger of version {VERSION}, got version 1, whose counts and "
+            "runs are not under its seal; read it with the mustdp that wrote it"
+        )
     if said != _APPLICATION or tables != sorted(_TABLES):
         raise InvalidParameter(f"{path} is no ledger: it is a database of something else")
 

@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.ledger import Ledger
-from mustdp.ledger.release import charge_release, check_release
+from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.progress import Progress
@@ -62,7 +61,7 @@ def private_release(
     level: float = 0.95,
     simultaneous: bool = False,
     report_clipping: float | None = None,
-    ledger: Ledger | None = None,
+    ledger: LedgerOrPath = None,
     seed: Any = None,
     progress: Progress | None = None,
 ) -> ReleaseResult:
@@ -134,9 +133,9 @@ def private_release(
         Whether all intervals are widened until they hold together (Bonferroni).
     report_clipping : float, default=None
         A share of the budget, such as 0.05, that goes into saying how many values were clipped.
-    ledger : Ledger, default=None
+    ledger : Ledger, str or path, default=None
         Charged once, before noise is drawn; what would pass its limit is refused before the data
-        are read.
+        are read. A path is that of a ledger in a file, which must be there.
     seed : int, Generator or RandomState, default=None
         Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.

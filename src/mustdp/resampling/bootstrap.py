@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.ledger import Ledger
-from mustdp.ledger.release import charge_release, check_release
+from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.mechanisms.relation import drawn_from, most_copies
 from mustdp.numerics import checks
 from mustdp.progress import Progress
@@ -67,7 +66,7 @@ def private_bootstrap(
     workers: int | None = None,
     dask: Any = None,
     insecure: bool = False,
-    ledger: Ledger | None = None,
+    ledger: LedgerOrPath = None,
     seed: Any = None,
     progress: Progress | None = None,
 ) -> BootstrapResult:
@@ -127,9 +126,9 @@ def private_bootstrap(
         here.
     insecure : bool, default=False
         Whether to accept a scheduler without certificates: anybody can read the records there.
-    ledger : Ledger, default=None
+    ledger : Ledger, str or path, default=None
         Charged once, before noise is drawn; what would pass its limit is refused before the data
-        are read.
+        are read. A path is that of a ledger in a file, which must be there.
     seed : int, Generator or RandomState, default=None
         Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.

@@ -124,7 +124,7 @@ def test_what_cannot_be_charged_is_refused(file: str, path: Path) -> None:
             runs.trainer(ledger=ledger, budget=poisson)
         assert ledger.entries() == ()
     with pytest.raises(InvalidParameter, match="ledger must be a ledger"):
-        runs.trainer(ledger=file)
+        runs.trainer(ledger=7)
     with pytest.raises(InvalidParameter, match="would forget the run"):
         runs.trainer(ledger=md.Ledger("replace_one"), checkpoint=path)
 
@@ -340,8 +340,7 @@ def test_a_changed_note_of_a_run_is_noticed(file: str, path: Path) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE runs SET steps = 1")
     connection.close()
-    with md.Ledger.open(file) as ledger:
-        with pytest.raises(InvalidParameter, match="must be as it was written"):
-            runs.trainer(ledger=ledger, checkpoint=path)
-        with pytest.raises(InvalidParameter, match="must be as it was written"):
-            ledger.verify()
+    with pytest.raises(InvalidParameter, match="must be as it was written"):
+        runs.trainer(ledger=file, checkpoint=path)
+    with pytest.raises(InvalidParameter, match="must be as it was written"):
+        md.Ledger.open(file)

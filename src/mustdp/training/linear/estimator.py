@@ -3,9 +3,6 @@
 Annotations are no strings here: subclasses in other modules have the fields in their signatures.
 """
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +12,7 @@ from numpy.typing import NDArray
 from mustdp.calibration.settle import PaperNoise, Spent
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.ledger import Ledger
-from mustdp.ledger.release import charge_release, check_release
+from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
@@ -62,7 +59,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     random_state: RandomState = None
     on_step: OnStep | None = None
     keep_losses: bool = False
-    ledger: Ledger | str | os.PathLike[str] | None = None
+    ledger: LedgerOrPath = None
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train the model; everything is checked and certified before step one.
@@ -89,8 +86,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         key = release_key(self.random_state)
         if self.ledger is not None:  # before anything but the number of records is looked at
             budget = settle_recipe(self, checked(_num_samples, X)).budget
-            with opened(self.ledger) as ledger:
-                check_release(ledger, budget.scheme, replace(budget.spent(), seeded=key.seeded))
+            check_release(self.ledger, budget.scheme, replace(budget.spent(), seeded=key.seeded))
         X, y = checked(
             validate_data,
             *(self, X, y),
@@ -103,8 +99,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         privacy = replace(recipe.budget.spent(), seeded=key.seeded)
         records = Records(X, targets, loss, bool(self.fit_intercept))
         noise = exact_noise(records, recipe, NoiseSource(key.seed))
-        with opened(self.ledger) as ledger:
-            charge_release(ledger, privacy.plan, f"training: {type(self).__name__}")
+        charge_release(self.ledger, privacy.plan, f"training: {type(self).__name__}")
         done = descend(records, recipe, key, self.on_step, noise)
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():
@@ -146,20 +141,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         state = dict(super().__getstate__())
         state.pop("loss_curve_", None)
         return state
-
-
-@contextmanager
-def opened(ledger: Any) -> Iterator[Ledger | None]:
-    """The ledger itself, or the one at a path, which is closed afterwards."""
-    if isinstance(ledger, str | os.PathLike):
-        with Ledger.open(ledger) as file:
-            yield file
-        return
-    if ledger is not None and not isinstance(ledger, Ledger):
-        raise InvalidParameter.refusing(
-            "ledger", "must be a ledger, the path of one, or None", type(ledger).__name__
-        )
-    yield ledger
 
 
 def split_weights(weights: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:

@@ -15,8 +15,7 @@ from typing import Any
 
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.budget_file import LedgerFile
-from mustdp.ledger.ledger import Ledger
-from mustdp.ledger.release import check_chargeable
+from mustdp.ledger.release import LedgerOrPath, check_chargeable, find_ledger
 from mustdp.ledger.runs import gone_back
 from mustdp.training.budget import Budget
 
@@ -29,13 +28,9 @@ class RunCharge:
     """What ``ledger`` is to be charged for a run, and where it says the run stands."""
 
     def __init__(
-        self, ledger: Ledger | None, budget: Budget, *, seeded: bool, checkpoint: bool
+        self, ledger: LedgerOrPath, budget: Budget, *, seeded: bool, checkpoint: bool
     ) -> None:
-        if ledger is not None and not isinstance(ledger, Ledger):
-            got = type(ledger).__name__
-            raise InvalidParameter.refusing(
-                "ledger", "must be a ledger (Ledger.open) or be left out", got
-            )
+        ledger = find_ledger(ledger)
         self._budget, self._paid, self._process = budget, False, os.getpid()
         self._memory = None if isinstance(ledger, LedgerFile) else ledger
         self._file = ledger if isinstance(ledger, LedgerFile) else None

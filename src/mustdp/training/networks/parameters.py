@@ -44,9 +44,10 @@ PARAMETERS = """
     seed : int, default=None
         Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.
-    ledger : Ledger, default=None
+    ledger : Ledger, str or path, default=None
         Charged for the whole budget, once, before the first step; what would pass its limit is
-        refused before the data are read. With a checkpoint it must be one in a file.
+        refused before the data are read. With a checkpoint it must be one in a file, which a path
+        leads to.
     checkpoint : str or path, default=None
         A file; if it exists the run goes on from it.
     checkpoint_every : int, default=1

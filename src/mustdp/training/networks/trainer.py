@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.ledger import Ledger
+from mustdp.ledger.release import LedgerOrPath
 from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, release_key
@@ -91,7 +91,7 @@ class PrivateTrainer(RunAnswers):
         device: Any = None,
         mixed_precision: torch.dtype | None = None,
         seed: int | None = None,
-        ledger: Ledger | None = None,
+        ledger: LedgerOrPath = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 1,
         resume: bool = True,
