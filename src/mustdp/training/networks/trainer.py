@@ -41,10 +41,11 @@ from mustdp.training.networks.events import Callback, Released, Trained
 from mustdp.training.networks.loaders import Terms, budget_of
 from mustdp.training.networks.masks import Masks
 from mustdp.training.networks.parameters import PARAMETERS
-from mustdp.training.networks.pieces import Pieces
+from mustdp.training.networks.pieces import Pieces, rows_of_pieces
+from mustdp.training.networks.places import Places
 from mustdp.training.networks.progress import Progress
 from mustdp.training.networks.ranks import Ranks
-from mustdp.training.networks.records import Records
+from mustdp.training.networks.records import Records, Rows
 from mustdp.training.networks.run_answers import RunAnswers
 from mustdp.training.networks.saving import SavedRun
 from mustdp.training.networks.sensitivity import bound_for, check_clip
@@ -135,7 +136,8 @@ class PrivateTrainer(RunAnswers):
         shared = run_state.facts(
             self._run, budget, self._records, scheduler, charge.ledger or charges
         )
-        self._ranks.same(shared | {"losses": str(losses), "checkpoint": f"{saves}, {self._every}"})
+        own = {"losses": str(losses), "max_rows": str(most_rows)}
+        self._ranks.same(shared | own | {"checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
         with self._ranks.together():
@@ -145,7 +147,17 @@ class PrivateTrainer(RunAnswers):
             self._clipper = setup.try_out(
                 self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
             )
-            self._pieces = Pieces(self._records, self._device, self._clipper, most_rows)
+            self._places = Places(self._clipper, self._module, lambda: self._masks(0))
+            rows = rows_of_pieces(
+                budget.scheme,
+                budget.relation,
+                self._ranks.size,
+                self._clipper.way.most_rows,
+                most_rows,
+            )
+        rows = self._agreed_rows(tried[0].rows, rows)
+        with self._ranks.together():
+            self._pieces = Pieces(self._records, self._device, self._clipper, rows)
             workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
             self._bound = bound_for(self._clip, self._deviation, workload)
             self._noise = StepNoise(key, self._deviation / self._bound.step)
@@ -153,6 +165,16 @@ class PrivateTrainer(RunAnswers):
         state = self._ranks.agree(state)
         with self._ranks.together():
             self._restore(state)
+
+    def _agreed_rows(self, records: Rows, rows: int) -> int:
+        """Rows of a piece with which all places give the same, on every process."""
+        while True:
+            with self._ranks.together():
+                rows = self._places.settle(records, rows)
+            found = self._ranks.each(rows)
+            rows = min(found)
+            if len(set(found)) == 1:
+                return rows
 
     def train(self, steps: int | None = None) -> Trained:
         """Make more steps.
@@ -232,12 +254,13 @@ class PrivateTrainer(RunAnswers):
 
     def _clipped(self, number: int, batch: Batch) -> ClippedSum:
         """The clipped sum of this process's part; now and then records are tried for separation."""
-        scales = None
-        if self._trials.due(number) and batch.distinct:
+        scales, due = None, self._trials.due(number)
+        if due and batch.distinct:
             trial = self._trials.of_batch(number, batch.indices)
             self._clipper.try_again(trial, lambda: self._masks(number))
             scales = self._trials.scales(number)
-        return self._clipper.sum(self._pieces.of(batch), self._masks(number), self._bound, scales)
+        pieces = self._places.watched(self._pieces.of(batch), again=due)
+        return self._clipper.sum(pieces, self._masks(number), self._bound, scales)
 
     def _update(self, sums: Tensor) -> None:
         parameters = self._clipper.parameters
