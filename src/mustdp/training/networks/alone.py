@@ -24,9 +24,7 @@ from mustdp.training.networks.separate import Unsuitable, per_record
 Loss = Callable[[Any, Tensor], Tensor]
 
 
-def losses_alone(
-    model: nn.Module, loss: Loss, rows: Rows, randomness: str = "different"
-) -> Tensor:
+def losses_alone(model: nn.Module, loss: Loss, rows: Rows, randomness: str = "different") -> Tensor:
     """The loss of every record, each computed as if there were no other."""
 
     def one(label: Tensor, *record: Tensor) -> Tensor:

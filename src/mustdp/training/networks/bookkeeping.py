@@ -110,13 +110,13 @@ class Bookkeeping:
         self.compare(rows, other, masks)
         with full_precision(rows.target.device):
             with masks():
-                losses, notes = self._forward(rows, None)
+                losses, notes = self._forward(rows.copied(), None)
             check_finite(losses)
             if losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
             if self.alone:
                 with masks():
-                    losses, notes = self._forward(rows, None, alone=True)
+                    losses, notes = self._forward(rows.copied(), None, alone=True)
             self._check_whole(losses, notes)
             found = self._backward(losses, notes)
         self.most_rows = rows_that_fit(_numbers_kept(notes))
@@ -150,7 +150,7 @@ class Bookkeeping:
         with full_precision(rows.target.device):
             for tried in (rows, other):
                 with masks():
-                    losses, notes = self._forward(tried, None)
+                    losses, notes = self._forward(tried.copied(), None)
                 found.append((losses.detach(), [x for note in notes for x in note.given]))
         (losses, given), (others, given_others) = found
         if not _same(losses[::2], others[::2]):

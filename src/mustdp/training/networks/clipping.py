@@ -91,7 +91,7 @@ class Clipper:
     ) -> None:
         self._model = model
         self.parameters = list(trainable(model).values())
-        self._watch = Watch(model)
+        self._watch = Watch(model, loss)
         with torch.enable_grad():
             self.way, self.places = self._decide(loss, trials, masks, mixed)
 
@@ -127,7 +127,7 @@ class Clipper:
         slow = RecordByRecord(self._model, loss, mixed, reasons[0])
         for trial in trials:
             with masks():
-                slow.contributions(trial.rows)
+                slow.contributions(trial.rows.copied())
         self._watch.check(before)
         return slow, 1
 

@@ -153,8 +153,9 @@ class Table(Share):
         first = torch.searchsorted(self._records, torch.arange(self._rows).to(self._records))
         place = torch.arange(len(self._records)).to(first) - first[self._records]
         size = self._rows, self._places
-        entries, sums = self._entries.new_zeros(size), self._summed.new_zeros(
-            *size, self._summed.shape[1]
+        entries, sums = (
+            self._entries.new_zeros(size),
+            self._summed.new_zeros(*size, self._summed.shape[1]),
         )
         entries[self._records, place], sums[self._records, place] = self._entries, self._summed
         return [entries, sums]

@@ -48,9 +48,7 @@ def _most_distinct(scheme: Sampling, relation: Relation) -> int:
 class Pieces:
     """Cuts batches into pieces of so many rows, the last of which are filled up."""
 
-    def __init__(
-        self, records: Records, device: torch.device, clipper: Clipper, rows: int
-    ) -> None:
+    def __init__(self, records: Records, device: torch.device, clipper: Clipper, rows: int) -> None:
         self._records, self._device, self._clipper = records, device, clipper
         self._rows = rows
 

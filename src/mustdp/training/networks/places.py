@@ -105,9 +105,7 @@ class Places:
         opposite = torch.arange(len(rows.target) - 1, -1, -1, device=rows.target.device)
         found = [values.clone() for values in self._results(rows, loss)]
         turned = self._results(_at(rows, opposite), loss)
-        return all(
-            _equal(one, other.flip(0)) for one, other in zip(found, turned, strict=True)
-        )
+        return all(_equal(one, other.flip(0)) for one, other in zip(found, turned, strict=True))
 
     def _results(self, rows: Rows, loss: Loss | None) -> Results:
         with self._clipper.way.alike(loss), self._masks():

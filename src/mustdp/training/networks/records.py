@@ -28,6 +28,10 @@ class Rows:
     inputs: tuple[Tensor, ...]
     target: Tensor
 
+    def copied(self) -> Rows:
+        """The same for code that may write to it, where the records are needed again."""
+        return Rows(tuple(x.clone() for x in self.inputs), self.target.clone())
+
 
 class Records:
     """The records of a run: inputs first, the target last."""
@@ -120,6 +124,8 @@ def _check_tensors(tensors: Sequence[Tensor]) -> None:
 def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
     own = isinstance(data, Fetched)
     found = data.collated(indices) if own else default_collate([data[int(i)] for i in indices])
+    if own and isinstance(found, tuple | list):  # it may be the dataset's own storage
+        found = [x.clone() if isinstance(x, Tensor) else x for x in found]
     if not (
         isinstance(found, tuple | list)
         and len(found) >= 2

@@ -40,6 +40,7 @@ from mustdp.training.networks.clipping import ClippedSum
 from mustdp.training.networks.events import Callback, Released, Trained
 from mustdp.training.networks.loaders import Terms, budget_of
 from mustdp.training.networks.masks import Masks
+from mustdp.training.networks.ownership import NotCopied, Ownership, exclusive
 from mustdp.training.networks.parameters import PARAMETERS
 from mustdp.training.networks.pieces import Pieces, rows_of_pieces
 from mustdp.training.networks.places import Places
@@ -54,7 +55,7 @@ from mustdp.training.networks.trials import Trials
 
 
 @documented(PARAMETERS)
-class PrivateTrainer(RunAnswers):
+class PrivateTrainer(RunAnswers, NotCopied):
     """Trains a torch model within a budget: what has been seen has been paid for.
 
     Under ``torch.distributed`` all processes make one run together.
@@ -102,10 +103,11 @@ class PrivateTrainer(RunAnswers):
         timeout: float = 600.0,
     ) -> None:
         self._ranks, self._seeded = Ranks(timeout), seed is not None
+        self._ownership = Ownership(self)
         with self._ranks.together():
             terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
             budget = budget_of(data, budget, terms)
-            self.model, self.budget, self._module = model, budget, setup.bare(model)
+            self._model, self._budget, self._module = model, budget, setup.bare(model)
             self._steps, self._clip = 0, check_clip(clip)
             self._deviation = budget.noise_multiplier * self._clip
             self._size = checks.real(
@@ -144,9 +146,10 @@ class PrivateTrainer(RunAnswers):
             self._draw_by(key)
             self._trials = Trials(self._records, key, self._ranks.rank)
             tried, mixed = self._trials.at_first(), setup.read_mixed(mixed_precision)
-            self._clipper = setup.try_out(
-                self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
-            )
+            with exclusive(self._module):
+                self._clipper = setup.try_out(
+                    self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
+                )
             self._places = Places(self._clipper, self._module, lambda: self._masks(0))
             rows = rows_of_pieces(
                 budget.scheme,
@@ -169,7 +172,7 @@ class PrivateTrainer(RunAnswers):
     def _agreed_rows(self, records: Rows, rows: int) -> int:
         """Rows of a piece with which all places give the same, on every process."""
         while True:
-            with self._ranks.together():
+            with self._ranks.together(), exclusive(self._module):
                 rows = self._places.settle(records, rows)
             found = self._ranks.each(rows)
             rows = min(found)
@@ -202,6 +205,10 @@ class PrivateTrainer(RunAnswers):
         return self._train(1, show=False)
 
     def _train(self, steps: int | None, show: bool | None) -> Trained:
+        with self._ownership.held(self, self._module):
+            return self._make(steps, show)
+
+    def _make(self, steps: int | None, show: bool | None) -> Trained:
         with self._ranks.together():
             last = self.steps + setup.steps_left(steps, self.remaining, self.budget.steps)
         self._ranks.same({"number of steps": f"{self.steps} to {last}"})
