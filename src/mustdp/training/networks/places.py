@@ -103,7 +103,7 @@ class Places:
     def _turn_round(self, rows: Rows, loss: Loss | None) -> bool:
         """Whether different records give the same in the opposite order."""
         opposite = torch.arange(len(rows.target) - 1, -1, -1, device=rows.target.device)
-        found = [values.clone() for values in self._results(rows, loss)]
+        found = [values.clone() for values in self._results(rows.copied(), loss)]
         turned = self._results(_at(rows, opposite), loss)
         return all(_equal(one, other.flip(0)) for one, other in zip(found, turned, strict=True))
 
