@@ -43,8 +43,11 @@ class RunAnswers:
 
     @property
     def ledger(self) -> Ledger:
-        """What the steps so far are charged as; an epoch as a whole when it begins."""
-        return run_state.charged(self.budget, self._steps)
+        """What the steps so far are charged as; an epoch as a whole when it begins.
+
+        Nothing is where the run has a seed, which is an experiment.
+        """
+        return run_state.charged(self.budget, 0 if self._seeded else self._steps)
 
     @property
     def privacy(self) -> Spent:

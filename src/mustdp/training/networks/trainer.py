@@ -218,7 +218,8 @@ class PrivateTrainer(RunAnswers, NotCopied):
                 held.enter_context(self._saved.held())
             try:
                 self._saved.begin(self._state())
-                with Progress(self.budget, self.steps, show and self._ranks.first) as bar:
+                shows = show and self._ranks.first
+                with Progress(self.budget, self.steps, shows, self._seeded) as bar:
                     shown = 0
                     while self.steps < last:
                         loss = self._step()
@@ -233,9 +234,8 @@ class PrivateTrainer(RunAnswers, NotCopied):
                 self._ranks.leave(problem)
                 self._restore(self._saved.back())
                 raise
-        ledger = run_state.charged(self.budget, 0 if self._seeded else self.steps)
         return Trained(
-            self.model, self.steps, self.budget, ledger, tuple(losses), seeded=self._seeded
+            self.model, self.steps, self.budget, self.ledger, tuple(losses), seeded=self._seeded
         )
 
     def _step(self) -> float | None:
@@ -292,7 +292,8 @@ class PrivateTrainer(RunAnswers, NotCopied):
             self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
         )
         parts = (self._module, self._optimizer, self._scheduler)
-        return run_state.state_of(self._run, at, self.ledger, *parts)
+        ledger = run_state.charged(self.budget, self._steps)
+        return run_state.state_of(self._run, at, ledger, *parts)
 
     def _checked(self, state: dict[str, Any]) -> BatchStream:
         return run_state.check_state(state, self._run, self.budget, self._saved.path)
