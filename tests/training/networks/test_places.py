@@ -129,8 +129,7 @@ def test_what_is_found_in_training_ends_the_run(monkeypatch: pytest.MonkeyPatch)
 def test_aligned_layers_compute_the_same(inputs: int, outputs: int, bias: bool) -> None:
     torch.manual_seed(1)
     layer, x = nn.Linear(inputs, outputs, bias=bias), torch.randn(4, 2, inputs, requires_grad=True)
-    with aligned(CPU):
-        found = layer(x)
+    found = aligned(CPU, lambda: layer(x))
     assert found.is_contiguous()
     torch.testing.assert_close(found, layer(x))
     errors = torch.randn(found.shape)

@@ -7,13 +7,14 @@ multiples of eight none was found in which equal rows differ (``places.py`` trie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+
+T = TypeVar("T")
 
 
 class _Aligned(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
@@ -55,6 +56,23 @@ def _factors(func: Any, args: Sequence[Any]) -> tuple[Any, Any, Any] | None:
     return None
 
 
-def aligned(device: torch.device) -> AbstractContextManager[Any]:
-    """Linear layers of sizes with which all rows of a product agree, on a CPU."""
-    return _Aligned() if device.type == "cpu" else nullcontext()
+def aligned(device: torch.device, run: Callable[[], T]) -> T:
+    """Run with linear layers of sizes with which all rows of a product agree, on a CPU."""
+    if device.type != "cpu":
+        return run()
+    # Cleaned up twice, so that Ctrl-C leaves nothing behind wherever it comes.
+    try:
+        try:
+            with _Aligned():
+                return run()
+        finally:
+            as_usual()
+    finally:
+        as_usual()
+
+
+def as_usual() -> None:
+    """Take off what an interruption may have left active."""
+    overrides: Any = torch.overrides
+    while isinstance(next(reversed(overrides._get_current_function_mode_stack()), None), _Aligned):
+        overrides._pop_mode()

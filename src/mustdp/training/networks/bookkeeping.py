@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -178,17 +178,18 @@ class Bookkeeping:
                     module.register_forward_hook(taker, with_kwargs=True)
                 for module, forward in forwards:
                     module.forward = forward
-                device = rows.target.device
-                with shortened(device, mixed), aligned(device):
-                    if alone:
-                        losses = losses_alone(self._model, self._loss, rows, self._randomness)
-                    else:
-                        losses = self._loss(self._model(*rows.inputs), rows.target)
+                with shortened(rows.target.device, mixed):
+                    losses = aligned(rows.target.device, partial(self._losses, rows, alone))
             finally:
                 _remove(hooks + forwards)
         finally:
             _remove(hooks + forwards)
         return per_record(losses, size), notes
+
+    def _losses(self, rows: Rows, alone: bool) -> Tensor:
+        if alone:
+            return losses_alone(self._model, self._loss, rows, self._randomness)
+        return self._loss(self._model(*rows.inputs), rows.target)
 
     def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
         found: tuple[Tensor | None, ...] = ()

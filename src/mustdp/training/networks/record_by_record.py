@@ -57,8 +57,9 @@ def module_share(
     in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in floating))
     mapped = torch.func.vmap(one, in_dims=in_dims, randomness=randomness)
     try:
-        with quiet(), aligned(errors.device):
-            return Kept(mapped(values, _lengthened(errors), *floating))
+        with quiet():
+            found = aligned(errors.device, lambda: mapped(values, _lengthened(errors), *floating))
+        return Kept(found)
     except Exception as problem:
         name = type(module).__name__
         raise Unsuitable(
@@ -93,13 +94,8 @@ class RecordByRecord:
             torch.func.grad_and_value(one), in_dims=in_dims, randomness=self._randomness
         )
         try:
-            with (
-                quiet(),
-                self._without_cudnn(),
-                shortened(target.device, self._mixed),
-                aligned(target.device),
-            ):
-                gradients, losses = mapped(values, target, *inputs)
+            with quiet(), self._without_cudnn(), shortened(target.device, self._mixed):
+                gradients, losses = aligned(target.device, lambda: mapped(values, target, *inputs))
         except MustdpError:
             raise
         except Exception as problem:

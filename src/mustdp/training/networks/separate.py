@@ -19,6 +19,7 @@ from torch.utils import _python_dispatch
 from torch.utils._device import DeviceContext
 
 from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.training.networks.alignment import as_usual
 
 
 class Unsuitable(NotCovered):
@@ -189,6 +190,7 @@ def refuse_modes() -> None:
 
     It sees all records side by side, and may mix them where no layer does.
     """
+    as_usual()
     functions = [
         mode
         for mode in torch.overrides._get_current_function_mode_stack()
