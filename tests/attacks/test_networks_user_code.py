@@ -178,7 +178,7 @@ class RememberingLoss:
 
 
 def test_a_loss_that_keeps_what_it_has_seen_is_refused() -> None:
-    with pytest.raises(NotCovered, match="attribute loss.largest"):
+    with pytest.raises(NotCovered, match=r"attribute loss\.largest"):
         runs.trainer(loss=RememberingLoss(), data=(runs.data()[0], SEVERAL))
     largest = torch.tensor(0.0)
 
@@ -187,7 +187,7 @@ def test_a_loss_that_keeps_what_it_has_seen_is_refused() -> None:
         largest = torch.maximum(largest, target.amax(1))
         return (outputs - target).square().sum(1)
 
-    with pytest.raises(NotCovered, match="attribute loss.closure"):
+    with pytest.raises(NotCovered, match=r"attribute loss\.closure"):
         runs.trainer(loss=closure, data=(runs.data()[0], SEVERAL))
 
 

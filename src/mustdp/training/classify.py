@@ -136,7 +136,7 @@ def _linear(data: DataSet, asked: Asked) -> NDArray[Any]:
     weights = descend(records, recipe, key, asked.on_step, noise).weights
     if asked.save is not None:
         content = io.BytesIO()
-        mark = {"seeded": np.array(True)} if key.seeded else {}
+        mark: dict[str, Any] = {"seeded": True} if key.seeded else {}
         np.savez(content, coef=weights[:, :-1], intercept=weights[:, -1], **mark)
         replace_file(asked.save, content.getvalue())
     scores = data.X_test @ weights[:, :-1].T + weights[:, -1]

@@ -32,7 +32,7 @@ def results(found: Any, rows: Rows) -> list[Any]:
 @pytest.mark.parametrize("make", [*zoo.BOOKKEEPING, *zoo.RECORD_BY_RECORD])
 def test_results_do_not_depend_on_the_place(make: Callable[[], Case]) -> None:
     torch.manual_seed(0)
-    model, loss, inputs, target = case = make()
+    model, _, inputs, target = case = make()
     found = clipper(case)
     masks = Masks(batch_key(1), CPU)
     rows = Places(found, model, lambda: masks(0)).settle(Rows(inputs, target), 64)

@@ -41,7 +41,6 @@ from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import check_runs
 
-
 #: Steps of several threads are charged one after the other.
 _charging = threading.Lock()
 
@@ -86,7 +85,8 @@ class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
         with self._counting:
             number, self._next = self._next, self._next + 1
             self.drawn += 1
-            return self._batches.batch(number).rows().tolist()
+            found: list[int] = self._batches.batch(number).rows().tolist()
+            return found
 
     def use(self) -> bool:
         """Whether there is a batch that no step was made of yet; there is one fewer then."""

@@ -191,9 +191,10 @@ def refuse_modes() -> None:
     It sees all records side by side, and may mix them where no layer does.
     """
     as_usual()
+    overrides: Any = torch.overrides
     functions = [
         mode
-        for mode in torch.overrides._get_current_function_mode_stack()
+        for mode in overrides._get_current_function_mode_stack()
         if type(mode) is not DeviceContext  # torch.set_default_device
     ]
     autograd: Any = torch._C._autograd
