@@ -136,3 +136,24 @@ def test_aligned_layers_compute_the_same(inputs: int, outputs: int, bias: bool) 
     wanted = [x, *layer.parameters()]
     pairs = [torch.autograd.grad(y, wanted, errors) for y in (found, layer(x))]
     torch.testing.assert_close(*pairs)
+
+
+class Product(nn.Linear):  # type: ignore[misc, name-defined, unused-ignore]
+    """A product that is not run with other sizes: on a CPU its rows differ."""
+
+    def forward(self, x: Any) -> Any:
+        return x.mm(self.weight.T)
+
+
+def test_a_loss_that_hides_the_last_bits_hides_nothing_from_the_trial() -> None:
+    torch.manual_seed(3)
+    model = Product(17, 5, bias=False)
+    inputs, target = torch.rand(9, 17), torch.full((9,), -1e9)
+    found = clipper((model, lambda y, t: (y[:, 0] - t).abs(), (inputs,), target))
+    masks = Masks(batch_key(1), CPU)
+    places = Places(found, model, lambda: masks(0))
+    both = Rows((inputs[:2],), target[:2])
+    assert places._agree(both, 64)
+    rows = torch.zeros(64, 17) + inputs[0]
+    same = bool((model(rows) == model(rows)[:1]).all())
+    assert (places.settle(Rows((inputs,), target), 64) == 64) is same

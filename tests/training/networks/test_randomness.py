@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mustdp.noise.laws import GAUSSIAN  # noqa: E402
 from mustdp.randomness.keys import batch_key  # noqa: E402
 from mustdp.randomness.noise_bits import NoiseSource  # noqa: E402
 from mustdp.sampling.batch import drawn  # noqa: E402
+from mustdp.training.networks.chacha import random_words  # noqa: E402
 from mustdp.training.networks.masks import Masks  # noqa: E402
 from mustdp.training.networks.pieces import Pieces, rows_of_pieces  # noqa: E402
 from mustdp.training.networks.records import Records  # noqa: E402
@@ -110,3 +112,30 @@ def test_rows_of_a_piece(scheme: md.Scheme, max_rows: int | None, processes: int
     rows = rows_of_pieces(scheme, resolve_relation(scheme, None), processes, 500, max_rows)
     assert rows <= min(500, max_rows or 500)
     assert rows == 7 if max_rows == 7 else rows % 32 == 0
+
+
+class OnGpu:
+    """Sums that say they are on a GPU."""
+
+    device: Any = SimpleNamespace(type="cuda")
+
+    def __init__(self) -> None:
+        self.values = torch.zeros(1000, dtype=torch.int64)
+
+    def view(self, _: int) -> Any:
+        return self.values
+
+
+def test_noise_that_was_begun_ahead_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(ratio: float, count: int, _: Any, source: NoiseSource) -> Begun:
+        return Begun(random_words(source.words(4).tobytes(), bytes(12), count, CPU), ratio, source)
+
+    monkeypatch.setattr("mustdp.training.networks.step_noise.begin", begin)
+    noise = StepNoise(batch_key(), 2000.0)
+    found: list[Any] = [OnGpu() for _ in range(3)]
+    noise.begin(3, 1000, OnGpu.device)
+    noise.add(3, found[0])
+    noise.add(3, found[1])
+    noise.begin(4, 1000, OnGpu.device)
+    noise.add(5, found[2])
+    assert len({tuple(sums.values.tolist()) for sums in found}) == 3
