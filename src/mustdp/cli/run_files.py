@@ -23,7 +23,7 @@ _run = Panel(
                        interruption. As secret as the data.
     --resume           Go on from the file of --checkpoint; nothing is charged again.
     --save FILE        Write the trained model: arrays of numpy (linear), a state_dict of torch
-                       (mlp).
+                       (mlp). With --seed the file is marked as an experiment (seeded).
     --device NAME      Where to train the mlp: cpu, cuda, cuda:1.
     """,
 )

@@ -136,7 +136,8 @@ def _linear(data: DataSet, asked: Asked) -> NDArray[Any]:
     weights = descend(records, recipe, key, asked.on_step, noise).weights
     if asked.save is not None:
         content = io.BytesIO()
-        np.savez(content, coef=weights[:, :-1], intercept=weights[:, -1])
+        mark: dict[str, Any] = {"seeded": True} if key.seeded else {}
+        np.savez(content, coef=weights[:, :-1], intercept=weights[:, -1], **mark)
         replace_file(asked.save, content.getvalue())
     scores = data.X_test @ weights[:, :-1].T + weights[:, -1]
     return np.asarray(scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0)
@@ -194,7 +195,10 @@ def _network(data: DataSet, asked: Asked) -> NDArray[Any]:
     network.eval().cpu()
     if asked.save is not None:
         content = io.BytesIO()
-        torch.save(network.state_dict(), content)
+        state: Any = network.state_dict()
+        if seed is not None:  # beside the versions that torch notes of its layers
+            state._metadata["mustdp"] = {"seeded": True}
+        torch.save(state, content)
         replace_file(asked.save, content.getvalue())
     with torch.no_grad():
         scores = network(torch.tensor(data.X_test, dtype=torch.float32))

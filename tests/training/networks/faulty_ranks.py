@@ -73,7 +73,7 @@ def differing(rank: int, folder: Path) -> Found:
         "order of the records": {"data": tuple(x.flip(0) if other else x for x in runs.data())},
         "seed": {"seed": 1 if other else None},
         "losses": {"losses": other},
-        "lattice": {"max_rows": 1 if other else None},
+        "max_rows": {"max_rows": 1 if other else None},
         "checkpoint": {"checkpoint": folder / "none.pt" if other else None},
         "ledger": {"ledger": second if other else office},
         "ledger on the second only": {"ledger": office if other else None},

@@ -43,7 +43,7 @@ DIFFERENT = {
     "order of the records": "the same records.*release together: rank 1 has others$",
     "seed": "the same seed",
     "losses": "the same losses",
-    "lattice": "the same lattice",
+    "max_rows": "the same max_rows",
     "checkpoint": "the same checkpoint",
     "ledger": "the same ledger",
     "ledger on the second only": "the same ledger",

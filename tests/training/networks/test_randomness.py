@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import mustdp as md  # noqa: E402
+from mustdp.mechanisms.relation import resolve_relation  # noqa: E402
 from mustdp.noise.exact import rounded  # noqa: E402
 from mustdp.noise.laws import GAUSSIAN  # noqa: E402
 from mustdp.randomness.keys import batch_key  # noqa: E402
 from mustdp.randomness.noise_bits import NoiseSource  # noqa: E402
+from mustdp.sampling.batch import drawn  # noqa: E402
+from mustdp.training.networks.chacha import random_words  # noqa: E402
 from mustdp.training.networks.masks import Masks  # noqa: E402
-from mustdp.training.networks.records import rounded_up  # noqa: E402
+from mustdp.training.networks.pieces import Pieces, rows_of_pieces  # noqa: E402
+from mustdp.training.networks.records import Records  # noqa: E402
 from mustdp.training.networks.step_noise import (  # noqa: E402
     Begun,
     StepNoise,
@@ -83,10 +91,51 @@ def test_masks_belong_to_their_step_and_process() -> None:
 
 
 def test_rows_are_filled_up_with_records_that_do_not_count() -> None:
-    indices, counts = np.arange(300), np.full(300, 2)
-    filled, weights = rounded_up(indices, counts, 1000)
-    assert len(filled) == len(weights) == 384
-    assert weights.sum() == 600
-    assert (weights[300:] == 0).all()
-    for same in (rounded_up(indices, counts, 350), rounded_up(indices[:100], counts[:100], 1000)):
-        assert len(same[0]) in (300, 100)
+    """Every piece has one shape, so that one kernel serves all records."""
+    x = torch.arange(300.0)[:, None]
+    records = Records((x, x[:, 0]), torch.device("cpu"))
+    clipper: Any = None
+    batch = drawn(np.arange(300), np.full(300, 2))
+    found = list(Pieces(records, torch.device("cpu"), clipper, 128).of(batch))
+    assert [len(rows.target) for rows, _ in found] == [128] * 3
+    assert [float(counts.sum()) for _, counts in found] == [256.0, 256.0, 88.0]
+    rows, counts = found[-1]
+    assert rows.target[:44].tolist() == list(range(256, 300))
+    assert set(rows.target[44:].tolist()) == {256.0}
+    assert not counts[44:].any()
+
+
+@pytest.mark.parametrize("scheme", [md.wor(600, 50), md.poisson(600, 0.1), md.must_ow(600, 50, 40)])
+@pytest.mark.parametrize("max_rows", [None, 1000, 33, 7])
+@pytest.mark.parametrize("processes", [1, 3])
+def test_rows_of_a_piece(scheme: md.Scheme, max_rows: int | None, processes: int) -> None:
+    rows = rows_of_pieces(scheme, resolve_relation(scheme, None), processes, 500, max_rows)
+    assert rows <= min(500, max_rows or 500)
+    assert rows == 7 if max_rows == 7 else rows % 32 == 0
+
+
+class OnGpu:
+    """Sums that say they are on a GPU."""
+
+    device: Any = SimpleNamespace(type="cuda")
+
+    def __init__(self) -> None:
+        self.values = torch.zeros(1000, dtype=torch.int64)
+
+    def view(self, _: int) -> Any:
+        return self.values
+
+
+def test_noise_that_was_begun_ahead_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(ratio: float, count: int, _: Any, source: NoiseSource) -> Begun:
+        return Begun(random_words(source.words(4).tobytes(), bytes(12), count, CPU), ratio, source)
+
+    monkeypatch.setattr("mustdp.training.networks.step_noise.begin", begin)
+    noise = StepNoise(batch_key(), 2000.0)
+    found: list[Any] = [OnGpu() for _ in range(3)]
+    noise.begin(3, 1000, OnGpu.device)
+    noise.add(3, found[0])
+    noise.add(3, found[1])
+    noise.begin(4, 1000, OnGpu.device)
+    noise.add(5, found[2])
+    assert len({tuple(sums.values.tolist()) for sums in found}) == 3

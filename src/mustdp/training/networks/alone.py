@@ -24,7 +24,7 @@ from mustdp.training.networks.separate import Unsuitable, per_record
 Loss = Callable[[Any, Tensor], Tensor]
 
 
-def losses_alone(model: nn.Module, loss: Loss, rows: Rows) -> Tensor:
+def losses_alone(model: nn.Module, loss: Loss, rows: Rows, randomness: str = "different") -> Tensor:
     """The loss of every record, each computed as if there were no other."""
 
     def one(label: Tensor, *record: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ def losses_alone(model: nn.Module, loss: Loss, rows: Rows) -> Tensor:
 
     try:
         with quiet():
-            found: Tensor = torch.func.vmap(one, randomness="different")(rows.target, *rows.inputs)
+            found: Tensor = torch.func.vmap(one, randomness=randomness)(rows.target, *rows.inputs)
     except MustdpError:
         raise
     except Exception as problem:

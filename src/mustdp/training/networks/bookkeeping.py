@@ -7,17 +7,19 @@ outputs, and nothing else; no gradient of a parameter is computed that would be 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn.modules.dropout import _DropoutNd
 
 from mustdp.errors import NotCovered
+from mustdp.training.networks.alignment import aligned
 from mustdp.training.networks.alone import Behind, Loss, behind, losses_alone
 from mustdp.training.networks.contributions import Contributions, Part
 from mustdp.training.networks.followed import Layer, layers_of
@@ -64,6 +66,7 @@ class Bookkeeping:
         self.name, self.reason, self.most_rows = "book-keeping", "", 1 << 62
         self._model, self._loss, self._mixed = model, loss, mixed
         self._layers = layers_of(model)
+        self._randomness = "different"
         #: Whether every record is passed through alone, as nobody knows what else would happen.
         self.alone = not keeps_apart(model, loss)
         if any(layer.module is model and layer.rule is None for layer in self._layers):
@@ -81,6 +84,22 @@ class Bookkeeping:
             check_scaling(losses, [note.edge for note in notes], scales)
         return self._backward(losses, notes)
 
+    @contextmanager
+    def alike(self, loss: Loss | None = None) -> Iterator[None]:
+        """All records draw the same inside, or nothing."""
+        usual = self._loss
+        quiet = [m for m in self._model.modules() if isinstance(m, _DropoutNd) and m.training]
+        try:
+            self._randomness, self._loss = "same", loss or usual
+            if not self.alone:
+                for module in quiet:
+                    module.training = False
+            yield
+        finally:
+            self._randomness, self._loss = "different", usual
+            for module in quiet:
+                module.training = True
+
     def try_out(self, rows: Rows, other: Rows, masks: Masks) -> int:
         """Check on a few records that the notes explain the whole gradient, record by record.
 
@@ -91,13 +110,13 @@ class Bookkeeping:
         self.compare(rows, other, masks)
         with full_precision(rows.target.device):
             with masks():
-                losses, notes = self._forward(rows, None)
+                losses, notes = self._forward(rows.copied(), None)
             check_finite(losses)
             if losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
             if self.alone:
                 with masks():
-                    losses, notes = self._forward(rows, None, alone=True)
+                    losses, notes = self._forward(rows.copied(), None, alone=True)
             self._check_whole(losses, notes)
             found = self._backward(losses, notes)
         self.most_rows = rows_that_fit(_numbers_kept(notes))
@@ -131,7 +150,7 @@ class Bookkeeping:
         with full_precision(rows.target.device):
             for tried in (rows, other):
                 with masks():
-                    losses, notes = self._forward(tried, None)
+                    losses, notes = self._forward(tried.copied(), None)
                 found.append((losses.detach(), [x for note in notes for x in note.given]))
         (losses, given), (others, given_others) = found
         if not _same(losses[::2], others[::2]):
@@ -160,15 +179,17 @@ class Bookkeeping:
                 for module, forward in forwards:
                     module.forward = forward
                 with shortened(rows.target.device, mixed):
-                    if alone:
-                        losses = losses_alone(self._model, self._loss, rows)
-                    else:
-                        losses = self._loss(self._model(*rows.inputs), rows.target)
+                    losses = aligned(rows.target.device, partial(self._losses, rows, alone))
             finally:
                 _remove(hooks + forwards)
         finally:
             _remove(hooks + forwards)
         return per_record(losses, size), notes
+
+    def _losses(self, rows: Rows, alone: bool) -> Tensor:
+        if alone:
+            return losses_alone(self._model, self._loss, rows, self._randomness)
+        return self._loss(self._model(*rows.inputs), rows.target)
 
     def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
         found: tuple[Tensor | None, ...] = ()
@@ -176,7 +197,7 @@ class Bookkeeping:
             edges = [note.edge for note in notes]
             found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=again)
         parts = [
-            Part(_share(note, errors), note.layer.parameters)
+            Part(_share(note, errors, self._randomness), note.layer.parameters)
             for note, errors in zip(notes, found, strict=False)
             if errors is not None
         ]
@@ -256,7 +277,7 @@ def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
     return take
 
 
-def _share(note: Note, errors: Tensor) -> Share:
+def _share(note: Note, errors: Tensor, randomness: str) -> Share:
     if note.layout is not None:
         errors = note.layout.records_first(errors)
     if tuple(x._version for x in note.given) != note.versions:
@@ -264,7 +285,7 @@ def _share(note: Note, errors: Tensor) -> Share:
             f"what layer {note.layer.name} was given has been overwritten in place since"
         )
     if note.layer.rule is None:
-        return module_share(note.layer.module, note.given, errors)
+        return module_share(note.layer.module, note.given, errors, randomness)
     return note.layer.rule(note.layer.module, note.given[0], errors)
 
 

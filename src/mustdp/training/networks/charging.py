@@ -8,7 +8,6 @@ and a state that is not the latest is refused (``mustdp.ledger.runs``).
 
 from __future__ import annotations
 
-import os
 import secrets
 from dataclasses import replace
 from typing import Any
@@ -31,7 +30,7 @@ class RunCharge:
         self, ledger: LedgerOrPath, budget: Budget, *, seeded: bool, checkpoint: bool
     ) -> None:
         ledger = find_ledger(ledger)
-        self._budget, self._paid, self._process = budget, False, os.getpid()
+        self._budget, self._paid = budget, False
         self._memory = None if isinstance(ledger, LedgerFile) else ledger
         self._file = ledger if isinstance(ledger, LedgerFile) else None
         self._run = secrets.token_hex(16)
@@ -88,12 +87,6 @@ class RunCharge:
 
         Of several processes the first charges the file; a ledger in memory is each one's own.
         """
-        charges = self._file is not None or self._memory is not None
-        if charges and os.getpid() != self._process:
-            raise InvalidParameter(
-                "a run must go on in the process that began it: in two, the same batches would be "
-                "released twice and charged once"
-            )
         if self._paid:
             return
         if self._memory is not None:

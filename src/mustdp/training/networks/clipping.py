@@ -55,6 +55,9 @@ class Way(Protocol):
     def contributions(self, rows: Rows, scales: Tensor | None = None) -> Contributions:
         """Losses and gradients of these records; with ``scales``, checked for separation."""
 
+    def alike(self, loss: Loss | None = None) -> AbstractContextManager[None]:
+        """Inside, what is drawn at random is the same for all records; ``loss`` if it is given."""
+
 
 @dataclass
 class ClippedSum:
@@ -88,7 +91,7 @@ class Clipper:
     ) -> None:
         self._model = model
         self.parameters = list(trainable(model).values())
-        self._watch = Watch(model)
+        self._watch = Watch(model, loss)
         with torch.enable_grad():
             self.way, self.places = self._decide(loss, trials, masks, mixed)
 
@@ -124,7 +127,7 @@ class Clipper:
         slow = RecordByRecord(self._model, loss, mixed, reasons[0])
         for trial in trials:
             with masks():
-                slow.contributions(trial.rows)
+                slow.contributions(trial.rows.copied())
         self._watch.check(before)
         return slow, 1
 
@@ -136,6 +139,12 @@ class Clipper:
                 self.way.compare(trial.rows, trial.other, masks)
             except Unsuitable as problem:
                 raise NotCovered(str(problem)) from None
+
+    def results(self, rows: Rows) -> list[Tensor]:
+        """All that decides what these records contribute to a sum, records first."""
+        found = self.way.contributions(rows)
+        with torch.no_grad(), full_precision(rows.target.device):
+            return found.by_record()
 
     def sum(
         self,

@@ -47,6 +47,12 @@ class Contributions:
             return Sizes(zero, zero)
         return total_of([part.share.sizes() for part in self._parts])
 
+    def by_record(self) -> list[Tensor]:
+        """All that decides what each record contributes, records first."""
+        sizes = self.sizes()
+        values = [x for part in self._parts for x in part.share.by_record()]
+        return [self.losses, sizes.squares, sizes.absolute, *values]
+
     def add_weighted(self, weights: Tensor, sums: dict[int, Tensor]) -> None:
         """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""
         for part in self._parts:

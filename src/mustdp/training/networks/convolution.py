@@ -87,6 +87,10 @@ class Patches(Share):
             found["bias"] = self._biases
         return found
 
+    def by_record(self) -> list[Tensor]:
+        """Images and errors."""
+        return [self._given, self._errors, self._biases]
+
     def _parts(self) -> Iterator[tuple[slice, Products]]:
         weight, groups = self._layer.weight, self._layer.groups
         one = weight[0].numel() * groups * self._errors[0, 0].numel() + weight.numel()

@@ -11,7 +11,7 @@ from mustdp.ledger.ledger import Ledger
 from mustdp.training.budget import Budget
 
 
-@dataclass
+@dataclass(frozen=True)
 class Released:
     """Steps that were charged and may now be seen; callbacks are called with it.
 
@@ -61,7 +61,7 @@ class Released:
 
     def stop(self) -> None:
         """End the run here. Deciding that by looking at data is a release of its own."""
-        self.stopped = True
+        object.__setattr__(self, "stopped", True)
 
 
 Callback = Callable[[Released], None]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
+
+from mustdp.training.networks.separate import HOOKS, hooks_everywhere
 
 _MODULES: tuple[type[nn.Module], ...] = (
     nn.Sequential, nn.Identity, nn.Linear, nn.Conv2d, nn.Embedding, nn.LayerNorm, nn.GroupNorm,
@@ -21,12 +23,17 @@ _MODULES: tuple[type[nn.Module], ...] = (
     nn.BatchNorm3d,
 )  # fmt: skip
 _FORWARDS: set[Any] = {module.forward for module in _MODULES}
+#: What a class may have of its own without running differently.
+_HARMLESS = {
+    "__init__", "__module__", "__qualname__", "__doc__", "__annotations__", "__parameters__",
+    "__firstlineno__", "__static_attributes__", "__annotate__", "__annotate_func__",
+    "__annotations_cache__", "__orig_bases__", "__constants__",
+}  # fmt: skip
 #: Each returns one value per record, from that record's outputs and target.
 _LOSSES = (
     nn.CrossEntropyLoss, nn.NLLLoss, nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss,
     nn.BCELoss, nn.BCEWithLogitsLoss,
 )  # fmt: skip
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def keeps_apart(model: nn.Module, loss: Any) -> bool:
@@ -34,11 +41,13 @@ def keeps_apart(model: nn.Module, loss: Any) -> bool:
 
     BatchNorm is listed for its fixed statistics; while it trains it is refused elsewhere.
     """
+    if hooks_everywhere():
+        return False
     return _known(loss, _LOSSES) and all(_separate(module) for module in model.modules())
 
 
 def _separate(module: nn.Module) -> bool:
-    if any(getattr(module, hooks) for hooks in _HOOKS) or "forward" in vars(module):
+    if any(getattr(module, hooks) for hooks in HOOKS) or not _as_torch_made_it(module):
         return False
     if parametrize.is_parametrized(module):
         return False
@@ -48,4 +57,28 @@ def _separate(module: nn.Module) -> bool:
 
 
 def _known(loss: Any, kinds: tuple[type[Any], ...]) -> bool:
-    return type(loss) in kinds and not any(getattr(loss, hooks) for hooks in _HOOKS)
+    return (
+        type(loss) in kinds
+        and not any(getattr(loss, hooks) for hooks in HOOKS)
+        and _as_torch_made_it(loss)
+    )
+
+
+def _as_torch_made_it(module: nn.Module) -> bool:
+    """Whether nothing but torch's own code runs in a call of this module.
+
+    Neither the module nor a class of its own may replace a method or an attribute; a class that
+    is only made in another way is the one it comes from.
+    """
+    own = type(module).__mro__[: type(module).__mro__.index(_torchs(type(module)))]
+    values = [*module._parameters.values(), *module._buffers.values()]
+    return (
+        not any(callable(value) for value in vars(module).values())
+        and all(set(vars(kind)) <= _HARMLESS for kind in own)
+        and all(type(x) in (nn.Parameter, Tensor, type(None)) for x in values)
+    )
+
+
+def _torchs(kind: type[nn.Module]) -> type[nn.Module]:
+    """The class of torch that this one is, or comes from first."""
+    return next(base for base in kind.__mro__ if base.__module__.startswith("torch."))

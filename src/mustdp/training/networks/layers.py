@@ -96,6 +96,10 @@ class Dense(Share):
         """Every record's gradient, written out."""
         return self._products().each()
 
+    def by_record(self) -> list[Tensor]:
+        """Inputs and errors."""
+        return [self._given, self._errors, self._biases]
+
     def _products(self) -> Products:
         return Products(self._layer, self._given[:, None], self._errors[:, None], self._biases)
 
@@ -116,7 +120,7 @@ class Table(Share):
         if layer.padding_idx is not None:
             flat = flat * (entries.reshape(-1, 1) != layer.padding_idx)
         keys, place = torch.unique(record * table + entries, return_inverse=True)
-        self._summed = flat.new_zeros(len(keys), width).index_add_(0, place.flatten(), flat)
+        self._summed = _added(flat.new_zeros(len(keys), width), place.flatten(), flat)
         self._records, self._entries = keys // table, keys % table
 
     @property
@@ -127,7 +131,7 @@ class Table(Share):
     def sizes(self) -> Sizes:
         """Sums of squares; every entry that occurs in a record counts once."""
         squares = row_squares(self._summed)
-        found = squares.new_zeros(self._rows).index_add_(0, self._records, squares)
+        found = _added(squares.new_zeros(self._rows), self._records, squares)
         found *= upward(self._places)
         return Sizes(found, found)
 
@@ -143,6 +147,25 @@ class Table(Share):
         tables = self._summed.new_zeros(size)
         tables[self._records, self._entries] = self._summed
         return {"weight": tables}
+
+    def by_record(self) -> list[Tensor]:
+        """The entries that occur in each record and their sums; zeros beyond these."""
+        first = torch.searchsorted(self._records, torch.arange(self._rows).to(self._records))
+        place = torch.arange(len(self._records)).to(first) - first[self._records]
+        size = self._rows, self._places
+        entries, sums = (
+            self._entries.new_zeros(size),
+            self._summed.new_zeros(*size, self._summed.shape[1]),
+        )
+        entries[self._records, place], sums[self._records, place] = self._entries, self._summed
+        return [entries, sums]
+
+
+def _added(totals: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    """Values added to the totals of their places, always in the same order."""
+    if totals.is_cuda:  # index_add_ does it there as the threads happen to come
+        return totals.index_put_((places,), values, accumulate=True)
+    return totals.index_add_(0, places, values)
 
 
 def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor) -> Share:

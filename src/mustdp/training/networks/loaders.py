@@ -10,6 +10,7 @@ A collate function of one's own is called for every record alone, so that it can
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -216,7 +217,14 @@ class _Alone:
     collate: Any
 
     def __call__(self, records: list[Any]) -> Any:
-        return beside([self.collate([record]) for record in records])
+        return beside([self.collate([_own(record)]) for record in records])
+
+
+def _own(value: Any) -> Any:
+    """A copy for code that is not ours: what it writes to it is not the dataset."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    return copy.deepcopy(value)
 
 
 def beside(parts: Sequence[Any]) -> Any:

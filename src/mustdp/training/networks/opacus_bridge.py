@@ -20,8 +20,10 @@ floating point: nothing here speaks for their last bits (docs/security.md).
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from opacus.accountants import IAccountant
 from opacus.accountants.registry import register_accountant
@@ -39,6 +41,9 @@ from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import check_runs
 
+#: Steps of several threads are charged one after the other.
+_charging = threading.Lock()
+
 
 class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
     """Batches for a ``DataLoader``: the numbers of the records drawn, copies repeated.
@@ -52,9 +57,10 @@ class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
         checks.real("expected size of the scheme", scheme.expected_size, above=0)
         self.scheme = scheme
         self._batches = BatchStream(scheme, release_key(seed, name="seed"))
-        self._next = 0
-        #: How many batches have been drawn so far, and how many passes were begun.
-        self.drawn = self.passes = 0
+        self._next, self._process, self._counting = 0, os.getpid(), threading.Lock()
+        #: How many batches have been drawn so far, how many of them a step was made of, and how
+        #: many passes were begun.
+        self.drawn = self.used = self.passes = 0
 
     def __len__(self) -> int:
         if isinstance(self.scheme, Epoch):
@@ -62,13 +68,37 @@ class MultisetSampler(Sampler[list[int]]):  # type: ignore[misc, unused-ignore]
         return max(1, round(self.scheme.n / self.scheme.expected_size))
 
     def __iter__(self) -> Iterator[list[int]]:
-        self.passes += 1
-        if isinstance(self.scheme, Epoch):
-            self._next = -(-self._next // len(self)) * len(self)
+        with self._counting:
+            self.passes += 1
+            if isinstance(self.scheme, Epoch):
+                self._next = -(-self._next // len(self)) * len(self)
         for _ in range(len(self)):
+            yield self._one_more()
+
+    def _one_more(self) -> list[int]:
+        """The next batch, which no other pass, thread or process is given."""
+        if os.getpid() != self._process:
+            raise InvalidParameter(
+                "batches must be drawn in the process that made the loader: in two, the same ones "
+                "would be drawn"
+            )
+        with self._counting:
             number, self._next = self._next, self._next + 1
             self.drawn += 1
-            yield self._batches.batch(number).rows().tolist()
+            found: list[int] = self._batches.batch(number).rows().tolist()
+            return found
+
+    def use(self) -> bool:
+        """Whether there is a batch that no step was made of yet; there is one fewer then."""
+        with self._counting:
+            self.used += 1
+            return self.used <= self.drawn
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise InvalidParameter(
+            "the sampler of a loader must not be copied or pickled: the copy would draw the same "
+            "batches again; multiset_loader makes another"
+        )
 
 
 def multiset_loader(
@@ -199,7 +229,7 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
                     "call optimizer.step() after each batch"
                 )
             self._hooked += 1
-            if self.sampler is not None and self._hooked > self.sampler.drawn:
+            if self.sampler is not None and not self.sampler.use():
                 raise InvalidParameter(
                     "this step was not drawn by the loader that is charged; pass it to "
                     "make_private with poisson_sampling=False and use the loader it returns"
@@ -208,7 +238,11 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
                 self._check_epoch(self.scheme.bins)
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
 
-        return charge
+        def alone(optimizer: Any) -> None:
+            with _charging:
+                charge(optimizer)
+
+        return alone
 
     def _check_epoch(self, bins: int) -> None:
         """Refuse a step that belongs to another epoch than the number of steps says."""

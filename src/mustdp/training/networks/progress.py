@@ -21,8 +21,8 @@ _MILESTONES = 10
 class Progress:
     """Shows how far a run is; without a terminal it shows nothing."""
 
-    def __init__(self, budget: Budget, done: int, show: bool | None) -> None:
-        self._budget, self._done = budget, done
+    def __init__(self, budget: Budget, done: int, show: bool | None, seeded: bool = False) -> None:
+        self._budget, self._done, self._seeded = budget, done, seeded
         self._shown = sys.stderr.isatty() if show is None else show
         self._bar: Any = None
         self._milestone, self._epsilon = 0, 0.0
@@ -65,7 +65,9 @@ class Progress:
             self._milestone = min(self._budget.steps, math.ceil(done / stride) * stride)
             self._epsilon = self._budget.spent(self._milestone).epsilon.upper
         text = "no finite epsilon"
-        if math.isfinite(self._epsilon):
+        if self._seeded:
+            text = "an experiment with a seed, not private"
+        elif math.isfinite(self._epsilon):
             text = f"epsilon <= {readable(self._epsilon, 'up', 4)}"
         if loss is not None:
             text = f"loss {loss:.4f} (not private), {text}"

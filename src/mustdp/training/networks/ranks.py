@@ -141,6 +141,10 @@ class Ranks:
             distributed.broadcast_object_list(held, group=self._group)
         return held[0]
 
+    def each(self, value: Any) -> list[Any]:
+        """The values of all processes, on all of them."""
+        return self._gathered(value)
+
     def agree_on(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors by those of the first process."""
         if self.size > 1:

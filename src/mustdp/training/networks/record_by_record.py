@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mustdp.errors import MustdpError, NotCovered
+from mustdp.training.networks.alignment import aligned
 from mustdp.training.networks.alone import Loss, line_of, quiet
 from mustdp.training.networks.contributions import Contributions, Part
 from mustdp.training.networks.precision import shortened
@@ -36,7 +37,9 @@ def rows_that_fit(numbers: int) -> int:
     return max(1, LARGEST_KEPT // max(1, numbers))
 
 
-def module_share(module: nn.Module, given: tuple[Tensor, ...], errors: Tensor) -> Share:
+def module_share(
+    module: nn.Module, given: tuple[Tensor, ...], errors: Tensor, randomness: str = "different"
+) -> Share:
     """Every record's gradient of one module, by its vector-Jacobian product."""
     values = {name: _lengthened(p.detach()) for name, p in trainable(module).items()}
 
@@ -52,10 +55,11 @@ def module_share(module: nn.Module, given: tuple[Tensor, ...], errors: Tensor) -
 
     floating = tuple(_lengthened(x) for x in given)
     in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in floating))
-    mapped = torch.func.vmap(one, in_dims=in_dims, randomness="different")
+    mapped = torch.func.vmap(one, in_dims=in_dims, randomness=randomness)
     try:
         with quiet():
-            return Kept(mapped(values, _lengthened(errors), *floating))
+            found = aligned(errors.device, lambda: mapped(values, _lengthened(errors), *floating))
+        return Kept(found)
     except Exception as problem:
         name = type(module).__name__
         raise Unsuitable(
@@ -71,6 +75,7 @@ class RecordByRecord:
     ) -> None:
         self.name, self.reason = "torch.func", reason
         self._model, self._loss, self._mixed = model, loss, mixed
+        self._randomness = "different"
         self.most_rows = rows_that_fit(sum(p.numel() for p in trainable(model).values()))
 
     def contributions(self, rows: Rows, _: Tensor | None = None) -> Contributions:
@@ -86,11 +91,11 @@ class RecordByRecord:
 
         in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in inputs))
         mapped = torch.func.vmap(
-            torch.func.grad_and_value(one), in_dims=in_dims, randomness="different"
+            torch.func.grad_and_value(one), in_dims=in_dims, randomness=self._randomness
         )
         try:
             with quiet(), self._without_cudnn(), shortened(target.device, self._mixed):
-                gradients, losses = mapped(values, target, *inputs)
+                gradients, losses = aligned(target.device, lambda: mapped(values, target, *inputs))
         except MustdpError:
             raise
         except Exception as problem:
@@ -100,6 +105,16 @@ class RecordByRecord:
                 + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
             ) from problem
         return Contributions(losses.detach(), [Part(Kept(gradients), parameters)])
+
+    @contextmanager
+    def alike(self, loss: Loss | None = None) -> Iterator[None]:
+        """All records draw the same inside."""
+        usual = self._loss
+        try:
+            self._randomness, self._loss = "same", loss or usual
+            yield
+        finally:
+            self._randomness, self._loss = "different", usual
 
     @contextmanager
     def _without_cudnn(self) -> Iterator[None]:

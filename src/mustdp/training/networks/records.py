@@ -19,8 +19,6 @@ from mustdp.training.networks.transfers import sent
 
 #: Records of which several processes compare whether they are the same.
 _COMPARED = 64
-#: On a GPU the number of rows is filled up to a multiple of this.
-FILLED = 128
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,10 @@ class Rows:
 
     inputs: tuple[Tensor, ...]
     target: Tensor
+
+    def copied(self) -> Rows:
+        """The same for code that may write to it, where the records are needed again."""
+        return Rows(tuple(x.clone() for x in self.inputs), self.target.clone())
 
 
 class Records:
@@ -56,14 +58,14 @@ class Records:
         """All targets, where they are at hand."""
         return None if self._tensors is None else self._tensors[-1]
 
-    def take(self, indices: NDArray[np.int64]) -> Rows:
-        """Some records, by number."""
+    def take(self, indices: NDArray[np.int64], filled: int = 0) -> Rows:
+        """Some records, by number; the first is repeated until there are ``filled`` of them."""
+        missing = max(0, filled - len(indices))
         if self._tensors is None:
-            *inputs, target = (
-                sent(value, self._device) for value in _collated(self._data, indices)
-            )
+            found = (sent(value, self._device) for value in _collated(self._data, indices))
+            *inputs, target = (_filled(value, missing) for value in found)
             return Rows(tuple(inputs), target)
-        rows = torch.tensor(indices)
+        rows = _filled(torch.tensor(indices), missing)
         *inputs, target = (self._selected(t, rows) for t in self._tensors)
         return Rows(tuple(inputs), target)
 
@@ -85,21 +87,10 @@ class Records:
         return sent(values.index_select(0, sent(rows, values.device)), self._device)
 
 
-def rounded_up(
-    indices: NDArray[np.int64], counts: NDArray[np.int64], most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Fill up to a multiple of 128 rows with a record that counts zero times.
-
-    A GPU prepares its kernels anew for every number of rows it has not seen, and the number of
-    distinct records is another one in every batch.
-    """
-    missing = -len(indices) % FILLED
-    if len(indices) < FILLED or len(indices) + missing > most:
-        return indices, counts
-    return (
-        np.concatenate([indices, np.full(missing, indices[0])]),
-        np.concatenate([counts, np.zeros(missing, dtype=np.int64)]),
-    )
+def _filled(values: Tensor, missing: int) -> Tensor:
+    if not missing:
+        return values
+    return torch.cat([values, values[:1].expand(missing, *values.shape[1:])])
 
 
 def _behind(loader: DataLoader[Any]) -> Any:
@@ -133,6 +124,8 @@ def _check_tensors(tensors: Sequence[Tensor]) -> None:
 def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
     own = isinstance(data, Fetched)
     found = data.collated(indices) if own else default_collate([data[int(i)] for i in indices])
+    if own and isinstance(found, tuple | list):  # it may be the dataset's own storage
+        found = [x.clone() if isinstance(x, Tensor) else x for x in found]
     if not (
         isinstance(found, tuple | list)
         and len(found) >= 2

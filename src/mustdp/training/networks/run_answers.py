@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from mustdp.calibration.settle import Spent
 from mustdp.ledger.ledger import Ledger
@@ -14,10 +15,21 @@ from mustdp.training.networks.clipping import Clipper
 class RunAnswers:
     """How far a run is, what it has spent, and how it clips."""
 
-    budget: Budget
+    _model: Any
+    _budget: Budget
     _steps: int
     _seeded: bool
     _clipper: Clipper
+
+    @property
+    def model(self) -> Any:
+        """The model, as it was given."""
+        return self._model
+
+    @property
+    def budget(self) -> Budget:
+        """What the run may spend."""
+        return self._budget
 
     @property
     def steps(self) -> int:
@@ -31,8 +43,11 @@ class RunAnswers:
 
     @property
     def ledger(self) -> Ledger:
-        """What the steps so far are charged as; an epoch as a whole when it begins."""
-        return run_state.charged(self.budget, self._steps)
+        """What the steps so far are charged as; an epoch as a whole when it begins.
+
+        Nothing is where the run has a seed, which is an experiment.
+        """
+        return run_state.charged(self.budget, 0 if self._seeded else self._steps)
 
     @property
     def privacy(self) -> Spent:

@@ -8,13 +8,18 @@ records of a batch now and then.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _python_dispatch
+from torch.utils._device import DeviceContext
 
 from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.training.networks.alignment import as_usual
 
 
 class Unsuitable(NotCovered):
@@ -50,57 +55,183 @@ def _mixes(module: nn.Module) -> str:
     return ""
 
 
-class Watch:
-    """Watches a model while records pass through it: no layer may mix, no buffer may change."""
+#: What is kept of a tensor: under which name it was found, and how often it was written to.
+Seen = dict[str, tuple[Tensor, int]]
 
-    def __init__(self, model: nn.Module) -> None:
+
+class Watch:
+    """Watches a model while records pass through it: no layer may mix, nothing may change."""
+
+    def __init__(self, model: nn.Module, loss: Any = None) -> None:
         kinds = (
             nn.modules.batchnorm._BatchNorm,
             nn.modules.instancenorm._InstanceNorm,
             nn.Embedding,
             nn.EmbeddingBag,
         )
+        self._model, self._loss = model, loss
         modules = list(model.named_modules())
         self._suspects = [(name, m) for name, m in modules if isinstance(m, kinds)]
         self._parameters = list(model.parameters())
         self._trained = [p.requires_grad for p in self._parameters]
-        self._owners = [(f"{name}.{key}", m, key) for name, m in modules for key in m._buffers]
+        self._built = self._structure()
 
-    def start(self) -> list[tuple[str, int, int]]:
-        """Refuse layers that mix; name, identity and version of every buffer."""
+    def start(self) -> Seen:
+        """Refuse layers that mix; name, identity and version of all that may not change."""
         refuse_mixing(self._suspects)
+        refuse_modes()
         if [p.requires_grad for p in self._parameters] != self._trained:
             raise InvalidParameter(
                 "which parameters are trained must stay the same during a run, as the bound C "
                 "holds for all of them together; start another run on the model"
             )
+        if self._structure() != self._built:
+            raise InvalidParameter(
+                "layers, parameters and hooks of model must stay the same during a run, as the "
+                "model was tried with these; start another run on the model"
+            )
         return self._seen()
 
-    def check(self, before: list[tuple[str, int, int]]) -> None:
-        """Refuse if a buffer has changed since :meth:`start`."""
-        changed = {now[0] for now in set(self._seen()) ^ set(before)}
-        if changed:
+    def check(self, before: Seen) -> None:
+        """Refuse if something has changed since :meth:`start`."""
+        now = self._seen()
+        for name in sorted({*before, *now}):
+            if name in before and name in now:
+                (old, version), (new, written) = before[name], now[name]
+                if old is new and version == written:
+                    continue
+            kind, _, where = name.partition(" ")
             raise NotCovered(
-                f"the forward pass changes the buffer {min(changed)}, which would carry what it "
-                "has seen of the records out of the run without noise"
+                f"the forward pass changes the {kind} {where}, which would carry what it has seen "
+                "of the records out of the run without noise"
+                + (
+                    ""
+                    if kind != "attribute"
+                    else "; if it is a table that does not depend on "
+                    "them, call the model once before the run"
+                )
             )
 
-    def _seen(self) -> list[tuple[str, int, int]]:
-        found = ((name, m._buffers.get(key)) for name, m, key in self._owners)
-        return [(name, id(b), b._version) for name, b in found if b is not None]
+    def _structure(self) -> list[Any]:
+        """Layers, parameters and hooks; the objects themselves, so that none is replaced unseen."""
+        found: list[Any] = [*hooks_everywhere()]
+        for name, module in self._model.named_modules():
+            found += [name, id(module), type(module), vars(module).get("forward")]
+            found += [id(p) for p in module._parameters.values()]
+            found += [hook for hooks in HOOKS for hook in getattr(module, hooks).values()]
+        return found
+
+    def _seen(self) -> Seen:
+        found: Seen = {}
+        owners: list[tuple[str, Any]] = [
+            *self._model.named_modules(),
+            *(
+                [(f"loss {name}".strip(), m) for name, m in self._loss.named_modules()]
+                if isinstance(self._loss, nn.Module)
+                else [("loss", self._loss)]
+            ),
+        ]
+        for name, owner in owners:
+            for kind, key, value in _kept_by(owner):
+                for place, tensor in _tensors_in(value):
+                    found[f"{kind} {name}.{key}{place}"] = tensor, _version(tensor)
+        return found
+
+
+def _kept_by(owner: Any) -> Iterator[tuple[str, str, Any]]:
+    """What a module, a function or another object holds on to from one call to the next."""
+    if isinstance(owner, nn.Module):
+        yield from (("buffer", key, value) for key, value in owner._buffers.items())
+        yield from (("parameter", key, value) for key, value in owner._parameters.items())
+        own = {"_buffers", "_parameters", "_modules"}
+    else:
+        own = set()
+        cells = getattr(owner, "__closure__", None) or ()
+        for number, cell in enumerate(cells):
+            with suppress(ValueError):  # still empty
+                yield "attribute", f"closure[{number}]", cell.cell_contents
+        if hasattr(owner, "__self__"):
+            yield from _kept_by(owner.__self__)
+    for key, value in getattr(owner, "__dict__", {}).items():
+        if key not in own:
+            yield "attribute", key, value
+
+
+def _tensors_in(value: Any, depth: int = 3) -> Iterator[tuple[str, Tensor]]:
+    """Tensors in a value, and in lists and dictionaries of them."""
+    if isinstance(value, Tensor):
+        yield "", value
+    elif depth and isinstance(value, dict | list | tuple | set | deque):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            if isinstance(inner, Tensor | dict | list | tuple | set | deque):
+                for place, tensor in _tensors_in(inner, depth - 1):
+                    yield f"[{key}]{place}", tensor
+
+
+def _version(tensor: Tensor) -> int:
+    try:
+        return tensor._version
+    except RuntimeError:  # made in inference mode, where nothing is counted
+        return 0
+
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def hooks_everywhere() -> list[Any]:
+    """Hooks that torch calls for every module of the process."""
+    module: Any = nn.modules.module
+    return [hook for name in HOOKS for hook in getattr(module, f"_global{name}").values()]
+
+
+def refuse_modes() -> None:
+    """Refuse code that torch calls for every operation, or for what a backward pass keeps.
+
+    It sees all records side by side, and may mix them where no layer does.
+    """
+    as_usual()
+    overrides: Any = torch.overrides
+    functions = [
+        mode
+        for mode in overrides._get_current_function_mode_stack()
+        if type(mode) is not DeviceContext  # torch.set_default_device
+    ]
+    autograd: Any = torch._C._autograd
+    saved = getattr(autograd, "_top_saved_tensors_default_hooks", lambda _: None)(False)
+    found = [*functions, *_python_dispatch._get_current_dispatch_mode_stack()]
+    if found or saved is not None:
+        name = type(found[0]).__name__ if found else "saved_tensors_hooks"
+        raise NotCovered(
+            f"{name} is active around the run and may mix the records of a batch; leave it out"
+        )
 
 
 @contextmanager
 def as_before(model: nn.Module) -> Iterator[None]:
-    """Put the buffers back if the model turns out to be one that is refused."""
+    """Put buffers and attributes back if the model turns out to be one that is refused."""
     kept = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    held = [(module, dict(vars(module))) for module in model.modules()]
     try:
         yield
     except BaseException:
+        for module, attributes in held:
+            for name in [
+                name for name, value in vars(module).items() if _is_new(value, attributes.get(name))
+            ]:
+                if name in attributes:
+                    vars(module)[name] = attributes[name]
+                else:
+                    del vars(module)[name]
         with torch.no_grad():
             for buffer, before in kept:
                 buffer.copy_(before)
         raise
+
+
+def _is_new(value: Any, before: Any) -> bool:
+    """Whether tensors were put where there were others, or none."""
+    return value is not before and any(True for _ in _tensors_in(value))
 
 
 def check_finite(losses: Tensor) -> None:

@@ -136,7 +136,7 @@ def try_out(
     try:
         with as_before(model):
             with masks():
-                check_targets(model, loss, trials[0].rows.inputs, target)
+                check_targets(model, loss, trials[0].rows.copied().inputs, target)
             return Clipper(model, loss, trials, masks, mixed)
     except MustdpError:
         raise

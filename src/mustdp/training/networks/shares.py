@@ -61,6 +61,10 @@ class Share(ABC):
     def each(self) -> dict[str, Tensor]:
         """Every record's contribution, by parameter name; records first, float32."""
 
+    @abstractmethod
+    def by_record(self) -> list[Tensor]:
+        """What the contributions are computed from, records first."""
+
     def joined(self, others: Sequence[Share]) -> Share | None:
         """One share for several calls of a layer, where that is shorter than :meth:`each`."""
         return None
@@ -93,6 +97,10 @@ class Kept(Share):
     def each(self) -> dict[str, Tensor]:
         """The contributions themselves."""
         return self._gradients
+
+    def by_record(self) -> list[Tensor]:
+        """The contributions themselves."""
+        return list(self._gradients.values())
 
 
 class Products:

@@ -40,11 +40,13 @@ from mustdp.training.networks.clipping import ClippedSum
 from mustdp.training.networks.events import Callback, Released, Trained
 from mustdp.training.networks.loaders import Terms, budget_of
 from mustdp.training.networks.masks import Masks
+from mustdp.training.networks.ownership import NotCopied, Ownership, exclusive
 from mustdp.training.networks.parameters import PARAMETERS
-from mustdp.training.networks.pieces import Pieces
+from mustdp.training.networks.pieces import Pieces, rows_of_pieces
+from mustdp.training.networks.places import Places
 from mustdp.training.networks.progress import Progress
 from mustdp.training.networks.ranks import Ranks
-from mustdp.training.networks.records import Records
+from mustdp.training.networks.records import Records, Rows
 from mustdp.training.networks.run_answers import RunAnswers
 from mustdp.training.networks.saving import SavedRun
 from mustdp.training.networks.sensitivity import bound_for, check_clip
@@ -53,7 +55,7 @@ from mustdp.training.networks.trials import Trials
 
 
 @documented(PARAMETERS)
-class PrivateTrainer(RunAnswers):
+class PrivateTrainer(RunAnswers, NotCopied):
     """Trains a torch model within a budget: what has been seen has been paid for.
 
     Under ``torch.distributed`` all processes make one run together.
@@ -101,10 +103,11 @@ class PrivateTrainer(RunAnswers):
         timeout: float = 600.0,
     ) -> None:
         self._ranks, self._seeded = Ranks(timeout), seed is not None
+        self._ownership = Ownership(self)
         with self._ranks.together():
             terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
             budget = budget_of(data, budget, terms)
-            self.model, self.budget, self._module = model, budget, setup.bare(model)
+            self._model, self._budget, self._module = model, budget, setup.bare(model)
             self._steps, self._clip = 0, check_clip(clip)
             self._deviation = budget.noise_multiplier * self._clip
             self._size = checks.real(
@@ -135,17 +138,29 @@ class PrivateTrainer(RunAnswers):
         shared = run_state.facts(
             self._run, budget, self._records, scheduler, charge.ledger or charges
         )
-        self._ranks.same(shared | {"losses": str(losses), "checkpoint": f"{saves}, {self._every}"})
+        own = {"losses": str(losses), "max_rows": str(most_rows)}
+        self._ranks.same(shared | own | {"checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
         with self._ranks.together():
             self._draw_by(key)
             self._trials = Trials(self._records, key, self._ranks.rank)
             tried, mixed = self._trials.at_first(), setup.read_mixed(mixed_precision)
-            self._clipper = setup.try_out(
-                self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
+            with exclusive(self._module):
+                self._clipper = setup.try_out(
+                    self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
+                )
+            self._places = Places(self._clipper, self._module, lambda: self._masks(0))
+            rows = rows_of_pieces(
+                budget.scheme,
+                budget.relation,
+                self._ranks.size,
+                self._clipper.way.most_rows,
+                most_rows,
             )
-            self._pieces = Pieces(self._records, self._device, self._clipper, most_rows)
+        rows = self._agreed_rows(tried[0].rows, rows)
+        with self._ranks.together():
+            self._pieces = Pieces(self._records, self._device, self._clipper, rows)
             workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
             self._bound = bound_for(self._clip, self._deviation, workload)
             self._noise = StepNoise(key, self._deviation / self._bound.step)
@@ -153,6 +168,16 @@ class PrivateTrainer(RunAnswers):
         state = self._ranks.agree(state)
         with self._ranks.together():
             self._restore(state)
+
+    def _agreed_rows(self, records: Rows, rows: int) -> int:
+        """Rows of a piece with which all places give the same, on every process."""
+        while True:
+            with self._ranks.together(), exclusive(self._module):
+                rows = self._places.settle(records, rows)
+            found = self._ranks.each(rows)
+            rows = min(found)
+            if len(set(found)) == 1:
+                return rows
 
     def train(self, steps: int | None = None) -> Trained:
         """Make more steps.
@@ -180,6 +205,10 @@ class PrivateTrainer(RunAnswers):
         return self._train(1, show=False)
 
     def _train(self, steps: int | None, show: bool | None) -> Trained:
+        with self._ownership.held(self, self._module):
+            return self._make(steps, show)
+
+    def _make(self, steps: int | None, show: bool | None) -> Trained:
         with self._ranks.together():
             last = self.steps + setup.steps_left(steps, self.remaining, self.budget.steps)
         self._ranks.same({"number of steps": f"{self.steps} to {last}"})
@@ -189,7 +218,8 @@ class PrivateTrainer(RunAnswers):
                 held.enter_context(self._saved.held())
             try:
                 self._saved.begin(self._state())
-                with Progress(self.budget, self.steps, show and self._ranks.first) as bar:
+                shows = show and self._ranks.first
+                with Progress(self.budget, self.steps, shows, self._seeded) as bar:
                     shown = 0
                     while self.steps < last:
                         loss = self._step()
@@ -204,9 +234,8 @@ class PrivateTrainer(RunAnswers):
                 self._ranks.leave(problem)
                 self._restore(self._saved.back())
                 raise
-        ledger = run_state.charged(self.budget, 0 if self._seeded else self.steps)
         return Trained(
-            self.model, self.steps, self.budget, ledger, tuple(losses), seeded=self._seeded
+            self.model, self.steps, self.budget, self.ledger, tuple(losses), seeded=self._seeded
         )
 
     def _step(self) -> float | None:
@@ -232,12 +261,13 @@ class PrivateTrainer(RunAnswers):
 
     def _clipped(self, number: int, batch: Batch) -> ClippedSum:
         """The clipped sum of this process's part; now and then records are tried for separation."""
-        scales = None
-        if self._trials.due(number) and batch.distinct:
+        scales, due = None, self._trials.due(number)
+        if due and batch.distinct:
             trial = self._trials.of_batch(number, batch.indices)
             self._clipper.try_again(trial, lambda: self._masks(number))
             scales = self._trials.scales(number)
-        return self._clipper.sum(self._pieces.of(batch), self._masks(number), self._bound, scales)
+        pieces = self._places.watched(self._pieces.of(batch), again=due)
+        return self._clipper.sum(pieces, self._masks(number), self._bound, scales)
 
     def _update(self, sums: Tensor) -> None:
         parameters = self._clipper.parameters
@@ -262,7 +292,8 @@ class PrivateTrainer(RunAnswers):
             self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
         )
         parts = (self._module, self._optimizer, self._scheduler)
-        return run_state.state_of(self._run, at, self.ledger, *parts)
+        ledger = run_state.charged(self.budget, self._steps)
+        return run_state.state_of(self._run, at, ledger, *parts)
 
     def _checked(self, state: dict[str, Any]) -> BatchStream:
         return run_state.check_state(state, self._run, self.budget, self._saved.path)
