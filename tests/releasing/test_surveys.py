@@ -66,7 +66,7 @@ def test_strata_are_put_together_with_their_shares() -> None:
     kind = np.repeat(["a", "b", "c"], [1000, 1000, 50])
     y = np.where(kind == "a", rng.normal(5, 1, kind.size), rng.normal(12, 2, kind.size))
     frame = pd.DataFrame({"y": y, "kind": kind})
-    shares = {"a": 9.0, "b": 1.0}
+    shares = {"a": 0.9, "b": 0.1}
     found = md.private_release(
         frame, ["mean@y", "proportion:>10@y"], strata="kind", stratum_shares=shares,
         **LIMITS, **QUIET,

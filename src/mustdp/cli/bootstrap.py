@@ -167,8 +167,8 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
         rows=tuple(
             (
                 estimate.description or estimate.label,
-                readable(estimate.value, digits=5),
-                readable(estimate.standard_error, "up"),
+                words.known(estimate.value, digits=5),
+                words.known(estimate.standard_error, "up"),
                 f"[{readable(estimate.interval[0], 'down', 5)}, "
                 f"{readable(estimate.interval[1], 'up', 5)}]",
                 f"{100 * estimate.noise_share:.0f} %",

@@ -166,7 +166,7 @@ def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:
         rows=tuple(
             (
                 one.label,
-                readable(one.value, digits=5),
+                words.known(one.value, digits=5),
                 _shown(one.standard_error, "up"),
                 f"[{_shown(one.interval[0], 'down', 5)}, {_shown(one.interval[1], 'up', 5)}]",
                 f"{100 * one.noise_share:.0f} %",
@@ -185,7 +185,7 @@ def _shown(value: float, toward: Any, digits: int = 3) -> str:
 def _flags(result: ReleaseResult) -> Iterator[str]:
     for one in result.estimates:
         yield from (f"note: {one.label}: {flag}." for flag in one.flags)
-    said = dict.fromkeys(one.description.partition(" where ")[0] for one in result.estimates)
+    said = dict.fromkeys(one.description.removesuffix(one.where) for one in result.estimates)
     yield f"estimated: {'; '.join(list(said)[:12])}{'; ...' if len(said) > 12 else ''}."
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.decimals import Toward, as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
@@ -34,6 +34,11 @@ _PRESENCE = {
 }
 #: Which order of the neighbours decided an upper bound under add-remove.
 _DIRECTIONS = {"remove": "; removing a record decides it", "add": "; adding a record decides it"}
+
+
+def known(value: float, toward: Toward = "nearest", digits: int = 3) -> str:
+    """An estimate or its error, or that there is none."""
+    return readable(value, toward, digits) if math.isfinite(value) else "NA"
 
 
 def describe(scheme: Sampling) -> str:

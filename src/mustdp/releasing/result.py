@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.calibration.settle import Spent
 from mustdp.releasing.estimate import ReleasedEstimate
-from mustdp.resampling.result import Estimates
+from mustdp.resampling.result import NOT_KNOWN, Estimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         }
 
     def as_csv(self) -> str:
-        """A table with one row for each estimate; numbers in full.
+        """A table with one row for each estimate; numbers in full, NA for what is not known.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         for one in self.estimates:
             names = [getattr(one, name) or "" for name in _NAMES]
             numbers = [one.value, one.standard_error, *one.interval]
-            shown = [repr(float(x)) if math.isfinite(x) else "" for x in numbers]
+            shown = [repr(float(x)) if math.isfinite(x) else NOT_KNOWN for x in numbers]
             writer.writerow([*names, *shown, "; ".join(one.flags)])
         return out.getvalue()
 
@@ -118,8 +118,9 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         for one in self.estimates:
             low, high = (f"{end:.5g}" if math.isfinite(end) else "--" for end in one.interval)
             error = f"{one.standard_error:.3g}" if math.isfinite(one.standard_error) else "--"
+            value = f"{one.value:.5g}" if one.known else NOT_KNOWN
             label = _escaped(one.label)
-            lines.append(rf"{label} & {one.value:.5g} & {error} & [{low}, {high}] \\")
+            lines.append(rf"{label} & {value} & {error} & [{low}, {high}] \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
 
     def plot(self, family: str | None = None, ax: Axes | None = None) -> Axes:

@@ -13,7 +13,7 @@ from mustdp.plots.drawing import Theme, figure_of, new_axes
 from mustdp.plots.released import released_estimates, widths_against_epsilon
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.releasing.planning import Expected
-from mustdp.releasing.result import ReleaseResult
+from mustdp.releasing.result import NOT_KNOWN, ReleaseResult
 from mustdp.version import __version__
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def release_page(result: ReleaseResult, standing: Standing | None = None) -> Pag
     page.heading("Estimates")
     for number, (name, rows) in enumerate(result.families().items()):
         page.heading(name, 3)
-        told, _, _ = rows[0].description.partition(" where ")  # which group, the table says
+        told = rows[0].description.removesuffix(rows[0].where)  # which group, the table says
         page.paragraph(f"{told[:1].upper()}{told[1:]}.")
         if number < _MOST_PICTURES and len(rows) <= _MOST_BARS:
             _picture(page, result, name, rows)
@@ -123,7 +123,7 @@ def _table(page: Page, result: ReleaseResult, rows: tuple[ReleasedEstimate, ...]
         [
             (
                 one.label,
-                readable(one.value, digits=5),
+                readable(one.value, digits=5) if one.known else NOT_KNOWN,
                 _number(one.standard_error),
                 _number(one.interval[0], 5),
                 _number(one.interval[1], 5),

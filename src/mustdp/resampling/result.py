@@ -33,6 +33,10 @@ class InferenceNote(UserWarning):
     """
 
 
+#: Written for an estimate of which noise leaves nothing to be known.
+NOT_KNOWN = "NA"
+
+
 class _Estimated(Protocol):
     @property
     def label(self) -> str: ...
@@ -84,8 +88,8 @@ class Estimates(Generic[E]):
         rows = [
             (
                 self._called(estimate),
-                f"{estimate.value:.5g}",
-                f"{estimate.standard_error:.3g}",
+                f"{estimate.value:.5g}" if math.isfinite(estimate.value) else NOT_KNOWN,
+                f"{estimate.standard_error:.3g}" if math.isfinite(estimate.standard_error) else "-",
                 f"[{estimate.interval[0]:.5g}, {estimate.interval[1]:.5g}]",
                 f"{100 * estimate.noise_share:.0f} %",
             )
@@ -162,7 +166,7 @@ class BootstrapResult(Estimates[Estimate]):
         rows = [
             {
                 "label": estimate.label,
-                "estimate": estimate.value,
+                "estimate": estimate.value if math.isfinite(estimate.value) else None,
                 "standard_error": (
                     estimate.standard_error if math.isfinite(estimate.standard_error) else None
                 ),
