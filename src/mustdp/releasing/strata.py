@@ -7,8 +7,10 @@ taken to lie in one stratum. The finite-population correction is that of every s
 N_h. What is curved in averages is so in those of the population, sum W_h mu_h, and a distribution
 function is sum W_h F_h. The shares add up to one. Records in no listed stratum are the stratum
 "other" if that has a share; else they count for nothing, and where the release shows that there are
-some, the estimates say so. Errors of strata that come from few clusters have few degrees of freedom
-each; those of the whole are Satterthwaite's (1946).
+some, the estimates say so. A small stratum of which noise leaves nothing to be known may be
+anywhere in what is possible: that widens the interval by its share of it, from end to end; if such
+strata are more than a tenth of the population, there is no estimate. Errors of strata from
+few clusters have few degrees of freedom each; those of the whole are Satterthwaite's (1946).
 """
 
 from __future__ import annotations
@@ -25,12 +27,15 @@ from mustdp.releasing.uncertainty import (
     Judged,
     Reading,
     everything,
+    into,
     satterthwaite,
     symmetric,
 )
 
 #: Shares that were rounded to seven digits still add up to one.
 _CLOSE = 1e-6
+#: The share of the population of which nothing may be known.
+MOST_UNKNOWN = 0.1
 
 
 def read_shares(
@@ -63,17 +68,31 @@ def over_strata(
     """One reading for what is an average over strata, from those of each."""
     named = zip(ground.groups, readings, strict=False)
     flags = tuple(dict.fromkeys(f"{name}: {flag}" for name, one in named for flag in one.flags))
-    if not all(one.known for one in readings):
+    pairs = list(zip(ground.shares, readings, strict=True))
+    known = [(share, one) for share, one in pairs if one.known]
+    if math.fsum(share for share, one in pairs if not one.known) > MOST_UNKNOWN:
         return replace(everything(possible), flags=(FEW, *flags))
-    value = math.fsum(share * one.value for share, one in zip(ground.shares, readings, strict=True))
-    sampling = noise = 0.0
-    for share, one in zip(ground.shares, readings, strict=True):
-        variance = (share * one.standard_error) ** 2
-        noise += one.noise_share * variance
-        sampling += (1.0 - one.noise_share) * variance
-    freedom = satterthwaite(
-        ((share * one.standard_error) ** 2, one.degrees_of_freedom)
-        for share, one in zip(ground.shares, readings, strict=True)
-    )
+    value, open_ends = 0.0, 0.0  # what is not known: the middle, and half of what is possible
+    for share, one in pairs:
+        low, high = one.interval
+        value += share * (one.value if one.known else 0.5 * (low + high))
+        open_ends += 0.0 if one.known else share * 0.5 * (high - low)
+    variances = [((share * one.standard_error) ** 2, one) for share, one in known]
+    noise = math.fsum(variance * one.noise_share for variance, one in variances)
+    sampling = math.fsum(variance * (1.0 - one.noise_share) for variance, one in variances)
+    freedom = satterthwaite((variance, one.degrees_of_freedom) for variance, one in variances)
     found = symmetric(value, Judged(sampling, noise, freedom), level, possible)
-    return replace(found, flags=(*found.flags, *flags))
+    if not open_ends:
+        return replace(found, flags=(*found.flags, *flags))
+    error = math.hypot(found.standard_error, open_ends)
+    return Reading(
+        found.value,
+        error,
+        (
+            into(found.interval[0] - open_ends, possible),
+            into(found.interval[1] + open_ends, possible),
+        ),
+        (noise + open_ends**2) / error**2,
+        (*found.flags, *flags),
+        freedom,
+    )

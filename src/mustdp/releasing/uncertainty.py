@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.spread import not_negative
 from mustdp.resampling.statistics.reading import CLEARLY as CLEARLY
-from mustdp.resampling.statistics.reading import IMPOSSIBLE, Spread, into
+from mustdp.resampling.statistics.reading import IMPOSSIBLE, Spread
+from mustdp.resampling.statistics.reading import into as into
 
 #: What an estimate says that rests on too few records for its noise.
 FEW = "too few records for the noise: the interval is all that is possible"

@@ -28,7 +28,8 @@ from mustdp.releasing.curve import Curve, Window
 from mustdp.releasing.parts import Part
 from mustdp.releasing.stack import Noisy
 from mustdp.releasing.statistics.asked import Asked
-from mustdp.releasing.uncertainty import CLEARLY, Reading, everything
+from mustdp.releasing.strata import MOST_UNKNOWN
+from mustdp.releasing.uncertainty import CLEARLY, FEW, Reading, everything
 from mustdp.resampling.statistics.public import Range
 from mustdp.resampling.statistics.reading import ANYWHERE
 
@@ -109,7 +110,8 @@ class Quantile(Asked):
         shares = self.ground.shares
         seen = [self._seen(noisy, slot, noisy) for slot in range(len(shares))]
         known = [(share, one) for share, one in zip(shares, seen, strict=True) if one is not None]
-        if len(known) < len(shares):
+        unknown = math.fsum(x for x, one in zip(shares, seen, strict=True) if one is None)
+        if unknown > MOST_UNKNOWN:
             yield "", self._everything()
             return
         curve, noise, sampling = np.zeros((3, len(self.grid)))
@@ -120,7 +122,12 @@ class Quantile(Asked):
             sampling += share**2 * factor * inside * (1.0 - inside)
         at, whole = np.arange(len(self.grid)), self._whole(_monotone(curve))
         sampling /= self.p * (1.0 - self.p)
-        yield "", self._reading(curve, noise, sampling, level, at, whole)
+        # F of a stratum that is not known is anywhere in [0, 1].
+        curve += 0.5 * unknown
+        found = self._reading(curve, noise, sampling, level, at, whole, 0.5 * unknown)
+        few = [name for name, one in zip(self.ground.groups, seen, strict=False) if one is None]
+        flags = (*found.flags, *(f"{name}: {FEW}" for name in few))
+        yield "", replace(found, flags=flags)
 
     def _seen(self, noisy: Noisy, slot: int, first: Noisy) -> Seen | None:
         """F of one slot, the variance of its noise, and what F (1 - F) is multiplied by.
@@ -148,12 +155,13 @@ class Quantile(Asked):
         level: float,
         at: IntArray,
         whole: bool,
+        beside: float = 0.0,
     ) -> Reading:
-        """From the curve at the places ``at`` of the grid."""
+        """From the curve at the places ``at`` of the grid, off by at most ``beside`` besides."""
         column = self.ground.columns[self.columns[0]].numeric
         sampling = self.p * (1.0 - self.p) * factor
         c = float(ndtri(0.5 + 0.5 * level))
-        reach = c * np.sqrt(variance + sampling)
+        reach = c * np.sqrt(variance + sampling) + beside
         every = np.array([*self.grid, column.upper])
         points = every[[*at, at[-1] + 1]]
         first = _first(curve + reach >= self.p)
