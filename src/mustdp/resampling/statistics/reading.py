@@ -36,10 +36,7 @@ RARE = (
     "it is in the standard error; more or larger subsets, or one release on all records would help"
 )
 #: What a quantile says of which nothing but the range is known.
-ANYWHERE = (
-    "there are too few records for the noise to tell where it is: the interval is all that is "
-    "possible"
-)
+ANYWHERE = "what was released leaves open where it is: the interval is all that is possible"
 #: And one that the noise has driven out of what can be.
 IMPOSSIBLE = "the noise made the value impossible: the interval is all that is possible"
 
