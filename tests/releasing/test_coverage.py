@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import mustdp as md
 from mustdp.releasing.estimate import ReleasedEstimate
@@ -129,6 +130,33 @@ def test_degrees_of_freedom_are_those_of_clusters_less_the_noise() -> None:
         assert judge.quantile(0.95) == pytest.approx(quantile, abs=0.001)
     assert satterthwaite([(1.0, 5.0), (1.0, 5.0), (0.0, 1.0)]) == pytest.approx(10.0)
     assert satterthwaite([(1.0, math.inf)]) == math.inf
+
+
+@pytest.mark.parametrize("unit", ["record", "cluster"])
+def test_shares_of_few_clusters_take_the_quantile_of_t(unit: str) -> None:
+    """Wilson's interval of as many independent records as tell as much, with 11 degrees."""
+    ground = public(largest_cluster=50, whole_clusters=unit == "cluster")
+    x, homes = clustered_values(3, 12, 50)
+    (found,) = released(ground, x, ["proportion:>0.5"], 0.01, [1, 10], clusters=homes)
+    p, effective = found.value, found.value * (1.0 - found.value) / found.standard_error**2
+    share = np.bincount(homes, x > 0.5) / 50
+    assert found.standard_error == pytest.approx(share.std(ddof=1) / math.sqrt(12), rel=0.02)
+    square = 2.201**2 / effective
+    half = math.sqrt(square * p * (1.0 - p) + 0.25 * square**2) / (1.0 + square)
+    assert found.width == pytest.approx(2.0 * half, rel=0.02)
+
+
+def test_strata_of_few_clusters_take_the_quantile_of_t() -> None:
+    ground = public(largest_cluster=50, by="kind", groups=["a", "b"], shares=(0.5, 0.5))
+    x, homes = clustered_values(5, 12, 50)
+    slots = (homes >= 6).astype(np.int64)
+    (found,) = released(ground, x, ["mean"], 0.001, [1, 11], slots=slots, clusters=homes)
+    parts = [np.bincount(homes, x)[k : k + 6] / 50 for k in (0, 6)]
+    variances = [0.25 * part.var(ddof=1) / 6 for part in parts]
+    assert found.standard_error == pytest.approx(math.sqrt(sum(variances)), rel=0.02)
+    freedom = sum(variances) ** 2 / sum(own**2 / 5 for own in variances)
+    quantile = float(stats.t.ppf(0.975, freedom))
+    assert found.width / (2.0 * found.standard_error) == pytest.approx(quantile, rel=0.02)
 
 
 def test_results_say_what_counts_and_sums_are_of() -> None:
