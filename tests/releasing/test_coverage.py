@@ -123,8 +123,9 @@ def test_degrees_of_freedom_are_those_of_clusters_less_the_noise() -> None:
     """Few clusters say little about sampling; where noise is most of it that matters little."""
     ground = public(largest_cluster=50)
     x, homes = clustered_values(0, 12, 50)
-    (found,) = released(ground, x, ["mean"], 0.01, [1, 9], clusters=homes)
-    assert found.width / (2.0 * found.standard_error) == pytest.approx(2.201, rel=0.02)  # t of 11
+    for found in released(ground, x, ["mean", "sum"], 0.001, [1, 9], clusters=homes):
+        half = 0.5 * found.width / found.standard_error
+        assert half == pytest.approx(2.201, rel=0.02)  # t of 11
     for noise, quantile in ((0.0, 2.201), (1.0, 2.015), (99.0, 1.960)):
         judge = judged(1.0, 0.0, noise, doubt=2.0 / 11.0)
         assert judge.quantile(0.95) == pytest.approx(quantile, abs=0.001)
@@ -146,14 +147,18 @@ def test_shares_of_few_clusters_take_the_quantile_of_t(unit: str) -> None:
     assert found.width == pytest.approx(2.0 * half, rel=0.02)
 
 
-def test_strata_of_few_clusters_take_the_quantile_of_t() -> None:
-    ground = public(largest_cluster=50, by="kind", groups=["a", "b"], shares=(0.5, 0.5))
+@pytest.mark.parametrize("asked", ["mean", "sum", "proportion:>0.5"])
+def test_strata_of_few_clusters_take_the_quantile_of_t(asked: str) -> None:
+    ground = public(largest_cluster=50, by="kind", groups=["a", "b"], shares=(0.5, 0.5),
+                    population=10**9)  # fmt: skip
     x, homes = clustered_values(5, 12, 50)
     slots = (homes >= 6).astype(np.int64)
-    (found,) = released(ground, x, ["mean"], 0.001, [1, 11], slots=slots, clusters=homes)
-    parts = [np.bincount(homes, x)[k : k + 6] / 50 for k in (0, 6)]
+    (found,) = released(ground, x, [asked], 0.001, [1, 11], slots=slots, clusters=homes)
+    values = (x > 0.5).astype(float) if "proportion" in asked else x
+    parts = [np.bincount(homes, values)[k : k + 6] / 50 for k in (0, 6)]
+    scale = 1e9 if asked == "sum" else 1.0
     variances = [0.25 * part.var(ddof=1) / 6 for part in parts]
-    assert found.standard_error == pytest.approx(math.sqrt(sum(variances)), rel=0.02)
+    assert found.standard_error == pytest.approx(scale * math.sqrt(sum(variances)), rel=0.02)
     freedom = sum(variances) ** 2 / sum(own**2 / 5 for own in variances)
     quantile = float(stats.t.ppf(0.975, freedom))
     assert found.width / (2.0 * found.standard_error) == pytest.approx(quantile, rel=0.02)
