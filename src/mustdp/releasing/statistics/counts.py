@@ -114,8 +114,8 @@ class InCells(Asked):
     def effect(self, noisy: Noisy, second: Noisy | None, slot: int, at: int) -> Judged:
         """How many times as much a share varies as one of records without clusters; at least one.
 
-        At most the size m of the largest cluster, as (sum of m numbers)^2 <= m sum of squares. From
-        K clusters it has K - 1 degrees of freedom, and K / (K - 1) as its factor.
+        At most the size m of the largest cluster, as (sum of m numbers)^2 <= m sum of squares; all
+        of it times K / (K - 1), as it comes from K clusters, with K - 1 degrees of freedom.
         """
         if second is None or self.ground.largest_cluster is None:
             return Judged(1.0, 0.0)
@@ -131,7 +131,8 @@ class InCells(Asked):
         deflated = (count - 1.0) / count * binomial
         doubt = 2.0 * (found / deflated) ** 2 / (count - 1.0)
         judge = judged(found / deflated, error / deflated, 0.0, doubt)
-        return replace(judge, sampling=min(max(judge.sampling, 1.0), most))
+        largest = most * count / (count - 1.0)
+        return replace(judge, sampling=min(max(judge.sampling, 1.0), largest))
 
 
 @dataclass(frozen=True)
