@@ -15,7 +15,7 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.releasing.estimate import ReleasedEstimate
-from mustdp.releasing.uncertainty import judged, satterthwaite
+from mustdp.releasing.uncertainty import judged, ratio, satterthwaite
 from tests.releasing.simulated import accepted, covered, public, released
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
@@ -73,6 +73,10 @@ def test_numbers_of_groups_are_within_the_noise(relation: str) -> None:
             low, high = found[k].interval
             hits[k] += low <= here <= high
             assert high - low > found[k].standard_error
+            noise = math.sqrt(found[k].noise_share) * found[k].standard_error
+            most = N if relation == "replace_one" else math.inf
+            assert high >= min(found[k].value + 1.95 * noise, most)
+            assert low <= max(found[k].value - 1.95 * noise, 0.0)
     assert all(accepted(int(own), RUNS, 0.945) for own in hits), hits
 
 
@@ -162,6 +166,19 @@ def test_strata_of_few_clusters_take_the_quantile_of_t(asked: str) -> None:
     freedom = sum(variances) ** 2 / sum(own**2 / 5 for own in variances)
     quantile = float(stats.t.ppf(0.975, freedom))
     assert found.width / (2.0 * found.standard_error) == pytest.approx(quantile, rel=0.02)
+
+
+@pytest.mark.parametrize(("top", "ends"), [(-50.0, (0.0, 0.196)), (140.0, (0.804, 1.0))])
+def test_a_ratio_beyond_what_is_possible_is_judged_from_the_end(
+    top: float, ends: tuple[float, float]
+) -> None:
+    """As it stands it would leave an interval of no width beside its standard error."""
+    noise = np.array([[0.0, 0.0], [0.0, 100.0]])
+    found = ratio(
+        top, 100.0, variance=(0.0, 0.0, 0.0), noise=noise, level=0.95, possible=(0.0, 1.0)
+    )
+    assert found.interval == pytest.approx(ends, abs=1e-3)
+    assert found.standard_error == pytest.approx(0.1)
 
 
 def test_results_say_what_counts_and_sums_are_of() -> None:

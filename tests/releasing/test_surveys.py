@@ -328,3 +328,19 @@ def test_a_small_stratum_that_is_not_known_widens_by_its_share() -> None:
             ends = [0.6 * 5 + (0.4 - share) * 12 + share * end for end in (0.0, 20.0)]
             assert mean.interval[0] < ends[0] < ends[1] < mean.interval[1]
             assert mean.standard_error >= share * 10
+
+
+def test_a_quantile_with_a_stratum_that_is_not_known_covers_wherever_that_is() -> None:
+    frame, _ = strata()
+    own = frame[frame["kind"] != "c"]
+    shares = {"a": 0.6, "b": 0.35, "nobody": 0.05}
+    (found,) = md.private_release(
+        own, "quantile:0.9@y", strata="kind", stratum_shares=shares, **LIMITS, **QUIET
+    ).estimates
+    y, kind = own["y"].to_numpy(), own["kind"].to_numpy()
+    order, weights = np.argsort(y), np.where(kind == "a", 0.6, 0.35) / 1500
+    curve = np.cumsum(weights[order])
+    low, high = (float(y[order][np.searchsorted(curve, p)]) for p in (0.85, 0.8999))
+    assert found.interval[0] <= low < high <= found.interval[1]
+    assert found.flags == ("nobody: too few records for the noise: the interval is all that is "
+                           "possible",)  # fmt: skip
