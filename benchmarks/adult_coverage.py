@@ -64,10 +64,10 @@ def truth(estimate: md.ReleasedEstimate, people: pd.DataFrame, share: float) -> 
     name, cell = estimate.statistic, estimate.cell
     columns = [people[column] for column in (estimate.column or "").split(", ") if column]
     if name == "count":
-        return N * share
+        return N * share * (float(columns[0].notna().mean()) if columns else 1.0)
     first = columns[0]
     if name == "sum":
-        return N * share * float(first.mean())
+        return N * share * float(first.fillna(0.0).mean())
     if name in ("histogram", "contingency"):
         return N * share * _in_cells(columns, str(cell))
     if name.startswith("proportion:"):
@@ -103,6 +103,34 @@ def _in_cells(columns: Sequence[pd.Series[Any]], cell: str) -> float:
     return float(inside.mean())
 
 
+def with_missing(people: pd.DataFrame) -> pd.DataFrame:
+    """A fifth of all numbers is missing, in the population as in its samples."""
+    gone = np.random.default_rng(11).random((len(people), len(LOWER))) < 0.2
+    numbers = people[list(LOWER)].mask(gone)
+    return people.assign(**{name: numbers[name] for name in LOWER})
+
+
+def in_clusters(people: pd.DataFrame, size: int) -> pd.DataFrame:
+    """Clusters of neighbours in age and hours, which have much in common."""
+    rng = np.random.default_rng(12)
+    order = np.lexsort(
+        (rng.random(len(people)), people["hours"] + 5.0 * rng.normal(size=len(people)))
+    )
+    cluster = np.empty(len(people))
+    cluster[order] = np.arange(len(people)) // size
+    return people.assign(cluster=cluster)
+
+
+def drawn(people: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Records without replacement, or whole clusters where there are some."""
+    if "cluster" not in people:
+        return people.iloc[rng.choice(len(people), N, replace=False)]
+    numbers = people["cluster"].to_numpy()
+    size = int(np.bincount(numbers.astype(int)).max())
+    chosen = rng.choice(int(numbers.max()), max(N // size, 2), replace=False)
+    return people[np.isin(numbers, chosen)]
+
+
 def release(
     sample: pd.DataFrame, asked: str | Sequence[str], seed: int, **settings: Any
 ) -> md.ReleaseResult:
@@ -124,7 +152,7 @@ def coverage(
     begun = time.perf_counter()
     runs = []
     for _ in range(data_sets):
-        sample = people.iloc[rng.choice(len(people), N, replace=False)]
+        sample = drawn(people, rng)
         runs.append(release(sample, asked, int(rng.integers(2**31)), **settings).estimates)
     seconds = time.perf_counter() - begun
     for column in zip(*runs, strict=True):
@@ -163,6 +191,24 @@ def table(folder: Path, data_sets: int, only: str = "", seed: int = 0) -> Iterat
             if only in f"{design}/{asked}":
                 for row in coverage(people, asked, data_sets, seed, **settings):
                     yield {"design": design, **row}
+    yield from extra(people, data_sets, only, seed)
+
+
+def extra(
+    people: pd.DataFrame, data_sets: int, only: str = "", seed: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Missing values dropped; 10, 20 and 50 clusters, with next to no noise."""
+    for asked in ("count@hours", "sum@hours", "sum@gain", "mean@hours"):
+        if only in f"missing/{asked}":
+            for row in coverage(with_missing(people), asked, data_sets, seed, missing="drop"):
+                yield {"design": "missing", **row}
+    for count in (10, 20, 50):
+        clustered = in_clusters(people, N // count)
+        settings = {"cluster": "cluster", "largest_cluster": N // count, "epsilon": 200.0}
+        for asked in ("mean@age", "mean@gain", "proportion:=Female@sex"):
+            if only in f"clusters/{count}/{asked}":
+                for row in coverage(clustered, asked, data_sets, seed, **settings):
+                    yield {"design": f"{count} clusters", **row}
 
 
 def line(row: dict[str, Any]) -> str:

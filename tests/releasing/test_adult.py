@@ -75,3 +75,17 @@ def test_the_median_of_whole_numbers_is_one_of_them() -> None:
     (row,) = benchmark().coverage(people(), "median@hours", 5)
     assert row["coverage"] == 1.0
     assert row["median_width"] <= 1.0
+
+
+@pytest.mark.parametrize("asked", ["count@hours", "sum@hours"])
+def test_counts_and_sums_with_missing_values_cover(asked: str) -> None:
+    whole = benchmark().with_missing(people())
+    (row,) = benchmark().coverage(whole, asked, DATA_SETS, missing="drop")
+    assert row["coverage"] * DATA_SETS >= LEAST, row
+
+
+@pytest.mark.parametrize("asked", ["mean@age", "proportion:=Female@sex"])
+def test_ten_clusters_cover(asked: str) -> None:
+    rows = list(benchmark().extra(people(), DATA_SETS, f"clusters/10/{asked}"))
+    assert len(rows) == 1
+    assert rows[0]["coverage"] * DATA_SETS >= LEAST, rows

@@ -32,11 +32,11 @@ ASKED = (
     "--column x --column d --date d=2000-01-01 --lower 0 --upper 10 --statistic correlation",
     "--column x --lower 0 --upper 10 --statistic mean --weights d --largest-weight 2",
     "--column x --lower 0 --upper 10 --cluster d --largest-cluster 2 --unit cluster",
-    "--column x --lower 0 --upper 10 --statistic mean --strata t --stratum-shares north=1,1=3",
+    "--column x --lower 0 --upper 10 --statistic mean --strata t --stratum-shares north=.2,1=.8",
     "--column x --lower 0 --upper 10 --statistic proportion:>1 --statistic sum --cluster d "
     "--largest-cluster 2",
     "--column x --lower 0 --upper 10 --statistic quantile:0.9 --statistic sd --strata t "
-    "--stratum-shares north=1,1=3",
+    "--stratum-shares north=0.25,1=0.75",
     "--column y --lower 0 --upper 10 --statistic mean",
 )
 #: Rows of which most can be read: numbers, categories, and dates or numbers, any of them missing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 import mustdp as md
+from tests.cli.running import runner
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
 N = 20_000
@@ -45,3 +47,31 @@ def test_the_smallest_epsilon_for_a_width() -> None:
     assert less.width > 0.008
     with pytest.raises(md.InvalidParameter, match="width must be at least"):
         md.smallest_epsilon(1e-5, "mean", **settings)
+
+
+def test_a_width_is_found_for_groups_although_nobody_is_expected_in_any_other() -> None:
+    settings: dict[str, Any] = {
+        "n": 10_000, "lower": 0, "upper": 1, "delta": 1e-6, "by": "kind", "groups": ["a", "b"],
+    }  # fmt: skip
+    for asked in ("mean", ["mean", "median", "count"]):
+        widest = {"mean": 0.05}.get(str(asked), 400.0)
+        epsilon, found = md.smallest_epsilon(widest, asked, **settings)
+        listed = [one for one in found if one.group != "other"]
+        assert max(one.width for one in listed) <= widest
+        assert 0 < epsilon < 20
+        less = md.expected_widths(asked, epsilon=0.95 * epsilon, **settings)
+        assert max(one.width for one in less if one.group != "other") > widest
+
+
+def test_plans_of_groups_are_plain_json(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = (
+        "--column x --lower 0 --upper 1 --statistic mean --by kind --groups a,b --delta 1e-6 "
+        "-n 10000 --width 0.05"
+    )
+    run = runner(capsys)
+    plain = run("plan", *asked.split(), "--json")
+    assert plain.status == 0, plain.err
+    rows = json.loads(plain.out)["rows"]
+    assert [row["standard_error"] is None for row in rows] == [False, False, True]
+    shown = run("plan", *asked.split())
+    assert "unknown" in shown.out

@@ -66,7 +66,7 @@ def test_strata_are_put_together_with_their_shares() -> None:
     kind = np.repeat(["a", "b", "c"], [1000, 1000, 50])
     y = np.where(kind == "a", rng.normal(5, 1, kind.size), rng.normal(12, 2, kind.size))
     frame = pd.DataFrame({"y": y, "kind": kind})
-    shares = {"a": 9.0, "b": 1.0}
+    shares = {"a": 0.9, "b": 0.1}
     found = md.private_release(
         frame, ["mean@y", "proportion:>10@y"], strata="kind", stratum_shares=shares,
         **LIMITS, **QUIET,
@@ -283,3 +283,64 @@ def test_shares_of_clusters_cover_with_noise(unit: str) -> None:
         hits += [low <= t <= high for t, (low, high) in
                  zip(truths, (one.interval for one in found), strict=False)]  # fmt: skip
     assert np.all(hits >= 33), hits
+
+
+@pytest.mark.parametrize("shares", [{"a": 9.0, "b": 1.0}, {"a": 0.5, "b": 0.3}, {"other": 1.0}])
+def test_shares_that_leave_something_out_are_refused(shares: dict[str, float]) -> None:
+    frame, _ = strata()
+    with pytest.raises(md.InvalidParameter, match="stratum_shares must"):
+        md.private_release(frame, "mean@y", strata="kind", stratum_shares=shares, **LIMITS, **QUIET)
+
+
+def test_records_of_other_strata_are_a_stratum_or_are_told_of() -> None:
+    frame, _ = strata()
+    settings: dict[str, Any] = {"strata": "kind", **LIMITS, **QUIET}
+    asked = ["mean@y", "sd@y", "quantile:0.9@y", "proportion:>10@y"]
+    partly = md.private_release(frame, asked, stratum_shares={"a": 0.9, "b": 0.1}, **settings)
+    assert all("in no listed stratum" in one.flags[-1] for one in partly.estimates)
+    shares = {"other": 0.1, "a": 0.8, "b": 0.1}
+    found = md.private_release(frame, asked, stratum_shares=shares, **settings)
+    assert not any(one.flags for one in found.estimates)
+    means = frame.groupby("kind")["y"].mean()
+    expected = 0.8 * means["a"] + 0.1 * means["b"] + 0.1 * means["c"]
+    assert found["mean y"].value == pytest.approx(expected, rel=1e-3)
+    within = frame[frame["kind"] != "c"]
+    listed = md.private_release(within, asked, stratum_shares={"a": 0.9, "b": 0.1}, **settings)
+    assert not any(one.flags for one in listed.estimates)
+
+
+def test_a_small_stratum_that_is_not_known_widens_by_its_share() -> None:
+    """The truth is covered wherever that stratum is; a large one leaves no estimate."""
+    frame, _ = strata()
+    own = frame[frame["kind"] != "c"]
+    settings: dict[str, Any] = {"strata": "kind", "noise_multiplier": 4.0, "delta": 1e-6, **LIMITS}
+    asked = ["mean@y", "quantile:0.9@y", "sum@y"]
+    for share in (0.05, 0.3):
+        shares = {"a": 0.6, "b": 0.4 - share, "nobody": share}
+        found = md.private_release(
+            own, asked, stratum_shares=shares, seed=1, population=10_000, **settings
+        )
+        assert all(any("nobody" in flag for flag in one.flags) or share > 0.1
+                   for one in found.estimates)  # fmt: skip
+        assert [one.known for one in found.estimates] == [share < 0.1] * 3
+        if share < 0.1:
+            mean = found["mean y"]
+            ends = [0.6 * 5 + (0.4 - share) * 12 + share * end for end in (0.0, 20.0)]
+            assert mean.interval[0] < ends[0] < ends[1] < mean.interval[1]
+            assert mean.standard_error >= share * 10
+
+
+def test_a_quantile_with_a_stratum_that_is_not_known_covers_wherever_that_is() -> None:
+    frame, _ = strata()
+    own = frame[frame["kind"] != "c"]
+    shares = {"a": 0.6, "b": 0.35, "nobody": 0.05}
+    (found,) = md.private_release(
+        own, "quantile:0.9@y", strata="kind", stratum_shares=shares, **LIMITS, **QUIET
+    ).estimates
+    y, kind = own["y"].to_numpy(), own["kind"].to_numpy()
+    order, weights = np.argsort(y), np.where(kind == "a", 0.6, 0.35) / 1500
+    curve = np.cumsum(weights[order])
+    low, high = (float(y[order][np.searchsorted(curve, p)]) for p in (0.85, 0.8999))
+    assert found.interval[0] <= low < high <= found.interval[1]
+    assert found.flags == ("nobody: too few records for the noise: the interval is all that is "
+                           "possible",)  # fmt: skip

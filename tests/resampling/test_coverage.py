@@ -95,6 +95,9 @@ def test_correlations_with_wide_bounds(statistic: Statistic, z: float) -> None:
     for _ in range(20):
         [one] = inferred(PLAIN, statistic, correlated(rng), (-1e3, 1e3), rng, z=z).estimates
         assert one.width > 0.0
+        if math.isnan(one.value):
+            assert one.interval == (-1.0, 1.0)
+            continue
         assert one.standard_error > 0.0
         assert -1.0 <= one.interval[0] <= one.value <= one.interval[1] <= 1.0
 
@@ -116,7 +119,7 @@ def test_standard_deviations_with_wide_bounds(z: float) -> None:
     for _ in range(30):
         [one] = inferred(PLAIN, StandardDeviation(), draw(rng), (-1e3, 1e3), rng, z=z).estimates
         assert one.interval[0] < one.interval[1]
-        assert one.standard_error > 0.0
+        assert one.standard_error > 0.0 or math.isnan(one.value)
 
 
 def plug_in_variance(values: Any, counts: Any) -> float:

@@ -199,7 +199,7 @@ def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:
 def _flags(result: ReleaseResult) -> Iterator[str]:
     for one in result.estimates:
         yield from (f"note: {one.label}: {flag}." for flag in one.flags)
-    said = dict.fromkeys(one.description.partition(" where ")[0] for one in result.estimates)
+    said = dict.fromkeys(one.description.removesuffix(one.where) for one in result.estimates)
     yield f"estimated: {'; '.join(list(said)[:12])}{'; ...' if len(said) > 12 else ''}."
 
 

@@ -57,9 +57,13 @@ _statistics = Panel(
                                =CATEGORY), variance, sd, median, quantile:P, histogram[:CELLS],
                                covariance, correlation, regression (the last column on the others),
                                contingency. Of every --column, or of some: mean@age. Repeat it for
-                               several in one release.
+                               several in one release. Numbers of records and sums are those
+                               expected among as many records of the population; with --population
+                               census those at hand.
     --categories COLUMN=A,B,C  A column of categories; the list is public, and what is not in it is
                                'other'.
+    --whole COLUMN             Its values are whole numbers, as is publicly known; so are its
+                               quantiles then.
     --by COLUMN                Release everything for each of --groups.
     --groups A,B,C             The groups, a public list; everybody else, and missing ones, are
                                'other'.
@@ -79,6 +83,7 @@ class StatisticsOptions:
     upper: Annotated[list[Any] | None, _statistics("--upper", read_limit)] = None
     statistic: Annotated[list[str] | None, _statistics("--statistic")] = None
     categories: Annotated[list[Any] | None, _statistics("--categories", read_categories)] = None
+    whole: Annotated[list[str] | None, _statistics("--whole")] = None
     by: Annotated[str | None, _statistics("--by")] = None
     groups: Annotated[tuple[str, ...] | None, _statistics("--groups", read_list)] = None
     population: Annotated[Any, _statistics("--population", read_population)] = None
@@ -96,6 +101,7 @@ class StatisticsOptions:
             "lower": limits("--lower", self.lower, names),
             "upper": limits("--upper", self.upper, names),
             "categories": dict(self.categories or ()),
+            "whole": tuple(self.whole or ()),
             "by": self.by,
             "groups": self.groups,
             "population": self.population,

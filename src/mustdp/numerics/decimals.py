@@ -148,6 +148,10 @@ def percent_stated(share: float) -> str:
     return f"{Decimal(repr(float(share))).scaleb(2).normalize():f} %"
 
 
+#: In place of an estimate that the data and the noise do not allow.
+NOT_KNOWN = "NA"
+
+
 def estimate_in_words(
     value: float, error: float, interval: tuple[float, float], unknown: str = "unknown"
 ) -> tuple[str, str, str, str]:
@@ -155,6 +159,8 @@ def estimate_in_words(
 
     >>> estimate_in_words(41.23456, 0.12341, (40.98765, math.inf))
     ('41.235', '0.124', '40.987', 'unknown')
+    >>> estimate_in_words(math.nan, math.inf, (-math.inf, math.inf))
+    ('NA', 'unknown', 'unknown', 'unknown')
     """
 
     def known(number: float, toward: Toward, digits: int) -> str:
@@ -162,7 +168,7 @@ def estimate_in_words(
 
     low, high = interval
     return (
-        known(value, "nearest", 5),
+        known(value, "nearest", 5) if math.isfinite(value) else NOT_KNOWN,
         known(error, "up", 3),
         known(low, "down", 5),
         known(high, "up", 5),

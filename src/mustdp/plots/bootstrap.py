@@ -26,7 +26,8 @@ def bootstrap_replicates(
     """Draw the replicates of one estimate (the first by default) and return the axes.
 
     The histogram is of the noisy replicates; the thick bar below it is the interval, the dot the
-    estimate, and the hatched part of the bar is as much of it as the noise causes.
+    estimate, and the hatched part of the bar is as much of it as the noise causes. An estimate that
+    is not known is left out.
     """
     chosen = result.estimates[0] if label is None else result[label]
     place = result.estimates.index(chosen)
@@ -44,18 +45,19 @@ def bootstrap_replicates(
     ax.plot([low, high], [below, below], color=theme.ink, linewidth=5, solid_capstyle="butt",
             label=name)  # fmt: skip
     half = 0.5 * math.sqrt(chosen.noise_share) * chosen.width
-    ax.fill_between(
-        [chosen.value - half, chosen.value + half],
-        below - 0.055 * top,
-        below + 0.055 * top,
-        facecolor=theme.ground,
-        edgecolor=theme.ink,
-        hatch="////",
-        linewidth=0.8,
-        zorder=3,
-        label=f"the noise alone ({100 * chosen.noise_share:.0f} % of the variance)",
-    )
-    ax.plot(chosen.value, below, "o", color=theme.ink, markersize=6, zorder=4, label="estimate")
+    if math.isfinite(chosen.value):
+        ax.fill_between(
+            [chosen.value - half, chosen.value + half],
+            below - 0.055 * top,
+            below + 0.055 * top,
+            facecolor=theme.ground,
+            edgecolor=theme.ink,
+            hatch="////",
+            linewidth=0.8,
+            zorder=3,
+            label=f"the noise alone ({100 * chosen.noise_share:.0f} % of the variance)",
+        )
+        ax.plot(chosen.value, below, "o", color=theme.ink, markersize=6, zorder=4, label="estimate")
     ax.set_ylim(bottom=-0.2 * top)
     ax.set_yticks([tick for tick in ax.get_yticks() if tick >= 0])
     ax.set_ylim(-0.2 * top, 1.45 * top)

@@ -27,7 +27,7 @@ def released_estimates(
     """Draw the estimates of one statistic of one column (the first by default).
 
     The thin bar is the interval, the thick one in it as much as the noise causes. What is flagged
-    is drawn hollow; an interval without ends is left out.
+    is drawn hollow; an interval without ends, and an estimate that is not known, is left out.
     """
     families = result.families()
     name = next(iter(families)) if family is None else family
@@ -44,6 +44,9 @@ def _bar(ax: Axes, theme: Theme, color: str, place: int, one: ReleasedEstimate) 
     low, high = one.interval
     if math.isfinite(low) and math.isfinite(high):
         ax.plot([low, high], [place, place], color=color, linewidth=1.6, solid_capstyle="butt")
+    if not one.known:
+        return
+    if math.isfinite(low) and math.isfinite(high):
         half = 0.5 * math.sqrt(one.noise_share) * (high - low)
         ax.plot(
             [max(low, one.value - half), min(high, one.value + half)],

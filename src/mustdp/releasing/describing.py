@@ -17,6 +17,9 @@ from mustdp.resampling.statistics.public import Range
 Limits = float | Sequence[float] | Mapping[str, float]
 #: Lists of groups or categories longer than this are refused.
 _MOST_GROUPS = 10**6
+#: Ranges and weights are within this, and no narrower than one over it: fourth powers of values,
+#: in the variance of a variance, and squares of those have to stay numbers.
+_FARTHEST = 1e30
 
 
 def read_ground(
@@ -37,6 +40,7 @@ def read_ground(
     whole_clusters: bool = False,
     shares: Sequence[float] = (),
     once: bool = False,
+    whole: str | Sequence[str] | None = None,
 ) -> Ground:
     """The ground of a release, before the number of records is known.
 
@@ -48,10 +52,11 @@ def read_ground(
     listed, days = dict(categories or {}), dict(dates or {})
     numeric = [name for name in names if name not in listed]
     ranges = _ranges(numeric, lower, upper)
+    whole_numbers = _whole(whole, ranges)
     found = [
         Column(name, categories=_labels(f"categories of {name}", listed[name]))
         if name in listed
-        else Column(name, ranges.get(name), origin=days.get(name))
+        else Column(name, ranges.get(name), origin=days.get(name), whole=name in whole_numbers)
         for name in names
         if named or name in listed or name in ranges
     ]
@@ -65,7 +70,11 @@ def read_ground(
         (*_labels("groups", groups), OTHER) if groups is not None else (),
         by,
         dropped,
-        None if largest_weight is None else checks.real("largest_weight", largest_weight, above=0),
+        None
+        if largest_weight is None
+        else checks.real(
+            "largest_weight", largest_weight, at_least=1.0 / _FARTHEST, at_most=_FARTHEST
+        ),
         population=float(population) if isinstance(population, int) else math.inf,
         census=census,
         largest_cluster=(
@@ -77,6 +86,20 @@ def read_ground(
         shares=tuple(shares),
         once=once,
     )
+
+
+def _whole(given: str | Sequence[str] | None, ranges: Mapping[str, Range]) -> frozenset[str]:
+    """The columns of whole numbers, whose ranges end at some."""
+    names = (given,) if isinstance(given, str) else tuple(given or ())
+    for name in names:
+        own = ranges.get(name)
+        if own is None or not (own.lower.is_integer() and own.upper.is_integer()):
+            raise InvalidParameter.refusing(
+                "whole",
+                "must name columns that have ranges, from a whole number to another",
+                repr(name),
+            )
+    return frozenset(names)
 
 
 def _labels(name: str, given: Sequence[str]) -> tuple[str, ...]:
@@ -105,6 +128,15 @@ def _ranges(names: Sequence[str], lower: Limits | None, upper: Limits | None) ->
             raise InvalidParameter.refusing(
                 "lower",
                 f"must be below {{upper}} for column {name!r}",
+                f"{low[name]!r} and {high[name]!r}",
+                mentions=("upper",),
+            )
+        for end, value in (("lower", low[name]), ("upper", high[name])):
+            checks.real(end, value, at_least=-_FARTHEST, at_most=_FARTHEST)
+        if not high[name] - low[name] >= 1.0 / _FARTHEST:
+            raise InvalidParameter.refusing(
+                "lower",
+                f"must be below {{upper}} by at least {1.0 / _FARTHEST:g} for column {name!r}",
                 f"{low[name]!r} and {high[name]!r}",
                 mentions=("upper",),
             )

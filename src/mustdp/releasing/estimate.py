@@ -27,7 +27,7 @@ class ReleasedEstimate:
     cell : str or None
         The cell of a table, or the term of a regression; None where there is none.
     value : float
-        The estimate.
+        The estimate; NaN where noise leaves nothing to be known, which ``flags`` say.
     standard_error : float
         Of sampling and noise together; NaN or infinite where it is not known.
     interval : (float, float)
@@ -38,6 +38,8 @@ class ReleasedEstimate:
         What was estimated, in words.
     flags : tuple of str
         What a reader has to know.
+    where : str
+        The end of the description that says which group or strata are meant; empty for none.
 
     Examples
     --------
@@ -62,6 +64,12 @@ class ReleasedEstimate:
     noise_share: float
     description: str
     flags: tuple[str, ...] = ()
+    where: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an estimate; else ``value`` is NaN and is written as NA."""
+        return math.isfinite(self.value)
 
     @property
     def label(self) -> str:
@@ -76,7 +84,7 @@ class ReleasedEstimate:
         return self.interval[1] - self.interval[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain description, for JSON; an end that is not known is None.
+        """Plain description, for JSON; what is not known is None.
 
         Returns
         -------
@@ -88,7 +96,7 @@ class ReleasedEstimate:
             "column": self.column,
             "group": self.group,
             "cell": self.cell,
-            "estimate": self.value,
+            "estimate": self.value if self.known else None,
             "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
             "interval": [end if math.isfinite(end) else None for end in self.interval],
             "noise_share": self.noise_share,
@@ -105,6 +113,7 @@ def estimated(
     group: str | None,
     cell: str | None = None,
     description: str,
+    where: str = "",
 ) -> ReleasedEstimate:
     """A reading with its names."""
     return ReleasedEstimate(
@@ -118,4 +127,5 @@ def estimated(
         reading.noise_share,
         description,
         reading.flags,
+        where,
     )

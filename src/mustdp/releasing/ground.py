@@ -42,6 +42,8 @@ class Column:
     categories: tuple[str, ...] = ()
     #: For dates: the public day that they are counted from, in days.
     origin: str | None = None
+    #: Whether its values are whole numbers, as is publicly known.
+    whole: bool = False
 
     @property
     def numeric(self) -> Range:
@@ -136,6 +138,21 @@ class Ground:
         if self.groups:
             found = max(found, math.sqrt(2.0) * part.radius)
         return times * found
+
+    def records_meant(self, at_hand: bool = False) -> str:
+        """Which records a number or a sum is meant of, in words.
+
+        ``at_hand``: of those that are there, so that noise is all of its error.
+        """
+        if self.shares:
+            return f"in a population of {self.population:g}"
+        if self.weighted:
+            return "in the population, by the weights"
+        if at_hand or self.census:
+            return "at hand"
+        exact = self.public_size and not (self.dropped and self.largest_cluster is not None)
+        several = f"{self.n} records" if exact and self.n is not None else "as many records"
+        return f"among {several} drawn from the population"
 
     def unsampled(self, total: float, share: float = 1.0) -> float:
         """The finite-population correction 1 - n/N; 0 where all of the population is there.

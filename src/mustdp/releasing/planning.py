@@ -27,7 +27,7 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import readable
 from mustdp.releasing.describing import Limits, read_ground
 from mustdp.releasing.estimate import ReleasedEstimate
-from mustdp.releasing.ground import Ground
+from mustdp.releasing.ground import OTHER, Ground
 from mustdp.releasing.parts import Piece
 from mustdp.releasing.rounds import Expectation, run_rounds
 from mustdp.releasing.statistics.asked import Asked
@@ -56,6 +56,8 @@ class Expected:
         Which share of the variance is that of the noise.
     flags : tuple of str
         What a reader has to know.
+    group : str or None
+        The group; None where there are none. Nobody is expected in the group "other".
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Expected:
     standard_error: float
     noise_share: float
     flags: tuple[str, ...]
+    group: str | None = None
 
     @classmethod
     def of(cls, estimate: ReleasedEstimate) -> Expected:
@@ -91,6 +94,7 @@ class Expected:
             estimate.standard_error,
             estimate.noise_share,
             estimate.flags,
+            estimate.group,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -105,7 +109,7 @@ class Expected:
         return {
             "label": self.label,
             "width": self.width if known else None,
-            "standard_error": self.standard_error if known else None,
+            "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
             "noise_share": self.noise_share,
             "flags": list(self.flags),
         }
@@ -127,6 +131,7 @@ def expected_widths(
     relation: str = "replace_one",
     population: int | str | None = None,
     missing: str = "refuse",
+    whole: str | Sequence[str] | None = None,
     level: float = 0.95,
     like: str = "normal",
 ) -> tuple[Expected, ...]:
@@ -166,6 +171,8 @@ def expected_widths(
         The size of what the records are sampled from; None means endless.
     missing : {"refuse", "drop"}, default="refuse"
         What is to be done with missing values.
+    whole : str or sequence of str, default=None
+        Columns of whole numbers, as in :func:`private_release`.
     level : float, default=0.95
         Confidence of the intervals, above 0 and below 1.
     like : {"normal", "uniform"}, default="normal"
@@ -197,6 +204,7 @@ def expected_widths(
         (columns,) if isinstance(columns, str) else tuple(columns),
         named=True, lower=lower, upper=upper, categories=categories, dates=None, by=by,
         groups=groups, dropped=missing == "drop", relation=used, population=population,
+        whole=whole,
     )  # fmt: skip
 
     def bound(to: Ground) -> list[Asked]:
@@ -226,6 +234,8 @@ def smallest_epsilon(
     width: float, statistics: str | Sequence[str] = "mean", **settings: Any
 ) -> tuple[float, tuple[Expected, ...]]:
     """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
+
+    With groups, those of the listed ones: nobody is expected in any other.
 
     Parameters
     ----------
@@ -257,7 +267,7 @@ def smallest_epsilon(
 
     def widest(epsilon: float) -> tuple[float, tuple[Expected, ...]]:
         found = expected_widths(statistics, epsilon=epsilon, **settings)
-        return max(one.width for one in found), found
+        return max(one.width for one in found if one.group != OTHER), found
 
     reached, found = widest(_MOST)
     if not reached <= width:
@@ -289,6 +299,8 @@ def made_up(ground: Ground, like: str) -> Piece:
         else:
             spread = shuffled if like == "uniform" else _normal(shuffled)
             values[:, k] = column.range.lower + column.range.width * spread
+            if column.whole:
+                values[:, k] = np.round(values[:, k])
     slots = np.zeros(_MADE_UP, dtype=np.int64)
     if ground.groups:
         slots = np.arange(_MADE_UP) % (len(ground.groups) - 1)

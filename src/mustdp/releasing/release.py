@@ -21,7 +21,7 @@ from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.releasing.budget import OneRelease, settle_release
 from mustdp.releasing.describing import Limits, read_ground
-from mustdp.releasing.ground import Ground
+from mustdp.releasing.ground import OTHER, Ground
 from mustdp.releasing.records import column_names, missing_of, open_table, read_once
 from mustdp.releasing.result import ReleaseResult
 from mustdp.releasing.rounds import run_rounds
@@ -46,6 +46,7 @@ def private_release(
     groups: Sequence[str] | None = None,
     dates: Mapping[str, str] | None = None,
     missing: str | float | None = None,
+    whole: str | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
@@ -98,6 +99,9 @@ def private_release(
         What is done with missing values: "refuse"; "drop", which leaves a record out of every
         statistic that needs the value and makes the number of records used private; or the number
         in its place. None means what a :class:`Reading` says, and "refuse" for other data.
+    whole : str or sequence of str, default=None
+        Columns of which it is public that their values are whole numbers: their quantiles are whole
+        numbers, too. Without it that is read off the release, where the noise allows.
     epsilon : float, default=None
         What the certified epsilon of the whole release must not exceed.
     delta : float
@@ -120,7 +124,8 @@ def private_release(
         A column of strata: estimates are put together from them, sums and tables as those of the
         ``population``.
     stratum_shares : mapping, default=None
-        The strata's public shares of the population.
+        The strata's public shares of the population, which add up to 1. Strata that are not
+        listed are one more, named "other"; without a share of its own it counts for nothing.
     cluster : str, default=None
         A column of numbers of clusters: standard errors are then those of clusters.
     largest_cluster : int, default=None
@@ -186,7 +191,7 @@ def private_release(
         raise InvalidParameter.refusing("unit", "must be record without clusters", repr(unit))
     shares = read_shares(strata, stratum_shares, by)
     if strata is not None:
-        by, groups = strata, tuple(shares)
+        by, groups = strata, tuple(name for name in shares if name != OTHER)
     missing = check_missing(missing_of(data, missing))
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     ground = read_ground(
@@ -196,7 +201,7 @@ def private_release(
         dropped=missing == "drop", relation=used, population=population,
         largest_weight=largest_weight, largest_cluster=largest_cluster,
         whole_clusters=unit == "cluster", shares=tuple(shares.values()),
-        once=read_once(data),
+        once=read_once(data), whole=whole,
     )  # fmt: skip
 
     def bound(to: Ground) -> list[Asked]:

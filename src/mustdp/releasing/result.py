@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mustdp.calibration.settle import Spent
-from mustdp.numerics.decimals import estimate_in_words, percent_stated
+from mustdp.numerics.decimals import NOT_KNOWN, estimate_in_words, percent_stated
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.resampling.result import Estimates
 
@@ -86,7 +86,7 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         }
 
     def as_csv(self) -> str:
-        """A table with one row for each estimate; numbers in full.
+        """A table with one row for each estimate; numbers in full, NA for what is not known.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         for one in self.estimates:
             names = [getattr(one, name) or "" for name in _NAMES]
             numbers = [one.value, one.standard_error, *one.interval]
-            shown = [repr(float(x)) if math.isfinite(x) else "" for x in numbers]
+            shown = [repr(float(x)) if math.isfinite(x) else NOT_KNOWN for x in numbers]
             writer.writerow([*names, *shown, "; ".join(one.flags)])
         return out.getvalue()
 

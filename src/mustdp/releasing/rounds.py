@@ -190,7 +190,9 @@ def parts_of(wanted: Sequence[Asked]) -> dict[Part, None]:
             found.setdefault(one.part)
     if any(one.ground.weighted and not one.influenced for one in wanted):
         found.setdefault(WeightSquares(wanted[0].ground))
-    return {one: None for one in found if not any(_holds(other, one) for other in found)}
+    kept = [one for one in found if not any(_holds(other, one) for other in found)]
+    earlier = ((one, kept[:k]) for k, one in enumerate(kept))
+    return {one: None for one, before in earlier if not any(_same(other, one) for other in before)}
 
 
 def _behind(one: Asked, found: dict[Part, Noisy]) -> Noisy | None:
@@ -204,7 +206,7 @@ def _behind(one: Asked, found: dict[Part, Noisy]) -> Noisy | None:
 
 def _within(part: Part, found: dict[Part, Noisy]) -> Noisy:
     """A part of moments, read off a larger one."""
-    large = next(larger for larger in found if _holds(larger, part))
+    large = next(larger for larger in found if _same(larger, part) or _holds(larger, part))
     if not isinstance(large, Moments):
         raise InvalidParameter("a part must be released, or be held by one that is")
     at = large.positions(part.columns)
@@ -222,6 +224,12 @@ def _holds(large: Part, small: Part) -> bool:
         and set(small.columns) < set(large.columns)
         and large.count <= _MOST_MERGED
     )
+
+
+def _same(one: Part, other: Part) -> bool:
+    """Whether moments are those of the same columns in another order."""
+    both = isinstance(one, Moments) and isinstance(other, Moments)
+    return both and sorted(one.columns) == sorted(other.columns)
 
 
 def _telling(count: Count, found: Iterable[Part]) -> Part | None:

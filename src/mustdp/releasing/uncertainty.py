@@ -7,18 +7,27 @@ interval, which respects 0 and 1.
 
 *Errors of errors.* A sampling variance that was itself released with noise has an error of known
 size. The precision of the whole gives degrees of freedom (Satterthwaite 1946); a variance below its
-own error is replaced by the mean of the normal law around it cut off at zero, which is larger.
+own error is replaced by the mean of the normal law around it cut off at zero, which is larger. A
+sampling variance that comes from few clusters has the degrees of freedom of those, too; the known
+variance of the noise has none to lose, so that much noise brings the quantile back to the normal.
+
+*Beyond what is possible.* An estimate that the noise pushed out of what is possible is moved to the
+nearest end, and its interval is laid around that end: it holds all that it would hold around the
+estimate as it was, and does not shrink to a point. Where noise leaves nothing to be known, there is
+no estimate: value and standard error are NaN, the interval is all that is possible.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mustdp.numerics.arrays import FloatArray
 from mustdp.resampling.spread import not_negative
 from mustdp.resampling.statistics.reading import CLEARLY as CLEARLY
-from mustdp.resampling.statistics.reading import IMPOSSIBLE, Spread, into
+from mustdp.resampling.statistics.reading import IMPOSSIBLE, Spread
+from mustdp.resampling.statistics.reading import into as into
 
 #: What an estimate says that rests on too few records for its noise.
 FEW = "too few records for the noise: the interval is all that is possible"
@@ -35,39 +44,66 @@ class Reading:
     interval: tuple[float, float]
     noise_share: float = 0.0
     flags: tuple[str, ...] = ()
+    #: Those of the t quantile behind the interval.
+    degrees_of_freedom: float = math.inf
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an estimate."""
+        return math.isfinite(self.value)
 
 
 #: A variance of which one part is noise, and how precisely it is known.
 Judged = Spread
 
 
-def judged(sampling: float, error: float, noise: float) -> Judged:
-    """A sampling variance released with an error, beside a known variance of noise."""
-    if not error > 0:
-        return Judged(max(sampling, 0.0), noise)
-    if sampling < error:
-        return Judged(not_negative(sampling, error), noise, drowned=True)
-    total = sampling + noise
-    return Judged(sampling, noise, 2.0 * (total / error) ** 2)
+def judged(sampling: float, error: float, noise: float, doubt: float = 0.0) -> Judged:
+    """A sampling variance released with an error, beside a known variance of noise.
+
+    ``doubt`` is the variance that the sampling variance has by itself, as it comes from few units:
+    2 V^2 / f with f degrees of freedom, added up over strata.
+    """
+    drowned = error > 0 and sampling < error
+    used = not_negative(sampling, error) if drowned else max(sampling, 0.0)
+    # A hidden variance is replaced by a larger one: its error by the noise is no longer counted.
+    unsure = math.sqrt(doubt) if drowned else math.hypot(math.sqrt(doubt), error)
+    freedom = 2.0 * ((used + noise) / unsure) ** 2 if unsure > 0 else math.inf
+    return Judged(used, noise, freedom, drowned)
+
+
+def satterthwaite(variances: Iterable[tuple[float, float]]) -> float:
+    """Degrees of freedom of a sum of independent (variance, degrees of freedom); none: endless."""
+    pairs = list(variances)
+    unsure = math.fsum(variance**2 / freedom for variance, freedom in pairs)
+    total = math.fsum(variance for variance, _ in pairs)
+    return total**2 / unsure if unsure > 0 else math.inf
 
 
 def symmetric(
     value: float, own: Judged, level: float, possible: tuple[float, float] = (-math.inf, math.inf)
 ) -> Reading:
-    """value +- quantile * error, cut to what is possible."""
+    """value +- quantile * error, cut to what is possible: for what is linear in the noise."""
     error = math.sqrt(own.variance)
     reach = own.quantile(level) * error
-    if not possible[0] <= value + reach or not value - reach <= possible[1]:
-        return everything(possible, IMPOSSIBLE, own.noise_share)
-    ends = (into(value - reach, possible), into(value + reach, possible))
+    inside = into(value, possible)
+    ends = (into(inside - reach, possible), into(inside + reach, possible))
     flags = (ROUGH,) if own.drowned else ()
-    return Reading(into(value, possible), error, ends, own.noise_share, flags)
+    return Reading(inside, error, ends, own.noise_share, flags, own.degrees_of_freedom)
+
+
+def symmetric_if_possible(
+    value: float, own: Judged, level: float, possible: tuple[float, float]
+) -> Reading:
+    """As :func:`symmetric`, for what is curved: far outside, its error cannot be trusted either."""
+    reach = own.quantile(level) * math.sqrt(own.variance)
+    if not (possible[0] <= value + reach and value - reach <= possible[1]):
+        return everything(possible, IMPOSSIBLE, own.noise_share)
+    return symmetric(value, own, level, possible)
 
 
 def everything(possible: tuple[float, float], flag: str = FEW, noise_share: float = 1.0) -> Reading:
-    """What is left where noise says nothing: all that is possible, and the middle of it."""
-    low, high = possible
-    return Reading(0.5 * (low + high), 0.5 * (high - low), possible, noise_share, (flag,))
+    """What is left where noise says nothing: all that is possible, and no estimate."""
+    return Reading(math.nan, math.nan, possible, noise_share, (flag,))
 
 
 def ratio(
@@ -80,7 +116,7 @@ def ratio(
     level: float,
     possible: tuple[float, float],
 ) -> Reading:
-    """Fieller's interval of top / bottom.
+    """Fieller's interval of top / bottom, or of the nearest ratio that is possible.
 
     ``noise`` is the covariance of (bottom, top). ``variance`` are the coefficients of 1, r and r^2
     in what sampling adds to Var(top - r bottom).
@@ -93,16 +129,18 @@ def ratio(
     clear = bottom > CLEARLY * math.sqrt(ours[2])
     if not (bottom > 0 and lead > 0 and clear):
         return everything(possible)
+    value = into(top / bottom, possible)
+    top = value * bottom
     middle, last = top * bottom + 0.5 * c2 * one, top**2 - c2 * zero
     spread = math.sqrt(max(middle**2 - lead * last, 0.0))
     ends = (into((middle - spread) / lead, possible), into((middle + spread) / lead, possible))
-    value = into(top / bottom, possible)
     whole = max(zero + one * value + two * value**2, 0.0)
     mine = max(ours[0] + ours[1] * value + ours[2] * value**2, 0.0)
     share = min(mine / whole, 1.0) if whole > 0 else 0.0
     flags = (ROUGH,) if judge.drowned else ()
     interval = (min(ends[0], value), max(ends[1], value))
-    return Reading(value, math.sqrt(whole) / bottom, interval, share, flags)
+    error = math.sqrt(whole) / bottom
+    return Reading(value, error, interval, share, flags, judge.degrees_of_freedom)
 
 
 def moved(reading: Reading, shift: float, scale: float) -> Reading:
@@ -114,4 +152,5 @@ def moved(reading: Reading, shift: float, scale: float) -> Reading:
         (low, high),
         reading.noise_share,
         reading.flags,
+        reading.degrees_of_freedom,
     )

@@ -41,7 +41,7 @@ def release_page(result: ReleaseResult, standing: Standing | None = None) -> Pag
     page.heading("Estimates")
     for number, (name, rows) in enumerate(result.families().items()):
         page.heading(name, 3)
-        told, _, _ = rows[0].description.partition(" where ")  # which group, the table says
+        told = rows[0].description.removesuffix(rows[0].where)  # which group, the table says
         page.paragraph(f"{told[:1].upper()}{told[1:]}.")
         if number < _MOST_PICTURES and len(rows) <= _MOST_BARS:
             _picture(page, result, name, rows)

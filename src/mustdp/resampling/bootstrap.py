@@ -43,6 +43,9 @@ from mustdp.sampling.scheme import Scheme
 #: A bound for all columns, one for each, or one by name.
 Limits = float | Sequence[float] | Mapping[str, float]
 
+#: Ends of ranges are within this: the variance of a variance has to stay a number.
+_FARTHEST = 1e60
+
 
 def private_bootstrap(
     data: Any,
@@ -199,6 +202,7 @@ def private_bootstrap(
     source = _open(data, names, dask)
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
+    _check_widths(low, high)
     query = joined(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
     check_shape(shape, query, privacy)
     check_held("replicates", query.width, chosen.releases)
@@ -259,9 +263,21 @@ def check_limits(lower: Limits, upper: Limits) -> None:
     for name, limit in (("lower", lower), ("upper", upper)):
         values = limit.values() if isinstance(limit, Mapping) else np.atleast_1d(limit)
         for value in values:
-            checks.real(name, value)
+            checks.real(name, value, at_least=-_FARTHEST, at_most=_FARTHEST)
     if isinstance(lower, int | float) and isinstance(upper, int | float):
         check_order(lower, upper, "")
+
+
+def _check_widths(lower: Sequence[float], upper: Sequence[float]) -> None:
+    """Refuse ranges so narrow that the variance of a variance would vanish."""
+    for low, high in zip(lower, upper, strict=True):
+        if low < high and not high - low >= 1.0 / _FARTHEST:
+            raise InvalidParameter.refusing(
+                "lower",
+                f"must be below {{upper}} by at least {1.0 / _FARTHEST:g}",
+                f"{low!r} and {high!r}",
+                mentions=("upper",),
+            )
 
 
 def _limits(name: str, limit: Limits, source: Source) -> tuple[float, ...]:

@@ -51,9 +51,9 @@ class Estimate:
     label : str
         Which estimate.
     value : float
-        The estimate.
+        The estimate; NaN where noise leaves nothing to be known, which the result's notes say.
     standard_error : float
-        Of sampling and noise together.
+        Of sampling and noise together; NaN where there is no estimate.
     interval : (float, float)
         The interval for sampling and noise together, at the result's level.
     noise_share : float

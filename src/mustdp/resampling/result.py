@@ -173,7 +173,7 @@ class BootstrapResult(Estimates[Estimate]):
         rows = [
             {
                 "label": estimate.label,
-                "estimate": estimate.value,
+                "estimate": estimate.value if math.isfinite(estimate.value) else None,
                 "standard_error": (
                     estimate.standard_error if math.isfinite(estimate.standard_error) else None
                 ),

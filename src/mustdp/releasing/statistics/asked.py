@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mustdp.errors import InvalidParameter
 from mustdp.releasing.estimate import ReleasedEstimate, estimated
-from mustdp.releasing.ground import Column, Ground
+from mustdp.releasing.ground import OTHER, Column, Ground
 from mustdp.releasing.parts import Part
 from mustdp.releasing.stack import Noisy
 from mustdp.releasing.strata import over_strata
-from mustdp.releasing.uncertainty import Reading
+from mustdp.releasing.uncertainty import CLEARLY, Reading
+
+#: Said where the strata with shares are not all that the data have.
+UNLISTED = (
+    f"records are in no listed stratum and count for nothing: give stratum_shares for all strata, "
+    f"or one for {OTHER!r}, which holds the rest"
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,16 @@ class Asked(ABC):
     ) -> Iterator[tuple[str, Reading]]:
         """The estimates of one slot, each with the name of its cell, empty for none."""
 
+    def clusters(self, noisy: Noisy, slot: int) -> float:
+        """At least so many clusters are in a slot, by what is public or released: n / m, m the size
+        of the largest. One for each record where there are none.
+
+        Where clusters are smaller than the largest there are more of them, and quantiles of t are
+        larger than needed.
+        """
+        records = float(noisy.sums[slot, 0])
+        return max(records / float(self.ground.largest_cluster or 1), 2.0)
+
     def describe(self, cell: str) -> str:
         """What is estimated, in words."""
         return f"{self.name} of {', '.join(self.said(k) for k in self.columns)}"
@@ -88,8 +104,10 @@ class Asked(ABC):
         ground = self.ground
         if ground.shares:
             where = f", over {len(ground.shares)} strata"
+            left_out = _outside_strata(ground, noisy)
             for cell, reading in self.read_strata(noisy, second, level):
-                yield self._named(reading, None, cell, where)
+                flagged = replace(reading, flags=(*reading.flags, *left_out))
+                yield self._named(flagged, None, cell, where)
             return
         for slot, group in enumerate(ground.groups or (None,)):
             where = "" if group is None else f" where {ground.by} is {group}"
@@ -106,6 +124,7 @@ class Asked(ABC):
             group=group,
             cell=cell or None,
             description=self.describe(cell) + where,
+            where=where,
         )
 
     def left(self, noisy: Noisy, slot: int) -> float:
@@ -116,10 +135,25 @@ class Asked(ABC):
         return ground.unsampled(float(noisy.sums[slot, 0]), ground.shares[slot])
 
     def total(self, noisy: Noisy) -> float:
-        """The number of all records that count, as far as it is known."""
-        if self.ground.public_size and not self.ground.dropped:
+        """The number of all records; of those that have a value, where no more is known.
+
+        A public number counts the records with missing values, too: whether a value is missing is
+        part of what was sampled.
+        """
+        if self.ground.public_size:
             return float(self.ground.n or 1)
         return max(float(noisy.sums[:, 0].sum()), 1.0)
+
+
+def _outside_strata(ground: Ground, noisy: Noisy | None) -> tuple[str, ...]:
+    """What to say where clearly some records are in no stratum that has a share.
+
+    Their number is released as that of any group: reading it costs nothing.
+    """
+    if noisy is None or len(ground.shares) == ground.slots:
+        return ()
+    found, error = float(noisy.sums[-1, 0]), math.sqrt(float(noisy.noise.own[0]))
+    return (UNLISTED,) if found > CLEARLY * error else ()
 
 
 def said(column: Column) -> str:

@@ -25,6 +25,7 @@ from mustdp.releasing.uncertainty import (
     moved,
     ratio,
     symmetric,
+    symmetric_if_possible,
 )
 
 
@@ -99,7 +100,7 @@ class InfluencedMean(Curved):
         """Within the range."""
         if not at.sure:
             return everything(self.possible)
-        return symmetric(value, judge, level, self.possible)
+        return symmetric_if_possible(value, judge, level, self.possible)
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,7 @@ class Total(Asked):
 
     def describe(self, cell: str) -> str:
         """Of which records."""
-        of = f" in a population of {self.ground.population:g}" if self.ground.shares else ""
-        return f"sum of {self.said(self.columns[0])}{of}"
+        return f"sum of {self.said(self.columns[0])} {self.ground.records_meant()}"
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
@@ -161,16 +161,28 @@ class Total(Asked):
         records = float(noisy.sums[slot, 0])
         value, noise = noisy_sum(noisy, slot)
         (_, mean), *_ = self.mean.read(noisy, second, slot, level)
-        known = 0.0 if mean.flags else mean.noise_share  # nothing is taken off a rough error
-        sampling = (records * mean.standard_error) ** 2 * (1.0 - known)
         ends = possible_sum(self.ground, *self.mean.possible)
-        found = symmetric(value, Judged(sampling, noise), level, ends)
+        if not mean.known:
+            yield "", replace(everything(ends), flags=mean.flags)
+            return
+        known = 0.0 if mean.flags else mean.noise_share  # nothing is taken off a rough error
+        whole = (records * mean.standard_error) ** 2
+        sampling = whole * (1.0 - known)
+        freedom = math.inf
+        if whole > 0:
+            freedom = mean.degrees_of_freedom * ((sampling + noise) / whole) ** 2
+        found = symmetric(value, Judged(sampling, noise, freedom), level, ends)
         yield "", replace(found, flags=tuple(dict.fromkeys((*found.flags, *mean.flags))))
 
 
 @dataclass(frozen=True)
 class Sum(Asked):
-    """The sum of a column: of the records of a group, and of those that have a value."""
+    """The sum of a column: of the records of a group, and of those that have a value.
+
+    Whether a record is in the group, and whether it has a value, was sampled as the value was. Of
+    unknown numbers of records nothing but those that have a value is known: the sum is then meant
+    given how many they are.
+    """
 
     @property
     def name(self) -> str:
@@ -181,6 +193,11 @@ class Sum(Asked):
     def part(self) -> Moments:
         """Moments of the column."""
         return Moments(self.ground, self.columns)
+
+    def describe(self, cell: str) -> str:
+        """Of which records."""
+        values = " that have a value" if self.ground.dropped else ""
+        return f"sum of {self.said(self.columns[0])} {self.ground.records_meant()}{values}"
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float

@@ -46,14 +46,27 @@ class Count(Asked):
             yield "", Reading(n, 0.0, (n, n))
             return
         value, noise = float(noisy.sums[slot, 0]), float(noisy.noise.own[0])
-        yield "", number(self, noisy, slot, value, noise, level)
+        effect = Judged(0.0 if self._at_hand else 1.0, 0.0)
+        yield "", number(self, noisy, slot, value, noise, level, effect)
+
+    @property
+    def _at_hand(self) -> bool:
+        """Whether the records that are there are counted, so that nothing was sampled.
+
+        So it is without a public number of all records, and with clusters, whose sizes are no draws
+        of single records.
+        """
+        ground = self.ground
+        known = ground.public_size and (ground.dropped or bool(ground.groups))
+        return ground.largest_cluster is not None or not (known or ground.groups)
 
     def describe(self, cell: str) -> str:
-        """What is counted."""
-        if self.columns and self.ground.dropped:
-            names = " and ".join(self.ground.columns[k].name for k in self.columns)
-            return f"number of records that have {names}"
-        return "number of records"
+        """What is counted, and among which records."""
+        ground, found = self.ground, "number of records"
+        if self.columns and ground.dropped:
+            names = " and ".join(ground.columns[k].name for k in self.columns)
+            found = f"number of records that have {names}"
+        return f"{found} {ground.records_meant(self._at_hand)}"
 
 
 @dataclass(frozen=True)
@@ -85,12 +98,15 @@ class InCells(Asked):
         """The share of one cell: binomial, over a number of records that may be noisy."""
         effect = self.effect(noisy, second, slot, at)
         spread = noisy.effective(slot) * self.left(noisy, slot) * effect.sampling
+        records, noise = float(noisy.sums[slot, 0]), noisy.noise.pair(at)
+        inside = float(_shares(noisy)[slot, at - 1])
+        own = float(np.array([-inside, 1.0]) @ noise @ np.array([-inside, 1.0]))
         return ratio(
             float(noisy.sums[slot, at]),
-            float(noisy.sums[slot, 0]),
+            records,
             variance=(0.0, spread, -spread),
-            noise=noisy.noise.pair(at),
-            freedom=effect,
+            noise=noise,
+            freedom=beside(effect, spread * inside * (1.0 - inside), own),
             level=level,
             possible=(0.0, 1.0),
         )
@@ -98,7 +114,8 @@ class InCells(Asked):
     def effect(self, noisy: Noisy, second: Noisy | None, slot: int, at: int) -> Judged:
         """How many times as much a share varies as one of records without clusters; at least one.
 
-        At most the size m of the largest cluster, as (sum of m numbers)^2 <= m sum of squares.
+        At most the size m of the largest cluster, as (sum of m numbers)^2 <= m sum of squares; all
+        of it times K / (K - 1), as it comes from K clusters, with K - 1 degrees of freedom.
         """
         if second is None or self.ground.largest_cluster is None:
             return Judged(1.0, 0.0)
@@ -110,8 +127,12 @@ class InCells(Asked):
         error = most**2 * math.sqrt(float(second.noise.own[k]))
         if not binomial > error / most:
             return Judged(most, 0.0, drowned=True)
-        judge = judged(found / binomial, error / binomial, 0.0)
-        return replace(judge, sampling=min(max(judge.sampling, 1.0), most))
+        count = self.clusters(noisy, slot)
+        deflated = (count - 1.0) / count * binomial
+        doubt = 2.0 * (found / deflated) ** 2 / (count - 1.0)
+        judge = judged(found / deflated, error / deflated, 0.0, doubt)
+        largest = most * count / (count - 1.0)
+        return replace(judge, sampling=min(max(judge.sampling, 1.0), largest))
 
 
 @dataclass(frozen=True)
@@ -153,8 +174,8 @@ class Tabulated(InCells):
 
     def describe(self, cell: str) -> str:
         """What is counted."""
-        of = f" in a population of {self.ground.population:g}" if self.ground.shares else ""
-        return f"number of records with {', '.join(map(self.said, self.columns))} in {cell}{of}"
+        columns, of = ", ".join(map(self.said, self.columns)), self.ground.records_meant()
+        return f"number of records with {columns} in {cell} {of}"
 
 
 @dataclass(frozen=True)
@@ -235,10 +256,16 @@ def number(
 ) -> Reading:
     """A number of records among all: binomial, given the number of all; never below zero.
 
-    With weights, the sum of them; its sampling variance is the sum of their squares. ``effect`` is
-    that of clusters.
+    Where the number of all is public, never above it. With weights, the sum of them; its sampling
+    variance is the sum of their squares. ``effect`` is that of clusters; an effect of 0 says that
+    the records at hand are meant. The number at hand lies within the noise alone: that is always
+    part of the interval.
     """
     total = asked.total(noisy)
+    most = total if asked.ground.public_size else math.inf
+    if asked.ground.largest_cluster is not None and asked.ground.dropped:
+        # How clusters differ is known of the records with a value: given their number.
+        total = min(max(float(noisy.sums[:, 0].sum()), 1.0), most)
     largest = asked.ground.largest_weight
     if largest is not None:
         inside = value / max(float(noisy.sums[slot, 0]), 1e-9)
@@ -247,22 +274,31 @@ def number(
         return moved(symmetric(value, judge, level, (0.0, math.inf)), 0.0, largest)
     effect = effect or Judged(1.0, 0.0)
     spread = total * asked.ground.unsampled(total) * effect.sampling
-    if not asked.ground.public_size and not asked.ground.groups and isinstance(asked, Count):
-        spread = 0.0  # the number of all records itself
-    top = math.inf if not asked.ground.public_size or asked.ground.weighted else 1.0
+    inside = min(max(value / total, 0.0), 1.0)
     reading = ratio(
         value,
         total,
         variance=(0.0, spread, -spread),
         noise=np.array([[0.0, 0.0], [0.0, noise]]),
-        freedom=effect,
+        freedom=beside(effect, spread * inside * (1.0 - inside), noise),
         level=level,
-        possible=(0.0, top),
+        possible=(0.0, most / total),
     )
+    at_hand = symmetric(value, Judged(0.0, noise), level, (0.0, most))
     low, high = (total * end for end in reading.interval)
+    error = max(total * reading.standard_error, at_hand.standard_error)
     return replace(
         reading,
-        value=total * reading.value,
-        standard_error=total * reading.standard_error,
-        interval=(low, high),
+        value=at_hand.value,
+        standard_error=error,
+        interval=(min(low, at_hand.interval[0]), max(high, at_hand.interval[1])),
+        noise_share=noise / error**2 if error > 0 else 0.0,
     )
+
+
+def beside(effect: Judged, sampling: float, noise: float) -> Judged:
+    """The degrees of freedom of a whole variance of which the sampling has those of ``effect``."""
+    if not sampling > 0:
+        return replace(effect, degrees_of_freedom=math.inf)
+    freedom = effect.degrees_of_freedom * ((sampling + noise) / sampling) ** 2
+    return replace(effect, degrees_of_freedom=freedom)

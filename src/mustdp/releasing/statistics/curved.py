@@ -115,7 +115,7 @@ class Curved(Asked):
         at = at_slot(self.part, noisy, slot)
         factor = np.zeros(self.ground.slots)
         factor[slot] = self.left(noisy, slot) / at.records**2
-        yield from self._read(at, second, factor, level)
+        yield from self._read(at, noisy, second, factor, level)
 
     def read_strata(
         self, noisy: Noisy | None, second: Noisy | None, level: float
@@ -127,20 +127,29 @@ class Curved(Asked):
         for slot, share in enumerate(self.ground.shares):
             records = at_slot(self.part, noisy, slot).records
             factor[slot] = self.left(noisy, slot) * (share / records) ** 2
-        yield from self._read(self._over_strata(noisy), second, factor, level)
+        yield from self._read(self._over_strata(noisy), noisy, second, factor, level)
 
     def _read(
-        self, at: At, second: Noisy, factor: FloatArray, level: float
+        self, at: At, noisy: Noisy, second: Noisy, factor: FloatArray, level: float
     ) -> Iterator[tuple[str, Reading]]:
-        """Squared influences of every slot count ``factor`` times in the sampling variance."""
+        """Squared influences of every slot count ``factor`` times in the sampling variance.
+
+        Those of K clusters are multiplied by K / (K - 1) and have K - 1 degrees of freedom.
+        """
+        freedom = np.full(len(factor), np.inf)
+        if self.ground.largest_cluster is not None:
+            count = np.array([self.clusters(noisy, slot) for slot in range(len(factor))])
+            freedom = count - 1.0
+            factor = factor * count / freedom
         values, slopes = self.theta(at.means), self.gradient(at.means)
         bounds = self.bounds(second)
         for cell, name in enumerate(self.cells):
             each = factor * bounds[:, cell]
             sampling = float(each @ second.sums[:, cell])
+            doubt = float((2.0 * (each * second.sums[:, cell]) ** 2 / freedom).sum())
             error = float(np.linalg.norm(each) * np.sqrt(second.noise.own[cell]))
             noise = float(slopes[cell] @ at.noise @ slopes[cell])
-            judge = judged(sampling, error, noise)
+            judge = judged(sampling, error, noise, doubt)
             yield name, self.reading(cell, at, float(values[cell]), judge, level)
 
     def _over_strata(self, noisy: Noisy) -> At:

@@ -130,7 +130,8 @@ def _quantiles(
     ground: Ground, columns: Sequence[int], p: float, grid: int | None, called: str
 ) -> Iterator[Asked]:
     for k in columns:
-        yield Quantile(ground, (k,), p, grid_for(ground.columns[k].numeric, grid), called)
+        column = ground.columns[k]
+        yield Quantile(ground, (k,), p, grid_for(column.numeric, grid, column.whole), called)
 
 
 def _cutting(ground: Ground, column: int, count: int) -> Cutting:
@@ -208,6 +209,8 @@ def _several(name: str, columns: Sequence[int]) -> None:
         raise InvalidParameter.refusing(
             "columns", f"of {name} must be at least 2", f"{len(columns)}"
         )
+    if len(set(columns)) < len(columns):
+        raise InvalidParameter.refusing("columns", f"of {name} must differ", "one of them twice")
 
 
 def _check_effort(name: str, columns: int, slots: int) -> None:

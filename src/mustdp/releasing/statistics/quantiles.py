@@ -28,8 +28,10 @@ from mustdp.releasing.curve import Curve, Window
 from mustdp.releasing.parts import Part
 from mustdp.releasing.stack import Noisy
 from mustdp.releasing.statistics.asked import Asked
-from mustdp.releasing.uncertainty import CLEARLY, FEW, Reading
+from mustdp.releasing.strata import MOST_UNKNOWN
+from mustdp.releasing.uncertainty import CLEARLY, FEW, Reading, everything
 from mustdp.resampling.statistics.public import Range
+from mustdp.resampling.statistics.reading import ANYWHERE
 
 #: A curve, the variance of its noise, and what sampling multiplies F (1 - F) by.
 Seen = tuple[FloatArray, FloatArray, FloatArray]
@@ -108,7 +110,8 @@ class Quantile(Asked):
         shares = self.ground.shares
         seen = [self._seen(noisy, slot, noisy) for slot in range(len(shares))]
         known = [(share, one) for share, one in zip(shares, seen, strict=True) if one is not None]
-        if len(known) < len(shares):
+        unknown = math.fsum(x for x, one in zip(shares, seen, strict=True) if one is None)
+        if unknown > MOST_UNKNOWN:
             yield "", self._everything()
             return
         curve, noise, sampling = np.zeros((3, len(self.grid)))
@@ -119,7 +122,12 @@ class Quantile(Asked):
             sampling += share**2 * factor * inside * (1.0 - inside)
         at, whole = np.arange(len(self.grid)), self._whole(_monotone(curve))
         sampling /= self.p * (1.0 - self.p)
-        yield "", self._reading(curve, noise, sampling, level, at, whole)
+        # F of a stratum that is not known is anywhere in [0, 1].
+        curve += 0.5 * unknown
+        found = self._reading(curve, noise, sampling, level, at, whole, 0.5 * unknown)
+        few = [name for name, one in zip(self.ground.groups, seen, strict=False) if one is None]
+        flags = (*found.flags, *(f"{name}: {FEW}" for name in few))
+        yield "", replace(found, flags=flags)
 
     def _seen(self, noisy: Noisy, slot: int, first: Noisy) -> Seen | None:
         """F of one slot, the variance of its noise, and what F (1 - F) is multiplied by.
@@ -137,8 +145,7 @@ class Quantile(Asked):
 
     def _everything(self) -> Reading:
         column = self.ground.columns[self.columns[0]].numeric
-        middle, half = 0.5 * (column.lower + column.upper), 0.5 * column.width
-        return Reading(middle, half, (column.lower, column.upper), 1.0, (FEW,))
+        return everything((column.lower, column.upper))
 
     def _reading(
         self,
@@ -148,12 +155,13 @@ class Quantile(Asked):
         level: float,
         at: IntArray,
         whole: bool,
+        beside: float = 0.0,
     ) -> Reading:
-        """From the curve at the places ``at`` of the grid."""
+        """From the curve at the places ``at`` of the grid, off by at most ``beside`` besides."""
         column = self.ground.columns[self.columns[0]].numeric
         sampling = self.p * (1.0 - self.p) * factor
         c = float(ndtri(0.5 + 0.5 * level))
-        reach = c * np.sqrt(variance + sampling)
+        reach = c * np.sqrt(variance + sampling) + beside
         every = np.array([*self.grid, column.upper])
         points = every[[*at, at[-1] + 1]]
         first = _first(curve + reach >= self.p)
@@ -162,6 +170,8 @@ class Quantile(Asked):
         if first == 0 and at[0] == 0 and self.grid[0] > column.lower:
             low = column.lower
         high = float(points[last])
+        if (low, high) == (column.lower, column.upper):
+            return everything((low, high), ANYWHERE)
         value = self._value(_monotone(curve), points, whole)
         value = min(max(value, low), high)
         here = min(_first(_monotone(curve) >= self.p), len(variance) - 1)
@@ -170,19 +180,24 @@ class Quantile(Asked):
         return Reading(value, (high - low) / (2.0 * c), (low, high), share)
 
     def _whole(self, curve: FloatArray) -> bool:
-        """Whether values are whole numbers, as far as the curve on the whole grid tells."""
-        column = self.ground.columns[self.columns[0]].numeric
+        """Whether values are whole numbers: as is known, or as far as the curve tells."""
+        own = self.ground.columns[self.columns[0]]
+        if own.whole:
+            return True
+        column = own.numeric
         return whole_grid(column) == self.grid and _whole_values(curve, np.array(self.grid))
 
     def _value(self, curve: FloatArray, points: FloatArray, whole: bool) -> float:
         """The grid point where the curve reaches p; evenly between two, unless values are whole."""
         at = _first(curve >= self.p)
-        if at == 0 or whole:
+        declared = self.ground.columns[self.columns[0]].whole
+        if at == 0 or (whole and not (declared and points[at] - points[at - 1] > 1.0)):
             return float(points[at])
         below = float(curve[at - 1])
         above = 1.0 if at == len(curve) else float(curve[at])
         part = (self.p - below) / (above - below) if above > below else 0.5
-        return float(points[at - 1] + part * (points[at] - points[at - 1]))
+        found = float(points[at - 1] + part * (points[at] - points[at - 1]))
+        return float(round(found)) if declared else found
 
 
 def _around(seen: Seen | None, shares: Sequence[float], size: int, count: int) -> IntArray:
@@ -212,10 +227,18 @@ def _averaged(curve: FloatArray, variance: FloatArray, *again: FloatArray) -> Se
     return together, weight**2 * own + (1.0 - weight) ** 2 * variance, factor
 
 
-def grid_for(column: Range, asked: int | tuple[float, ...] | None = None) -> tuple[float, ...]:
-    """The points asked for; whole numbers where the range is one of those; else even steps."""
+def grid_for(
+    column: Range, asked: int | tuple[float, ...] | None = None, whole: bool = False
+) -> tuple[float, ...]:
+    """The points asked for; whole numbers where the range is one of those; else even steps.
+
+    ``whole``: the values are whole numbers, and so are all points: every one, or every so many.
+    """
     if isinstance(asked, tuple):
         return asked
+    if whole:
+        step = math.ceil(column.width / FINE)
+        return tuple(column.lower + step * k for k in range(math.ceil(column.width / step)))
     if asked is None:
         whole = whole_grid(column)
         if whole:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mustdp.numerics.arrays import FloatArray
 from mustdp.releasing.statistics.curved import At, Curved, covariances
-from mustdp.releasing.uncertainty import CLEARLY, FEW, Judged, Reading, symmetric
+from mustdp.releasing.uncertainty import CLEARLY, FEW, Judged, Reading, everything, symmetric
 
 #: Smallest eigenvalue of the scaled, centred moments that is divided by.
 _FLOOR = 1e-4
@@ -53,9 +53,9 @@ class Regression(Curved):
         """Nothing is known where the smallest eigenvalue is below three of its errors."""
         anything = (-math.inf, math.inf)
         if not at.sure:
-            return Reading(value, math.inf, anything, 1.0, (FEW,))
+            return everything(anything, FEW)
         if not self._apart(at):
-            return Reading(value, math.inf, anything, 1.0, (SINGULAR,))
+            return everything(anything, SINGULAR)
         return symmetric(value, judge, level)
 
     def _apart(self, at: At) -> bool:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mustdp.numerics.arrays import FloatArray
 from mustdp.releasing.statistics.curved import At, Curved, covariances
-from mustdp.releasing.uncertainty import CLEARLY, Judged, Reading, everything, symmetric
+from mustdp.releasing.uncertainty import (
+    CLEARLY,
+    Judged,
+    Reading,
+    everything,
+    symmetric_if_possible,
+)
 
 #: Said where the noise leaves open whether a column varies at all.
 FLAT = "the noise leaves open whether a column varies: the interval is all that is possible"
@@ -40,7 +46,7 @@ class Variance(Curved):
         possible = (0.0, float(self.part.halves[0]) ** 2 * bessel)
         if not at.sure:
             return everything(possible)
-        return symmetric(value * bessel, judge, level, possible)
+        return symmetric_if_possible(value * bessel, judge, level, possible)
 
 
 @dataclass(frozen=True)
@@ -61,16 +67,28 @@ class Deviation(Variance):
         """The error is that of a root where the variance is clear, else half of the interval."""
         squared = super().reading(cell, at, value, judge, level)
         low, high = (math.sqrt(end) for end in squared.interval)
+        if not squared.known:
+            return replace(squared, interval=(low, high))
         root = math.sqrt(squared.value)
         if squared.value > CLEARLY * squared.standard_error:
             error = squared.standard_error / (2.0 * root)
         else:
             error = 0.5 * (high - low)
-        return Reading(root, error, (low, high), squared.noise_share, squared.flags)
+        return replace(squared, value=root, standard_error=error, interval=(low, high))
 
 
 @dataclass(frozen=True)
-class Covariance(Curved):
+class OfPairs(Curved):
+    """A statistic of two columns that is the same in either order."""
+
+    @property
+    def linearised(self) -> Curved:
+        """In the order of the columns: the second round is one however the pair is written."""
+        return replace(self, columns=tuple(sorted(self.columns)))
+
+
+@dataclass(frozen=True)
+class Covariance(OfPairs):
     """The covariance of two columns, with divisor n - 1."""
 
     @property
@@ -93,11 +111,11 @@ class Covariance(Curved):
         most = float(np.prod(self.part.halves)) * bessel
         if not at.sure:
             return everything((-most, most))
-        return symmetric(value * bessel, judge, level, (-most, most))
+        return symmetric_if_possible(value * bessel, judge, level, (-most, most))
 
 
 @dataclass(frozen=True)
-class Correlation(Curved):
+class Correlation(OfPairs):
     """The correlation of two columns; its interval is made on Fisher's (1915) scale."""
 
     @property
@@ -129,11 +147,9 @@ class Correlation(Curved):
             error = math.sqrt(float(along @ at.noise @ along))
             if not varies[k] > CLEARLY * error:
                 return everything((-1.0, 1.0), FLAT)
-        plain = symmetric(value, judge, level, (-1.0, 1.0))
-        if not abs(value) < 1.0:
+        plain = symmetric_if_possible(value, judge, level, (-1.0, 1.0))
+        if not (plain.known and abs(value) < 1.0):
             return plain
         reach = judge.quantile(level) * plain.standard_error / (1.0 - value**2)
         ends = tuple(math.tanh(math.atanh(value) + sign * reach) for sign in (-1.0, 1.0))
-        return Reading(
-            value, plain.standard_error, (ends[0], ends[1]), plain.noise_share, plain.flags
-        )
+        return replace(plain, interval=(ends[0], ends[1]))

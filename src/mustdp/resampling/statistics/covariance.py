@@ -82,7 +82,7 @@ class _OfTwo(Query):
     def read(self, place: int, value: float, spread: Spread, level: float) -> Reading:
         """The interval of a correlation is made on Fisher's (1915) scale, where 1 is far away."""
         plain = symmetric(value, spread, level, self.possible[0])
-        if not (self.correlation and abs(value) < 1.0):
+        if not (self.correlation and abs(value) < 1.0 and math.isfinite(plain.value)):
             return plain
         reach = spread.quantile(level) * plain.standard_error / (1.0 - value**2)
         low, high = (math.tanh(math.atanh(value) + sign * reach) for sign in (-1.0, 1.0))

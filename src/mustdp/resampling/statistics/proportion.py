@@ -55,15 +55,21 @@ class ShareQuery(AverageQuery):
             noise = (noise + (value - 0.5) ** 2 * float(at.noise[1])) / size**2
         inside = into(value, (0.0, 1.0))
         spread = Spread(inside * (1.0 - inside) * at.factor, noise)
-        wide = spread.quantile(level) ** 2
-        lead, middle = 1.0 + wide * at.factor, value + 0.5 * wide * at.factor
-        square = middle**2 - lead * (value**2 - wide * noise)
-        root = math.sqrt(max(square, 0.0))
-        low, high = (middle - root) / lead, (middle + root) / lead
-        if square < 0.0 or not (low <= 1.0 and high >= 0.0):
+        low, high = _wilson(value, spread.quantile(level), at.factor, noise)
+        if not (low <= 1.0 and high >= 0.0):
             return (everything((0.0, 1.0), spread, IMPOSSIBLE),)
+        low, high = _wilson(inside, spread.quantile(level), at.factor, noise)
         ends = (min(into(low, (0.0, 1.0)), inside), max(into(high, (0.0, 1.0)), inside))
         return (Reading(inside, math.sqrt(spread.variance), ends, spread),)
+
+
+def _wilson(found: float, quantile: float, factor: float, noise: float) -> tuple[float, float]:
+    """The ends of Wilson's interval with noise; NaN where no share is possible."""
+    wide = quantile**2
+    lead, middle = 1.0 + wide * factor, found + 0.5 * wide * factor
+    square = middle**2 - lead * (found**2 - wide * noise)
+    root = math.sqrt(square) if square >= 0.0 else math.nan
+    return (middle - root) / lead, (middle + root) / lead
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ from mustdp.resampling.statistics.average import LEAST_SHARE
 from mustdp.resampling.statistics.curve import crossings, monotone
 from mustdp.resampling.statistics.public import Public, Range, Shape
 from mustdp.resampling.statistics.query import Averaged, Block, Halves, LinearQuery, Query
-from mustdp.resampling.statistics.reading import Reading, Spread, into
+from mustdp.resampling.statistics.reading import ANYWHERE, Reading, Spread, everything, into
 from mustdp.resampling.statistics.sharing import block, enlarged
 from mustdp.resampling.statistics.statistic import Statistic
 
@@ -155,6 +155,8 @@ class QuantileQuery(LinearQuery):
         share = float(noise[place]) / (sampling + float(noise[place]))
         error = (ends[1] - ends[0]) / (2.0 * c)
         spread = Spread((1.0 - share) * error**2, share * error**2)
+        if ends == (low, high):
+            return (everything(ends, spread, ANYWHERE),)
         return (Reading(value, error, ends, spread),)
 
     def _curves(self, vectors: FloatArray) -> FloatArray:

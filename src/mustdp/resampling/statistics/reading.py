@@ -35,6 +35,8 @@ RARE = (
     "so few of the records drawn differ that their variance is hardly known, and an upper limit of "
     "it is in the standard error; more or larger subsets, or one release on all records would help"
 )
+#: What a quantile says of which nothing but the range is known.
+ANYWHERE = "what was released leaves open where it is: the interval is all that is possible"
 #: And one that the noise has driven out of what can be.
 IMPOSSIBLE = "the noise made the value impossible: the interval is all that is possible"
 
@@ -113,16 +115,18 @@ def symmetric(value: float, spread: Spread, level: float, possible: tuple[float,
     slack = 1e-9 * max(abs(value), error, 1e-300)
     if not possible[0] <= high + slack or not low - slack <= possible[1]:
         return everything(possible, spread, IMPOSSIBLE)
-    ends = (into(low, possible), into(high, possible))
-    return Reading(into(value, possible), error, ends, spread)
+    # Around the nearest end where the value is outside: no interval shrinks to a point.
+    inside = into(value, possible)
+    ends = (into(inside - reach, possible), into(inside + reach, possible))
+    return Reading(inside, error, ends, spread)
 
 
 def everything(possible: tuple[float, float], spread: Spread, flag: str) -> Reading:
-    """What is left where the noise says nothing: all that is possible, and the middle of it."""
+    """What is left where the noise says nothing: all that is possible, and no estimate."""
     low, high = possible
     if not math.isfinite(high - low):
         raise NumericalFailure(f"nothing is known about an estimate that can be {low} to {high}")
-    return Reading(0.5 * (low + high), 0.5 * (high - low), possible, spread, (flag,))
+    return Reading(math.nan, math.nan, possible, spread, (flag,))
 
 
 def into(value: float, possible: tuple[float, float]) -> float:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -66,6 +66,8 @@ class _OfVariance(Query):
         if not self.root:
             return squared
         low, high = (math.sqrt(end) for end in squared.interval)
+        if not math.isfinite(squared.value):
+            return replace(squared, interval=(low, high))
         found, error = math.sqrt(squared.value), 0.5 * (high - low)
         if squared.value > CLEARLY * squared.standard_error:
             error = squared.standard_error / (2.0 * found)
