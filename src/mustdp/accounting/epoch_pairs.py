@@ -34,8 +34,10 @@ from mustdp.sampling.epochs import Epoch, RandomAllocation
 
 #: Shuffled epochs with less noise are seen through their largest batch alone, which is quick.
 _MOST_TABULATED = 1.0
-#: Swapped records that move a batch further are seen through the largest batch as well.
+#: Records that move a batch further are seen through the largest batch as well.
 _LITTLE_NOISE = 4.0
+#: Beyond this the largest batch tells all there is, and sums of all of them are beyond any grid.
+_HARDLY_ANY_NOISE = 20.0
 #: Bins of one record beyond this are not counted.
 _MOST_TIMES = 1_000_000
 #: What one epoch contributes: shift, dominating pair, attained pairs by name.
@@ -68,8 +70,7 @@ def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) 
     attained: dict[str, ConcretePair] = {"symmetric": ReplacedPair(profile)}
     if shift > _LITTLE_NOISE:
         # One batch decides, and its cells are too many to be added up.
-        name, elsewhere = "symmetric, largest", 1.0 - epoch.steps / epoch.bins
-        attained[name] = maximum_pair(name, epoch.steps, 0.5 * shift, -0.5 * shift, elsewhere)
+        attained |= _largest(epoch, {"symmetric, largest": (0.5 * shift, -0.5 * shift)})
     return shift, DominatingPair.of(profile), attained
 
 
@@ -144,7 +145,17 @@ def _swapped_link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPa
 def _allocated(epoch: RandomAllocation, mechanism: Gaussian) -> Sides:
     shift = mechanism.shift_for(1.0)
     ahead, behind = _directions(epoch, shift)
-    return shift, DominatingPair(ahead, behind), _orders(ahead, behind)
+    attained = _orders(ahead, behind) if shift <= _HARDLY_ANY_NOISE else {}
+    if shift > _LITTLE_NOISE:
+        ends = {"aligned, largest": (shift, 0.0), "reversed, largest": (0.0, shift)}
+        attained |= _largest(epoch, ends)
+    return shift, DominatingPair(ahead, behind), attained
+
+
+def _largest(epoch: Epoch, moved: dict[str, tuple[float, float]]) -> dict[str, ConcretePair]:
+    """Pairs seen through the largest batch, by how far P and Q move the record's own."""
+    elsewhere = 1.0 - epoch.steps / epoch.bins
+    return {name: maximum_pair(name, epoch.steps, *ends, elsewhere) for name, ends in moved.items()}
 
 
 def _directions(epoch: Epoch, shift: float) -> tuple[AllocationProfile, AllocationProfile]:

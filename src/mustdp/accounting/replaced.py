@@ -19,6 +19,7 @@ from mustdp.accounting.allocated import GaussianBound
 from mustdp.accounting.few_batches import FewBatches
 from mustdp.accounting.refined import Refined
 from mustdp.amplification.allocation import Term
+from mustdp.errors import NumericalFailure
 from mustdp.loss.convex_tables import OutcomePair
 from mustdp.loss.linear_laws import places
 from mustdp.loss.observed import Cells, Rejections, rejecting_above, rejecting_pair
@@ -58,6 +59,8 @@ _CUT, _AIMS = 1e-4, 4
 _LITTLE_NOISE, _SOME = 1.2, 8
 #: Shifts beyond which terms overflow: there is hardly any noise, and no amplification is charged.
 _FARTHEST = 15.0
+#: Widths of cells that are tried, by the first.
+_WIDER = tuple(2.0**k for k in range(12))
 #: Batches from which on there are many.
 _MANY = 100
 _UP = 1.0 + 1e-13
@@ -131,13 +134,20 @@ class ReplacedProfile:
             return plain
         if self.few is not None:
             return min(plain, self.few.upper(x))
+        try:
+            return min(plain, self._price(x) / self._bins * _UP)
+        except (NumericalFailure, ArithmeticError):  # terms spread too far for any grid
+            return plain
+
+    def _price(self, x: float) -> float:
+        """E(T - y)_+ from above, in the way that decides it."""
         found, term, level = math.inf, Term(self._shift, 1.0 + x), self._level(x)
         far = self._far(term, level)
         if far is not None and far.chance < 1.0:
             found = few_large(term, self._steps, level, far)
         if far is None or not (far.decides and math.isfinite(found)):
             found = min(found, self._by_one_transform(x)[0])
-        return min(plain, found / self._bins * _UP)
+        return found
 
     def _by_one_transform(self, x: float) -> tuple[float, Aim]:
         """E(T - y)_+ from above, and how it was asked for."""
@@ -203,11 +213,23 @@ class ReplacedProfile:
             self._tested[number] = self._tests(float(self._place(number)))
         return self._tested[number]
 
-    def _tests(self, x: float, known: float = 0.0, wider: float = 1.0) -> Rejections:
+    def _tests(self, x: float, known: float = 0.0) -> Rejections:
         """What the sum of the cells of D at one alpha tells; ``known`` is about its price."""
-        few = self._few_large_tests(x)
+        try:
+            few = self._few_large_tests(x)
+        except (NumericalFailure, ArithmeticError):
+            few = None
         if few is not None:
             return few
+        for wider in _WIDER:  # wider cells tell less, never too much
+            try:
+                return self._seen(x, known, wider)
+            except (TooLong, NumericalFailure, ArithmeticError):
+                continue
+        return Rejections(np.zeros(0), np.zeros(0))
+
+    def _seen(self, x: float, known: float, wider: float) -> Rejections:
+        """The same by one transform."""
         total, y = self._at(x), x * self._bins
         aim = total.aim(y, y, known) if known > 0.0 else self._by_one_transform(x)[1]
         spacing = wider * self._fineness(x) / (aim.tilt * math.sqrt(self._steps))
@@ -223,10 +245,7 @@ class ReplacedProfile:
         rest = (absent, self._steps - 1)
         with_p = [(inside, [(one, 1), rest]), *elsewhere]
         with_q = [(inside, [(other, 1), rest]), *elsewhere]
-        try:
-            return rejecting_above(with_p, with_q, error, aim.tilt, y)
-        except TooLong:  # wider cells tell less, never too much
-            return self._tests(x, known, 2.0 * wider)
+        return rejecting_above(with_p, with_q, error, aim.tilt, y)
 
     def _few_large_tests(self, x: float) -> Rejections | None:
         """The same where few large terms decide."""
@@ -237,7 +256,7 @@ class ReplacedProfile:
             return None
         spacing, _ = fitting(term, self._steps, far, bound)
         last = max(furthest(term, far), 1.1 * bound)
-        while True:
+        for _ in _WIDER:
             reach = min(_FURTHEST * far.size, _POINTS * spacing)
             low, tilt = aim - reach, REACH / reach
             index = places(spacing, low, last, _CELLS)
@@ -251,6 +270,7 @@ class ReplacedProfile:
                 return seen.rejections(one, other, self._steps / self._bins, error)
             except TooLong:
                 spacing *= 2.0
+        return None
 
     @cached_property
     def _bulk(self) -> float:

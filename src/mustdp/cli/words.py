@@ -28,6 +28,10 @@ _PAIRS = {
 _PRESENCE = {
     "aligned": "with the record, at the end of its range, and without it",
     "reversed": "without the record, and with it at the end of its range",
+    "aligned, largest": "with the record, at the end of its range, and without it; seen through "
+    "the largest batch",
+    "reversed, largest": "without the record, and with it at the end of its range; seen through "
+    "the largest batch",
     "crowded": "with the record at one end of its range and without it, all others at the other "
     "end; seen through the largest batch, Chua et al., arXiv 2403.17673",
     "crowded, reversed": "the crowded pair in the other order",

@@ -176,7 +176,10 @@ class _Split:
             left_out = min(1.0, k * float(self._variable.tails(np.array([self._y - size]))[0][0]))
             if k * float(self._variable.value(np.array([size]))[0]) * left_out <= _NEGLIGIBLE * one:
                 break
-            beyond, grid = z < self._y - size, self._further(size)
+            try:
+                beyond, grid = z < self._y - size, self._further(size)
+            except TooLong:  # what is known already is looser, never wrong
+                break
             found[beyond] = np.minimum(found[beyond], grid.prices(z[beyond]))
         return k * float(self._chance @ found) * _UP
 
