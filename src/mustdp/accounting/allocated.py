@@ -23,7 +23,7 @@ from mustdp.amplification.allocation import Term
 from mustdp.errors import NumericalFailure
 from mustdp.loss.convex_tables import OneSide, OutcomePair, outcome_pair
 from mustdp.loss.large_terms import FARTHEST
-from mustdp.loss.linear_laws import Variable
+from mustdp.loss.linear_laws import EVEN_CELLS, Variable
 from mustdp.loss.sums import FINENESS, Aim, IndependentSum
 from mustdp.loss.uncomposed import first_below
 from mustdp.mechanisms.noise import GaussianNoise
@@ -73,11 +73,17 @@ class AllocationProfile:
         *,
         backward: bool,
         term: Variable | None = None,
+        fine: float = 1.0,
     ) -> None:
-        """``shift`` is the largest, where a ``term`` says that the move is of random size."""
-        self._bins, self._backward = bins, backward
+        """``shift`` is the largest, where a ``term`` says that the move is of random size.
+
+        Grids are ``fine`` times as fine as usual.
+        """
+        self._bins, self._backward, self._fine = bins, backward, fine
         self._plain = GaussianBound(shift, steps / bins)
-        self._sum = IndependentSum(term or Term(shift), steps, mirrored=backward)
+        self._sum = IndependentSum(
+            term or Term(shift), steps, mirrored=backward, even=math.ceil(fine * EVEN_CELLS)
+        )
         end = float(self._y(np.array([self._plain.end]))[0])
         end = min(end, steps * (1.0 - 1e-9) if backward else FARTHEST)
         self._edges = [0.0, min(self._sum.scale, 0.5 * end)]
@@ -181,7 +187,9 @@ class AllocationProfile:
         if number not in self._blocks:
             ends = self._edges[number], self._edges[number + 1]
             closed = bool(self._closed[number])
-            self._blocks[number] = _Block(self._sum, *ends, _SMALL * self._bins, closed=closed)
+            self._blocks[number] = _Block(
+                self._sum, *ends, _SMALL * self._bins, closed=closed, fine=self._fine
+            )
         return self._blocks[number]
 
 
@@ -192,14 +200,21 @@ class _Block:
     """
 
     def __init__(
-        self, total: IndependentSum, start: float, stop: float, small: float, *, closed: bool
+        self,
+        total: IndependentSum,
+        start: float,
+        stop: float,
+        small: float,
+        *,
+        closed: bool,
+        fine: float = 1.0,
     ) -> None:
         self._sum, self._small, self._ends = total, small, (start, stop)
-        self._closed = closed
+        self._closed, self._fine = closed, fine
         nodes: float = _FEWEST
         if not closed and self._aim is not None:
             nodes = min(self._aim.tilt * (stop - start) / _NATS, _MOST)
-        self.y = np.linspace(start, stop, min(max(math.ceil(nodes), _FEWEST), _MOST))
+        self.y = np.linspace(start, stop, math.ceil(fine * min(max(nodes, _FEWEST), _MOST)))
 
     @cached_property
     def _aim(self) -> Aim | None:
@@ -212,7 +227,7 @@ class _Block:
     def _fineness(self, aim: Aim) -> float:
         start = self._ends[0]
         fine = _FINE if start < self._sum.scale * 4.0 else 1.0
-        return FINENESS * (_COARSE if aim.price < self._small else fine)
+        return FINENESS / self._fine * (_COARSE if aim.price < self._small else fine)
 
     @cached_property
     def _large(self) -> tuple[FloatArray, FloatArray]:
