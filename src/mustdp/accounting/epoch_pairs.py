@@ -44,8 +44,25 @@ _MOST_TIMES = 1_000_000
 Sides = tuple[float, DominatingPair, dict[str, ConcretePair]]
 
 
-def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) -> Sides:
-    """The shift, the dominating pair and the attained pairs of one epoch."""
+def on_grids(atom: InEpoch, relation: Relation, group: int) -> bool:
+    """Whether the dominating pair of an epoch is found on grids."""
+    epoch = atom.epoch
+    return isinstance(epoch, RandomAllocation) and not _as_one_release(epoch, relation, group)
+
+
+def _as_one_release(epoch: RandomAllocation, relation: Relation, group: int) -> bool:
+    """Whether several records are charged as one release that all of them move."""
+    swapped = relation == Relation.REPLACE_ONE
+    return group > 1 and (swapped or group > MOST_RECORDS or epoch.times > 1)
+
+
+def epoch_sides(
+    atom: InEpoch, relation: Relation, method: str, group: int = 1, fine: float = 1.0
+) -> Sides:
+    """The shift, the dominating pair and the attained pairs of one epoch.
+
+    Where these are found on grids, they are ``fine`` times as fine as usual.
+    """
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover epochs")
     epoch, mechanism = atom.epoch, atom.inner
@@ -58,15 +75,14 @@ def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) 
             "random allocation under replace_one needs a noise multiplier: a stated shift says "
             "how far swapping a record moves the result, not how far leaving it out does"
         )
-    swapped = relation == Relation.REPLACE_ONE
-    if group > 1 and (swapped or group > MOST_RECORDS or epoch.times > 1):
+    if _as_one_release(epoch, relation, group):
         return _together(atom, relation, group)
     if group > 1 or epoch.times > 1:
-        return _several(epoch, mechanism, relation, group)
+        return _several(epoch, mechanism, relation, group, fine)
     if relation == Relation.ADD_REMOVE:
-        return _allocated(epoch, mechanism)
+        return _allocated(epoch, mechanism, fine)
     shift = mechanism.shift_for(2.0)
-    profile = ReplacedProfile(0.5 * shift, epoch.bins, epoch.steps)
+    profile = ReplacedProfile(0.5 * shift, epoch.bins, epoch.steps, fine)
     attained: dict[str, ConcretePair] = {"symmetric": ReplacedPair(profile)}
     if shift > _LITTLE_NOISE:
         # One batch decides, and its cells are too many to be added up.
@@ -87,7 +103,9 @@ def _together(atom: InEpoch, relation: Relation, group: int) -> Sides:
     return shift, DominatingPair.of(GroupProfile(atom.inner.profiles(most))), families
 
 
-def _several(epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, group: int) -> Sides:
+def _several(
+    epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, group: int, fine: float
+) -> Sides:
     """Several batches of an epoch are moved, by one record or by several under add_remove."""
     if epoch.times > _MOST_TIMES:
         raise NotCovered.refusing("times", f"must be at most {_MOST_TIMES}", epoch.times)
@@ -96,19 +114,19 @@ def _several(epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, g
 
     def allocated(link: Link) -> DominatingPair:
         if swapped:
-            return _swapped_link(link, mechanism, shift)
-        return _link(link, mechanism, shift)
+            return _swapped_link(link, mechanism, shift, fine)
+        return _link(link, mechanism, shift, fine)
 
     def above(epoch: RandomAllocation) -> DominatingPair:
         found = patterns(epoch, group)
         farthest = shift * math.sqrt(max(one.square for one in found))
-        return chained(links(found, epoch.steps), farthest, allocated)
+        return chained(links(found, epoch.steps), farthest, allocated, fine)
 
     # The whole epoch tells no less than its beginning.
     dominating = above(epoch.first(epoch.bins))
     if epoch.steps < epoch.bins and epoch.times < MOST_PATTERNS:
         dominating = least(above(epoch), dominating)
-    seen = SeenSum(patterns(epoch, group), shift, epoch.steps, swapped=swapped)
+    seen = SeenSum(patterns(epoch, group), shift, epoch.steps, swapped=swapped, fine=fine)
     if swapped:
         return shift, dominating, {"symmetric": seen.pair("symmetric")}
     families: dict[str, ConcretePair] = {
@@ -118,7 +136,7 @@ def _several(epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, g
     return shift, dominating, families
 
 
-def _link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPair:
+def _link(link: Link, mechanism: Gaussian, shift: float, fine: float) -> DominatingPair:
     """One allocation of a chain under add_remove, of a move of random size."""
     if link == Link(1, (1.0,)):
         return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
@@ -129,22 +147,22 @@ def _link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPair:
     farthest, bins = len(weights) * shift, link.steps / inside * (1.0 - 1e-13)
     bins = max(bins, float(link.steps))
     return DominatingPair(
-        AllocationProfile(farthest, bins, link.steps, backward=False, term=term),
-        AllocationProfile(farthest, bins, link.steps, backward=True, term=term),
+        AllocationProfile(farthest, bins, link.steps, backward=False, term=term, fine=fine),
+        AllocationProfile(farthest, bins, link.steps, backward=True, term=term, fine=fine),
     )
 
 
-def _swapped_link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPair:
+def _swapped_link(link: Link, mechanism: Gaussian, shift: float, fine: float) -> DominatingPair:
     """One allocation of a chain under replace_one: the number of its bins is rounded down."""
     bins = max(link.steps, math.floor(link.steps / link.inside))
     if bins == 1:
         return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
-    return DominatingPair.of(ReplacedProfile(0.5 * shift, bins, link.steps))
+    return DominatingPair.of(ReplacedProfile(0.5 * shift, bins, link.steps, fine))
 
 
-def _allocated(epoch: RandomAllocation, mechanism: Gaussian) -> Sides:
+def _allocated(epoch: RandomAllocation, mechanism: Gaussian, fine: float) -> Sides:
     shift = mechanism.shift_for(1.0)
-    ahead, behind = _directions(epoch, shift)
+    ahead, behind = _directions(epoch, shift, fine)
     attained = _orders(ahead, behind) if shift <= _HARDLY_ANY_NOISE else {}
     if shift > _LITTLE_NOISE:
         ends = {"aligned, largest": (shift, 0.0), "reversed, largest": (0.0, shift)}
@@ -158,11 +176,13 @@ def _largest(epoch: Epoch, moved: dict[str, tuple[float, float]]) -> dict[str, C
     return {name: maximum_pair(name, epoch.steps, *ends, elsewhere) for name, ends in moved.items()}
 
 
-def _directions(epoch: Epoch, shift: float) -> tuple[AllocationProfile, AllocationProfile]:
+def _directions(
+    epoch: Epoch, shift: float, fine: float = 1.0
+) -> tuple[AllocationProfile, AllocationProfile]:
     """Both directions of one batch of many being moved by ``shift``."""
     return (
-        AllocationProfile(shift, epoch.bins, epoch.steps, backward=False),
-        AllocationProfile(shift, epoch.bins, epoch.steps, backward=True),
+        AllocationProfile(shift, epoch.bins, epoch.steps, backward=False, fine=fine),
+        AllocationProfile(shift, epoch.bins, epoch.steps, backward=True, fine=fine),
     )
 
 

@@ -20,8 +20,8 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 #: Shifts for which this is done, and up to how many batches: s^3 of them, where linear grids become
 #: as tight and are quicker, but so many at least and at most.
 _SHIFTS, _BATCHES = (1.2, 10.0), (7, 40)
-#: Grids are this many times as fine as usual at most.
-_FINEST = 2.0
+#: Grids are this many times as fine as usual at most, which is all that is done beyond the second.
+_FINEST, FINEST_ASKED = 1.5, 2.0
 #: How narrow a bracket of epsilon is enough, and where it is looked for first.
 _NARROW, _STARTS = 1e-6, (0.999, 0.99, 0.9, 0.0)
 #: Nats by which the profile falls between the points of a pair, down to this value and further on,

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from mustdp.accounting.allocated import GaussianBound
-from mustdp.accounting.few_batches import FewBatches
+from mustdp.accounting.few_batches import FINEST_ASKED, FewBatches
 from mustdp.accounting.refined import Refined
 from mustdp.amplification.allocation import Term
 from mustdp.errors import NumericalFailure
@@ -45,6 +45,8 @@ _CELLS = 250
 _SMALLEST = 1e-17
 #: The most looks for one epsilon, and how narrow a bracket is enough.
 _LOOKS, _NARROW = 40, 1e-6
+#: Nats below delta that tell a value from that of no amplification at all.
+_SURE = 1e-3
 #: Points per factor e of 1 + (alpha - 1) / spread where cells may be looked at, and how far.
 _LATTICE, _LARGEST_PLACE = 40, 120
 #: Nats between the alphas whose cells are looked at: least and most, and times the spread.
@@ -92,12 +94,25 @@ class ReplacedProfile:
         out[asked] = np.minimum(out[asked], self._refined(x) * _UP)
         return out
 
+    @property
+    def finest(self) -> float:
+        """How fine grids may be asked for: finer ones would be the same."""
+        return math.inf if self.few is None else FINEST_ASKED
+
     def first_below(self, delta: float) -> float:
         """An epsilon at which the profile is at most ``delta``: regula falsi on its logarithm."""
         if self._at_epsilon(0.0) <= delta:
             return 0.0
         low, high = 0.0, first_below(self._plain, delta)
         above, below = (self._nats_above(delta, end) for end in (low, high))
+        while below > -_SURE and high > _NARROW:
+            # Nothing better than no amplification is known that far out: look nearer by first.
+            middle = 0.5 * high
+            value = self._nats_above(delta, middle)
+            if value > 0.0:
+                low, above = middle, value
+                break
+            high, below = middle, value
         kept = 0
         for _ in range(_LOOKS):
             if high - low <= _NARROW * high:
@@ -279,7 +294,7 @@ class ReplacedProfile:
 
     def _seen_few_large(self, x: float, far: Distance) -> Rejections:
         term, aim = Term(self._shift, 1.0 + x), self._level(x)
-        bound = observed_bound(term, self._steps, far)
+        bound = observed_bound(term, self._steps, far, self._fine)
         if bound is None:
             return _NO_TESTS
         spacing = fitting(term, self._steps, far, bound)[0] / self._fine
@@ -293,7 +308,7 @@ class ReplacedProfile:
             laws = [cells.law(shift) for shift in (0.0, self._shift, -self._shift)]
             (absent, off), (one, one_off), (other, other_off) = laws
             error = math.expm1((self._steps * off + max(one_off, other_off)) * (1.0 + 1e-6))
-            seen = FewLarge(absent, self._steps, bound, far.size, tilt, aim)
+            seen = FewLarge(absent, self._steps, bound, far.size, tilt, aim, self._fine)
             try:
                 return seen.rejections(one, other, self._steps / self._bins, error)
             except TooLong:

@@ -100,25 +100,27 @@ def few_large(
 
     Grids are ``fine`` times as fine as usual.
     """
-    bound = _bound(variable, count, far)
+    bound = _bound(variable, count, far, fine)
     if bound is None:
         return math.inf
     return _Split(variable, count, y, far, bound, fine).upper()
 
 
-def _bound(variable: Variable, count: int, far: Distance) -> float | None:
+def _bound(variable: Variable, count: int, far: Distance, fine: float) -> float | None:
     """Where small variables end: as near as more than two large ones allow."""
     at = far.size * np.array(_CUTS)
     tail, price = variable.tails(at)[1], variable.value(at)
     several = 0.5 * np.square(count * tail) * (price + at * tail)
-    return _least(at, several, _SEVERAL * far.price, variable.mean)
+    return _least(at, several, _SEVERAL / fine**2 * far.price, variable.mean)
 
 
-def observed_bound(variable: Variable, count: int, far: Distance) -> float | None:
+def observed_bound(
+    variable: Variable, count: int, far: Distance, fine: float = 1.0
+) -> float | None:
     """The same where two large ones are not looked at."""
     at = far.size * np.array(_CUTS)
     tail = variable.tails(at)[1]
-    enough = _TWO * float(variable.tails(np.array([far.size]))[1][0])
+    enough = _TWO / fine**2 * float(variable.tails(np.array([far.size]))[1][0])
     return _least(at, 0.5 * count * np.square(tail), enough, variable.mean)
 
 
