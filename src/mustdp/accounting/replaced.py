@@ -165,7 +165,9 @@ class ReplacedProfile:
         found, term, level = math.inf, Term(self._shift, 1.0 + x), self._level(x)
         far = self._far(term, level)
         if far is not None and far.chance < 1.0:
-            found = few_large(term, self._steps, level, far, self._fine)
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = few_large(term, self._steps, level, far, self._fine)
+            found = found if found >= 0.0 else math.inf  # nor is it if it is no number
         if far is None or not (far.decides and math.isfinite(found)):
             found = min(found, self._by_one_transform(x)[0])
         return found
@@ -200,6 +202,8 @@ class ReplacedProfile:
         """A discrete pair that the epoch dominates."""
         if self.few is not None:
             return self.few.pair(self, self._place, self._plain.end)
+        if self._shift > _FARTHEST:
+            return rejecting_pair("symmetric", [_NO_TESTS], [_NO_TESTS])
         tests, last = [], math.inf
         # The further alphas spread, the faster the best test changes with them.
         nats = min(max(_OBSERVED_NATS[0], _OBSERVED_SHARE / self._bulk), _OBSERVED_NATS[1])

@@ -93,9 +93,7 @@ def distance(variable: Variable, count: int, y: float) -> Distance | None:
     return Distance(size, size * tail / price, price, count * tail)
 
 
-def few_large(
-    variable: Variable, count: int, y: float, far: Distance, fine: float = 1.0
-) -> float:
+def few_large(variable: Variable, count: int, y: float, far: Distance, fine: float = 1.0) -> float:
     """An upper bound of E(sum - y)_+, infinite where no bound of this kind is worth having.
 
     Grids are ``fine`` times as fine as usual.
@@ -294,7 +292,9 @@ def _moment(variable: Variable, spacing: float, size: float, bound: float) -> fl
     return float(law.masses @ np.square(law.index * spacing))
 
 
-def _coarser(at: FloatArray, chance: FloatArray, fine: float = 1.0) -> tuple[FloatArray, FloatArray]:
+def _coarser(
+    at: FloatArray, chance: FloatArray, fine: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
     """Atoms moved to both neighbours on a coarser mesh: larger in convex order."""
     first, last = float(at[0]), float(at[-1])
     count = max(2, math.ceil(math.log(last / first) * _COARSE * fine) + 1)
