@@ -21,7 +21,7 @@ FRACTIONS = Fractions(first=0.05, finest=0.05 / 64, boldness=0.9)
 _ROUGH = 0.01
 #: How far from the largest loss, as a share of it, chords to it begin.
 _NEAR = 0.2
-#: Tables of atoms that are tried, by how fine they are, and how much closer the bounds have to come.
+#: Tables of atoms that are tried, by how fine they are, and how much closer bounds have to come.
 _FINER, _WORTH = (2.0, 4.0, 8.0), 0.8
 #: Spacings that serve where the first one is too fine for the longest transform.
 _COARSER = (0.2, 0.8)
@@ -82,7 +82,7 @@ def _tabulated_finer(
     again: Callable[[float], Bounds],
     levels: Sequence[float],
 ) -> Bounds:
-    """Bounds that would meet but for numerics, on finer tables until they do or these are no use."""
+    """Bounds that would meet but for numerics, on finer tables until they do or none helps."""
     for fine in levels:
         before = found.upper - found.lower
         found = _best([found, again(fine)])

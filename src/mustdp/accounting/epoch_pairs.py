@@ -111,6 +111,8 @@ def _several(
         raise NotCovered.refusing("times", f"must be at most {_MOST_TIMES}", epoch.times)
     swapped = relation == Relation.REPLACE_ONE
     shift = mechanism.shift_for(moves(epoch, relation))
+    if shift > _HARDLY_ANY_NOISE:
+        return _hardly_hidden(epoch, mechanism, shift, group, swapped=swapped)
 
     def allocated(link: Link) -> DominatingPair:
         if swapped:
@@ -134,6 +136,25 @@ def _several(
         "reversed": seen.pair("reversed", exchanged=True),
     }
     return shift, dominating, families
+
+
+def _hardly_hidden(
+    epoch: RandomAllocation, mechanism: Gaussian, shift: float, group: int, *, swapped: bool
+) -> Sides:
+    """Several moved batches and hardly any noise: charged as one release that they all move.
+
+    The largest batch of a whole epoch tells of one record in each of its bins; of several records
+    it tells no less.
+    """
+    found = patterns(epoch.first(epoch.bins), group)
+    farthest = shift * math.sqrt(max(one.square for one in found)) * (1.0 + 1e-15)
+    dominating = DominatingPair.of(GroupProfile(mechanism.profiles(farthest)))
+    ends = {"aligned, largest": (shift, 0.0), "reversed, largest": (0.0, shift)}
+    if swapped:
+        ends = {"symmetric, largest": (0.5 * shift, -0.5 * shift)}
+    if epoch.steps == epoch.bins:
+        return shift, dominating, _largest(epoch, ends, epoch.times)
+    return shift, dominating, _largest(epoch, ends) if epoch.times == 1 else {}
 
 
 def _link(link: Link, mechanism: Gaussian, shift: float, fine: float) -> DominatingPair:
@@ -170,10 +191,15 @@ def _allocated(epoch: RandomAllocation, mechanism: Gaussian, fine: float) -> Sid
     return shift, DominatingPair(ahead, behind), attained
 
 
-def _largest(epoch: Epoch, moved: dict[str, tuple[float, float]]) -> dict[str, ConcretePair]:
-    """Pairs seen through the largest batch, by how far P and Q move the record's own."""
+def _largest(
+    epoch: Epoch, moved: dict[str, tuple[float, float]], batches: int = 1
+) -> dict[str, ConcretePair]:
+    """Pairs seen through the largest batch, by how far P and Q move those of the record."""
     elsewhere = 1.0 - epoch.steps / epoch.bins
-    return {name: maximum_pair(name, epoch.steps, *ends, elsewhere) for name, ends in moved.items()}
+    return {
+        name: maximum_pair(name, epoch.steps, *ends, elsewhere, batches)
+        for name, ends in moved.items()
+    }
 
 
 def _directions(

@@ -96,9 +96,14 @@ def calibrate_risk(
         "steps": steps,
         **{f"target_{name}": value for name, value in target.given.items()},
         **as_data(found.risk),
+        **words.limited(found.limit),
     }
     multiplier = as_stated(found.noise_multiplier, words.MULTIPLIER)
-    noted = (*found.risk.sentences(), words.noise_in_words(mechanism, shift, relation))
+    noted = (
+        *found.risk.sentences(),
+        words.noise_in_words(mechanism, shift, relation),
+        *words.limited(found.limit).values(),
+    )
     return Answer(
         data,
         as_json=as_json,

@@ -109,6 +109,11 @@ def origin(bounds: Bounds) -> dict[str, Any]:
     }
 
 
+def limited(limit: str | None) -> dict[str, str]:
+    """What ended a search where its target did not."""
+    return {} if limit is None else {"limit": limit}
+
+
 def coarse_in_words(bounds: Bounds) -> tuple[str, ...]:
     """The remark upon bounds that the grid, not the truth, keeps apart."""
     if not bounds.coarse:

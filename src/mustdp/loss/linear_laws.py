@@ -235,7 +235,7 @@ def _convex(x: FloatArray, v: FloatArray, turn: int) -> IntArray:
 
 
 def _scanned(x: FloatArray, v: FloatArray, turn: int) -> IntArray:
-    """The same by one scan, which compares slopes of puts left of the mean and of calls right of it.
+    """The same by one scan, of puts left of the mean and of calls right of it.
 
     Slower, and convex where both sides meet as well.
     """
