@@ -69,3 +69,14 @@ def test_a_subsampled_plan_is_accounted_for_again() -> None:
 def test_targets_that_are_none(target: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         md.calibrate(ALL, steps=2, **target)
+
+
+@pytest.mark.parametrize("target", [{"tpr": 0.5, "fpr": 0.01}, {"advantage": 0.5}])
+def test_a_target_that_needs_no_noise_says_so(target: dict[str, float]) -> None:
+    found = md.calibrate(md.poisson(1000, 0.01), steps=1, **target)  # type: ignore[call-overload]
+    assert found.noise_multiplier == 1e-4
+    assert found.limit is not None
+    assert "hardly any noise" in str(found)
+    needed = md.calibrate(md.poisson(1000, 0.01), steps=1, tpr=0.015, fpr=0.01)
+    assert needed.limit is None
+    assert needed.noise_multiplier > 1e-4

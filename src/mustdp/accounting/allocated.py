@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.amplification.allocation import Term
+from mustdp.errors import NumericalFailure
 from mustdp.loss.convex_tables import OneSide, OutcomePair, outcome_pair
 from mustdp.loss.large_terms import FARTHEST
-from mustdp.loss.linear_laws import Variable
+from mustdp.loss.linear_laws import EVEN_CELLS, Variable
 from mustdp.loss.sums import FINENESS, Aim, IndependentSum
 from mustdp.loss.uncomposed import first_below
 from mustdp.mechanisms.noise import GaussianNoise
@@ -36,6 +37,8 @@ _SMALL, _COARSE, _FINE = 1e-15, 3.0, 0.6
 #: How far blocks reach, and how far apart, in nats, the points in a block are.
 _RATIO, _NATS = 1.8, 0.1
 _FEWEST, _MOST = 64, 400
+#: Blocks in a row of which nothing is known from below before no further ones are looked at.
+_MOST_MISSED = 2
 #: How many times the scale of the sum one large term may decide, and how close, relatively, closed
 #: forms have to be to serve.
 _LARGE, _CLOSED = 8.0, 3e-4
@@ -70,11 +73,17 @@ class AllocationProfile:
         *,
         backward: bool,
         term: Variable | None = None,
+        fine: float = 1.0,
     ) -> None:
-        """``shift`` is the largest, where a ``term`` says that the move is of random size."""
-        self._bins, self._backward = bins, backward
+        """``shift`` is the largest, where a ``term`` says that the move is of random size.
+
+        Grids are ``fine`` times as fine as usual.
+        """
+        self._bins, self._backward, self._fine = bins, backward, fine
         self._plain = GaussianBound(shift, steps / bins)
-        self._sum = IndependentSum(term or Term(shift), steps, mirrored=backward)
+        self._sum = IndependentSum(
+            term or Term(shift), steps, mirrored=backward, even=math.ceil(fine * EVEN_CELLS)
+        )
         end = float(self._y(np.array([self._plain.end]))[0])
         end = min(end, steps * (1.0 - 1e-9) if backward else FARTHEST)
         self._edges = [0.0, min(self._sum.scale, 0.5 * end)]
@@ -150,20 +159,24 @@ class AllocationProfile:
     @cached_property
     def side(self) -> OneSide:
         """Bounds at all points where the profile is not negligible."""
-        ys, lower, upper = [], [], []
+        ys, lower, upper, missed = [], [], [], 0
         for number in range(len(self._edges) - 1):
             block = self._block(number)
             cut = slice(0, None) if number == len(self._edges) - 2 else slice(0, -1)
             ys.append(block.y[cut])
             lower.append(block.lower[cut])
             upper.append(block.upper[cut])
-            if not block.lower[-1] > _SMALLEST * self._bins:
+            if not block.upper[-1] > _SMALLEST * self._bins:
+                break
+            # One block may be out of reach and the next one not.
+            missed = 0 if block.lower[-1] > _SMALLEST * self._bins else missed + 1
+            if missed > _MOST_MISSED:
                 break
         y, low, high = (np.concatenate(parts) / self._bins for parts in (ys, lower, upper))
         if not self._backward:
-            return OneSide(y, low * (1.0 - 1e-12), high * _UP)
+            return _useful(y, low * (1.0 - 1e-12), high * _UP)
         beta = 1.0 / (1.0 - y)
-        return OneSide(beta - 1.0, low * beta * (1.0 - 1e-12), high * beta * _UP)
+        return _useful(beta - 1.0, low * beta * (1.0 - 1e-12), high * beta * _UP)
 
     def _y(self, epsilon: FloatArray) -> FloatArray:
         if self._backward:
@@ -174,7 +187,9 @@ class AllocationProfile:
         if number not in self._blocks:
             ends = self._edges[number], self._edges[number + 1]
             closed = bool(self._closed[number])
-            self._blocks[number] = _Block(self._sum, *ends, _SMALL * self._bins, closed=closed)
+            self._blocks[number] = _Block(
+                self._sum, *ends, _SMALL * self._bins, closed=closed, fine=self._fine
+            )
         return self._blocks[number]
 
 
@@ -185,22 +200,34 @@ class _Block:
     """
 
     def __init__(
-        self, total: IndependentSum, start: float, stop: float, small: float, *, closed: bool
+        self,
+        total: IndependentSum,
+        start: float,
+        stop: float,
+        small: float,
+        *,
+        closed: bool,
+        fine: float = 1.0,
     ) -> None:
         self._sum, self._small, self._ends = total, small, (start, stop)
-        self._closed = closed
-        nodes = _FEWEST if self._closed else math.ceil(self._aim.tilt * (stop - start) / _NATS)
-        self.y = np.linspace(start, stop, min(max(nodes, _FEWEST), _MOST))
+        self._closed, self._fine = closed, fine
+        nodes: float = _FEWEST
+        if not closed and self._aim is not None:
+            nodes = min(self._aim.tilt * (stop - start) / _NATS, _MOST)
+        self.y = np.linspace(start, stop, math.ceil(fine * min(max(nodes, _FEWEST), _MOST)))
 
     @cached_property
-    def _aim(self) -> Aim:
-        return self._sum.aim(*self._ends)
+    def _aim(self) -> Aim | None:
+        """How to ask; None where the sum spreads too far for any grid."""
+        try:
+            return self._sum.aim(*self._ends)
+        except NumericalFailure:
+            return None
 
-    @cached_property
-    def _fineness(self) -> float:
+    def _fineness(self, aim: Aim) -> float:
         start = self._ends[0]
         fine = _FINE if start < self._sum.scale * 4.0 else 1.0
-        return FINENESS * (_COARSE if self._aim.price < self._small else fine)
+        return FINENESS / self._fine * (_COARSE if aim.price < self._small else fine)
 
     @cached_property
     def _large(self) -> tuple[FloatArray, FloatArray]:
@@ -210,13 +237,31 @@ class _Block:
     def upper(self) -> FloatArray:
         if self._closed:
             return self._large[1]
-        return self._sum.upper(self.y, self._aim, self._fineness)
+        if self._aim is None:
+            return np.full(self.y.size, np.inf)
+        return self._sum.upper(self.y, self._aim, self._fineness(self._aim))
 
     @cached_property
     def lower(self) -> FloatArray:
         if self._closed:
             return self._large[0]
-        return self._sum.lower(self.y, self._aim, self._fineness)
+        if self._aim is None:
+            return np.zeros(self.y.size)
+        return self._sum.lower(self.y, self._aim, self._fineness(self._aim))
+
+
+def _useful(x: FloatArray, lower: FloatArray, upper: FloatArray) -> OneSide:
+    """Bounds at points where a lower one is known; no profile exceeds one, and all decrease.
+
+    A point known worse from below than one further out would only pull the hull down.
+    """
+    best = np.maximum.accumulate(lower[::-1])[::-1]
+    later = np.append(best[1:], 0.0)
+    known = lower > later
+    # What is left of the last one has to end somewhere, and total variation is where it begins.
+    known |= best <= 0.0
+    known[0] = True
+    return OneSide(x[known], best[known], np.minimum(upper, 1.0)[known])
 
 
 class TabulatedPair:

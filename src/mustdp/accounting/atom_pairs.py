@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -17,16 +17,18 @@ from mustdp.accounting.atom_profiles import (
 )
 from mustdp.accounting.composed_profiles import group_profiles
 from mustdp.accounting.copies import mechanisms, observe
-from mustdp.accounting.epoch_pairs import epoch_sides
+from mustdp.accounting.epoch_pairs import epoch_sides, on_grids
 from mustdp.accounting.plan import Atom, InEpoch, Subsample
+from mustdp.accounting.replaced import ReplacedProfile
 from mustdp.amplification.stages import DEPTH, TAIL, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.loss.dots import DominatingPair, Profile
 from mustdp.loss.pairs import ConcretePair, family_pair
-from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
+from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Mechanism
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.checks import frozen
+from mustdp.sampling.epochs import RandomAllocation
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.scheme import Multistage, Poisson, Scheme
 
@@ -38,12 +40,17 @@ class AtomPairs:
     """Both sides of one atom.
 
     ``dominating`` is worse than every pair of neighbours at once. ``families`` are pairs of output
-    distributions that neighbours really have, by name.
+    distributions that neighbours really have, by name. ``exact`` says that but for numerics the two
+    would meet, also in compositions. Where either is found on grids, ``at`` makes both anew on
+    grids this many times as fine, up to ``finest``.
     """
 
     shift: float | None
     dominating: DominatingPair
     families: Mapping[str, ConcretePair]
+    exact: bool = False
+    at: Callable[[float], AtomPairs] | None = None
+    finest: float = math.inf
 
     @property
     def directions(self) -> dict[str, Profile]:
@@ -57,13 +64,24 @@ def atom_pairs(atom: Atom, relation: Relation, method: str, group: int = 1) -> A
     if isinstance(atom, Mechanism):
         return _plain(atom, relation, group)
     if isinstance(atom, InEpoch):
-        return AtomPairs(*epoch_sides(atom, relation, method, group))
+        return _epoch(atom, relation, method, group)
     if isinstance(atom.inner, Mechanism):
         deep = isinstance(atom.scheme, Multistage) and len(atom.scheme.reduced) > 2
         # The tables of many stages are too large to be kept.
         make = _subsampled.__wrapped__ if deep else _subsampled
         return make(atom.scheme, atom.inner, relation, method, group)
     return _nested(atom, relation, method, group)
+
+
+def _epoch(
+    atom: InEpoch, relation: Relation, method: str, group: int, fine: float = 1.0
+) -> AtomPairs:
+    sides = epoch_sides(atom, relation, method, group, fine)
+    at = partial(_epoch, atom, relation, method, group) if on_grids(atom, relation, group) else None
+    exact = group == 1 and isinstance(atom.epoch, RandomAllocation) and atom.epoch.times == 1
+    profile = sides[1].forward
+    finest = profile.finest if isinstance(profile, ReplacedProfile) else math.inf
+    return AtomPairs(*sides, exact=exact, at=at, finest=finest)
 
 
 def subsampled_pair(
@@ -83,7 +101,9 @@ def _plain(mechanism: Mechanism, relation: Relation, group: int) -> AtomPairs:
     shift = mechanism.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
     dominating = DominatingPair.of(GroupProfile(mechanism.profiles(shift), group))
     law = MultiplicityLaw(group, frozen(np.ones(1)), 0.0, 0.0)
-    return AtomPairs(shift, dominating, _families(mechanism, law, shift, 1))
+    families = _families(mechanism, law, shift, 1)
+    # Additive noise in one dimension is as bad as in any.
+    return AtomPairs(shift, dominating, families, exact=isinstance(mechanism, Gaussian))
 
 
 @lru_cache(maxsize=8)

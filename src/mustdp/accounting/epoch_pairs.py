@@ -34,16 +34,35 @@ from mustdp.sampling.epochs import Epoch, RandomAllocation
 
 #: Shuffled epochs with less noise are seen through their largest batch alone, which is quick.
 _MOST_TABULATED = 1.0
-#: Swapped records that move a batch further are seen through the largest batch as well.
+#: Records that move a batch further are seen through the largest batch as well.
 _LITTLE_NOISE = 4.0
+#: Beyond this the largest batch tells all there is, and sums of all of them are beyond any grid.
+_HARDLY_ANY_NOISE = 20.0
 #: Bins of one record beyond this are not counted.
 _MOST_TIMES = 1_000_000
 #: What one epoch contributes: shift, dominating pair, attained pairs by name.
 Sides = tuple[float, DominatingPair, dict[str, ConcretePair]]
 
 
-def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) -> Sides:
-    """The shift, the dominating pair and the attained pairs of one epoch."""
+def on_grids(atom: InEpoch, relation: Relation, group: int) -> bool:
+    """Whether the dominating pair of an epoch is found on grids."""
+    epoch = atom.epoch
+    return isinstance(epoch, RandomAllocation) and not _as_one_release(epoch, relation, group)
+
+
+def _as_one_release(epoch: RandomAllocation, relation: Relation, group: int) -> bool:
+    """Whether several records are charged as one release that all of them move."""
+    swapped = relation == Relation.REPLACE_ONE
+    return group > 1 and (swapped or group > MOST_RECORDS or epoch.times > 1)
+
+
+def epoch_sides(
+    atom: InEpoch, relation: Relation, method: str, group: int = 1, fine: float = 1.0
+) -> Sides:
+    """The shift, the dominating pair and the attained pairs of one epoch.
+
+    Where these are found on grids, they are ``fine`` times as fine as usual.
+    """
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover epochs")
     epoch, mechanism = atom.epoch, atom.inner
@@ -56,20 +75,18 @@ def epoch_sides(atom: InEpoch, relation: Relation, method: str, group: int = 1) 
             "random allocation under replace_one needs a noise multiplier: a stated shift says "
             "how far swapping a record moves the result, not how far leaving it out does"
         )
-    swapped = relation == Relation.REPLACE_ONE
-    if group > 1 and (swapped or group > MOST_RECORDS or epoch.times > 1):
+    if _as_one_release(epoch, relation, group):
         return _together(atom, relation, group)
     if group > 1 or epoch.times > 1:
-        return _several(epoch, mechanism, relation, group)
+        return _several(epoch, mechanism, relation, group, fine)
     if relation == Relation.ADD_REMOVE:
-        return _allocated(epoch, mechanism)
+        return _allocated(epoch, mechanism, fine)
     shift = mechanism.shift_for(2.0)
-    profile = ReplacedProfile(0.5 * shift, epoch.bins, epoch.steps)
+    profile = ReplacedProfile(0.5 * shift, epoch.bins, epoch.steps, fine)
     attained: dict[str, ConcretePair] = {"symmetric": ReplacedPair(profile)}
     if shift > _LITTLE_NOISE:
         # One batch decides, and its cells are too many to be added up.
-        name, elsewhere = "symmetric, largest", 1.0 - epoch.steps / epoch.bins
-        attained[name] = maximum_pair(name, epoch.steps, 0.5 * shift, -0.5 * shift, elsewhere)
+        attained |= _largest(epoch, {"symmetric, largest": (0.5 * shift, -0.5 * shift)})
     return shift, DominatingPair.of(profile), attained
 
 
@@ -86,28 +103,32 @@ def _together(atom: InEpoch, relation: Relation, group: int) -> Sides:
     return shift, DominatingPair.of(GroupProfile(atom.inner.profiles(most))), families
 
 
-def _several(epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, group: int) -> Sides:
+def _several(
+    epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, group: int, fine: float
+) -> Sides:
     """Several batches of an epoch are moved, by one record or by several under add_remove."""
     if epoch.times > _MOST_TIMES:
         raise NotCovered.refusing("times", f"must be at most {_MOST_TIMES}", epoch.times)
     swapped = relation == Relation.REPLACE_ONE
     shift = mechanism.shift_for(moves(epoch, relation))
+    if shift > _HARDLY_ANY_NOISE:
+        return _hardly_hidden(epoch, mechanism, shift, group, swapped=swapped)
 
     def allocated(link: Link) -> DominatingPair:
         if swapped:
-            return _swapped_link(link, mechanism, shift)
-        return _link(link, mechanism, shift)
+            return _swapped_link(link, mechanism, shift, fine)
+        return _link(link, mechanism, shift, fine)
 
     def above(epoch: RandomAllocation) -> DominatingPair:
         found = patterns(epoch, group)
         farthest = shift * math.sqrt(max(one.square for one in found))
-        return chained(links(found, epoch.steps), farthest, allocated)
+        return chained(links(found, epoch.steps), farthest, allocated, fine)
 
     # The whole epoch tells no less than its beginning.
     dominating = above(epoch.first(epoch.bins))
     if epoch.steps < epoch.bins and epoch.times < MOST_PATTERNS:
         dominating = least(above(epoch), dominating)
-    seen = SeenSum(patterns(epoch, group), shift, epoch.steps, swapped=swapped)
+    seen = SeenSum(patterns(epoch, group), shift, epoch.steps, swapped=swapped, fine=fine)
     if swapped:
         return shift, dominating, {"symmetric": seen.pair("symmetric")}
     families: dict[str, ConcretePair] = {
@@ -117,7 +138,26 @@ def _several(epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, g
     return shift, dominating, families
 
 
-def _link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPair:
+def _hardly_hidden(
+    epoch: RandomAllocation, mechanism: Gaussian, shift: float, group: int, *, swapped: bool
+) -> Sides:
+    """Several moved batches and hardly any noise: charged as one release that they all move.
+
+    The largest batch of a whole epoch tells of one record in each of its bins; of several records
+    it tells no less.
+    """
+    found = patterns(epoch.first(epoch.bins), group)
+    farthest = shift * math.sqrt(max(one.square for one in found)) * (1.0 + 1e-15)
+    dominating = DominatingPair.of(GroupProfile(mechanism.profiles(farthest)))
+    ends = {"aligned, largest": (shift, 0.0), "reversed, largest": (0.0, shift)}
+    if swapped:
+        ends = {"symmetric, largest": (0.5 * shift, -0.5 * shift)}
+    if epoch.steps == epoch.bins:
+        return shift, dominating, _largest(epoch, ends, epoch.times)
+    return shift, dominating, _largest(epoch, ends) if epoch.times == 1 else {}
+
+
+def _link(link: Link, mechanism: Gaussian, shift: float, fine: float) -> DominatingPair:
     """One allocation of a chain under add_remove, of a move of random size."""
     if link == Link(1, (1.0,)):
         return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
@@ -128,30 +168,47 @@ def _link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPair:
     farthest, bins = len(weights) * shift, link.steps / inside * (1.0 - 1e-13)
     bins = max(bins, float(link.steps))
     return DominatingPair(
-        AllocationProfile(farthest, bins, link.steps, backward=False, term=term),
-        AllocationProfile(farthest, bins, link.steps, backward=True, term=term),
+        AllocationProfile(farthest, bins, link.steps, backward=False, term=term, fine=fine),
+        AllocationProfile(farthest, bins, link.steps, backward=True, term=term, fine=fine),
     )
 
 
-def _swapped_link(link: Link, mechanism: Gaussian, shift: float) -> DominatingPair:
+def _swapped_link(link: Link, mechanism: Gaussian, shift: float, fine: float) -> DominatingPair:
     """One allocation of a chain under replace_one: the number of its bins is rounded down."""
     bins = max(link.steps, math.floor(link.steps / link.inside))
     if bins == 1:
         return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
-    return DominatingPair.of(ReplacedProfile(0.5 * shift, bins, link.steps))
+    return DominatingPair.of(ReplacedProfile(0.5 * shift, bins, link.steps, fine))
 
 
-def _allocated(epoch: RandomAllocation, mechanism: Gaussian) -> Sides:
+def _allocated(epoch: RandomAllocation, mechanism: Gaussian, fine: float) -> Sides:
     shift = mechanism.shift_for(1.0)
-    ahead, behind = _directions(epoch, shift)
-    return shift, DominatingPair(ahead, behind), _orders(ahead, behind)
+    ahead, behind = _directions(epoch, shift, fine)
+    attained = _orders(ahead, behind) if shift <= _HARDLY_ANY_NOISE else {}
+    if shift > _LITTLE_NOISE:
+        ends = {"aligned, largest": (shift, 0.0), "reversed, largest": (0.0, shift)}
+        attained |= _largest(epoch, ends)
+    return shift, DominatingPair(ahead, behind), attained
 
 
-def _directions(epoch: Epoch, shift: float) -> tuple[AllocationProfile, AllocationProfile]:
+def _largest(
+    epoch: Epoch, moved: dict[str, tuple[float, float]], batches: int = 1
+) -> dict[str, ConcretePair]:
+    """Pairs seen through the largest batch, by how far P and Q move those of the record."""
+    elsewhere = 1.0 - epoch.steps / epoch.bins
+    return {
+        name: maximum_pair(name, epoch.steps, *ends, elsewhere, batches)
+        for name, ends in moved.items()
+    }
+
+
+def _directions(
+    epoch: Epoch, shift: float, fine: float = 1.0
+) -> tuple[AllocationProfile, AllocationProfile]:
     """Both directions of one batch of many being moved by ``shift``."""
     return (
-        AllocationProfile(shift, epoch.bins, epoch.steps, backward=False),
-        AllocationProfile(shift, epoch.bins, epoch.steps, backward=True),
+        AllocationProfile(shift, epoch.bins, epoch.steps, backward=False, fine=fine),
+        AllocationProfile(shift, epoch.bins, epoch.steps, backward=True, fine=fine),
     )
 
 

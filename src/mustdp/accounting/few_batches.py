@@ -20,6 +20,8 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 #: Shifts for which this is done, and up to how many batches: s^3 of them, where linear grids become
 #: as tight and are quicker, but so many at least and at most.
 _SHIFTS, _BATCHES = (1.2, 10.0), (7, 40)
+#: Grids are this many times as fine as usual at most, which is all that is done beyond the second.
+_FINEST, FINEST_ASKED = 1.5, 2.0
 #: How narrow a bracket of epsilon is enough, and where it is looked for first.
 _NARROW, _STARTS = 1e-6, (0.999, 0.99, 0.9, 0.0)
 #: Nats by which the profile falls between the points of a pair, down to this value and further on,
@@ -33,18 +35,19 @@ _UP, _DOWN = 1.0 + 1e-12, 1.0 - 1e-12
 class FewBatches:
     """The first ``steps`` of ``bins`` batches; ``shift`` is that of one record, C / sigma."""
 
-    def __init__(self, shift: float, bins: int, steps: int) -> None:
+    def __init__(self, shift: float, bins: int, steps: int, fine: float = 1.0) -> None:
         self._bins, self._steps = bins, steps
-        self._sum = WideSum(shift, steps)
+        # Work and memory grow with the square of the number of points.
+        self._sum = WideSum(shift, steps, min(fine, _FINEST))
         self._known: dict[float, float] = {}
 
     @classmethod
-    def of(cls, shift: float, bins: int, steps: int) -> FewBatches | None:
+    def of(cls, shift: float, bins: int, steps: int, fine: float = 1.0) -> FewBatches | None:
         """None where there are many batches or much noise."""
         if not _SHIFTS[0] < shift <= _SHIFTS[1]:
             return None
         most = min(max(0.98 * shift**3, _BATCHES[0]), _BATCHES[1])
-        return cls(shift, bins, steps) if 2 <= steps <= most else None
+        return cls(shift, bins, steps, fine) if 2 <= steps <= most else None
 
     def upper(self, x: float) -> float:
         """The profile at alpha = 1 + x, rounded up."""

@@ -41,9 +41,16 @@ class Refined:
     """
 
     def __init__(
-        self, bound: Callable[[float], float], scale: float, end: float, bend: float
+        self,
+        bound: Callable[[float], float],
+        scale: float,
+        end: float,
+        bend: float,
+        fine: float = 1.0,
     ) -> None:
         self._bound, self._bend, self._end = bound, bend, end
+        # Cells that are halved once more have chords that are four times as close.
+        self._closer = fine * fine
         self._scale = scale
         self._last = math.log1p(end / scale)
         self._known: dict[tuple[int, int], Node] = {}
@@ -63,7 +70,7 @@ class Refined:
     ) -> None:
         """Fill in what is asked for in one cell, halved while it is about ``off`` off."""
         ends = self._node(number, depth), self._node(number + 1, depth)
-        if depth == _DEEPEST or off <= _allowed(*ends):
+        if depth == _DEEPEST or off * self._closer <= _allowed(*ends):
             out[here] = self._between(*ends, x[here])
             return
         middle, upper = self._node(2 * number + 1, depth + 1)

@@ -16,9 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from mustdp.accounting.allocated import GaussianBound
-from mustdp.accounting.few_batches import FewBatches
+from mustdp.accounting.few_batches import FINEST_ASKED, FewBatches
 from mustdp.accounting.refined import Refined
 from mustdp.amplification.allocation import Term
+from mustdp.errors import NumericalFailure
 from mustdp.loss.convex_tables import OutcomePair
 from mustdp.loss.linear_laws import places
 from mustdp.loss.observed import Cells, Rejections, rejecting_above, rejecting_pair
@@ -44,6 +45,8 @@ _CELLS = 250
 _SMALLEST = 1e-17
 #: The most looks for one epsilon, and how narrow a bracket is enough.
 _LOOKS, _NARROW = 40, 1e-6
+#: Nats below delta that tell a value from that of no amplification at all.
+_SURE = 1e-3
 #: Points per factor e of 1 + (alpha - 1) / spread where cells may be looked at, and how far.
 _LATTICE, _LARGEST_PLACE = 40, 120
 #: Nats between the alphas whose cells are looked at: least and most, and times the spread.
@@ -58,6 +61,12 @@ _CUT, _AIMS = 1e-4, 4
 _LITTLE_NOISE, _SOME = 1.2, 8
 #: Shifts beyond which terms overflow: there is hardly any noise, and no amplification is charged.
 _FARTHEST = 15.0
+#: Widths of cells that are tried, by the first.
+_WIDER = tuple(2.0**k for k in range(12))
+#: Tests that attain this share of what they should are good enough; no tests, which attain nothing.
+_GOOD, _NO_TESTS = 0.98, Rejections(np.zeros(0), np.zeros(0))
+#: Prices that are known serve as this share of them: a grid has to show what is a little rarer.
+_KNOWN = 0.1
 #: Batches from which on there are many.
 _MANY = 100
 _UP = 1.0 + 1e-13
@@ -66,12 +75,14 @@ _UP = 1.0 + 1e-13
 class ReplacedProfile:
     """Replace_one, the same in both orders; ``shift`` is that of one record, C / sigma."""
 
-    def __init__(self, shift: float, bins: int, steps: int) -> None:
+    def __init__(self, shift: float, bins: int, steps: int, fine: float = 1.0) -> None:
+        """Grids are ``fine`` times as fine as usual."""
         self._shift, self._bins, self._steps = shift, bins, steps
+        self._fine, self._lattice = fine, math.ceil(fine * _LATTICE)
         self._plain = GaussianBound(2.0 * shift, steps / bins)
         self._tested: dict[int, Rejections] = {}
         self._single: dict[float, float] = {}
-        self.few = FewBatches.of(shift, bins, steps)
+        self.few = FewBatches.of(shift, bins, steps, fine)
 
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons, off chords between the points, rounded up."""
@@ -83,12 +94,25 @@ class ReplacedProfile:
         out[asked] = np.minimum(out[asked], self._refined(x) * _UP)
         return out
 
+    @property
+    def finest(self) -> float:
+        """How fine grids may be asked for: finer ones would be the same."""
+        return math.inf if self.few is None else FINEST_ASKED
+
     def first_below(self, delta: float) -> float:
         """An epsilon at which the profile is at most ``delta``: regula falsi on its logarithm."""
         if self._at_epsilon(0.0) <= delta:
             return 0.0
         low, high = 0.0, first_below(self._plain, delta)
         above, below = (self._nats_above(delta, end) for end in (low, high))
+        while below > -_SURE and high > _NARROW:
+            # Nothing better than no amplification is known that far out: look nearer by first.
+            middle = 0.5 * high
+            value = self._nats_above(delta, middle)
+            if value > 0.0:
+                low, above = middle, value
+                break
+            high, below = middle, value
         kept = 0
         for _ in range(_LOOKS):
             if high - low <= _NARROW * high:
@@ -122,7 +146,7 @@ class ReplacedProfile:
         # Whole epochs are one family of tilted laws.
         whole = self._bins == self._steps
         bend = self._bins / (8.0 * self._shift**2) * _UP if whole else math.inf
-        return Refined(self._above, self._bulk, end, bend)
+        return Refined(self._above, self._bulk, end, bend, self._fine)
 
     def _above(self, x: float) -> float:
         """The profile at one alpha from above, never above no amplification."""
@@ -131,13 +155,22 @@ class ReplacedProfile:
             return plain
         if self.few is not None:
             return min(plain, self.few.upper(x))
+        try:
+            return min(plain, self._price(x) / self._bins * _UP)
+        except (NumericalFailure, ArithmeticError):  # terms spread too far for any grid
+            return plain
+
+    def _price(self, x: float) -> float:
+        """E(T - y)_+ from above, in the way that decides it."""
         found, term, level = math.inf, Term(self._shift, 1.0 + x), self._level(x)
         far = self._far(term, level)
         if far is not None and far.chance < 1.0:
-            found = few_large(term, self._steps, level, far)
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = few_large(term, self._steps, level, far, self._fine)
+            found = found if found >= 0.0 else math.inf  # nor is it if it is no number
         if far is None or not (far.decides and math.isfinite(found)):
             found = min(found, self._by_one_transform(x)[0])
-        return min(plain, found / self._bins * _UP)
+        return found
 
     def _by_one_transform(self, x: float) -> tuple[float, Aim]:
         """E(T - y)_+ from above, and how it was asked for."""
@@ -169,15 +202,17 @@ class ReplacedProfile:
         """A discrete pair that the epoch dominates."""
         if self.few is not None:
             return self.few.pair(self, self._place, self._plain.end)
+        if self._shift > _FARTHEST:
+            return rejecting_pair("symmetric", [_NO_TESTS], [_NO_TESTS])
         tests, last = [], math.inf
         # The further alphas spread, the faster the best test changes with them.
         nats = min(max(_OBSERVED_NATS[0], _OBSERVED_SHARE / self._bulk), _OBSERVED_NATS[1])
-        epsilons = np.log1p(self._place(np.arange(_LATTICE * _LARGEST_PLACE)))
+        epsilons = np.log1p(self._place(np.arange(self._lattice * _LARGEST_PLACE)))
         values = self(epsilons[epsilons <= self._plain.end])
         for number, value in enumerate(values.tolist()):
             near = 0.5 if self._place(number) < 4.0 * self._bulk else 1.0
             if value < last * math.exp(-near * nats) or math.isinf(last):
-                tests.append(self._tests(float(self._place(number)), 0.1 * value * self._bins))
+                tests.append(self._tests(float(self._place(number)), _KNOWN * value * self._bins))
                 last = value
             if value < _OBSERVED_SMALLEST:
                 break
@@ -185,31 +220,60 @@ class ReplacedProfile:
 
     def attained(self, epsilon: float) -> float:
         """What tests for alphas near by attain, rounded down."""
-        if not float(self._plain(np.array([epsilon]))[0]) > _SMALLEST:
+        if self._shift > _FARTHEST or not float(self._plain(np.array([epsilon]))[0]) > _SMALLEST:
             return 0.0
         if self.few is not None:
             return self.few.attained(epsilon)
-        number = round(math.log1p(math.expm1(epsilon) / self._bulk) * _LATTICE)
+        number = round(math.log1p(math.expm1(epsilon) / self._bulk) * self._lattice)
         seen = self._tests_at(number)
         gains = seen.p - math.exp(epsilon) * (1.0 + 1e-13) * seen.q
         return max(0.0, float(np.max(gains, initial=0.0)) * (1.0 - 1e-12))
 
     def _place(self, number: IntArray | int) -> FloatArray:
         """Points alpha - 1 that do not depend on what was asked."""
-        return np.asarray(self._bulk * np.expm1(np.asarray(number) / _LATTICE))
+        return np.asarray(self._bulk * np.expm1(np.asarray(number) / self._lattice))
 
     def _tests_at(self, number: int) -> Rejections:
         if number not in self._tested:
             self._tested[number] = self._tests(float(self._place(number)))
         return self._tested[number]
 
-    def _tests(self, x: float, known: float = 0.0, wider: float = 1.0) -> Rejections:
+    def _tests(self, x: float, known: float = 0.0) -> Rejections:
         """What the sum of the cells of D at one alpha tells; ``known`` is about its price."""
-        few = self._few_large_tests(x)
-        if few is not None:
-            return few
+        term, level = Term(self._shift, 1.0 + x), self._level(x)
+        try:
+            far = self._far(term, level)
+        except ArithmeticError:
+            far = None
+        found = self._few_large_tests(x, far) if far is not None and far.decides else _NO_TESTS
+        expected = math.inf if far is None else far.price * self._steps
+        if self._gained(found, x) < _GOOD * expected:
+            seen, expected = self._by_one_transform_tests(x, known)
+            found = found.with_those_of(seen)
+        # Either way is a test of the epoch: where one attains little the other may do better.
+        if far is not None and not far.decides and self._gained(found, x) < _GOOD * expected:
+            found = found.with_those_of(self._few_large_tests(x, far))
+        return found
+
+    def _gained(self, tests: Rejections, x: float) -> float:
+        """What the best of the tests attains at alpha = 1 + x, times the number of bins."""
+        return self._bins * float(np.max(tests.p - (1.0 + x) * tests.q, initial=0.0))
+
+    def _by_one_transform_tests(self, x: float, known: float) -> tuple[Rejections, float]:
+        """Tests by one transform, and about what they should attain times the bins."""
+        for wider in _WIDER:  # wider cells tell less, never too much
+            try:
+                return self._seen(x, known, wider)
+            except (TooLong, NumericalFailure, ArithmeticError):
+                continue
+        return _NO_TESTS, math.inf
+
+    def _seen(self, x: float, known: float, wider: float) -> tuple[Rejections, float]:
         total, y = self._at(x), x * self._bins
-        aim = total.aim(y, y, known) if known > 0.0 else self._by_one_transform(x)[1]
+        if known > 0.0:
+            aim, expected = total.aim(y, y, known), known / _KNOWN
+        else:
+            expected, aim = self._by_one_transform(x)
         spacing = wider * self._fineness(x) / (aim.tilt * math.sqrt(self._steps))
         index = total.places(spacing, aim.high, y)
         middles = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
@@ -223,34 +287,37 @@ class ReplacedProfile:
         rest = (absent, self._steps - 1)
         with_p = [(inside, [(one, 1), rest]), *elsewhere]
         with_q = [(inside, [(other, 1), rest]), *elsewhere]
-        try:
-            return rejecting_above(with_p, with_q, error, aim.tilt, y)
-        except TooLong:  # wider cells tell less, never too much
-            return self._tests(x, known, 2.0 * wider)
+        return rejecting_above(with_p, with_q, error, aim.tilt, y), expected
 
-    def _few_large_tests(self, x: float) -> Rejections | None:
-        """The same where few large terms decide."""
+    def _few_large_tests(self, x: float, far: Distance) -> Rejections:
+        """The same where few large terms decide; none where no grid serves."""
+        try:
+            return self._seen_few_large(x, far)
+        except (NumericalFailure, ArithmeticError):
+            return _NO_TESTS
+
+    def _seen_few_large(self, x: float, far: Distance) -> Rejections:
         term, aim = Term(self._shift, 1.0 + x), self._level(x)
-        far = self._far(term, aim)
-        bound = None if far is None else observed_bound(term, self._steps, far)
-        if far is None or bound is None or not far.decides:
-            return None
-        spacing, _ = fitting(term, self._steps, far, bound)
+        bound = observed_bound(term, self._steps, far, self._fine)
+        if bound is None:
+            return _NO_TESTS
+        spacing = fitting(term, self._steps, far, bound)[0] / self._fine
         last = max(furthest(term, far), 1.1 * bound)
-        while True:
+        for _ in _WIDER:
             reach = min(_FURTHEST * far.size, _POINTS * spacing)
             low, tilt = aim - reach, REACH / reach
-            index = places(spacing, low, last, _CELLS)
+            index = places(spacing, low, last, self._cells)
             ends = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
             cells = Cells.trimmed(spacing, index, term.outcome(ends), self._shift)
             laws = [cells.law(shift) for shift in (0.0, self._shift, -self._shift)]
             (absent, off), (one, one_off), (other, other_off) = laws
             error = math.expm1((self._steps * off + max(one_off, other_off)) * (1.0 + 1e-6))
-            seen = FewLarge(absent, self._steps, bound, far.size, tilt, aim)
+            seen = FewLarge(absent, self._steps, bound, far.size, tilt, aim, self._fine)
             try:
                 return seen.rejections(one, other, self._steps / self._bins, error)
             except TooLong:
                 spacing *= 2.0
+        return _NO_TESTS
 
     @cached_property
     def _bulk(self) -> float:
@@ -259,11 +326,15 @@ class ReplacedProfile:
 
     def _fineness(self, x: float) -> float:
         """Finer with few batches: there cells are as wide as what they describe."""
-        share = min(1.0, math.sqrt(self._steps / _MANY))
+        share = min(1.0, math.sqrt(self._steps / _MANY)) / self._fine
         return share * (_FINE if x < 4.0 * self._bulk else _COARSE)
 
     def _at(self, x: float) -> IndependentSum:
-        return IndependentSum(Term(self._shift, 1.0 + x), self._steps, even=_CELLS)
+        return IndependentSum(Term(self._shift, 1.0 + x), self._steps, even=self._cells)
+
+    @property
+    def _cells(self) -> int:
+        return math.ceil(self._fine * _CELLS)
 
 
 class ReplacedPair:

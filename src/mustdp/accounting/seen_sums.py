@@ -49,9 +49,17 @@ class SeenSum:
     """What the sum of the numbers of all batches tells, made when it is asked for."""
 
     def __init__(
-        self, found: tuple[Pattern, ...], shift: float, steps: int, *, swapped: bool
+        self,
+        found: tuple[Pattern, ...],
+        shift: float,
+        steps: int,
+        *,
+        swapped: bool,
+        fine: float = 1.0,
     ) -> None:
+        """Cells are ``fine`` times as fine as usual."""
         self._patterns, self._steps = found, steps
+        self._fineness, self._even = _FINENESS / fine, math.ceil(fine * _EVEN)
         # Swapped records are half of the shift on either side of none.
         self._shift, self._swapped = 0.5 * shift if swapped else shift, swapped
 
@@ -75,7 +83,7 @@ class SeenSum:
         weights /= weights.sum()
         spread = math.sqrt(float(weights @ np.square(f - weights @ f)))
         try:
-            rough = self._laws(_cells(g, f, 0.1 * spread, self._farthest), mirrored)
+            rough = self._laws(self._cells(0.1 * spread), mirrored)
             near, total = (Composition(max(law, key=lambda part: part[0])[1]) for law in rough[:2])
         except NumericalFailure:  # no test tells nothing, never too much
             return (_NONE,)
@@ -96,10 +104,9 @@ class SeenSum:
         return tuple(found) or (_NONE,)
 
     def _around(self, tilt: float, aim: float, mirrored: bool, wider: float = 1.0) -> Rejections:
-        g, f = self._numbers
-        spacing = wider * _FINENESS / (tilt * math.sqrt(self._steps))
-        cells = _cells(g, f, spacing, self._farthest)
+        spacing = wider * self._fineness / (tilt * math.sqrt(self._steps))
         try:
+            cells = self._cells(spacing)
             with_p, with_q, error = self._laws(cells, mirrored)
             # The sum is about the log of the likelihood ratio: one less undoes it.
             return rejecting_above(with_p, with_q, error, tilt, aim, max(0.0, tilt - 1.0))
@@ -132,6 +139,9 @@ class SeenSum:
         error = math.expm1(self._steps * worst * (1.0 + 1e-6)) + ERROR
         moved, other = mixed(1), mixed(-1) if self._swapped else [(1.0, [(plain, self._steps)])]
         return (other, moved, error) if mirrored else (moved, other, error)
+
+    def _cells(self, spacing: float) -> Cells:
+        return _cells(*self._numbers, spacing, self._farthest, self._even)
 
     @cached_property
     def _numbers(self) -> tuple[FloatArray, FloatArray]:
@@ -181,13 +191,15 @@ class SeenPair:
         return self._pair.attained(epsilon)
 
 
-def _cells(g: FloatArray, f: FloatArray, spacing: float, farthest: float) -> Cells:
+def _cells(
+    g: FloatArray, f: FloatArray, spacing: float, farthest: float, even: int = _EVEN
+) -> Cells:
     """Cells of f, each between the middles of neighbouring numbers."""
     centre = float(np.interp(0.0, g, f))
     reach = _LARGEST * spacing
     low, high = min(float(f[0]), -2.0 * spacing), max(float(f[-1]), 2.0 * spacing)
     low, high = max(low, -reach), min(high, reach)
-    index = places(spacing, low, high, _EVEN, min(max(centre, low), high))
+    index = places(spacing, low, high, even, min(max(centre, low), high))
     middles = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
     rising = np.append(True, np.diff(f) > 0.0)
     ends = np.interp(middles, f[rising], g[rising])

@@ -73,19 +73,27 @@ def _most_telling(found: tuple[Pattern, ...], place: int) -> tuple[float, ...]:
 
 
 def chained(
-    chain: tuple[Link, ...], farthest: float, allocated: Callable[[Link], DominatingPair]
+    chain: tuple[Link, ...],
+    farthest: float,
+    allocated: Callable[[Link], DominatingPair],
+    fine: float = 1.0,
 ) -> DominatingPair:
-    """What dominates a chain; nor is it worse than a Gaussian release that far away."""
+    """What dominates a chain; nor is it worse than a Gaussian release that far away.
+
+    It is composed on a grid ``fine`` times as fine as usual.
+    """
     counted = Counter(chain)
-    made = _Chain([allocated(link) for link in counted], list(counted.values()), farthest)
+    made = _Chain([allocated(link) for link in counted], list(counted.values()), farthest, fine)
     return DominatingPair.of(made.ahead) if made.self_dual else made.both
 
 
 class _Chain:
     """Allocations one after another, composed in both orders when they are asked for."""
 
-    def __init__(self, pairs: list[DominatingPair], counts: list[int], farthest: float) -> None:
-        self._pairs, self._counts = pairs, counts
+    def __init__(
+        self, pairs: list[DominatingPair], counts: list[int], farthest: float, fine: float
+    ) -> None:
+        self._pairs, self._counts, self._fraction = pairs, counts, _FRACTION / fine
         self._plain = GaussianBound(farthest * (1.0 + 1e-15), 1.0)
         self.self_dual = all(pair.self_dual for pair in pairs)
         self.ahead = _Side(self._plain, lambda: self._composed(self._pairs))
@@ -95,7 +103,7 @@ class _Chain:
     def _composed(self, pairs: list[DominatingPair]) -> Profile:
         if self._counts == [1]:
             return pairs[0].forward
-        curve = UpperCurve(pairs, self._counts, survey(pairs, self._counts).grid(_FRACTION))
+        curve = UpperCurve(pairs, self._counts, survey(pairs, self._counts).grid(self._fraction))
         return lambda epsilon: curve.curve(epsilon, _SMALLEST)
 
 

@@ -25,6 +25,8 @@ _OTHER_ORDER = {
     "aligned": "reversed",
     "reversed": "aligned",
     "symmetric": "symmetric",
+    "aligned, largest": "reversed, largest",
+    "reversed, largest": "aligned, largest",
     "symmetric, largest": "symmetric, largest",
     "crowded": "crowded, reversed",
     "crowded, reversed": "crowded",

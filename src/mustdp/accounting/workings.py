@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import cached_property, partial
 
 import numpy as np
@@ -37,6 +38,33 @@ class Workings:
         self._grids: dict[float, Grid] = {}
         self._uppers: dict[Grid, UpperSide] = {}
         self._lowers: dict[tuple[Grid, bool], LowerCurve] = {}
+        self._anew: dict[float, Workings] = {}
+
+    @property
+    def exact(self) -> bool:
+        """Whether both sides would meet but for numerics."""
+        return all(pair.exact for pair in self.pairs)
+
+    @property
+    def on_grids(self) -> bool:
+        """Whether some atoms are found on grids of their own."""
+        return any(pair.at is not None for pair in self.pairs)
+
+    @property
+    def finest(self) -> float:
+        """How fine those grids may be asked for."""
+        return min(pair.finest for pair in self.pairs)
+
+    def at(self, fine: float) -> Workings:
+        """The same with atoms whose own grids are ``fine`` times as fine."""
+        if fine not in self._anew:
+            other = copy(self)
+            for name in ("pure", "gaussian", "moments", "beyond", "survey"):
+                other.__dict__.pop(name, None)
+            other.pairs = tuple(pair if pair.at is None else pair.at(fine) for pair in self.pairs)
+            other._grids, other._uppers, other._lowers, other._anew = {}, {}, {}, {}
+            self._anew[fine] = other
+        return self._anew[fine]
 
     @property
     def steps(self) -> int:

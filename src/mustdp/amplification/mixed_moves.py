@@ -56,7 +56,9 @@ class MixedTerm:
         s = self.shift
         g = np.linspace(-4.0 - s * len(self.weights), 4.0, 801)
         speed = self._speed(g)
-        return float(np.exp(self._log(g))[np.argmax(-0.5 * np.square(g) - np.log(speed))])
+        with np.errstate(divide="ignore"):
+            logs = np.where(speed > 0.0, -0.5 * np.square(g) - np.log(speed), -np.inf)
+        return float(np.exp(self._log(g))[np.argmax(logs)])
 
     def value(self, d: FloatArray) -> FloatArray:
         """E(Z - d)_+ from the mean on and E(d - Z)_+ below, to within ``error``."""

@@ -10,7 +10,7 @@ from typing import overload
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.calibration.guess import guess_is_close, rough_epsilon
 from mustdp.calibration.noise_search import smallest_noise
-from mustdp.calibration.results import Calibration, PlanCalibration
+from mustdp.calibration.results import Calibration, PlanCalibration, noise_limit
 from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
 from mustdp.calibration.search import Target, meet
 from mustdp.errors import InvalidParameter, NumericalFailure
@@ -142,7 +142,14 @@ def calibrate(
         composition=composition,
     )
     return Calibration(
-        found.plan, found.mechanism, found.relation, found.epsilon, found.delta, scheme, count
+        found.plan,
+        found.mechanism,
+        found.relation,
+        found.epsilon,
+        found.delta,
+        scheme,
+        count,
+        limit=found.limit,
     )
 
 
@@ -225,7 +232,9 @@ def calibrate_plan(
         drift = 0.0 if close or target.account(typical).has_family else _DRIFT
     rule = partial(smallest_noise, guess=guess, close=close, drift=drift)
     met = meet(target, lambda z: build(make(z)), rule, "noise multiplier", in_full=True)
-    return PlanCalibration(met.plan, make(met.value), met.relation, met.epsilon, target.delta)
+    limit = noise_limit(met.value)
+    found = met.plan, make(met.value), met.relation, met.epsilon, target.delta
+    return PlanCalibration(*found, limit=limit)
 
 
 def noise_of_kind(mechanism: str | Mechanism) -> Callable[[float], AdditiveNoise]:

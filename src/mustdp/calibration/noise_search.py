@@ -20,7 +20,9 @@ _CLOSE, _NEAR, _AIM = 1.0 - 1e-3, 1.0 - 2e-3, 1.0 - 8e-4
 _COARSE, _FINE = 0.02, 1e-3
 #: Moves of log z from which on a coarse account will do, and the longest one.
 _FAR, _LONGEST = 0.3, math.log(16.0)
-_SMALLEST, _LARGEST = 1e-4, 1e8
+_LARGEST = 1e8
+#: The smallest noise multiplier that is tried: a target that it meets needs no noise to speak of.
+SMALLEST = 1e-4
 _ROUNDS = 120
 
 Guess = Callable[[float], float | None]
@@ -55,7 +57,7 @@ def smallest_noise(
             high = z
             if moved <= _FAR:
                 met = z
-            if (moved <= _FAR and value >= least) or z <= _SMALLEST:
+            if (moved <= _FAR and value >= least) or z <= SMALLEST:
                 return z
         elif moved <= _FAR or value > (1.0 + 2.0 * _COARSE) * target:
             low = z
@@ -63,7 +65,7 @@ def smallest_noise(
                 raise NumericalFailure(
                     f"no noise multiplier up to {_LARGEST:g} reaches epsilon={target!r}"
                 )
-        if high / max(low, _SMALLEST / 2.0) - 1.0 < 1e-9:
+        if high / max(low, SMALLEST / 2.0) - 1.0 < 1e-9:
             break
         if 0.0 < value < math.inf:
             expected.learn(z, value, coarse=moved > _FAR)
@@ -82,7 +84,7 @@ def smallest_noise(
 
 
 def _within(z: float) -> float:
-    return min(max(z, _SMALLEST), _LARGEST)
+    return min(max(z, SMALLEST), _LARGEST)
 
 
 class _Expected:
@@ -115,7 +117,7 @@ class _Expected:
             there = self._log(x + move)
             slope = min((there - here) / move, -0.05)
             x, here = x + move, there
-        return math.exp(min(max(x, math.log(_SMALLEST)), math.log(_LARGEST)))
+        return math.exp(min(max(x, math.log(SMALLEST)), math.log(_LARGEST)))
 
     def _log(self, x: float) -> float:
         """Log of what is expected at log z = x."""

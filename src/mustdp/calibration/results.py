@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
 from mustdp.accounting.shown import in_words
+from mustdp.calibration.noise_search import SMALLEST
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
@@ -18,6 +19,13 @@ from mustdp.sampling.scheme import Scheme
 def noise_in_words(multiplier: float) -> str:
     """A noise multiplier that was found, rounded up: more noise is never less private."""
     return f"noise multiplier {readable(multiplier, 'up', 4)}"
+
+
+def noise_limit(multiplier: float) -> str | None:
+    """What to say of a noise at the end of the range that is searched."""
+    if multiplier > SMALLEST:
+        return None
+    return f"the target needs hardly any noise: a multiplier below {SMALLEST:g} is not looked at"
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class Calibrated:
         Bounds of epsilon at ``delta``; the upper one is certified and within the target.
     delta : float
         The delta at which epsilon is stated.
+    limit : str or None
+        What ended the search where the target did not, in words; else None.
 
     Examples
     --------
@@ -51,11 +61,13 @@ class Calibrated:
     relation: Relation
     epsilon: Bounds
     delta: float
+    limit: str | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         """What was found, what it is certified for, and the plan, one line each."""
         cost = f"epsilon at delta {as_stated(self.delta)}: {self.epsilon}"
-        return "\n".join((self._found, cost, in_words(self.plan)))
+        noted = () if self.limit is None else (self.limit,)
+        return "\n".join((self._found, cost, in_words(self.plan), *noted))
 
     @property
     def _found(self) -> str:
@@ -78,6 +90,8 @@ class PlanCalibration(Calibrated):
         Bounds of epsilon at ``delta``; the upper one is certified and within the target.
     delta : float
         The delta at which epsilon is stated.
+    limit : str or None
+        What ended the search where the target did not, in words; else None.
 
     Examples
     --------
@@ -115,6 +129,8 @@ class Calibration(PlanCalibration):
         Bounds of epsilon at ``delta``; the upper one is certified and within the target.
     delta : float
         The delta at which epsilon is stated.
+    limit : str or None
+        What ended the search where the target did not, in words; else None.
     scheme : Scheme or Epoch
         How batches are drawn.
     steps : int
@@ -152,6 +168,8 @@ class Solution(Calibrated):
         Bounds of epsilon at ``delta``; the upper one is certified and within the target.
     delta : float
         The delta at which epsilon is stated.
+    limit : str or None
+        What ended the search where the target did not, in words; else None.
     scheme : Scheme
         How batches are drawn.
     steps : int

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mustdp.accounting.account import account
 from mustdp.accounting.answers import Account
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.accounting.risk import USUAL_FPR, Risk
 from mustdp.accounting.shown import in_words
-from mustdp.calibration.noise_search import smallest_noise
-from mustdp.calibration.results import noise_in_words
+from mustdp.calibration.noise_search import SMALLEST, smallest_noise
+from mustdp.calibration.results import noise_in_words, noise_limit
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.relation import Relation
@@ -97,6 +97,8 @@ class RiskCalibration:
         How batches are drawn.
     steps : int
         Number of steps.
+    limit : str or None
+        What ended the search where the target did not, in words; else None.
 
     Examples
     --------
@@ -112,6 +114,7 @@ class RiskCalibration:
     risk: Risk
     scheme: Sampling
     steps: int
+    limit: str | None = field(default=None, kw_only=True)
 
     @property
     def noise_multiplier(self) -> float:
@@ -121,7 +124,7 @@ class RiskCalibration:
     def __str__(self) -> str:
         """The noise that was found, what it is certified for, and the plan."""
         words = (noise_in_words(self.noise_multiplier), *self.risk.sentences(), in_words(self.plan))
-        return "\n".join(words)
+        return "\n".join(words if self.limit is None else (*words, self.limit))
 
 
 def calibrate_risk(
@@ -145,7 +148,8 @@ def calibrate_risk(
             return math.inf  # not certified: counts as over the target
 
     z = smallest_noise(spent, target.gain)
-    z = _closer(z, lambda value: target.in_full(accounted(value)), target.gain)
+    if z > SMALLEST:
+        z = _closer(z, lambda value: target.in_full(accounted(value)), target.gain)
     settled = accounted(z)
     rates = USUAL_FPR if target.fpr is None else tuple(sorted({*USUAL_FPR, target.fpr}))
     found = settled.risk(rates)
@@ -159,7 +163,10 @@ def calibrate_risk(
                 break
         else:
             raise NumericalFailure(f"noise multiplier {z!r} was found, but its account is over it")
-    return RiskCalibration(settled.plan, make(z), settled.relation, found, scheme, steps)
+    limit = noise_limit(z)
+    return RiskCalibration(
+        settled.plan, make(z), settled.relation, found, scheme, steps, limit=limit
+    )
 
 
 def _closer(z: float, reached: Callable[[float], float], target: float) -> float:
@@ -169,11 +176,12 @@ def _closer(z: float, reached: Callable[[float], float], target: float) -> float
     """
     best, gain, over, slope = z, reached(z), 0.0, -1.0
     for _ in range(_MOST_ACCOUNTS):
-        if not 0.0 < gain < _NEAR * target:
+        if not 0.0 < gain < _NEAR * target or best <= SMALLEST:
             break
         trial = best * (_AIM * target / gain) ** (1.0 / slope)
         if not over < trial < best:
             trial = math.sqrt(over * best) if over else 0.5 * best
+        trial = max(trial, SMALLEST)
         try:
             found = reached(trial)
         except NumericalFailure:

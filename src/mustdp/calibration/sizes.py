@@ -15,6 +15,9 @@ from mustdp.numerics import checks
 from mustdp.sampling.naming import scheme_by_name
 from mustdp.sampling.scheme import Scheme
 
+#: Batches drawn with replacement are looked at up to this many times the number of records.
+_MOST_COPIES = 10
+
 
 def most_steps(
     scheme: Scheme,
@@ -66,7 +69,8 @@ def most_steps(
         return repeat(steps, subsample(scheme, mechanism))
 
     met = meet(target, plan_of, partial(largest_size, name="steps", most=MOST_STEPS), "steps")
-    return _solution(met, target, mechanism, scheme, met.value, met.value)
+    limit = f"more than {MOST_STEPS} steps are not looked at" if met.value >= MOST_STEPS else None
+    return _solution(met, target, mechanism, scheme, met.value, met.value, limit)
 
 
 def largest_batch(
@@ -130,9 +134,16 @@ def largest_batch(
     def scheme_of(m: int) -> Scheme:
         return scheme_by_name(name, n=n, b=b, m=m)
 
-    most = n if name in ("wor", "poisson") else 10 * n
+    whole = name in ("wor", "poisson")
+    most = n if whole else _MOST_COPIES * n
     met = _meet(target, mechanism, scheme_of, steps, "m", most)
-    return _solution(met, target, mechanism, scheme_of(met.value), steps, met.value)
+    limit = None
+    if met.value >= most:
+        last = f"all {n} records may be in every batch"
+        limit = (
+            last if whole else f"batches of more than {_MOST_COPIES} n = {most} are not looked at"
+        )
+    return _solution(met, target, mechanism, scheme_of(met.value), steps, met.value, limit)
 
 
 def smallest_first_stage(
@@ -202,7 +213,8 @@ def smallest_first_stage(
 
     met = _meet(target, mechanism, scheme_of, steps, "b", n)
     scheme = scheme_of(met.value)
-    return _solution(met, target, mechanism, scheme, steps, n + 1 - met.value)
+    limit = "a first stage has one record at least" if met.value == n else None
+    return _solution(met, target, mechanism, scheme, steps, n + 1 - met.value, limit)
 
 
 def _meet(
@@ -220,11 +232,16 @@ def _meet(
 
 
 def _solution(
-    met: Met[int], target: Target, mechanism: Mechanism, scheme: Scheme, steps: int, value: int
+    met: Met[int],
+    target: Target,
+    mechanism: Mechanism,
+    scheme: Scheme,
+    steps: int,
+    value: int,
+    limit: str | None,
 ) -> Solution:
-    return Solution(
-        met.plan, mechanism, met.relation, met.epsilon, target.delta, scheme, steps, value
-    )
+    found = met.plan, mechanism, met.relation, met.epsilon, target.delta
+    return Solution(*found, scheme, steps, value, limit=limit)
 
 
 def _known(mechanism: Mechanism) -> Mechanism:

@@ -92,7 +92,7 @@ def calibrate(
     return _answer(solve_for, target, *found, json)
 
 
-_Found = tuple["Sampling", "Mechanism", int, "Bounds"]
+_Found = tuple["Sampling", "Mechanism", int, "Bounds", "str | None"]
 
 
 def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, Any]) -> _Found:
@@ -101,7 +101,7 @@ def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, A
     without_scale(noise)
     with progress("calibrating the noise"):
         found = mustdp.calibrate(drawn, steps=steps, mechanism=noise.mechanism, **target)
-    return drawn, found.mechanism, steps, found.epsilon
+    return drawn, found.mechanism, steps, found.epsilon, found.limit
 
 
 def _steps(
@@ -116,7 +116,7 @@ def _steps(
     built, mechanism = scheme.build(), noise.build()
     with progress("looking for the most steps"):
         found = mustdp.most_steps(built, mechanism=mechanism, **target)
-    return built, mechanism, found.value, found.epsilon
+    return built, mechanism, found.value, found.epsilon, found.limit
 
 
 def _size(
@@ -132,7 +132,7 @@ def _size(
     with progress(f"looking for -{size}"):
         found = search(name, mechanism=mechanism, **sizes, steps=steps, **target)
     built = scheme_by_name(name, **{**sizes, size: found.value})
-    return built, mechanism, steps, found.epsilon
+    return built, mechanism, steps, found.epsilon, found.limit
 
 
 def _answer(
@@ -142,6 +142,7 @@ def _answer(
     mechanism: Mechanism,
     steps: int,
     found: Bounds,
+    limit: str | None,
     as_json: bool,
 ) -> Answer:
     from mustdp.mechanisms.relation import resolve_relation, shift_of
@@ -161,6 +162,7 @@ def _answer(
         "epsilon": words.two_sided(found),
         "delta": target["delta"],
         **words.origin(found),
+        **words.limited(limit),
     }
     first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
     solved = {
@@ -183,6 +185,7 @@ def _answer(
                 words.both_in_words(found, "epsilon", relation, scheme, target["group"]),
                 *words.coarse_in_words(found),
                 words.noise_in_words(mechanism, shift, relation, found=unknown == "noise"),
+                *words.limited(limit).values(),
             )
         ),
     )

@@ -96,9 +96,14 @@ def calibrate_risk(
         "steps": steps,
         **{f"target_{name}": value for name, value in target.given.items()},
         **as_data(found.risk),
+        **words.limited(found.limit),
     }
     multiplier = noise_needed(found.noise_multiplier, words.MULTIPLIER)
-    noted = (*found.risk.sentences(), words.noise_in_words(mechanism, shift, relation, found=True))
+    noted = (
+        *found.risk.sentences(),
+        words.noise_in_words(mechanism, shift, relation, found=True),
+        *words.limited(found.limit).values(),
+    )
     return Answer(
         data,
         as_json=as_json,

@@ -34,6 +34,10 @@ _PAIRS = {
 _PRESENCE = {
     "aligned": "with the record, at the end of its range, and without it",
     "reversed": "without the record, and with it at the end of its range",
+    "aligned, largest": "with the record, at the end of its range, and without it; seen through "
+    "the largest batch",
+    "reversed, largest": "without the record, and with it at the end of its range; seen through "
+    "the largest batch",
     "crowded": "with the record at one end of its range and without it, all others at the other "
     "end; seen through the largest batch, Chua et al., arXiv 2403.17673",
     "crowded, reversed": "the crowded pair in the other order",
@@ -109,6 +113,11 @@ def origin(bounds: Bounds) -> dict[str, Any]:
         "numerical_gap": bounds.numerical_gap,
         **({"coarse": True} if bounds.coarse else {}),
     }
+
+
+def limited(limit: str | None) -> dict[str, str]:
+    """What ended a search where its target did not."""
+    return {} if limit is None else {"limit": limit}
 
 
 def coarse_in_words(bounds: Bounds) -> tuple[str, ...]:

@@ -123,9 +123,11 @@ class Composition:
         """Compose under the tilt ``theta``."""
         low, high = self._window(theta)
         d = self.spacing
+        if not math.isfinite(high - low):
+            raise NumericalFailure("the losses spread too far to be composed")
         first = math.floor((low - self.offset) / d)
         needed = math.ceil((high - self.offset) / d) - first + 2
-        if needed > _LARGEST_TRANSFORM:
+        if not 0 < needed <= _LARGEST_TRANSFORM:
             raise NumericalFailure(
                 f"composing {self.steps} steps at spacing {d:.3g} needs a transform of {needed} "
                 f"points; at most {_LARGEST_TRANSFORM} are supported"

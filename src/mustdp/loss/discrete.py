@@ -7,6 +7,7 @@ should for a lower bound; which of the two a distribution is for is the business
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,7 +52,9 @@ class DiscreteLoss:
     @property
     def variance(self) -> float:
         """Variance of the finite part."""
-        return max(0.0, float(self.masses @ np.square(self.losses - self.mean)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = float(self.masses @ np.square(self.losses - self.mean))
+        return max(0.0, found) if found < math.inf else math.inf
 
     def truncated(self, mass: float, *, keep: bool) -> DiscreteLoss:
         """Take the largest losses, ``mass`` in all at most, out of the finite part.

@@ -27,6 +27,7 @@ from typing import Protocol
 
 import numpy as np
 
+from mustdp.errors import NumericalFailure
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.convex import lower_hull
@@ -38,6 +39,8 @@ EVEN_CELLS = 250
 _PEAK, _NARROW = 2.0, 0.6
 #: Stands in for prices that underflow.
 _SMALLEST = 1e-290
+#: Indices up to this are exact as floating-point numbers, and so are sums of a few.
+_LARGEST_INDEX = 2**50
 
 
 class Variable(Protocol):
@@ -96,6 +99,8 @@ def places(
 
     They are dense around ``centre``, which is between the two.
     """
+    if not abs(centre) < _LARGEST_INDEX * spacing:
+        raise NumericalFailure("the centre of a grid is too far out for exact indices")
     middle = round(centre / spacing)
     below, beyond = _side(spacing, centre - low, even), _side(spacing, high - centre, even)
     found = np.concatenate([middle - below[:0:-1], middle + beyond])
@@ -103,7 +108,10 @@ def places(
 
 
 def _side(spacing: float, reach: float, even: int) -> IntArray:
-    last = max(2, math.ceil(reach / spacing))
+    cells = reach / spacing
+    if not cells < _LARGEST_INDEX:
+        raise NumericalFailure(f"a grid of {cells:.3g} cells is too long for exact indices")
+    last = max(2, math.ceil(cells))
     start = np.arange(min(last, even) + 1, dtype=np.int64)
     if last <= even:
         return start
@@ -193,20 +201,23 @@ def _lowered_law(
     beyond = None
     if last == at.size - 1 and tail[last] > 0.0:
         excess = float(full[last]) * (1.0 - 1e-9) / (float(tail[last]) * (1.0 + 1e-9))
-        beyond = int(index[-1]) + math.floor(excess / spacing)
+        # Nearer by is lower still, and indices stay exact.
+        beyond = int(index[-1]) + math.floor(min(excess / spacing, _LARGEST_INDEX))
     if beyond is None or beyond <= index[-1]:
         ends[-1] = 0.0
     else:
         index, ends = np.append(index, beyond), np.append(ends, 0.0)
     turn -= first
     offset = middle - mean
-    kept = _convex(index.astype(np.float64) * spacing + offset, ends, turn)
-    index, ends = index[kept], ends[kept]
-    turn = int(np.searchsorted(kept, turn))
-    masses, doubt = _masses(spacing, index, ends, turn, offset)
-    if not np.all(masses >= -doubt - 1e-12):
-        return nothing
-    return DiscreteLoss(spacing, index, np.maximum(masses - doubt, 0.0), offset=offset)
+    x = index.astype(np.float64) * spacing + offset
+    # Where the two hulls do not meet in a convex chain, one scan of all points does.
+    for kept in (_convex(x, ends, turn), _scanned(x, ends, turn)):
+        at_turn = int(np.searchsorted(kept, turn))
+        masses, doubt = _masses(spacing, index[kept], ends[kept], at_turn, offset)
+        if np.all(masses >= -doubt - 1e-12):
+            left = np.maximum(masses - doubt, 0.0)
+            return DiscreteLoss(spacing, index[kept], left, offset=offset)
+    return nothing
 
 
 def _convex(x: FloatArray, v: FloatArray, turn: int) -> IntArray:
@@ -221,6 +232,31 @@ def _convex(x: FloatArray, v: FloatArray, turn: int) -> IntArray:
     calls = v[near] + np.maximum(-x[near], 0.0)
     joined = near[lower_hull(x[near], calls)]
     return np.concatenate([kept[kept < near[0]], joined, kept[kept > near[-1]]])
+
+
+def _scanned(x: FloatArray, v: FloatArray, turn: int) -> IntArray:
+    """The same by one scan, of puts left of the mean and of calls right of it.
+
+    Slower, and convex where both sides meet as well.
+    """
+    kept: list[int] = []
+    xs, prices = x.tolist(), v.tolist()
+
+    def above_chord(a: int, b: int, c: int) -> bool:
+        """Whether b lies on or above the chord from a to c, all three priced as b is."""
+        first, last = prices[a], prices[c]
+        if b < turn <= c:
+            last += xs[c]
+        elif a < turn <= b:
+            first -= xs[a]
+        rise, further = prices[b] - first, last - prices[b]
+        return bool(rise * (xs[c] - xs[b]) >= further * (xs[b] - xs[a]))
+
+    for new in range(len(xs)):
+        while len(kept) >= 2 and above_chord(kept[-2], kept[-1], new):
+            kept.pop()
+        kept.append(new)
+    return np.array(kept, dtype=np.int64)
 
 
 def _conditional_mean(variable: Variable, start: float, stop: float) -> float:

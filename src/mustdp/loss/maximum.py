@@ -21,26 +21,33 @@ from mustdp.numerics.checks import frozen
 
 _CELLS = 12_000
 _FAR = 38.0
+#: Moves beyond this are seen as if noise had been added until they are this far: no less private.
+_FARTHEST = 80.0
 _ERROR = 1e-10
 
 
-def maximum_pair(name: str, steps: int, a: float, b: float, rest: float = 0.0) -> OutcomePair:
-    """The pair of the maximum of ``steps`` numbers, the moved one by ``a`` or by ``b``."""
+def maximum_pair(
+    name: str, steps: int, a: float, b: float, rest: float = 0.0, moved: int = 1
+) -> OutcomePair:
+    """The pair of the maximum of ``steps`` numbers, ``moved`` of them by ``a`` or by ``b``."""
+    nearer = min(1.0, _FARTHEST / max(abs(a), abs(b), 1.0))
+    a, b = a * nearer, b * nearer
     low, high = min(a, b, 0.0) - _FAR, max(a, b, 0.0) + _FAR
     x = np.linspace(low, high, _CELLS)
-    p = _cells(x, steps, a, rest) * (1.0 - _ERROR)
-    q = _cells(x, steps, b, rest) * (1.0 + _ERROR)
-    kept = (p > 1e-290) & (q > 1e-300)
-    p, q = p[kept], q[kept]
+    p = _cells(x, steps, a, rest, moved) * (1.0 - _ERROR)
+    q = _cells(x, steps, b, rest, moved) * (1.0 + _ERROR)
+    # Where Q underflows it is taken larger than it is, which lowers the loss.
+    kept = p > 1e-290
+    p, q = p[kept], np.maximum(q[kept], 1e-300)
     order = np.argsort(np.log(p) - np.log(q), kind="stable")
     return OutcomePair(name, frozen(p[order]), frozen(q[order]))
 
 
-def _cells(x: FloatArray, steps: int, moved: float, rest: float) -> FloatArray:
+def _cells(x: FloatArray, steps: int, move: float, rest: float, moved: int) -> FloatArray:
     """Probabilities of the cells between -inf, x_0, x_1, ..., inf."""
-    others = (steps - 1) * log_ndtr(x)
-    found = (1.0 - rest) * _between(log_ndtr(x - moved) + others)
-    return found + rest * _between(log_ndtr(x) + others) if rest > 0.0 else found
+    others = (steps - moved) * log_ndtr(x)
+    found = (1.0 - rest) * _between(moved * log_ndtr(x - move) + others)
+    return found + rest * _between(steps * log_ndtr(x)) if rest > 0.0 else found
 
 
 def _between(log_cdf: FloatArray) -> FloatArray:

@@ -84,6 +84,10 @@ class Rejections:
     p: FloatArray
     q: FloatArray
 
+    def with_those_of(self, other: Rejections) -> Rejections:
+        """These and those of another observer."""
+        return Rejections(np.append(self.p, other.p), np.append(self.q, other.q))
+
 
 def rejecting_above(
     with_p: Mixed,

@@ -44,6 +44,7 @@ class FewLarge:
     size: float
     tilt: float
     aim: float
+    fine: float = 1.0
 
     def rejections(
         self, one: DiscreteLoss, other: DiscreteLoss, inside: float, error: float
@@ -53,7 +54,8 @@ class FewLarge:
         ``one`` is the law of the batch with the record under P, ``other`` under Q; the record is in
         one of the batches with the chance ``inside``; ``error`` is that of chances due to cells.
         """
-        around = self.aim + self.size * np.linspace(-_AROUND, _AROUND, _THRESHOLDS)
+        count = math.ceil(self.fine * _THRESHOLDS)
+        around = self.aim + self.size * np.linspace(-_AROUND, _AROUND, count)
         at = np.unique(np.rint(around / self.absent.spacing).astype(np.int64))
         p, q = inside * self._chances(one, at, -1.0), inside * self._chances(other, at, +1.0)
         if inside < 1.0:

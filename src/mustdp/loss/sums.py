@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mustdp.errors import NumericalFailure
 from mustdp.loss.compose import Composition, Tilted
 from mustdp.loss.discrete import DiscreteLoss
 from mustdp.loss.large_terms import one_large
@@ -39,6 +40,8 @@ _LOW_CUT = 1e-6
 OUTSIDE = 1e-11
 #: Points of a transform beyond which a wider grid is taken.
 _LONGEST = 2**20
+#: Grids that are tried, by their spacing: the first one is nearly always good enough.
+_WIDER = tuple(2.0**k for k in range(24))
 #: Exponents up to which weights under a tilt are used.
 _STEEPEST = 600.0
 #: Share of the answer that variables beyond the last point may add to it.
@@ -102,27 +105,37 @@ class IndependentSum:
         return Aim(tilt, high, math.exp(min(size, 700.0)))
 
     def upper(self, y: FloatArray, aim: Aim, fineness: float = FINENESS) -> FloatArray:
-        """Upper bounds of E(sum - y)_+ at increasing y >= 0, by one transform."""
-        spacing = fineness / (aim.tilt * math.sqrt(self.count))
-        try:
-            found = self._on_grid(above, spacing, aim.high, float(y[0]))
-            return self._read(found, aim.tilt, y, +1.0)
-        except TooLong:  # a wider grid is looser, never wrong
-            return self.upper(y, aim, 2.0 * fineness)
+        """Upper bounds of E(sum - y)_+ at increasing y >= 0, by one transform.
+
+        Infinite where no grid serves.
+        """
+        for wider in _WIDER:  # a wider grid is looser, never wrong
+            spacing = wider * fineness / (aim.tilt * math.sqrt(self.count))
+            try:
+                found = self._on_grid(above, spacing, aim.high, float(y[0]))
+                return self._read(found, aim.tilt, y, +1.0)
+            except (TooLong, NumericalFailure):
+                continue
+        return np.full(y.size, np.inf)
 
     def lower(self, y: FloatArray, aim: Aim, fineness: float = FINENESS) -> FloatArray:
-        """Lower bounds of the same, by one transform."""
-        spacing = fineness / (aim.tilt * math.sqrt(self.count))
+        """Lower bounds of the same, by one transform; zero where no grid serves."""
+        for wider in _WIDER:
+            spacing = wider * fineness / (aim.tilt * math.sqrt(self.count))
+            try:
+                return self._lower(y, aim, spacing)
+            except (TooLong, NumericalFailure):
+                continue
+        return np.zeros(y.size)
+
+    def _lower(self, y: FloatArray, aim: Aim, spacing: float) -> FloatArray:
         under = self._on_grid(below, spacing, aim.high, float(y[0]))
         # Merged into its mean, what is beyond the last point is further out: a gentler tilt.
         best = Composition([(under.law, self.count)]).best_tilt(
             0.75 * float(y[0]) + 0.25 * float(y[-1])
         )
         far = max(float(y[-1]), 0.25 * float(under.law.losses[-1]))
-        try:
-            return self._read(under, self._clear(min(best, aim.tilt), far), y, -1.0)
-        except TooLong:
-            return self.lower(y, aim, 2.0 * fineness)
+        return self._read(under, self._clear(min(best, aim.tilt), far), y, -1.0)
 
     def one_large(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds where one large variable decides; else none worth having."""

@@ -93,27 +93,32 @@ def distance(variable: Variable, count: int, y: float) -> Distance | None:
     return Distance(size, size * tail / price, price, count * tail)
 
 
-def few_large(variable: Variable, count: int, y: float, far: Distance) -> float:
-    """An upper bound of E(sum - y)_+, infinite where no bound of this kind is worth having."""
-    bound = _bound(variable, count, far)
+def few_large(variable: Variable, count: int, y: float, far: Distance, fine: float = 1.0) -> float:
+    """An upper bound of E(sum - y)_+, infinite where no bound of this kind is worth having.
+
+    Grids are ``fine`` times as fine as usual.
+    """
+    bound = _bound(variable, count, far, fine)
     if bound is None:
         return math.inf
-    return _Split(variable, count, y, far, bound).upper()
+    return _Split(variable, count, y, far, bound, fine).upper()
 
 
-def _bound(variable: Variable, count: int, far: Distance) -> float | None:
+def _bound(variable: Variable, count: int, far: Distance, fine: float) -> float | None:
     """Where small variables end: as near as more than two large ones allow."""
     at = far.size * np.array(_CUTS)
     tail, price = variable.tails(at)[1], variable.value(at)
     several = 0.5 * np.square(count * tail) * (price + at * tail)
-    return _least(at, several, _SEVERAL * far.price, variable.mean)
+    return _least(at, several, _SEVERAL / fine**2 * far.price, variable.mean)
 
 
-def observed_bound(variable: Variable, count: int, far: Distance) -> float | None:
+def observed_bound(
+    variable: Variable, count: int, far: Distance, fine: float = 1.0
+) -> float | None:
     """The same where two large ones are not looked at."""
     at = far.size * np.array(_CUTS)
     tail = variable.tails(at)[1]
-    enough = _TWO * float(variable.tails(np.array([far.size]))[1][0])
+    enough = _TWO / fine**2 * float(variable.tails(np.array([far.size]))[1][0])
     return _least(at, 0.5 * count * np.square(tail), enough, variable.mean)
 
 
@@ -138,20 +143,27 @@ class _Split:
     """Variables cut into a small part and large atoms, which share the atom at the bound."""
 
     def __init__(
-        self, variable: Variable, count: int, y: float, far: Distance, bound: float
+        self,
+        variable: Variable,
+        count: int,
+        y: float,
+        far: Distance,
+        bound: float,
+        fine: float = 1.0,
     ) -> None:
         self._variable, self._count, self._y = variable, count, y
+        self._fine, even = fine, math.ceil(fine * _EVEN)
         self._far, self._bound = far, bound
         last = max(furthest(variable, far), 2.0 * bound)
         self._near = self._first()
         large = above(
             variable,
-            bound / _EVEN,
-            places(bound / _EVEN, variable.mean - bound, last, _EVEN),
+            bound / even,
+            places(bound / even, variable.mean - bound, last, even),
             -variable.mean,
         )
-        here = large.law.index >= _EVEN
-        self._at = large.law.index[here].astype(np.float64) * (bound / _EVEN)
+        here = large.law.index >= even
+        self._at = large.law.index[here].astype(np.float64) * (bound / even)
         self._chance = large.law.masses[here] * _UP
         self._cut = large.cut_high
 
@@ -176,14 +188,17 @@ class _Split:
             left_out = min(1.0, k * float(self._variable.tails(np.array([self._y - size]))[0][0]))
             if k * float(self._variable.value(np.array([size]))[0]) * left_out <= _NEGLIGIBLE * one:
                 break
-            beyond, grid = z < self._y - size, self._further(size)
+            try:
+                beyond, grid = z < self._y - size, self._further(size)
+            except TooLong:  # what is known already is looser, never wrong
+                break
             found[beyond] = np.minimum(found[beyond], grid.prices(z[beyond]))
         return k * float(self._chance @ found) * _UP
 
     def _two(self) -> float:
         """Two large variables, moved to a coarser mesh."""
         k, law = self._count, self._near.law
-        at, chance = _coarser(self._at, self._chance)
+        at, chance = _coarser(self._at, self._chance, self._fine)
         # One more small variable, not too small itself, would do no harm.
         near = law.losses >= -_NEAR * self._far.size
         mass = float(law.masses[near].sum())
@@ -213,16 +228,17 @@ class _Split:
     def _first(self) -> _Small:
         """Small variables on a grid for sums about as far below y as they typically are."""
         spacing, tilt = fitting(self._variable, self._count, self._far, self._bound)
+        spacing /= self._fine
         while True:
             try:
-                return self._grid(spacing, tilt, _EVEN)
+                return self._grid(spacing, tilt, math.ceil(self._fine * _EVEN))
             except TooLong:  # a wider grid is looser, never wrong
                 spacing *= 2.0
 
     def _further(self, size: float) -> _Small:
         """The same for sums that are further below y."""
         spacing = _WIDER * self._near.law.spacing * size / self._far.size
-        return self._grid(spacing, _TILTS[0] / size, _FEW)
+        return self._grid(spacing, _TILTS[0] / size, math.ceil(self._fine * _FEW))
 
     def _grid(self, spacing: float, tilt: float, even: int) -> _Small:
         return _Small(self._variable, self._count - 1, spacing, self._y, self._bound, tilt, even)
@@ -276,10 +292,12 @@ def _moment(variable: Variable, spacing: float, size: float, bound: float) -> fl
     return float(law.masses @ np.square(law.index * spacing))
 
 
-def _coarser(at: FloatArray, chance: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _coarser(
+    at: FloatArray, chance: FloatArray, fine: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
     """Atoms moved to both neighbours on a coarser mesh: larger in convex order."""
     first, last = float(at[0]), float(at[-1])
-    count = max(2, math.ceil(math.log(last / first) * _COARSE) + 1)
+    count = max(2, math.ceil(math.log(last / first) * _COARSE * fine) + 1)
     mesh: FloatArray = np.geomspace(first, last, count, dtype=np.float64)
     mesh[0], mesh[-1] = first, last
     cell = np.clip(np.searchsorted(mesh, at, side="right") - 1, 0, count - 2)

@@ -42,10 +42,11 @@ _NOTHING, _PAID = 1e-280, 1e-180
 class WideSum:
     """The sum of ``count`` variables D with the shift s, for any alpha."""
 
-    def __init__(self, shift: float, count: int) -> None:
+    def __init__(self, shift: float, count: int, fine: float = 1.0) -> None:
+        """The grid is ``fine`` times as fine as usual."""
         self._shift, self._count = shift, count
         reach = shift * (_FAR + shift)
-        self._h = max(_FINEST, 2.0 * (reach + math.log(count)) / _POINTS)
+        self._h = max(_FINEST, 2.0 * (reach + math.log(count)) / _POINTS) / fine
         #: D ends at this point; sums of ``count`` of these, each a point too far, are on the grid.
         self._top = math.ceil(reach / self._h)
         more = math.ceil(math.log(count) / self._h) + 2 * count.bit_length() + 2
