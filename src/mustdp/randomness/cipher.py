@@ -55,9 +55,9 @@ def check_cipher() -> None:
         counter = int.from_bytes(bytes.fromhex(block), "little")
         if _words(bytes.fromhex(key), counter, 2) != bytes.fromhex(encrypted):
             refuse_cipher()
-    key, start = bytes.fromhex(_KNOWN[0][0]), 2**64 - 4  # across the middle of the counter
-    single = b"".join(_words(key, start + k, 2) for k in range(_BLOCKS))
-    if _words(key, start, 2 * _BLOCKS) != single:
+    secret, start = bytes.fromhex(_KNOWN[0][0]), 2**64 - 4  # across the middle of the counter
+    single = b"".join(_words(secret, start + k, 2) for k in range(_BLOCKS))
+    if _words(secret, start, 2 * _BLOCKS) != single:
         refuse_cipher()
 
 
