@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mustdp.calibration.settle import Spent
+from mustdp.numerics.exports import csv_table, latex_text
+from mustdp.randomness.seeds import SEEDED
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.resampling.result import Estimates
 
@@ -85,22 +85,21 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
         }
 
     def as_csv(self) -> str:
-        """A table with one row for each estimate; numbers in full.
+        """A table with one row for each estimate; numbers in full, a seed among the flags.
 
         Returns
         -------
         str
             CSV with a line of names.
         """
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*_NAMES, "estimate", "standard_error", "lower", "upper", "flags"])
+        rows = [[*_NAMES, "estimate", "standard_error", "lower", "upper", "flags"]]
+        seeded = (SEEDED,) if self.privacy.seeded else ()
         for one in self.estimates:
             names = [getattr(one, name) or "" for name in _NAMES]
             numbers = [one.value, one.standard_error, *one.interval]
             shown = [repr(float(x)) if math.isfinite(x) else "" for x in numbers]
-            writer.writerow([*names, *shown, "; ".join(one.flags)])
-        return out.getvalue()
+            rows.append([*names, *shown, "; ".join((*seeded, *one.flags))])
+        return csv_table(rows)
 
     def as_latex(self) -> str:
         """A table for a paper; needs no package.
@@ -115,10 +114,12 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
             rf"estimate of & value & standard error & {100 * self.level:g}\,\% interval \\",
             r"\hline",
         ]
+        if self.privacy.seeded:
+            lines.append(rf"\multicolumn{{4}}{{l}}{{{latex_text(SEEDED)}}} \\")
         for one in self.estimates:
             low, high = (f"{end:.5g}" if math.isfinite(end) else "--" for end in one.interval)
             error = f"{one.standard_error:.3g}" if math.isfinite(one.standard_error) else "--"
-            label = _escaped(one.label)
+            label = latex_text(one.label)
             lines.append(rf"{label} & {one.value:.5g} & {error} & [{low}, {high}] \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
 
@@ -143,10 +144,3 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
 
 
 _NAMES = ("statistic", "column", "group", "cell")
-_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_SPECIAL |= {sign: "\\" + sign for sign in "&%$#_{}"}
-_SPECIAL |= {"<": r"$<$", ">": r"$>$"}
-
-
-def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(sign, sign) for sign in text)
