@@ -49,6 +49,7 @@ from mustdp.errors import NumericalFailure as NumericalFailure
 from mustdp.ledger.entry import Entry as Entry
 from mustdp.ledger.entry import Standing as Standing
 from mustdp.ledger.ledger import Ledger as Ledger
+from mustdp.limits import LargeDelta as LargeDelta
 from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.custom import custom as custom
 from mustdp.mechanisms.gaussian_sigma import analytic_sigma as analytic_sigma

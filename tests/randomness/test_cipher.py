@@ -7,11 +7,18 @@ asked for by its own counter here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
+from randomgen.aes import AESCounter
 
-from mustdp.errors import InvalidParameter
+import mustdp as md
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.randomness import cipher, substreams
 from mustdp.randomness.cipher import aes_counter
+from mustdp.randomness.noise_bits import NoiseSource
 
 KEY_38A = "2b7e151628aed2a6abf7158809cf4f3c"
 SINGLE = [
@@ -64,3 +71,99 @@ def test_the_stream_is_the_counter_counted_up(start: int) -> None:
 def test_keys_of_another_length_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="key must be 16 bytes long, got 15"):
         aes_counter(bytes(15))
+
+
+@pytest.fixture
+def _untried() -> Iterator[None]:
+    """As in a fresh process: nothing has been tried yet; and nothing is kept afterwards."""
+    tried = cipher.check_cipher, substreams._check_numbering
+    for one in tried:
+        one.cache_clear()
+    yield
+    for one in tried:
+        one.cache_clear()
+
+
+class Broken:
+    """Bits that are right but for what a subclass breaks."""
+
+    def __init__(self, key: int, counter: int) -> None:
+        self.bits: Any = AESCounter(key=key, counter=counter)
+
+    def random_raw(self, count: int) -> Any:
+        return self.bits.random_raw(count)
+
+    @property
+    def state(self) -> Any:
+        return self.bits.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.bits.state = state
+
+
+class Constant(Broken):
+    """A generator that gives the same words always."""
+
+    def random_raw(self, count: int) -> Any:
+        return np.zeros(count, dtype=np.uint64)
+
+
+class KeyIgnored(Broken):
+    """As if the key schedule had failed."""
+
+    def __init__(self, key: int, counter: int) -> None:
+        super().__init__(0, counter)
+
+
+class Repeated(Broken):
+    """Single blocks are right, and the stream repeats its first four."""
+
+    def random_raw(self, count: int) -> Any:
+        return np.resize(self.bits.random_raw(min(count, 8)), count)
+
+
+class BytesTurned(Broken):
+    """As on a machine that writes the highest byte first."""
+
+    def random_raw(self, count: int) -> Any:
+        return self.bits.random_raw(count).byteswap()
+
+
+@pytest.mark.usefixtures("_untried")
+@pytest.mark.parametrize("broken", [Constant, KeyIgnored, Repeated, BytesTurned])
+def test_another_cipher_draws_nothing(
+    broken: type[Broken], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cipher, "AESCounter", broken)
+    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+        NoiseSource()
+    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+        next(iter(md.BatchStream(md.wor(10, 2))))
+    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+        md.private_release(np.ones(10), lower=0, upper=2, noise_multiplier=1.0, delta=1e-3)
+
+
+@pytest.mark.usefixtures("_untried")
+def test_a_state_that_is_laid_out_otherwise_draws_no_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the number written to another place, every batch would be the same."""
+
+    def elsewhere(bits: Any) -> tuple[Any, Any]:
+        state = bits.state
+        return state, state["s"]["counter"][1::2].copy()
+
+    monkeypatch.setattr(substreams, "_numbered", elsewhere)
+    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+        next(iter(md.BatchStream(md.wor(10, 2))))
+
+
+@pytest.mark.usefixtures("_untried")
+def test_the_cipher_is_tried_once() -> None:
+    for _ in range(3):
+        NoiseSource()
+        next(iter(md.BatchStream(md.wor(10, 2))))
+    for tried in (cipher.check_cipher, substreams._check_numbering):
+        assert tried.cache_info().misses == 1
+        assert tried.cache_info().hits > 0

@@ -70,7 +70,8 @@ def played(
     before = np.zeros(n)
     for step in range(budget.steps):
         made.train(1)
-        after = model.weight.detach().cpu().double().numpy()[0]
+        # A copy: the weights of a model in double precision would change under our hands.
+        after = np.array(model.weight.detach().cpu().numpy()[0], dtype=np.float64)
         seen[step] = (after - before) * (budget.scheme.expected_size / clip)
         before = after
     if not np.isfinite(seen).all():

@@ -19,7 +19,12 @@ from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
 from mustdp.amplification.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON_PRIME, LARGEST_NOISE, SMALLEST_DELTA
+from mustdp.limits import (
+    LARGEST_EPSILON_PRIME,
+    LARGEST_NOISE,
+    SMALLEST_DELTA,
+    warn_of_large_delta,
+)
 from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
 from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
@@ -217,6 +222,7 @@ def settle_noise(
     checks.exactly_one(epsilon=epsilon, noise_multiplier=noise_multiplier, epsilon_prime=paper)
     used = resolve_relation(job.scheme, relation)
     delta = required_delta(delta, job.scheme.n)
+    warn_of_large_delta(delta, job.scheme.n)
     if epsilon is not None:
         return _calibrated(job, epsilon, delta, used, dimension)
     if noise_multiplier is not None:

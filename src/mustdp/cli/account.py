@@ -14,6 +14,7 @@ from mustdp.cli.output import Answer
 from mustdp.cli.progress import progress
 from mustdp.cli.targets import RunOptions
 from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.decimals import as_stated, readable
 
@@ -90,6 +91,8 @@ def account(
     """
     at, drawn = options.at(), epochs.drawn(scheme)
     mechanism, steps = noise.build(), epochs.batches(drawn, run)
+    if options.given == "delta":
+        warn_of_large_delta(at, drawn.n)
     asked = _Asked(drawn, mechanism, steps, run.relation, options, at)
     plan = asked.plan()
     options.check_method()

@@ -8,7 +8,10 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -33,6 +36,7 @@ from mustdp.cli.reproduce import reproduce
 from mustdp.cli.risk import risk
 from mustdp.cli.train import train
 from mustdp.errors import InvalidParameter
+from mustdp.limits import LargeDelta
 from mustdp.mechanisms.relation import Relation
 from mustdp.version import __version__
 
@@ -98,9 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        answer = command.main(args=given, prog_name="mustdp", standalone_mode=False)
+        with _noting() as noted:
+            answer = command.main(args=given, prog_name="mustdp", standalone_mode=False)
         if isinstance(answer, Answer):
-            show(answer)
+            show(replace(answer, warnings=tuple(noted)))
         if arguments is None:
             _hear_no_more()
     except (Exception, KeyboardInterrupt) as problem:
@@ -116,6 +121,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"mustdp: {line}", file=sys.stderr)
         return status
     return answer if isinstance(answer, int) else 0
+
+
+@contextmanager
+def _noting() -> Iterator[dict[str, None]]:
+    """Collect what is warned of in the words of the package, once each, for the answer."""
+    noted: dict[str, None] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LargeDelta)
+        shown = warnings.showwarning
+
+        def note(message: Any, category: Any, *rest: Any, **more: Any) -> None:
+            if issubclass(category, LargeDelta):
+                noted[str(message)] = None
+            else:
+                shown(message, category, *rest, **more)
+
+        warnings.showwarning = note
+        yield noted
 
 
 def _hear_no_more() -> None:

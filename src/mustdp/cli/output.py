@@ -27,6 +27,8 @@ class Answer:
     note: str = ""
     #: Goes to standard error, so that it is seen whatever is done with the result.
     remark: str = ""
+    #: Go there as well, a line each, and into JSON.
+    warnings: tuple[str, ...] = ()
 
 
 def show(answer: Answer, out: TextIO | None = None, err: TextIO | None = None) -> None:
@@ -35,13 +37,16 @@ def show(answer: Answer, out: TextIO | None = None, err: TextIO | None = None) -
     if out is None:
         raise OSError("standard output is closed")
     if answer.as_json:
-        text = as_json(answer.data)
+        noted = {"warnings": list(answer.warnings)} if answer.warnings else {}
+        text = as_json({**answer.data, **noted})
         print(text, file=out)
     elif out.isatty():
         _show_table(answer, out)
     else:
         print(as_text(answer), file=out)
     out.flush()
+    for line in answer.warnings:
+        print(f"mustdp: warning: {line}", file=err)
     if answer.remark:
         print(f"mustdp: {answer.remark}", file=err)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from mustdp.cli.numbers import one_of, read_integer, read_number
 from mustdp.cli.typed import Panel
 from mustdp.errors import InvalidParameter
-from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA
+from mustdp.limits import LARGEST_EPSILON, MOST_STEPS, SMALLEST_DELTA, warn_of_large_delta
 from mustdp.mechanisms.relation import Relation
 
 ACCOUNTING = "Accounting"
@@ -79,6 +79,8 @@ def stated(delta: float | None, n: int | None) -> float:
             "--delta is missing: give the delta at which epsilon is stated, well below 1/n; "
             f"{usual_delta(n or 10_000)} is usual for n = {n or 10_000}"
         )
+    if n is not None:
+        warn_of_large_delta(delta, n)
     return delta
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mustdp.explorer.asked import Asked
 from mustdp.explorer.parts import SAME_LAW, Part, grid
 from mustdp.numerics.decimals import chance_drawn, noise_needed, percent, readable
+from mustdp.numerics.exports import csv_table, latex_comment, latex_text
 from mustdp.plots.bands import epsilon_against_steps, profile_bands
 from mustdp.plots.contours import contours
 from mustdp.plots.drawing import Theme, figure_of, new_axes
@@ -75,28 +74,25 @@ def sentences(asked: Asked, answers: Answers) -> list[str]:
 
 def as_csv(asked: Asked, answers: Answers) -> str:
     """The table for spreadsheets, at full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("scheme", "eta", "expected_distinct", "noise_multiplier", "epsilon_lower",
-                     "epsilon_upper", "advantage_upper", "tpr_upper_at_fpr_0.01"))  # fmt: skip
+    rows: list[tuple[Any, ...]] = [
+        ("scheme", "eta", "expected_distinct", "noise_multiplier", "epsilon_lower",
+         "epsilon_upper", "advantage_upper", "tpr_upper_at_fpr_0.01"),
+    ]  # fmt: skip
     for scheme in asked.schemes:
         row = answers.get(Part("row", asked, scheme.name), {})
         risk = answers.get(Part("risk", asked, SAME_LAW.get(scheme.name, scheme.name)), {})
         known = [row.get(name, "") for name in ("eta", "distinct", "noise", "lower", "upper")]
         known += [risk["advantage"][1], risk["tpr"][1][2]] if "tpr" in risk else ["", ""]
-        writer.writerow((scheme.name, *(repr(v) if isinstance(v, float) else v for v in known)))
-    return out.getvalue()
+        rows.append((scheme.name, *(repr(v) if isinstance(v, float) else v for v in known)))
+    return csv_table(rows)
 
 
 def as_latex(asked: Asked, answers: Answers) -> str:
     """The table for papers; bounds rounded to their safe side."""
-    head = " & ".join(name.replace("%", r"\%") for name in COLUMNS)
-    body = [
-        " & ".join(cell.replace("%", r"\%") for cell in row) + r" \\"
-        for row in rows_of(asked, answers)
-    ]
+    head = " & ".join(map(latex_text, COLUMNS))
+    body = [" & ".join(map(latex_text, row)) + r" \\" for row in rows_of(asked, answers)]
     lines = (
-        f"% {asked.command}",
+        latex_comment(asked.command),
         rf"\begin{{tabular}}{{l{'r' * (len(COLUMNS) - 1)}}}",
         r"\hline", rf"{head} \\", r"\hline", *body, r"\hline", r"\end{tabular}",
     )  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 
 from mustdp.ledger.entry import Entry, Header
 from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.exports import csv_table
 from mustdp.numerics.tables import Shown
 
 #: How many charges are shown.
@@ -54,19 +53,6 @@ def as_json(header: Header, entries: Sequence[Entry]) -> str:
 
 
 def as_csv(entries: Sequence[Entry]) -> str:
-    """One line for each entry.
-
-    A text that a spreadsheet would take for a formula gets an apostrophe in front.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for entry in entries:
-        row = entry.describe()
-        texts = {"label": _plain(entry.label), "who": _plain(entry.who), "plan": entry.plan_text}
-        writer.writerow([texts.get(name, row[name]) for name in _COLUMNS])
-    return out.getvalue()
-
-
-def _plain(text: str) -> str:
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+    """One line for each entry."""
+    rows = [{**entry.describe(), "plan": entry.plan_text} for entry in entries]
+    return csv_table([_COLUMNS, *([row[name] for name in _COLUMNS] for row in rows)])

@@ -19,13 +19,14 @@ from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.mechanisms.noise import dual
 from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import hull_slopes
 from mustdp.numerics.tangents import TangentTable, two_sided
 
 Profile = Callable[[FloatArray], ArrayLike]
 
 _REACH = 690.0
-_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 400.0, 600)])
+_GRID = frozen(np.concatenate([[0.0], np.geomspace(1e-6, 400.0, 600)]))
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,9 @@ class Custom(Mechanism):
         """
         flat = np.ravel(epsilon)
         try:
-            values = np.asarray(self.profile(flat), dtype=np.float64)
+            # Copies, both ways: the function may write to what it is given, which may be a table
+            # of this module, and may return one buffer every time.
+            values = np.array(self.profile(flat.copy()), dtype=np.float64)
         except (TypeError, ValueError) as problem:
             raise InvalidParameter(
                 f"profile must accept an array of epsilons and return as many deltas: {problem}"

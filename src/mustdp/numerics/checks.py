@@ -125,3 +125,14 @@ def frozen(array: NDArray[T]) -> NDArray[T]:  # type: ignore[type-var]
     """Mark ``array`` read-only and return it."""
     array.setflags(write=False)
     return array
+
+
+def immutable(array: NDArray[T]) -> NDArray[T]:  # type: ignore[type-var]
+    """A copy of ``array`` that cannot be written to, and cannot be made writeable either.
+
+    >>> immutable(np.zeros(2)).flags.writeable = True
+    Traceback (most recent call last):
+    ValueError: cannot set WRITEABLE flag to True of this array
+    """
+    copied: NDArray[T] = np.frombuffer(array.tobytes(), dtype=array.dtype)  # type: ignore[type-var]
+    return copied.reshape(array.shape)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mustdp.numerics.decimals import percent_stated
-from mustdp.plots.drawing import Theme, finish, look_of, on
+from mustdp.numerics.exports import picture_text
+from mustdp.plots.drawing import Theme, finish, look_of, mark_seed, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,4 +63,5 @@ def bootstrap_replicates(
     ax.set_yticks([tick for tick in ax.get_yticks() if tick >= 0])
     ax.set_ylim(-0.2 * top, 1.45 * top)
     across = f"replicates (of {values.size})"
-    return finish(ax, theme, chosen.label, across, legend="upper right")
+    mark_seed(ax, result.privacy.seeded)
+    return finish(ax, theme, picture_text(chosen.label), across, legend="upper right")

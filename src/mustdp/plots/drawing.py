@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
+from mustdp.randomness.seeds import SEEDED
 from mustdp.sampling.catalogue import BY_NAME
 
 if TYPE_CHECKING:
@@ -178,6 +179,12 @@ def finish(
     if legend is not None:
         add_legend(ax, theme, loc=legend)
     return ax
+
+
+def mark_seed(ax: Axes, seeded: bool) -> None:
+    """Say above a picture that it shows an experiment, wherever the picture goes."""
+    if seeded:
+        ax.set_title(SEEDED, fontsize=9)
 
 
 def add_legend(ax: Axes, theme: Theme, **options: Any) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mustdp.numerics.decimals import percent_stated
-from mustdp.plots.drawing import Theme, finish, look_of, looks_for, on
+from mustdp.numerics.exports import picture_text
+from mustdp.plots.drawing import Theme, finish, look_of, looks_for, mark_seed, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,9 +36,12 @@ def released_estimates(
     color, rows = look_of("wr", theme).color, families[name]
     for place, one in enumerate(rows):
         _bar(ax, theme, color, -place, one)
-    ax.set_yticks([-place for place in range(len(rows))], [_called(one) for one in rows])
+    names = [picture_text(_called(one)) for one in rows]
+    ax.set_yticks([-place for place in range(len(rows))], names)
     ax.set_ylim(-len(rows) + 0.4, 0.6)
-    return finish(ax, theme, f"{name}, with {percent_stated(result.level)} intervals", "")
+    mark_seed(ax, result.privacy.seeded)
+    title = f"{picture_text(name)}, with {percent_stated(result.level)} intervals"
+    return finish(ax, theme, title, "")
 
 
 def _bar(ax: Axes, theme: Theme, color: str, place: int, one: ReleasedEstimate) -> None:
@@ -78,7 +82,7 @@ def widths_against_epsilon(
         ax.plot(
             [epsilon for epsilon, _ in widths],
             [found[k].width for _, found in widths],
-            label=label,
+            label=picture_text(label),
             **looks[label].line(),
         )
     ax.set_xscale("log")

@@ -14,6 +14,8 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 
 LARGEST_SEED = 2**128 - 1
+#: What stands in every file that a run with a seed writes.
+SEEDED = "made with a seed: an experiment, not a private release"
 
 
 class SeededRelease(UserWarning):

@@ -8,12 +8,13 @@ round on the same data, for their standard errors, out of the same budget (``sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
+from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.progress import Progress
@@ -22,6 +23,7 @@ from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.releasing.budget import OneRelease, settle_release
 from mustdp.releasing.describing import Limits, read_ground
 from mustdp.releasing.ground import OTHER, Ground
+from mustdp.releasing.parts import Piece
 from mustdp.releasing.records import column_names, missing_of, open_table, read_once
 from mustdp.releasing.result import ReleaseResult
 from mustdp.releasing.rounds import run_rounds
@@ -163,6 +165,8 @@ def private_release(
 
     Warns
     -----
+    LargeDelta
+        ``delta`` is above one in the number of records, where that is public.
     SeededRelease
         A seed was given.
 
@@ -226,12 +230,26 @@ def private_release(
     table = open_table(
         data, ground, {k for one in wanted for k in one.columns}, missing, weights, cluster
     )
+    read = 0
+
+    def pieces() -> Iterator[Piece]:
+        nonlocal read
+        read = 0
+        for piece in table.pieces():
+            read += len(piece)
+            yield piece
+
+    def charge() -> None:
+        if ground.public_size:
+            warn_of_large_delta(privacy.delta, read)
+        charge_release(ledger, privacy.plan, f"release: {', '.join(asked)}"[:200])
+
     estimates = run_rounds(
         ground,
-        table.pieces,
+        pieces,
         bound,
         privacy.noise_multiplier,
-        charge=lambda: charge_release(ledger, privacy.plan, f"release: {', '.join(asked)}"[:200]),
+        charge=charge,
         source=NoiseSource(key.seed),
         level=level,
         simultaneous=simultaneous,

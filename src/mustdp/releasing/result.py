@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mustdp.calibration.settle import Spent
 from mustdp.numerics.decimals import NOT_KNOWN, estimate_in_words, percent_stated
+from mustdp.numerics.exports import csv_table, latex_text
+from mustdp.randomness.seeds import SEEDED
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.resampling.result import Estimates
 
@@ -88,20 +88,21 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
     def as_csv(self) -> str:
         """A table with one row for each estimate; numbers in full, NA for what is not known.
 
+        A result made with a seed says so among its flags.
+
         Returns
         -------
         str
             CSV with a line of names.
         """
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*_NAMES, "estimate", "standard_error", "lower", "upper", "flags"])
+        rows = [[*_NAMES, "estimate", "standard_error", "lower", "upper", "flags"]]
+        seeded = (SEEDED,) if self.privacy.seeded else ()
         for one in self.estimates:
             names = [getattr(one, name) or "" for name in _NAMES]
             numbers = [one.value, one.standard_error, *one.interval]
             shown = [repr(float(x)) if math.isfinite(x) else NOT_KNOWN for x in numbers]
-            writer.writerow([*names, *shown, "; ".join(one.flags)])
-        return out.getvalue()
+            rows.append([*names, *shown, "; ".join((*seeded, *one.flags))])
+        return csv_table(rows)
 
     def as_latex(self) -> str:
         """A table for a paper; needs no package.
@@ -117,11 +118,13 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
             rf"estimate of & value & standard error & {level}\,\% interval \\",
             r"\hline",
         ]
+        if self.privacy.seeded:
+            lines.append(rf"\multicolumn{{4}}{{l}}{{{latex_text(SEEDED)}}} \\")
         for one in self.estimates:
             value, error, low, high = estimate_in_words(
                 one.value, one.standard_error, one.interval, unknown="--"
             )
-            lines.append(rf"{_escaped(one.label)} & {value} & {error} & [{low}, {high}] \\")
+            lines.append(rf"{latex_text(one.label)} & {value} & {error} & [{low}, {high}] \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
 
     def plot(self, family: str | None = None, ax: Axes | None = None) -> Axes:
@@ -145,10 +148,3 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
 
 
 _NAMES = ("statistic", "column", "group", "cell")
-_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_SPECIAL |= {sign: "\\" + sign for sign in "&%$#_{}"}
-_SPECIAL |= {"<": r"$<$", ">": r"$>$"}
-
-
-def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(sign, sign) for sign in text)

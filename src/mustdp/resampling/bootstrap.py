@@ -158,6 +158,8 @@ def private_bootstrap(
     -----
     InferenceNote
         A reader has to know something about an estimate.
+    LargeDelta
+        ``delta`` is above one in the design's number of records.
     SeededRelease
         A seed was given.
 

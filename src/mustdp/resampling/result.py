@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mustdp.calibration.settle import Spent
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.checks import immutable
 from mustdp.numerics.decimals import as_stated, estimate_in_words, noise_used, readable
 from mustdp.numerics.tables import aligned
 from mustdp.resampling.designs import Design
@@ -161,6 +162,13 @@ class BootstrapResult(Estimates[Estimate]):
     replicates: FloatArray
     notes: tuple[str, ...] = ()
     simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "replicates", immutable(self.replicates))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come out of a pickle writeable, depending on its protocol.
+        self.__dict__.update(state, replicates=immutable(state["replicates"]))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON: the first estimate on top, all of them in ``estimates``.

@@ -130,11 +130,14 @@ class UserQuery(Query):
         return ours / (theirs - ours)
 
     def _returned(self, values: FloatArray, counts: IntArray) -> FloatArray:
+        # Copies, both ways: other statistics read the same rows, and a view shows what is behind
+        # it; and the function may return one buffer every time.
+        own, times = np.array(values, order="C"), np.array(counts)
         returned = unquoted(
-            lambda: self.function(values, counts), "function must not fail on any multiset"
+            lambda: self.function(own, times), "function must not fail on any multiset"
         )
         vector = unquoted(
-            lambda: np.atleast_1d(np.asarray(returned, dtype=np.float64)),
+            lambda: np.atleast_1d(np.array(returned, dtype=np.float64)),
             "function must return a number or a vector of numbers",
         )
         if vector.shape != (len(self.labels),):
@@ -166,7 +169,8 @@ class UserStatistic(Statistic):
         From ``values`` (distinct, columns), clipped to the range, and ``counts``, how often each
         row was drawn, to a number or several. It must be the same for any order of the rows and for
         a row written twice, and must not fail or return NaN on some multisets: that would be seen,
-        and what is seen tells of the records.
+        and what is seen tells of the records. Both arrays are copies of its own, to be written to
+        as it likes; it must not remember anything from one call to the next.
     sensitivity : float or callable
         The bound above, for one size, or as a function of m. The reach is half of it: by its
         definition swapping one entry moves the vector by at most 2 * reach.
