@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
+import sys
+import threading
+from collections.abc import Callable
 from itertools import islice, pairwise
 from typing import Any
 
@@ -214,3 +218,54 @@ def test_a_state_of_another_scheme_is_refused() -> None:
 def test_bad_arguments_are_named(call: Any, message: str) -> None:
     with pytest.raises(md.InvalidParameter, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [md.wor(300, 20), md.must_ow(300, 40, 20), md.poisson(300, 0.1), md.random_allocation(300, 6)],
+    ids=lambda scheme: scheme.name,
+)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_threads_that_draw_from_one_stream_get_every_batch_once(
+    scheme: Any, seed: int | None
+) -> None:
+    """Threads inside of one generator at once would repeat batches, or mix them."""
+    stream = BatchStream(scheme, seed, stop=240)
+    expected = list(copy.copy(stream).numbered())
+    found: list[tuple[int, md.Batch]] = []
+
+    def draw() -> None:
+        found.extend(stream.numbered())
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=draw) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    found.sort(key=lambda one: one[0])
+    assert [number for number, _ in found] == list(range(240))
+    for (_, batch), (_, known) in zip(found, expected, strict=True):
+        assert batch == known
+
+
+def _pickled(stream: BatchStream) -> BatchStream:
+    sent: BatchStream = pickle.loads(pickle.dumps(stream))
+    return sent
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, _pickled])
+def test_a_copy_is_a_stream_of_its_own(copied: Callable[[BatchStream], BatchStream]) -> None:
+    """It begins where the stream is, and drawing from either moves the other nowhere."""
+    stream = md.wor(300, 20).batches(count=9)
+    next(stream)
+    other = copied(stream)
+    mine = [next(stream), next(stream)]
+    assert other.position == 1
+    assert [next(other), next(other)] == mine
+    assert stream.remaining == 6
+    assert copied(md.wor(300, 20).batches()).remaining is None

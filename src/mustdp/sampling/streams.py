@@ -12,6 +12,7 @@ need equal versions of numpy's samplers, which numpy may improve from one releas
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import RLock
 from typing import Any
 
 from mustdp.errors import InvalidParameter
@@ -37,8 +38,8 @@ class BatchStream(Iterator[Batch]):
     """Batches ``position, position + stride, …`` below ``stop`` of the stream of a key.
 
     Made by :meth:`Scheme.batches` or :meth:`Epoch.batches`, which start at batch 0 with stride 1.
-    Drawing moves only this object: a stream that was split or saved and is then drawn from as well
-    repeats batches.
+    Threads may draw from one stream: every batch goes to one of them. Drawing moves only this
+    object: a stream that was split, saved or copied and is then drawn from as well repeats batches.
 
     Parameters
     ----------
@@ -82,6 +83,12 @@ class BatchStream(Iterator[Batch]):
         purpose = EPOCHS if isinstance(scheme, Epoch) else BATCHES
         self._generators = Substreams(self._key, purpose)
         self._epochs: _EpochBatches | None = None
+        # One generator serves all batches: two threads in it at once would mix them.
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has a generator of its own; what was drawn stays here."""
+        return _copied, (self._scheme, self._key, self._position, self._stride, self._stop)
 
     @property
     def scheme(self) -> Sampling:
@@ -127,18 +134,28 @@ class BatchStream(Iterator[Batch]):
         return self._draw(number)
 
     def _draw(self, number: int) -> Batch:
-        if isinstance(self._scheme, Scheme):
-            return self._scheme.draw(self._generators.at(number))
-        if self._epochs is None:
-            self._epochs = _EpochBatches(self._scheme, self._generators)
-        return self._epochs.batch(number)
+        with self._lock:
+            if isinstance(self._scheme, Scheme):
+                return self._scheme.draw(self._generators.at(number))
+            if self._epochs is None:
+                self._epochs = _EpochBatches(self._scheme, self._generators)
+            return self._epochs.batch(number)
 
     def __next__(self) -> Batch:
-        if self._position >= self._stop:
+        following = self._following()
+        if following is None:
             raise StopIteration
-        batch = self._draw(self._position)
-        self._position = min(self._position + self._stride, LARGEST_SIZE)
-        return batch
+        return following[1]
+
+    def _following(self) -> tuple[int, Batch] | None:
+        """The next batch and its number, in one move; None at the end."""
+        with self._lock:
+            number = self._position
+            if number >= self._stop:
+                return None
+            batch = self._draw(number)
+            self._position = min(number + self._stride, LARGEST_SIZE)
+            return number, batch
 
     def numbered(self) -> Iterator[tuple[int, Batch]]:
         """The remaining batches with their numbers in the unsplit stream.
@@ -148,9 +165,8 @@ class BatchStream(Iterator[Batch]):
         (number, batch) : int, Batch
             In their order; the position moves along.
         """
-        while self._position < self._stop:
-            number = self._position
-            yield number, next(self)
+        while (following := self._following()) is not None:
+            yield following
 
     def shard(self, worker: int, of: int) -> BatchStream:
         """One worker's share of the remaining batches.
@@ -251,6 +267,10 @@ class BatchStream(Iterator[Batch]):
             stride=state["stride"],
             stop=state["stop"],
         )
+
+
+def _copied(scheme: Sampling, key: BatchKey, position: int, stride: int, stop: int) -> BatchStream:
+    return BatchStream(scheme, key, position=position, stride=stride, stop=stop)
 
 
 class _EpochBatches:
