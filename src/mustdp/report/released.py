@@ -13,7 +13,8 @@ from mustdp.plots.drawing import Theme, figure_of, new_axes
 from mustdp.plots.released import released_estimates, widths_against_epsilon
 from mustdp.releasing.estimate import ReleasedEstimate
 from mustdp.releasing.planning import Expected
-from mustdp.releasing.result import NOT_KNOWN, ReleaseResult
+from mustdp.releasing.result import ReleaseResult
+from mustdp.resampling.result import NOT_KNOWN
 from mustdp.version import __version__
 
 if TYPE_CHECKING:

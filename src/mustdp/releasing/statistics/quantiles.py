@@ -240,9 +240,9 @@ def grid_for(
         step = math.ceil(column.width / FINE)
         return tuple(column.lower + step * k for k in range(math.ceil(column.width / step)))
     if asked is None:
-        whole = whole_grid(column)
-        if whole:
-            return whole
+        points = whole_grid(column)
+        if points:
+            return points
     steps = np.arange(asked or FINE) / (asked or FINE)
     return tuple((column.lower + column.width * steps).tolist())
 
