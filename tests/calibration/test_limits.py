@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import mustdp as md
 
-TARGET = {"epsilon": 10.0, "delta": 1e-5}
+TARGET: dict[str, Any] = {"epsilon": 10.0, "delta": 1e-5}
 
 
 def test_noise_that_hardly_matters() -> None:

@@ -239,10 +239,8 @@ def grid_for(
     if whole:
         step = math.ceil(column.width / FINE)
         return tuple(column.lower + step * k for k in range(math.ceil(column.width / step)))
-    if asked is None:
-        whole = whole_grid(column)
-        if whole:
-            return whole
+    if asked is None and (points := whole_grid(column)):
+        return points
     steps = np.arange(asked or FINE) / (asked or FINE)
     return tuple((column.lower + column.width * steps).tolist())
 
