@@ -146,7 +146,7 @@ OBJECTS: dict[str, Asked] = {
     }),
     "ledger file": Asked(_ledger_file, {
         "spent": lambda one: one.spent(), "left": lambda one: one.left(),
-        "epsilon": lambda one: one.epsilon(1e-6), "steps": lambda one: one.steps,
+        "fixed": lambda one: one.standing().fixed, "steps": lambda one: one.steps,
     }, picklable=False),
     "bootstrap": Asked(_bootstrap, {
         "table": str, "data": lambda one: one.as_dict(), "median": lambda one: one["median"],

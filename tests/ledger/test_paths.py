@@ -102,3 +102,16 @@ def test_what_passes_the_limit_is_refused(tmp_path: Path, runner: Callable[[Any]
         with pytest.raises(md.BudgetExceeded):
             runner(path)
         assert ledger.entries() == ()
+
+
+def test_what_passes_the_limit_is_refused_before_data_are_read(tmp_path: Path) -> None:
+    """There are none: whatever opened them first would say so."""
+    path, missing = tmp_path / "office.ledger", str(tmp_path / "nowhere.csv")
+    md.Ledger.open(path, epsilon=0.001, delta=1e-6).close()
+    given: dict[str, Any] = {"lower": 0.0, "upper": 1.0, **BUDGET}
+    column: dict[str, Any] = {"columns": ["age"]}
+    with pytest.raises(md.BudgetExceeded):
+        md.private_release(missing, ["mean"], ledger=path, **column, **given)
+    design: dict[str, Any] = {"design": md.wor(200, 20), "replicates": 4}
+    with pytest.raises(md.BudgetExceeded):
+        md.private_bootstrap(missing, ledger=path, **design, **column, **given)

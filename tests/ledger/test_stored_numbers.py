@@ -14,6 +14,8 @@ import pytest
 
 import mustdp as md
 from mustdp.ledger.budget_file import LedgerFile
+from mustdp.ledger.chain import Chain
+from mustdp.ledger.entry import plan_digest, read_head
 
 STEP = md.gaussian(noise_multiplier=20.0)
 KEY = b"sixteen bytes or more"
@@ -174,3 +176,39 @@ def test_a_file_of_the_first_version_is_refused_by_its_version(path: Path) -> No
     change(path, "CREATE TABLE atoms (text TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID")
     with pytest.raises(md.InvalidParameter, match="of version 2, got version 1"):
         md.Ledger.open(path, key=KEY)
+
+
+def test_costs_that_fall_are_noticed_even_with_the_right_hashes(tmp_path: Path) -> None:
+    """Without a key anybody can compute all hashes anew; what everything cost never falls."""
+    path = tmp_path / "office.ledger"
+    with md.Ledger.open(path, epsilon=4, delta=1e-6) as ledger:
+        ledger.charge(STEP)
+        ledger.charge(STEP)
+    connection = sqlite3.connect(path)
+    (root,) = connection.execute("SELECT hash FROM header").fetchone()
+    plans = {
+        which: plan_digest(*found)
+        for which, *found in connection.execute("SELECT id, text, level, cost FROM plans")
+    }
+    rows = connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
+    connection.close()
+    before, links = root, []
+    for number, row in enumerate(rows, 1):
+        fields = [*row[:4], plans[row[4]], *row[5:-1]]
+        if number == 1:
+            fields[6] = 3.5
+        before = Chain(None).link(before, fields)
+        links.append(before.hex())
+    change(path, f"UPDATE entries SET epsilon = 3.5, hash = x'{links[0]}' WHERE number = 1")
+    change(path, f"UPDATE entries SET hash = x'{links[1]}' WHERE number = 2")
+    connection = sqlite3.connect(path)
+    number, last, sums = connection.execute("SELECT number, hash, sums FROM head").fetchone()
+    connection.close()
+    head = replace(read_head(number, last, sums), hash=before)
+    seal = Chain(None).seal(root, head.fields).hex()
+    change(path, f"UPDATE head SET hash = x'{before.hex()}', seal = x'{seal}'")
+    with (
+        md.Ledger.open(path) as ledger,
+        pytest.raises(md.InvalidParameter, match="entry 2 must not cost less"),
+    ):
+        ledger.verify()

@@ -11,6 +11,7 @@ divergences   what one step costs them
 declared      what a plan that was declared in advance may spend
 release       a release is refused before data are touched, charged before noise is drawn
 runs          runs that are interrupted: charged once, never gone back
+notes         the notes about them, chained, their latest states under the seal
 chain         hashes that tie every entry to all before it
 store         the file: SQLite, one transaction at a time, errors in words
 entry         header, head and entries as they are stored
