@@ -74,7 +74,7 @@ def test_ranges_that_overflow_are_refused_before_they_cost(
 @pytest.mark.parametrize("upper", [1e80, 1e-80])
 def test_a_bootstrap_refuses_such_ranges_too(upper: float, tmp_path: Path) -> None:
     with md.Ledger.open(tmp_path / "a.ledger", epsilon=5, delta=1e-6) as ledger:
-        with pytest.raises(md.InvalidParameter, match=r"upper must be|lower must be"):
+        with pytest.raises(md.InvalidParameter, match=r"upper must be"):
             md.private_bootstrap(
                 np.zeros(100), "variance", lower=0, upper=upper, design=md.wor(100, 10),
                 replicates=10, noise_multiplier=9.0, delta=1e-6, ledger=ledger,

@@ -136,7 +136,7 @@ def _ranges(names: Sequence[str], lower: Limits | None, upper: Limits | None) ->
         if not high[name] - low[name] >= 1.0 / _FARTHEST:
             raise InvalidParameter.refusing(
                 "lower",
-                f"must be below {{upper}} by at least {1.0 / _FARTHEST:g} for column {name!r}",
+                f"and {{upper}} must be apart by at least {1.0 / _FARTHEST:g} for column {name!r}",
                 f"{low[name]!r} and {high[name]!r}",
                 mentions=("upper",),
             )

@@ -276,7 +276,7 @@ def _check_widths(lower: Sequence[float], upper: Sequence[float]) -> None:
         if low < high and not high - low >= 1.0 / _FARTHEST:
             raise InvalidParameter.refusing(
                 "lower",
-                f"must be below {{upper}} by at least {1.0 / _FARTHEST:g}",
+                f"and {{upper}} must be apart by at least {1.0 / _FARTHEST:g}",
                 f"{low!r} and {high!r}",
                 mentions=("upper",),
             )
