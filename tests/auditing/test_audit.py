@@ -13,8 +13,9 @@ import pytest
 pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.auditing.audit import audit
+from mustdp.auditing.audit import _judged, audit
 from mustdp.auditing.game import Game
+from mustdp.auditing.guessing import least_epsilon, least_mu
 from mustdp.errors import InvalidParameter
 from mustdp.training.budget import Budget, settle
 
@@ -109,3 +110,22 @@ def test_sizes_and_arguments() -> None:
     for wrong in ({"clip": 0.0}, {"clip": np.nan}, {"level": 1.0}, {"runs": 0}):
         with pytest.raises(InvalidParameter, match=f"{next(iter(wrong))} must"):
             audit(trainer(EVERYBODY), EVERYBODY, **{"clip": 1.0, **wrong})  # type: ignore[arg-type]
+
+
+def test_several_attackers_share_the_doubt_that_is_left() -> None:
+    """The best of three gets a third of it each: who tries more often must not find more."""
+    n = 120
+    budget = md.settle(md.wor(n, 60), noise_multiplier=30.0, steps=2, delta=1e-5)
+    bits = np.tile([-1.0, 1.0], n // 2)
+    score = bits * np.linspace(1.0, 2.0, n)
+    score[-2:] *= -1.0  # the two most telling guesses are wrong
+    alone = _judged({"one": score}, bits, budget, 0.95, seeded=False)
+    three = dict.fromkeys(("one", "two", "three"), score)
+    best = _judged(three, bits, budget, 0.95, seeded=False)
+    assert (best.right, best.guesses) == (alone.right, alone.guesses) == (22, 24)
+    assert 0.0 < alone.chance < 1.0 / 3.0
+    assert best.chance == pytest.approx(3.0 * alone.chance)
+    assert best.epsilon == least_epsilon(n, 24, 22, 1e-5, (1.0 - 0.95) / 3.0)
+    assert best.mu == least_mu(n, 24, 22, (1.0 - 0.95) / 3.0)
+    assert best.epsilon < alone.epsilon
+    assert best.mu < alone.mu

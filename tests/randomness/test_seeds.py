@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.randomness.keys import noise_generator, release_key
+from mustdp.randomness.keys import batch_key, noise_generator, release_key
 from mustdp.randomness.seeds import SeededRelease, read_seed
+from mustdp.randomness.substreams import BATCHES, Substreams
 
 
 def test_without_a_seed_fresh_entropy_and_silence() -> None:
@@ -54,3 +55,12 @@ def test_the_noise_of_two_seeds_differs() -> None:
 def test_the_noise_of_a_secret_key_is_not_decided_by_it() -> None:
     key = release_key(None)
     assert not np.array_equal(noise_generator(key).random(4), noise_generator(key).random(4))
+
+
+def test_noise_of_a_seed_is_not_what_the_seed_gives_elsewhere() -> None:
+    """Data that were made with the same seed would otherwise hold the very same numbers."""
+    for seed in (1, 7):
+        noise = noise_generator(seed).normal(size=8)
+        assert not np.array_equal(noise, np.random.default_rng(seed).normal(size=8))
+        batches = Substreams(batch_key(seed), BATCHES).at(0)
+        assert not np.array_equal(noise, batches.normal(size=8))

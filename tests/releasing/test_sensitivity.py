@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 
 import mustdp as md
 from mustdp.mechanisms.relation import Relation
-from mustdp.releasing import rounds
+from mustdp.releasing import release, rounds
 from mustdp.releasing.cells import Cells, Crossed, Everybody, Listed, Within
 from mustdp.releasing.curve import Curve, Window
 from mustdp.releasing.ground import Column, Ground
 from mustdp.releasing.influence import Influences
 from mustdp.releasing.moments import Moments
-from mustdp.releasing.parts import Part
+from mustdp.releasing.parts import Part, Piece
+from mustdp.releasing.records import open_table
 from mustdp.releasing.stack import Stack
 from mustdp.releasing.weights import WeightSquares
 from mustdp.resampling.statistics.public import Range
@@ -160,3 +162,45 @@ def test_two_rounds_cost_what_one_does() -> None:
     together = 1.0 / math.sqrt(first**-2 + second**-2)
     assert together == pytest.approx(z / 2, rel=1e-5)
     assert together >= z / 2
+
+
+def test_more_records_than_sums_are_exact_for_are_refused() -> None:
+    """With next to no noise the steps are so fine that few records fit into exact integers."""
+    settings: dict[str, Any] = {"lower": 0, "upper": 2, "noise_multiplier": 1e-9, "delta": 1e-6}
+    with pytest.raises(md.NumericalFailure, match="more records than sums are exact for"):
+        md.private_release(np.ones(100), "mean", **settings)
+
+
+def test_records_that_change_between_two_rounds_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second round would be on other records than those the first was about."""
+
+    class Shrinking:
+        def __init__(self, *given: Any) -> None:
+            self._table, self._passes = open_table(*given), 0
+
+        def pieces(self) -> Iterator[Piece]:
+            self._passes += 1
+            for piece in self._table.pieces():
+                cut = len(piece) - (self._passes > 1)
+                yield Piece(piece.values[:cut], piece.slots[:cut])
+
+    monkeypatch.setattr(release, "open_table", Shrinking)
+    with pytest.raises(md.InvalidParameter, match="must not change while they are read"):
+        md.private_release(
+            np.linspace(0, 1, 50), "sd", lower=0, upper=1, noise_multiplier=9.0, delta=1e-6
+        )
+
+
+def test_shares_that_add_up_to_more_than_the_budget_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last look before the second round, should the shares ever be wrong."""
+    monkeypatch.setattr(rounds, "_shares", lambda parts, clipping: [1.1 / len(parts)] * len(parts))
+    monkeypatch.setattr(rounds, "SECOND_SHARE", 0.1)
+    with pytest.raises(md.NumericalFailure, match="two rounds must cost no more than one"):
+        md.private_release(
+            np.linspace(0, 1, 50), ["mean", "sd"], lower=0, upper=1, noise_multiplier=9.0,
+            delta=1e-6,
+        )  # fmt: skip
