@@ -43,4 +43,3 @@ def test_more_steps_than_are_looked_at() -> None:
     found = md.most_steps(md.poisson(1000, 1e-6), mechanism=noise, epsilon=500.0, delta=1e-5)
     assert found.value == 10**9
     assert found.limit == "more than 1000000000 steps are not looked at"
-
