@@ -7,10 +7,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import mustdp as md
 from mustdp.accounting.allocated import AllocationProfile
 from mustdp.accounting.replaced import ReplacedProfile
+from mustdp.loss.maximum import maximum_pair
 
 BOTH = ("add_remove", "replace_one")
 
@@ -140,3 +142,20 @@ def test_a_record_in_several_bins_has_its_numerical_part_estimated() -> None:
     found = _account(2.0, 50, "add_remove", times=3).epsilon(1e-5)
     assert 0.0 < found.numerical_gap < found.upper - found.lower
     assert not found.coarse
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_far_moves_are_seen_nearer_by_in_proportion(batches: int) -> None:
+    pair = maximum_pair("far", 5, 200.0, 199.5, moved=batches)
+    # As many Gaussian releases that are moved by the difference tell no less.
+    shift = 0.5 * math.sqrt(batches)
+    assert pair.attained(0.0) <= math.erf(shift / math.sqrt(8.0))
+
+
+def test_the_largest_of_several_moved_batches() -> None:
+    x = np.linspace(-6.0, 12.0, 4001)
+    head = norm.cdf(x)
+    with_record, without = norm.cdf(x - 3.0) ** 2 * head**3, head**5
+    best = float(np.max((1.0 - with_record) - np.exp(0.4) * (1.0 - without)))
+    found = maximum_pair("largest", 5, 3.0, 0.0, moved=2).attained(0.4)
+    assert best * (1.0 - 1e-5) <= found <= best * (1.0 + 1e-5)

@@ -177,3 +177,14 @@ def test_unknown_compositions_and_other_methods_are_refused() -> None:
     for method in ("one-slope", "paper"):
         with pytest.raises(md.NotCovered, match="composition must be 'pair' with method"):
             md.account(PLAN, method=method, composition="family")
+
+
+def test_bounds_say_how_they_were_composed() -> None:
+    account = md.account(PLAN)
+    bounds = account.epsilon(1e-5)
+    assert bounds.composition == account.composition != "one pair"
+    alone = md.account(PLAN, composition="pair").epsilon(1e-5)
+    assert alone.composition == "one pair"
+    # Another question does not change what an answer says of itself.
+    account.composition = "one pair"
+    assert bounds.composition != "one pair"

@@ -178,3 +178,11 @@ def test_real_draws_are_dominated_by_a_cell(seed: int) -> None:
         q = plane([j * (other - y) for j in range(3)], weights)
         assert dominated(family, p, q)
         assert not dominated(family, plane([j * 1.3 * s for j in range(3)], weights), q)
+
+
+def test_mass_that_the_law_left_out_counts_in_full() -> None:
+    family = with_replacement(WR, 0.9)
+    less = replace(family, law=replace(family.law, cut=family.law.cut + 1e-3))
+    corner = Corner((0.5, 0.9))
+    gained = less.profile(corner, EPSILON) - family.profile(corner, EPSILON)
+    assert np.all(gained >= 1e-3 * (1.0 - 1e-9))

@@ -208,3 +208,16 @@ def test_a_profile_of_ones_own_has_no_multiplier_to_look_for() -> None:
     profile = md.custom(lambda epsilon: np.exp(-1.0 - epsilon))
     with pytest.raises(md.InvalidParameter, match="mechanism must be gaussian or laplace"):
         md.calibrate(md.wor(50, 5), epsilon=1.0, delta=1e-5, steps=1, mechanism=profile)
+
+
+@pytest.mark.parametrize("jump", [0.011, 0.37, 0.9, 3.0, 17.0, 260.0])
+def test_at_a_jump_what_is_returned_met_the_target(jump: float) -> None:
+    tried: dict[float, float] = {}
+
+    def spent(z: float, accuracy: float) -> float:
+        tried[z] = 5.0 if z < jump else 0.1
+        return tried[z]
+
+    found = smallest_noise(spent, 1.0)
+    assert tried[found] <= 1.0
+    assert found == pytest.approx(jump, rel=1e-6)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from mustdp.amplification.allocation import Term
 from mustdp.loss.convex_tables import OneSide, outcome_pair
 from mustdp.loss.discrete import DiscreteLoss
-from mustdp.loss.linear_laws import above, below, places
+from mustdp.loss.linear_laws import _scanned, above, below, places
 from mustdp.loss.sums import IndependentSum
 from mustdp.mechanisms.noise import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.convex import lower_hull
 
 TERMS = [Term(1.0), Term(0.2), Term(3.0), Term(0.8, 1.3), Term(0.3, 4.0)]
 
@@ -98,3 +99,14 @@ def test_a_pair_below_a_known_profile() -> None:
     assert outcome_pair("aligned", wrong, wrong).attained(1.0) > float(
         noise.profile(size, np.array(1.0))
     )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_scan_of_puts_and_calls_is_the_hull_of_calls(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    x = np.sort(draws.uniform(-3.0, 4.0, 60))
+    # Prices above both lines that no call is below, and not convex.
+    calls = np.maximum(-x, 0.0) + np.exp(-np.abs(x)) * draws.uniform(0.5, 1.0, x.size)
+    turn = int(np.argmax(x >= 0.0))
+    values = np.where(np.arange(x.size) < turn, calls + x, calls)
+    assert _scanned(x, values, turn).tolist() == lower_hull(x, calls).tolist()

@@ -115,3 +115,13 @@ def test_ends_too_far_out_are_merged_and_too_narrow_ones_refused() -> None:
     assert cells.index.tolist() == [1, 2, 3, 4]
     with pytest.raises(NumericalFailure, match="known to"):
         Cells(0.1, np.arange(3), np.array([0.1, 0.1 + 1e-15])).law(0.0)
+
+
+def test_errors_of_cells_are_taken_off_p_and_added_to_q() -> None:
+    absent, one, other = (CELLS.law(shift)[0] for shift in (0.0, S, -S))
+    mixed = [(1.0, [(one, 1), (absent, 3)])], [(1.0, [(other, 1), (absent, 3)])]
+    exact, doubted = (rejecting_above(*mixed, error, 1.0, 0.5) for error in (0.0, 1e-3))
+    kept = doubted.p.size
+    assert kept == exact.p.size
+    assert doubted.p == pytest.approx(exact.p * (1.0 - 1e-3), rel=1e-9)
+    assert doubted.q == pytest.approx(exact.q * (1.0 + 1e-3), rel=1e-9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,8 +49,8 @@ class Account(SearchedAccount):
     steps : int
         Number of releases, each on a draw of its own or on all records; an epoch counts once.
     composition : str
-        How the upper bound of the last epsilon or delta was composed: with "one pair" per step,
-        with the "exact-family", or with the family inside "blocks" of steps.
+        How the upper bound of the last epsilon or delta was composed. Where threads share an
+        account that may be the answer to another one: the bounds themselves say it, too.
     dimension : int or None
         That of every release, where it was said.
     group : int
@@ -138,7 +139,7 @@ class Account(SearchedAccount):
             mixed = not self._family.adaptive
             found = certify(self._work, question, self.accuracy, mixed=mixed, strict=self._strict)
             found, self.composition = self._family.tighten(found, question)
-            return found
+            return replace(found, composition=self.composition)
 
     def curve(self, epsilon: ArrayLike) -> Curve:
         """Bounds of delta at many epsilons at once, at the first spacing.

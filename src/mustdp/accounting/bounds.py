@@ -10,6 +10,8 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.decimals import formatted, readable
 
+#: How steps are composed where no family of pairs is.
+ONE_PAIR = "one pair"
 #: Certified deltas at epsilons >= 0, for both orders of the neighbours.
 DeltaProfile = Callable[[FloatArray], FloatArray]
 
@@ -34,8 +36,11 @@ class Bounds:
     relation : Relation or None
         Which data sets are neighbours; None where nothing was accounted for.
     coarse : bool
-        That the default accuracy could not be reached: both bounds hold, and ``numerical_gap`` is
-        how far off they may be.
+        That the default accuracy could not be reached, or that nothing is known: both bounds hold,
+        and ``numerical_gap`` is how far off they may be.
+    composition : str
+        How the upper bound was composed: with "one pair" per step, with the "exact-family", or with
+        the family inside "blocks" of steps.
 
     Examples
     --------
@@ -61,6 +66,7 @@ class Bounds:
     numerical_gap: float = 0.0
     relation: Relation | None = None
     coarse: bool = False
+    composition: str = ONE_PAIR
 
     def __str__(self) -> str:
         attained = readable(self.lower, "down") if math.isfinite(self.lower) else "any number"

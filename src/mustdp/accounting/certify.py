@@ -13,6 +13,7 @@ from mustdp.accounting.refine import Fractions, Look, refine
 from mustdp.accounting.sides import UpperSide
 from mustdp.accounting.workings import Workings
 from mustdp.errors import Contradiction, NumericalFailure
+from mustdp.limits import SMALLEST_DELTA
 from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 
@@ -55,7 +56,7 @@ def certify(
         other = work.at(fine)
         return _bounds(other, question, accuracy, both_sides=True, mixed=mixed, strict=False)
 
-    if not _apart(found, room):
+    if not _apart(found, question, accuracy):
         return replace(found, numerical_gap=found.upper - found.lower)
     if work.exact:
         levels = [fine for fine in _FINER if fine <= work.finest]
@@ -87,14 +88,18 @@ def _tabulated_finer(
         before = found.upper - found.lower
         found = _best([found, again(fine)])
         distance = found.upper - found.lower
-        if not _apart(found, question.room(found.upper, accuracy)):
+        if not _apart(found, question, accuracy):
             return replace(found, numerical_gap=distance, coarse=False)
         if not distance < _WORTH * before:
             break
     return replace(found, numerical_gap=found.upper - found.lower, coarse=True)
 
 
-def _apart(found: Bounds, room: float) -> bool:
+def _apart(found: Bounds, question: Question, accuracy: float) -> bool:
+    """Whether more than the accuracy is between two bounds; tiny deltas are as good as none."""
+    room = question.room(found.upper, accuracy)
+    if isinstance(question, DeltaAt):
+        room = max(room, SMALLEST_DELTA)
     return not found.upper - found.lower <= room
 
 

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.accounting.along import Along
+from mustdp.accounting.bounds import ONE_PAIR
 from mustdp.accounting.certify import FRACTIONS, certify
 from mustdp.accounting.plan import Plan
 from mustdp.accounting.pure import Pure
 from mustdp.accounting.risk import closest_tprs
-from mustdp.accounting.tighter import ONE_PAIR, FamilyComposition
+from mustdp.accounting.tighter import FamilyComposition
 from mustdp.accounting.views import smallest_counted
 from mustdp.accounting.workings import Workings
 from mustdp.errors import InvalidParameter

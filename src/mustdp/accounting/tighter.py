@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from mustdp.accounting.along import Along, family_along
-from mustdp.accounting.bounds import Bounds, FamilyBounds
+from mustdp.accounting.bounds import ONE_PAIR, Bounds, FamilyBounds
 from mustdp.accounting.certify import consistent
 from mustdp.accounting.families import family_of
 from mustdp.accounting.family import Counted, family_bounds
@@ -29,7 +29,6 @@ from mustdp.numerics.arrays import FloatArray
 #: a second or three, "family" in up to twenty.
 _WORK = {"auto": 6e7, "pair": 0.0, "family": 1.2e9}
 COMPOSITIONS = tuple(_WORK)
-ONE_PAIR = "one pair"
 _NAMES = {"family": "exact-family", "family in blocks": "blocks"}
 #: Share of the work for what is only drawn: it is looser by a few thousandths at most.
 _SHARE_ALONG = 0.5
