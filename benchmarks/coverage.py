@@ -28,11 +28,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import mustdp as md
-from mustdp.resampling.bootstrap import private_bootstrap
-from mustdp.resampling.designs import Design, bag_of_little_bootstraps, double_bootstrap
-from mustdp.resampling.statistics.regression import LinearRegression
-from mustdp.resampling.statistics.statistic import Statistic
-from mustdp.resampling.statistics.variance import Variance
+from mustdp.estimation.bootstrap.bootstrap import private_bootstrap
+from mustdp.estimation.bootstrap.designs import Design, bag_of_little_bootstraps, double_bootstrap
+from mustdp.estimation.bootstrap.moments import LinearRegression, Variance
+from mustdp.estimation.bootstrap.query import Statistic
 
 FloatArray = NDArray[np.float64]
 N, M, T = 10_000, 200, 100

@@ -32,7 +32,7 @@ from torch import nn
 
 import mustdp as md
 from mustdp.training.budget import settle
-from mustdp.training.networks.precision import full_precision
+from mustdp.training.networks.devices import full_precision
 from mustdp.training.networks.trainer import PrivateTrainer
 
 CLIP, NOISE, RATE = 2.0, 1.0, 0.1

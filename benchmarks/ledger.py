@@ -27,8 +27,8 @@ from rich.table import Table
 
 import mustdp as md
 from mustdp.ledger import entry as stored
-from mustdp.ledger.budget_file import LedgerFile
 from mustdp.ledger.entry import Head
+from mustdp.ledger.file import LedgerFile
 
 PLAN = md.subsample(md.wor(60_000, 256), md.gaussian(noise_multiplier=40.0))
 WRITERS = (1, 8)

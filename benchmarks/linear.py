@@ -29,11 +29,17 @@ from rich.table import Table
 
 import mustdp as md
 from mustdp.training.budget import Budget
-from mustdp.training.linear.chains import StackedRecords, descend_chains
-from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.descent import Recipe, descend
-from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss, SquaredError
-from mustdp.training.linear.rates import learning_rates
+from mustdp.training.linear.descent import (
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    Recipe,
+    Records,
+    SquaredError,
+    descend,
+    learning_rates,
+)
+from mustdp.training.linear.simulation import StackedRecords, descend_chains
 
 STEPS = 16
 ROUNDS = 15

@@ -34,7 +34,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mustdp.resampling.sources.opening import open_source
+from mustdp.data.opening import open_source
 
 ROWS_OF_A_GROUP = 10**6
 DRAWN = 10_000

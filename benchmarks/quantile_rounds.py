@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from mustdp.mechanisms.gaussian_sigma import analytic_sigma
+from mustdp.estimation.bootstrap.query import Range
+from mustdp.estimation.release.curve import _columns
+from mustdp.estimation.release.quantiles import NEAR, WIDE, _first, grid_for
+from mustdp.estimation.release.rounds import FIRST_OF_CURVE
+from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.releasing.curve import _columns
-from mustdp.releasing.rounds import FIRST_OF_CURVE
-from mustdp.releasing.statistics.quantiles import NEAR, WIDE, _first, grid_for
-from mustdp.resampling.statistics.public import Range
 
 #: The script beside this one, whose folder is where Python looks first.
 ADULT: Any = importlib.import_module("adult_coverage")

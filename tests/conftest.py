@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mustdp import processes
-from mustdp.accounting import tighter
+from mustdp.accounting.families import composition as tighter
+from mustdp.execution import processes
 
 HERE = Path(__file__).parent
 #: Where "auto" is what it is for users.
@@ -29,7 +29,7 @@ IN_FULL = (
     "cli/test_documented.py",
     "ledger/test_declared.py",
     "ledger/test_documents.py",
-    "resampling/test_shapes.py",
+    "estimation/bootstrap/test_shapes.py",
 )
 
 

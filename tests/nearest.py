@@ -15,32 +15,34 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE, TESTS = Path("src/mustdp"), Path("tests")
-#: Quick files, at least one for every room of the house.
+#: Quick files, at least one for every package.
 FEW = (
-    "tests/test_house.py",
+    "tests/test_project.py",
     "tests/files/test_plain.py",
+    "tests/execution/test_processes.py",
+    "tests/data/test_selection.py",
     "tests/numerics/test_roots.py",
     "tests/randomness/test_cipher.py",
     "tests/noise/test_lattice.py",
     "tests/auditing/test_guessing.py",
     "tests/mechanisms/test_profiles.py",
     "tests/sampling/test_batch.py",
-    "tests/amplification/test_section5.py",
-    "tests/loss/test_discrete.py",
+    "tests/accounting/subsampling/test_section5.py",
+    "tests/accounting/pld/test_discrete.py",
     "tests/accounting/test_plan.py",
     "tests/calibration/test_compare.py",
     "tests/ledger/test_declared.py",
     "tests/training/data/test_idx.py",
     "tests/training/linear/test_rates.py",
     "tests/training/networks/test_randomness.py",
-    "tests/resampling/test_spread.py",
-    "tests/releasing/test_sensitivity.py",
-    "tests/plots/test_rendering.py",
-    "tests/pages/test_document.py",
-    "tests/experiments/test_cells.py",
+    "tests/estimation/bootstrap/test_spread.py",
+    "tests/estimation/release/test_sensitivity.py",
+    "tests/reporting/plots/test_rendering.py",
+    "tests/reporting/pages/test_document.py",
+    "tests/reproduction/test_cells.py",
     "tests/cli/test_output.py",
-    "tests/report/test_reading.py",
-    "tests/explorer/test_work.py",
+    "tests/reporting/report/test_reading.py",
+    "tests/reporting/explorer/test_work.py",
 )
 
 

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import pytest
 
 import mustdp
-from mustdp import plots
-from mustdp.ledger.budget_file import LedgerFile
+from mustdp.ledger.file import LedgerFile
+from mustdp.reporting import plots
 
 #: What is looked at: the package, and what is wrong here on purpose.
 OURS = ("mustdp", __name__)

@@ -11,7 +11,9 @@ import pytest
 
 from tests.nearest import FEW, PACKAGE, ROOT, changed, nearest
 
-ROOMS = sorted(path.name for path in (ROOT / PACKAGE).iterdir() if (path / "__init__.py").exists())
+PACKAGES = sorted(
+    path.name for path in (ROOT / PACKAGE).iterdir() if (path / "__init__.py").exists()
+)
 
 
 def before_the_few(*paths: str) -> list[str]:
@@ -20,39 +22,53 @@ def before_the_few(*paths: str) -> list[str]:
     return [path for path in chosen if path not in FEW]
 
 
-def test_every_room_is_touched_by_the_few() -> None:
+def test_every_package_is_touched_by_the_few() -> None:
     assert nearest([]) == list(FEW)
     assert all((ROOT / path).is_file() for path in FEW)
     touched = {Path(path).parts[1] for path in FEW}
-    assert touched >= {room for room in ROOMS if (ROOT / "tests" / room).is_dir()}
+    assert touched >= {name for name in PACKAGES if (ROOT / "tests" / name).is_dir()}
 
 
 @pytest.mark.parametrize(
     ("path", "chosen"),
     [
-        ("src/mustdp/loss/dots.py", ["tests/loss", "src/mustdp/loss"]),
-        ("src/mustdp/loss/no_longer_there.py", ["tests/loss", "src/mustdp/loss"]),
-        ("tests/loss/exact_sums.py", ["tests/loss", "src/mustdp/loss"]),
-        ("tests/loss/test_dots.py", ["tests/loss/test_dots.py"]),
-        ("tests/loss/test_no_longer_there.py", ["tests/loss", "src/mustdp/loss"]),
+        (
+            "src/mustdp/accounting/pld/discretise.py",
+            ["tests/accounting/pld", "src/mustdp/accounting/pld"],
+        ),
+        (
+            "src/mustdp/accounting/pld/no_longer_there.py",
+            ["tests/accounting/pld", "src/mustdp/accounting/pld"],
+        ),
+        (
+            "tests/accounting/pld/exact_sums.py",
+            ["tests/accounting/pld", "src/mustdp/accounting/pld"],
+        ),
+        ("tests/accounting/pld/test_dots.py", ["tests/accounting/pld/test_dots.py"]),
+        (
+            "tests/accounting/pld/test_no_longer_there.py",
+            ["tests/accounting/pld", "src/mustdp/accounting/pld"],
+        ),
         (
             "src/mustdp/training/networks/trainer.py",
             ["tests/training/networks", "src/mustdp/training/networks"],
         ),
         ("src/mustdp/training/budget.py", ["tests/training", "src/mustdp/training"]),
         ("src/mustdp/errors.py", []),
-        ("tests/data/section5.json", []),
+        ("tests/golden/section5.json", []),
         ("docs/cli.md", []),
     ],
 )
-def test_a_change_stands_for_its_room(path: str, chosen: list[str]) -> None:
+def test_a_change_stands_for_its_package(path: str, chosen: list[str]) -> None:
     assert before_the_few(path) == chosen
 
 
 def test_nothing_is_run_twice() -> None:
     assert before_the_few(
-        "src/mustdp/loss/dots.py", "tests/loss/test_dots.py", "tests/sampling/test_draw.py"
-    ) == ["tests/sampling/test_draw.py", "tests/loss", "src/mustdp/loss"]
+        "src/mustdp/accounting/pld/discretise.py",
+        "tests/accounting/pld/test_dots.py",
+        "tests/sampling/test_draw.py",
+    ) == ["tests/sampling/test_draw.py", "tests/accounting/pld", "src/mustdp/accounting/pld"]
     both = before_the_few(
         "src/mustdp/training/networks/trainer.py", "src/mustdp/training/budget.py"
     )
@@ -88,7 +104,7 @@ def test_what_has_not_begun_in_time_is_left_out(tmp_path: Path) -> None:
     for seconds, outcome in ((0, "1 skipped"), (600, "1 passed")):
         command = [sys.executable, "-m", "pytest", "-n", "0", f"--within={seconds}"]
         quiet = ["-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}"]
-        few = "tests/test_nearest.py::test_every_room_is_touched_by_the_few"
+        few = "tests/test_nearest.py::test_every_package_is_touched_by_the_few"
         done = subprocess.run(
             [*command, *quiet, few],
             cwd=ROOT,

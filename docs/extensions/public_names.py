@@ -43,8 +43,8 @@ TITLES = {
 
 #: Bases whose members say how a statistic is released, which nobody has to call.
 _INSIDE = {
-    ("mustdp.resampling.statistics.statistic", "Statistic"),
-    ("mustdp.resampling.statistics.variance", "InTwoForms"),
+    ("mustdp.estimation.bootstrap.query", "Statistic"),
+    ("mustdp.estimation.bootstrap.moments", "InTwoForms"),
 }
 
 

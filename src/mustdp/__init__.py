@@ -1,8 +1,8 @@
 """Certified privacy of results computed on random subsamples.
 
 Everything people call is a name of this package (``import mustdp as md``), listed once in
-``__init__.pyi``. The rooms behind the names are loaded when a name is first used, so that importing
-the package costs next to nothing.
+``__init__.pyi``. The modules behind the names are loaded when a name is first used, so that
+importing the package costs next to nothing.
 """
 
 import ast
@@ -19,7 +19,7 @@ def _homes():
     listed = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     imports = (node for node in listed.body if isinstance(node, ast.ImportFrom))
     homes = {name.asname: (node.module, name.name) for node in imports for name in node.names}
-    homes["plot"] = homes.pop("_plots")  # a room under a name of its own
+    homes["plot"] = homes.pop("_plots")  # a module under a public name of its own
     return homes
 
 
@@ -29,8 +29,10 @@ def __getattr__(name):
     if name.startswith("_") or name not in _homes():
         raise AttributeError(f"module 'mustdp' has no attribute {name!r}")
     home, original = _homes()[name]
-    room = home == __name__
-    value = import_module(f"{home}.{original}") if room else getattr(import_module(home), original)
+    if name == "plot":
+        value = import_module(f"{home}.{original}")
+    else:
+        value = getattr(import_module(home), original)
     globals()[name] = value
     return value
 

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import norm
 
 import mustdp as md
-from mustdp.accounting.allocated import AllocationProfile
-from mustdp.accounting.replaced import ReplacedProfile
-from mustdp.loss.maximum import maximum_pair
+from mustdp.accounting.epochs.add_remove import AllocationProfile
+from mustdp.accounting.epochs.observed import maximum_pair
+from mustdp.accounting.epochs.replace_one import ReplacedProfile
 
 BOTH = ("add_remove", "replace_one")
 

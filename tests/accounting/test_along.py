@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.along import Along
-from mustdp.loss.strategy import attained
+from mustdp.accounting.families.composition import Along
+from mustdp.accounting.families.members import attained
 from tests.accounting.test_family import REPLACE, atom_of
 
 SCHEME, Z, STEPS, DELTA = md.wor(1000, 20), 2.0, 60, 1e-5
@@ -56,8 +56,8 @@ def test_nothing_without_a_family() -> None:
 
 def test_dropped_losses_lower_what_is_attained() -> None:
     """By no more than their mass in all steps together."""
-    from mustdp.accounting.atom_pairs import atom_pairs
-    from mustdp.loss.questions import DeltaAt
+    from mustdp.accounting.atoms import atom_pairs
+    from mustdp.accounting.pld.readoff import DeltaAt
 
     pairs = atom_pairs(atom_of(SCHEME, md.gaussian(noise_multiplier=Z)), REPLACE, "certified")
     chosen = [pairs.families["aligned"], pairs.families["reversed"]]

@@ -7,11 +7,10 @@ import pickle
 import pytest
 
 import mustdp as md
-from mustdp.accounting.certify import certify
-from mustdp.accounting.refine import Look, refine
+from mustdp.accounting.certify import Look, certify, refine
+from mustdp.accounting.pld.curve import LowerCurve
+from mustdp.accounting.pld.readoff import EpsilonAt
 from mustdp.errors import Contradiction
-from mustdp.loss.curve import LowerCurve
-from mustdp.loss.questions import EpsilonAt
 
 #: Draws so rare that the grid, which has to span the few large losses, is too wide for the bulk.
 RARE = md.repeat(50, md.subsample(md.poisson(10**8, 1e-6), md.gaussian(noise_multiplier=0.6)))

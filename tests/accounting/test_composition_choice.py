@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import mustdp as md
-from mustdp.accounting import tighter
 from mustdp.accounting.bounds import FamilyBounds
-from mustdp.accounting.family import family_bounds
+from mustdp.accounting.families import composition as tighter
+from mustdp.accounting.families.composition import family_bounds
 
 NOISE = md.gaussian(noise_multiplier=2.0)
 STEP = md.subsample(md.wor(500, 25), NOISE)

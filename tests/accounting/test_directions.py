@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.amplification.one_step import Direction, upper_bound
-from mustdp.loss.curve import UpperCurve
+from mustdp.accounting.pld.curve import UpperCurve
+from mustdp.accounting.subsampling.one_step import Direction, upper_bound
 from mustdp.numerics.arrays import FloatArray
-from tests.loss.mixture_pairs import ExactPair, family, two_steps
+from tests.accounting.pld.mixture_pairs import ExactPair, family, two_steps
 
 #: With Laplace noise adding a record is the worse direction at small epsilon, removing at large.
 SCHEME, SHIFT = md.wor(10, 3), 0.5

@@ -14,11 +14,10 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import mustdp as md
-from mustdp.accounting.plan import steps_of
-from mustdp.accounting.plan_descriptions import describe, plan_from_description
-from mustdp.amplification.allocation import Term
+from mustdp.accounting.epochs.terms import Term
+from mustdp.accounting.plan import describe, plan_from_description, steps_of
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data/epochs.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden/epochs.json").read_text())
 
 
 def allocated(sigma: float, bins: int, epochs: int = 1) -> md.Plan:

@@ -9,21 +9,20 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.bounds import FamilyBounds
-from mustdp.accounting.families import family_of
-from mustdp.accounting.family import family_bounds
+from mustdp.accounting.families.composition import family_bounds, family_of
+from mustdp.accounting.families.members import attained
+from mustdp.accounting.families.recursion import Recursion, Window
+from mustdp.accounting.families.triples import DiscTriples, LineTriples
+from mustdp.accounting.families.with_replacement import ReplacedTwice
 from mustdp.accounting.plan import Atom, Subsample, atoms
-from mustdp.amplification.cells import DiscTriples, LineTriples
-from mustdp.amplification.replaced_twice import ReplacedTwice
+from mustdp.accounting.pld.discretise import merge
+from mustdp.accounting.pld.pairs import family_pair
+from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
 from mustdp.errors import InvalidParameter
-from mustdp.loss.merge import merge
-from mustdp.loss.pairs import family_pair
-from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
-from mustdp.loss.recursion import Recursion, Window
-from mustdp.loss.strategy import attained
-from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
-from tests.amplification.three_points import Outcomes, outcomes
+from tests.accounting.subsampling.three_points import Outcomes, outcomes
 
 REPLACE = Relation.REPLACE_ONE
 USUAL = EpsilonAt(1e-5)

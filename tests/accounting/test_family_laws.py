@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.accounting.family import family_bounds
+from mustdp.accounting.families.composition import family_bounds
+from mustdp.accounting.families.members import Cover
+from mustdp.accounting.families.recursion import Recursion, Window
+from mustdp.accounting.families.triples import DiscTriples, LineTriples, PairFamily
+from mustdp.accounting.families.with_replacement import NestedCopies, ReplacementCopies
 from mustdp.accounting.plan import atoms
-from mustdp.amplification.cells import DiscTriples, LineTriples, PairFamily
-from mustdp.amplification.copied import NestedCopies, ReplacementCopies
-from mustdp.amplification.one_step import upper_bound
-from mustdp.loss.cover import Cover
-from mustdp.loss.questions import DeltaAt
-from mustdp.loss.recursion import Recursion, Window
-from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.accounting.pld.readoff import DeltaAt
+from mustdp.accounting.subsampling.one_step import upper_bound
+from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import stage_law

@@ -7,11 +7,11 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.bounds import FamilyBounds
-from mustdp.accounting.family import family_bounds
+from mustdp.accounting.families.composition import family_bounds
+from mustdp.accounting.families.recursion import Recursion, Window, delta_at, profile_of
 from mustdp.accounting.plan import Plan, atoms
-from mustdp.loss.discrete import DiscreteLoss
-from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
-from mustdp.loss.recursion import Recursion, Window, delta_at, profile_of
+from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 
@@ -122,6 +122,6 @@ def test_a_profile_that_is_too_small_contradicts_what_is_attained(
         found = real(recursion)
         return lambda epsilon: 0.7 * found(epsilon)
 
-    monkeypatch.setattr("mustdp.accounting.family.profile_of", smaller)
+    monkeypatch.setattr("mustdp.accounting.families.composition.profile_of", smaller)
     with pytest.raises(md.errors.NumericalFailure, match="contradict"):
         md.account(WOR).risk([0.1])

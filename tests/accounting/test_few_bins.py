@@ -10,9 +10,9 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 import mustdp as md
-from mustdp.accounting.allocated import AllocationProfile
-from mustdp.amplification.mixed_moves import MixedTerm
-from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.accounting.epochs.add_remove import AllocationProfile
+from mustdp.accounting.epochs.terms import MixedTerm
+from mustdp.mechanisms.laws import GaussianNoise
 
 
 def _backward(shift: float, bins: float, steps: int, epsilon: float) -> float:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.accounting.refined import Refined
-from mustdp.accounting.replaced import ReplacedProfile
-from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.accounting.epochs.replace_one import ReplacedProfile
+from mustdp.accounting.epochs.tables import Refined
+from mustdp.mechanisms.laws import GaussianNoise
 
 
 def swapped(sigma: float, bins: int) -> md.Bounds:

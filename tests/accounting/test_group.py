@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import mustdp as md
 from tests.accounting.closed_forms import exact_epsilon
-from tests.loss.mixture_pairs import family, two_steps
+from tests.accounting.pld.mixture_pairs import family, two_steps
 
 RELATIONS = ("replace_one", "add_remove")
 SCHEMES = (

@@ -10,7 +10,7 @@ import pytest
 import mustdp as md
 
 GOLDEN = json.loads(
-    (Path(__file__).parents[1] / "data" / "accountant_laplace.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "golden" / "accountant_laplace.json").read_text(encoding="utf-8")
 )
 
 

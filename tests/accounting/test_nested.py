@@ -11,9 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import mustdp as md
-from mustdp.accounting import copies
-from mustdp.accounting.composed_profiles import group_profiles
-from mustdp.accounting.copies import observe
+from mustdp.accounting import atoms as copies
+from mustdp.accounting.atoms import group_profiles, observe
 from mustdp.accounting.plan import Subsample
 from mustdp.mechanisms.profiles import NoiseProfiles
 from tests.accounting.closed_forms import exact_delta

@@ -20,17 +20,16 @@ from scipy.special import ndtr
 
 import mustdp as md
 from mustdp.accounting import paper
-from mustdp.accounting.paper import Attained, PaperAccount
+from mustdp.accounting.paper import Attained, PaperAccount, symmetric_above
 from mustdp.accounting.plan import Plan, repeat, sequence, subsample
-from mustdp.accounting.symmetric_profile import symmetric_above
-from mustdp.amplification.attained import symmetric
+from mustdp.accounting.subsampling.attained import symmetric
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.mechanisms.laws import GaussianNoise
 
 FloatArray = NDArray[np.float64]
 
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "fourier_published.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "golden" / "fourier_published.json").read_text(encoding="utf-8")
 )
 NOISE = GaussianNoise()
 OW = md.must_ow(n=10_000, b=118, m=200)

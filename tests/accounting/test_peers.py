@@ -12,7 +12,7 @@ import pytest
 import mustdp as md
 
 GOLDEN = json.loads(
-    (Path(__file__).parents[1] / "data" / "accountant_peers.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "golden" / "accountant_peers.json").read_text(encoding="utf-8")
 )
 ROWS: list[dict[str, Any]] = GOLDEN["rows"]
 #: Connecting the dots on a grid of spacing d inflates the deviation of a step by about d/4 at most
@@ -68,7 +68,7 @@ def test_our_bounds_and_theirs_overlap(row: dict[str, Any]) -> None:
 
 
 def test_the_file_says_where_its_numbers_come_from() -> None:
-    assert GOLDEN["origin"]["script"] == "tests/data/make_accountant_peers.py"
+    assert GOLDEN["origin"]["script"] == "tests/golden/make_accountant_peers.py"
     assert {row["tool"] for row in ROWS} == {"dp-accounting 0.6.0", "prv-accountant 0.2.0"}
     assert {row["relation"] for row in ROWS} == {"add_remove", "replace_one"}
     assert {row["scheme"] for row in ROWS} == {"poisson", "wor", "wr"}

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.plan import atoms
-from mustdp.accounting.plan_descriptions import describe, plan_from_description
+from mustdp.accounting.plan import atoms, describe, plan_from_description
 from mustdp.limits import MOST_STEPS
 
 NOISE = md.gaussian(noise_multiplier=3.0)

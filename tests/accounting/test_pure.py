@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from tests.amplification.enumerated import (
+from tests.accounting.subsampling.enumerated import (
     FloatArray,
     poisson_batches,
     staged_batches,

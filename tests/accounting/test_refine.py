@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mustdp.accounting.refine import Fractions, Look, refine
+from mustdp.accounting.certify import Fractions, Look, refine
 from mustdp.errors import NumericalFailure
 
 BRIEF = Fractions(first=1.0, finest=1 / 64, boldness=0.9)

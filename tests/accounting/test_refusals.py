@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.sides import UpperSide
-from mustdp.loss.curve import LowerCurve
+from mustdp.accounting.certify import UpperSide
+from mustdp.accounting.pld.curve import LowerCurve
 
 NOISE = md.gaussian(noise_multiplier=3.0)
 STEP = md.subsample(md.wor(200, 20), NOISE)
@@ -117,7 +117,9 @@ def test_views_check_their_arguments() -> None:
 def test_contradicting_bounds_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the attained value came out above the certified one, no number would be trusted."""
     account = md.account(md.repeat(5, STEP))
-    monkeypatch.setattr("mustdp.loss.curve.LowerCurve.best", lambda self, question: (1e3, "broken"))
+    monkeypatch.setattr(
+        "mustdp.accounting.pld.curve.LowerCurve.best", lambda self, question: (1e3, "broken")
+    )
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.epsilon(1e-5)
     with pytest.raises(md.NumericalFailure, match="contradict"):

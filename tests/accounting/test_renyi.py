@@ -119,7 +119,7 @@ def test_a_custom_mechanism_is_finite_only_if_its_losses_end() -> None:
 def test_bounds_that_contradict_each_other_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     account = md.account(md.repeat(2, md.gaussian(shift=1.0)), relation="replace_one")
     monkeypatch.setattr(
-        "mustdp.accounting.sides.UpperSide.whole_log_mgf", lambda self, theta, crude: 0.1 * theta
+        "mustdp.accounting.certify.UpperSide.whole_log_mgf", lambda self, theta, crude: 0.1 * theta
     )
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.renyi([2.0])

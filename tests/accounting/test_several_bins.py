@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 import mustdp as md
-from mustdp.accounting.patterns import Pattern, patterns
-from mustdp.accounting.plan import steps_of
-from mustdp.accounting.plan_descriptions import describe, plan_from_description
-from mustdp.accounting.several_bins import Link, links
+from mustdp.accounting.epochs.several_bins import Link, Pattern, links, patterns
+from mustdp.accounting.plan import describe, plan_from_description, steps_of
 from mustdp.numerics.arrays import FloatArray
 
 G = np.linspace(-9.0, 9.0, 601)

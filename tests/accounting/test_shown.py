@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.accounting.shown import in_words
-from mustdp.numerics.decimals import readable
+from mustdp.accounting.account import in_words
+from mustdp.numerics.formatting import readable
 
 NOISE = md.gaussian(noise_multiplier=5.0)
 PLAN = md.repeat(5, md.subsample(md.must_ow(100, 20, 10), NOISE))

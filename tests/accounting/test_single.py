@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.loss.pairs import family_pair
-from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.accounting.pld.pairs import family_pair
+from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
 from tests.accounting.closed_forms import exact_delta
-from tests.loss.mixture_pairs import family
+from tests.accounting.pld.mixture_pairs import family
 
 
 def test_one_attained_step_is_charged_for_mass_left_out() -> None:

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import norm
 
 import mustdp as md
-from mustdp.accounting import answers, searched
+from mustdp.accounting import account as answers
+from mustdp.accounting import account as searched
 from mustdp.accounting.views import NEGLIGIBLE_DELTA, smallest_counted
 
 RATES = [1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0 - 1e-3, 1.0 - 1e-6]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from tests.loss.mixture_pairs import ExactPair, family, two_steps
+from tests.accounting.pld.mixture_pairs import ExactPair, family, two_steps
 
 SCHEMES = {
     "wor": md.wor(4, 2),

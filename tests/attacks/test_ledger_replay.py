@@ -14,8 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from tests.training.networks import runs
 
 
 def put_back(file: Path, rows: list[tuple[object, ...]]) -> None:

@@ -17,9 +17,15 @@ pytest.importorskip("sklearn")
 import mustdp as md
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.batch import Batch
-from mustdp.training.linear import clipping, perturbing
-from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss, SquaredError
+from mustdp.training.linear import descent as clipping
+from mustdp.training.linear import descent as perturbing
+from mustdp.training.linear.descent import (
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    Records,
+    SquaredError,
+)
 
 D, START = 784, 0.1
 #: Rows that were multiplied at once, and how many such blocks there are.

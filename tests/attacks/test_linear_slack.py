@@ -14,10 +14,14 @@ from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.batch import Batch
 from mustdp.training.budget import Budget
-from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.descent import Recipe, descend, exact_noise
-from mustdp.training.linear.losses import SquaredError
-from mustdp.training.linear.perturbing import ExactNoise
+from mustdp.training.linear.descent import (
+    ExactNoise,
+    Recipe,
+    Records,
+    SquaredError,
+    descend,
+    exact_noise,
+)
 
 WIDTH, CLIP = 100, 1.0
 

@@ -12,9 +12,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter, MustdpError  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from mustdp.errors import (
+    InvalidParameter,
+    MustdpError,
+)
+from tests.training.networks import runs
 
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])

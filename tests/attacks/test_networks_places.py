@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
+import mustdp as md
 
 N, WIDTH, OUTPUTS = 192, 17, 5
 

@@ -9,10 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
-from mustdp.training.networks.known import keeps_apart  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from mustdp.errors import (
+    InvalidParameter,
+    NotCovered,
+)
+from mustdp.training.networks.separation import keeps_apart
+from tests.training.networks import runs
 
 nn = torch.nn
 SEVERAL = torch.nn.functional.one_hot(runs.data()[1], 3).float()

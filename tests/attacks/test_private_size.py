@@ -18,7 +18,7 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.execution import portions
+from mustdp.estimation.bootstrap import replicates as portions
 from tests.cli.running import Run, runner
 
 STATED = 1000

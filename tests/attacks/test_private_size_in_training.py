@@ -12,11 +12,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter  # noqa: E402
-from mustdp.training.budget import Budget, settle  # noqa: E402
-from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from mustdp.errors import InvalidParameter
+from mustdp.training.budget import (
+    Budget,
+    settle,
+)
+from mustdp.training.networks.trainer import PrivateTrainer
+from tests.training.networks import runs
 
 STATED = 60
 SCHEMES = (md.poisson(STATED, 0.5), md.random_allocation(STATED, 2))

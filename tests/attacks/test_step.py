@@ -10,11 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.numerics.arrays import FloatArray  # noqa: E402
-from mustdp.training.budget import settle  # noqa: E402
-from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
-from tests.attacks.range_of_a_product import products  # noqa: E402
+import mustdp as md
+from mustdp.numerics.arrays import FloatArray
+from mustdp.training.budget import settle
+from mustdp.training.networks.trainer import PrivateTrainer
+from tests.attacks.range_of_a_product import products
 
 N, WIDTH = 64, 4000
 #: Makes the deviation 1.4 times a power of two, where fewest doubles are products with it.
@@ -68,7 +68,7 @@ def test_weights_are_lattice_points_and_no_more_products_with_the_record_than_wi
 def test_the_record_would_show_without_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the test above looks at the record at all."""
     monkeypatch.setattr(
-        "mustdp.training.networks.step_noise.StepNoise.add", lambda self, step, sums: None
+        "mustdp.training.networks.noise.StepNoise.add", lambda self, step, sums: None
     )
     assert not stepped(0.0)[0].any()
     assert np.linalg.norm(stepped(100.0)[0]) == pytest.approx(CLIP, rel=0.01)

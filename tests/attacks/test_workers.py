@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.estimation.bootstrap.replicates import run_locally
+from mustdp.execution.cluster import Concealed
 from mustdp.noise.exact import exact_noise
 from mustdp.noise.laws import GAUSSIAN
 from mustdp.noise.release import release
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.cipher import KEY_BYTES, aes_counter
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.resampling.execution.concealed import Concealed
-from mustdp.resampling.execution.local import run_locally
 
 DATA = np.random.default_rng(0).uniform(0, 100, 400)
 REPLICATES = 12
@@ -44,8 +44,8 @@ class Overheard:
                 pickle.dumps(source)
             return found
 
-        monkeypatch.setattr("mustdp.resampling.execution.replicates.run_locally", running)
-        monkeypatch.setattr("mustdp.resampling.lattices.release", releasing)
+        monkeypatch.setattr("mustdp.estimation.bootstrap.replicates.run_locally", running)
+        monkeypatch.setattr("mustdp.estimation.bootstrap.lattices.release", releasing)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             md.private_bootstrap(

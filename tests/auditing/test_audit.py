@@ -13,9 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.auditing.audit import _judged, audit
-from mustdp.auditing.game import Game
-from mustdp.auditing.guessing import least_epsilon, least_mu
+from mustdp.auditing.audit import Game, _judged, audit, least_epsilon, least_mu
 from mustdp.errors import InvalidParameter
 from mustdp.training.budget import Budget, settle
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from mustdp.auditing.guessing import (
+from mustdp.auditing.audit import (
     chance_under_curve,
     chance_under_epsilon,
     curve_of,
@@ -17,7 +17,7 @@ from mustdp.auditing.guessing import (
     least_mu,
 )
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.noise import GaussianNoise
+from mustdp.mechanisms.laws import GaussianNoise
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import mustdp as md
-from mustdp.calibration.guess import rough_epsilon
-from mustdp.calibration.noise_search import smallest_noise
+from mustdp.calibration.search import rough_epsilon, smallest_noise
 
 NOISE = md.gaussian(noise_multiplier=2.0)
 

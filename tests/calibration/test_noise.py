@@ -12,7 +12,7 @@ import pytest
 import mustdp as md
 from mustdp.calibration import noise as noise_module
 from mustdp.calibration.noise import calibrate_plan
-from mustdp.calibration.noise_search import smallest_noise
+from mustdp.calibration.search import smallest_noise
 
 SCHEME = md.wor(100, 10)
 NOISE = md.gaussian(noise_multiplier=4.0)

@@ -8,7 +8,7 @@ import pytest
 
 import mustdp as md
 from mustdp.calibration import search as search_module
-from mustdp.sampling.naming import scheme_by_name
+from mustdp.sampling.schemes import scheme_by_name
 
 NOISE = md.gaussian(noise_multiplier=4.0)
 SCHEME = md.wor(100, 10)

@@ -66,7 +66,7 @@ def test_a_contradicted_certificate_is_one_line_and_status_3(
     run: Run, monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:
     monkeypatch.setattr(
-        "mustdp.training.networks.step_noise.StepNoise.add", lambda self, step, sums: None
+        "mustdp.training.networks.noise.StepNoise.add", lambda self, step, sums: None
     )
     outcome = run(*shlex.split(f"{SMALL} --runs 2 {more}"))
     assert (outcome.status, outcome.out) == (3, "")

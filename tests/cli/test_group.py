@@ -72,7 +72,7 @@ def test_compare_and_report(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
     def other_sizes(*_: object, group: int, **__: object) -> None:
         seen.append(group)
 
-    monkeypatch.setattr("mustdp.report.findings.sensitivity", other_sizes)
+    monkeypatch.setattr("mustdp.reporting.report.findings.sensitivity", other_sizes)
     page = tmp_path / "page.html"
     reported = answer(run, f"report {line} --out {page}")
     assert reported["rows"] == compared["rows"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mustdp.cli.output import Answer, as_json, as_text, show
 from mustdp.errors import NumericalFailure
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.formatting import readable
 
 
 class Terminal(io.StringIO):

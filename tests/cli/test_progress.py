@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from mustdp.cli.main import main
-from mustdp.cli.progress import progress
+from mustdp.cli.output import progress
 from tests.cli.running import Run, no_constants
 
 COMPARE = "compare -n 20 -b 10 -m 2 --steps 2 --delta 0.01 --noise-multiplier 9 --json"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import mustdp.report
 from mustdp.errors import NumericalFailure
-from mustdp.pages import Page
-from mustdp.report import Findings, Question, findings, gather
+from mustdp.reporting.pages import Page
+from mustdp.reporting.report import findings, page
+from mustdp.reporting.report.findings import Findings, Question, gather
 from tests.cli.running import Run, answer, check_refused
 
 SIZES = "-n 30 -b 10 -m 4 --steps 1 --delta 1e-3"
@@ -30,7 +30,7 @@ def found(question: Question) -> Findings:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Find the numbers of the same question once."""
-    monkeypatch.setattr(mustdp.report, "gather", lambda question, *_: found(question))
+    monkeypatch.setattr(findings, "gather", lambda question, *_: found(question))
 
 
 @pytest.mark.usefixtures("quick")
@@ -116,7 +116,7 @@ def test_an_old_page_survives_a_failure(
     def fail(*_: object) -> None:
         raise problem
 
-    monkeypatch.setattr(mustdp.report, "compose", lambda *_: Page("New"))
+    monkeypatch.setattr(page, "compose", lambda *_: Page("New"))
     monkeypatch.setattr(os, "replace", fail)
     outcome = run("report", *SIZES.split(), "--noise-multiplier", "3", "--out", out)
     monkeypatch.undo()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mustdp.cli.main import main
-from mustdp.experiments import catalogue
-from mustdp.experiments.frame.items import Item
+from mustdp.reproduction import catalogue
+from mustdp.reproduction.cells import Item
 from tests.cli.running import Run, answer, check_refused
 from tests.cli.test_progress import on_a_terminal
 

@@ -15,7 +15,7 @@ import typer
 
 import mustdp as md
 from mustdp.cli.main import app
-from mustdp.randomness.seeds import SEEDED
+from mustdp.randomness.keys import SEEDED
 from tests.cli.running import Run
 
 COMMANDS = {

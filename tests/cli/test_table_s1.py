@@ -12,7 +12,7 @@ import pytest
 from tests.cli.running import Run, no_constants
 
 TABLE: dict[str, Any] = json.loads(
-    (Path(__file__).parents[1] / "data" / "table_s1.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "golden" / "table_s1.json").read_text(encoding="utf-8")
 )
 SAME_LAW = {"poisson": "wor", "must-oo": "wor", "must-wo": "wr"}
 SCHEMES = ("poisson", "wor", "wr", "must-ow", "must-ww", "must-wo", "must-oo")

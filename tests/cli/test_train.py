@@ -228,7 +228,7 @@ def test_a_ledger_is_charged_and_refuses_before_data_are_read(run: Run, tmp_path
 
 def test_interrupted_and_gone_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    from mustdp.training.networks.step_noise import StepNoise
+    from mustdp.training.networks.noise import StepNoise
 
     file, checkpoint, saved = made(run, tmp_path, 2), tmp_path / "run.pt", tmp_path / "model.pt"
     line = f"{SMALL} --model mlp --ledger {file} --checkpoint {checkpoint} --save {saved}"

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from mustdp.cli.targets import usual_delta
-from mustdp.cli.typed import Panel, as_typed
+from mustdp.cli.options import usual_delta
+from mustdp.cli.parameters import Panel, as_typed
 from tests.cli.running import Run, answer, check_refused
 
 WOR = "--scheme wor -n 100 -m 10"

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import mustdp as md
+from mustdp.data.opening import open_source
 from mustdp.errors import MustdpError
-from mustdp.experiments.frame.stored import ENVELOPE
 from mustdp.extras import installed
-from mustdp.resampling.sources.opening import open_source
+from mustdp.reproduction.runner import ENVELOPE
 from tests.faults.asking import STEP
 
 #: How a kind of file is written, and what is read from it.

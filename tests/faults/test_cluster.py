@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.designs import Design
-from mustdp.resampling.execution.connecting import connected
-from mustdp.resampling.execution.replicates import run_replicates
-from mustdp.resampling.sources.opening import open_source
+from mustdp.estimation.bootstrap.designs import Design
+from mustdp.estimation.bootstrap.replicates import run_replicates
+from mustdp.execution.cluster import connected
+from tests.estimation.bootstrap.execution.examples import Moments, expected
 from tests.faults.killing import PATIENCE, ROOT, environment
-from tests.resampling.execution.examples import Moments, expected
 
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("cryptography")

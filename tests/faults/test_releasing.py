@@ -13,8 +13,8 @@ import pytest
 
 from mustdp.cli import release as command
 from mustdp.cli.main import main
-from mustdp.releasing import release
-from mustdp.releasing.stack import Stack
+from mustdp.estimation.release import release
+from mustdp.estimation.release.parts import Stack
 from tests.faults.releasing import Office, ended
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

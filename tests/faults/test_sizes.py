@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.amplification import effort
-from mustdp.amplification.effort import certificate_cost
-from mustdp.amplification.stages import TAIL
+from mustdp.accounting.subsampling import stages as effort
+from mustdp.accounting.subsampling.stages import TAIL, certificate_cost
 from mustdp.errors import InvalidParameter
-from mustdp.numerics import cost
-from mustdp.numerics.cost import Cost, check_cost, memory
-from mustdp.sampling.scheme import Multistage
+from mustdp.numerics import checks as cost
+from mustdp.numerics.checks import Cost, check_cost, memory
+from mustdp.sampling.schemes import Multistage
 from tests.cli.running import check_refused, runner
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.files.creating import create_file, drop_second_names
+from mustdp.files.replacing import create_file, drop_second_names
 
 
 def test_a_file_appears_with_its_content(tmp_path: Path) -> None:

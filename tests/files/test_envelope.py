@@ -10,7 +10,7 @@ import pytest
 
 from mustdp.errors import InvalidParameter
 from mustdp.files.envelope import Envelope
-from mustdp.files.plain import canonical
+from mustdp.files.reading import canonical
 
 ENVELOPE = Envelope("some format", 3, "thing")
 BODY: dict[str, Any] = {"name": "ε", "values": [1, 2.5e-7, None, True], "inner": {"a": {}}}

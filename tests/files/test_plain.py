@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter
-from mustdp.files.plain import canonical, digest, read_json
+from mustdp.files.reading import canonical, digest, read_json
 from mustdp.limits import DEEPEST_JSON
 
 VALUES = st.recursive(

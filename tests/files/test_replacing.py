@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.files import parts
+from mustdp.files import replacing as parts
 from mustdp.files.replacing import SHARED, replace_file
 from tests.files.processes import KILLED, child, die, ended, stopping_at
 

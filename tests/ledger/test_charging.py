@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.ledger.budget_file import LedgerFile
+from mustdp.ledger.file import LedgerFile
 
 STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
 QUIET = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=8.0))

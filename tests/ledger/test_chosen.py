@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.files.plain import digest
-from mustdp.ledger.budget_file import LedgerFile
+from mustdp.files.reading import digest
+from mustdp.ledger.file import LedgerFile
 
 STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
 OTHER = md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=2.0))

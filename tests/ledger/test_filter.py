@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.ledger.divergences import divergences
-from mustdp.ledger.filter import Cost, Filter, filter_for
+from mustdp.ledger.filter import Cost, Filter, divergences, filter_for
 from mustdp.numerics.arrays import FloatArray
 from tests.ledger.adversary import Mechanism, fixed_delta, moments, worst_delta
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.files.plain import digest
+from mustdp.files.reading import digest
 from mustdp.limits import LARGEST_LEDGER
 
 STEP = md.subsample(md.wor(200, 20), md.gaussian(noise_multiplier=3.0))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.ledger.budget_file import LedgerFile
+from mustdp.ledger.file import LedgerFile
 from tests.files.processes import child, ended
 
 PLAN = md.laplace(shift=0.25)

@@ -11,7 +11,7 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import BudgetExceeded, InvalidParameter
-from mustdp.ledger.runs import Latest
+from mustdp.ledger.file import Latest
 
 PLAN = md.repeat(3, md.gaussian(shift=0.1))
 

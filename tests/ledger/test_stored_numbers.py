@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.ledger.budget_file import LedgerFile
-from mustdp.ledger.chain import Chain
 from mustdp.ledger.entry import plan_digest, read_head
+from mustdp.ledger.file import LedgerFile
+from mustdp.ledger.store import Chain
 
 STEP = md.gaussian(noise_multiplier=20.0)
 KEY = b"sixteen bytes or more"

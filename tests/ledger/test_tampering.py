@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.ledger.budget_file import LedgerFile
-from mustdp.ledger.chain import Chain
+from mustdp.ledger.file import LedgerFile
+from mustdp.ledger.store import Chain
 
 KEY = b"sixteen bytes or more"
 PLANS = (md.laplace(shift=0.1), md.laplace(shift=0.2), md.laplace(shift=0.1))

@@ -10,13 +10,7 @@ import pytest
 
 from mustdp import InvalidParameter, gaussian, laplace, must_ow, poisson, wor, wr
 from mustdp.mechanisms.mechanism import AdditiveNoise
-from mustdp.mechanisms.relation import (
-    Relation,
-    default_relation,
-    moves,
-    resolve_relation,
-    shift_of,
-)
+from mustdp.mechanisms.relation import Relation, default_relation, moves, resolve_relation, shift_of
 
 MAKERS = [gaussian, laplace]
 makers = pytest.mark.parametrize("make", MAKERS)

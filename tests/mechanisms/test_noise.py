@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mustdp.mechanisms.noise import GaussianNoise, LaplaceNoise, Noise, dual
+from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, dual
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "gaussian_profile.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "gaussian_profile.json").read_text())
 NOISES: list[Noise] = [GaussianNoise(), LaplaceNoise()]
 both = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from mustdp.errors import NumericalFailure
-from mustdp.noise.exact import exact_noise
+from mustdp.noise.exact import check_arithmetic, exact_noise
 from mustdp.noise.laws import ARITHMETIC, Law
-from mustdp.noise.trust import check_arithmetic
 from mustdp.randomness.noise_bits import NoiseSource
 from tests.noise.exact_tails import LAWS
 

@@ -11,7 +11,7 @@ import pytest
 
 from mustdp.numerics.normal import log_hockey_stick, mills_ratio
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "gaussian_profile.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "gaussian_profile.json").read_text())
 ROWS = [(float.fromhex(s), float.fromhex(e), mp.mpf(value)) for s, e, value in GOLDEN["rows"]]
 
 

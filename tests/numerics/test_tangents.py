@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mustdp.numerics.tangents import TangentFamily, TangentTable, slope_of, two_sided
+from mustdp.numerics.convex import TangentFamily, TangentTable, slope_of, two_sided
 
 
 def exponential(scale: float) -> TangentTable:

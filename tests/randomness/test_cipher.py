@@ -16,7 +16,8 @@ from randomgen.aes import AESCounter
 
 import mustdp as md
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.randomness import cipher, substreams
+from mustdp.randomness import cipher
+from mustdp.randomness import keys as substreams
 from mustdp.randomness.cipher import aes_counter
 from mustdp.randomness.noise_bits import NoiseSource
 

@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.randomness.keys import batch_key, noise_generator, release_key
-from mustdp.randomness.seeds import SeededRelease, read_seed
-from mustdp.randomness.substreams import BATCHES, Substreams
+from mustdp.randomness.keys import (
+    BATCHES,
+    SeededRelease,
+    Substreams,
+    batch_key,
+    noise_generator,
+    read_seed,
+    release_key,
+)
 
 
 def test_without_a_seed_fresh_entropy_and_silence() -> None:

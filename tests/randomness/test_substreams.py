@@ -12,8 +12,15 @@ import pytest
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.randomness.cipher import aes_counter
-from mustdp.randomness.keys import BatchKey, batch_key
-from mustdp.randomness.substreams import BATCHES, NESTED, Substreams, _derived, generator
+from mustdp.randomness.keys import (
+    BATCHES,
+    NESTED,
+    BatchKey,
+    Substreams,
+    _derived,
+    batch_key,
+    generator,
+)
 from mustdp.sampling.nested import Level, NestedDesign
 from mustdp.sampling.streams import BatchStream
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.sampling.scheme import scheme_from_description
+from mustdp.sampling.schemes import scheme_from_description
 
 NAMED: dict[str, tuple[Callable[..., md.Scheme], dict[str, Any]]] = {
     "poisson": (md.poisson, {"n": 100}),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.sampling.epoch_draws import Portion, distinct_bins
+from mustdp.sampling.draws import Portion, distinct_bins
 from mustdp.sampling.epochs import epoch_from_description
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value
 

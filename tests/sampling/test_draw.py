@@ -138,7 +138,7 @@ def test_cost_follows_the_batch(n: int) -> None:
 
 
 def test_large_counts_are_drawn_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mustdp.sampling.occupancy._PORTION", 64)
+    monkeypatch.setattr("mustdp.sampling.draws._PORTION", 64)
     batch = md.wr(50, 1000).draw(np.random.default_rng(2))
     assert batch.size == 1000
     assert batch.distinct == 50

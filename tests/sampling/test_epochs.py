@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.randomness.substreams import EPOCHS, Substreams
-from mustdp.sampling.epoch_draws import Portion, portion_of
+from mustdp.randomness.keys import EPOCHS, Substreams
+from mustdp.sampling.draws import Portion, portion_of
 from mustdp.sampling.epochs import epoch_from_description
 from mustdp.sampling.streams import BatchStream
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_counts

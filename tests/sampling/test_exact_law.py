@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.sampling.law import MultiplicityLaw
-from tests.amplification.exact_pairs import binomial
+from tests.accounting.subsampling.exact_pairs import binomial
 from tests.sampling.exact_laws import joint_law, law_of
 
 TINY: list[md.Scheme] = [

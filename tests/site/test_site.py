@@ -17,8 +17,8 @@ import typer
 
 import mustdp as md
 from mustdp.cli.main import app
-from tests.explorer.driving import browser, missing
-from tests.pages.looking import faults, look, until
+from tests.reporting.explorer.driving import browser, missing
+from tests.reporting.pages.looking import faults, look, until
 from tests.site.loading import broken_links, from_elsewhere, read
 
 ROOT = Path(__file__).parents[2]

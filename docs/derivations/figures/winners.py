@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mustdp.amplification.cells import Cell, DiscTriples
+from mustdp.accounting.families.members import Cover
+from mustdp.accounting.families.recursion import Recursion, Window
+from mustdp.accounting.families.triples import Cell, DiscTriples
 from mustdp.errors import InvalidParameter
-from mustdp.loss.cover import Cover
-from mustdp.loss.recursion import Recursion, Window
-from mustdp.plots.drawing import figure_of, finish, on
+from mustdp.reporting.plots.drawing import figure_of, finish, on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.decimals import formatted, readable
+from mustdp.numerics.formatting import formatted, readable
 
 #: How steps are composed where no family of pairs is.
 ONE_PAIR = "one pair"

@@ -1,21 +1,316 @@
-"""From a plan to certified bounds: the whole algorithm on one page."""
+"""From a plan to certified bounds with one dominating pair per step: grid, both sides, read off,
+refine.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Generic, TypeVar
 
-from mustdp.accounting.atom_pairs import AtomPairs
+import numpy as np
+
+from mustdp.accounting.atoms import AtomPairs, atom_pairs, log_moments
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.pure import Pure
-from mustdp.accounting.refine import Fractions, Look, refine
-from mustdp.accounting.sides import UpperSide
-from mustdp.accounting.workings import Workings
+from mustdp.accounting.plan import Plan, atoms
+from mustdp.accounting.pld.curve import LowerCurve, LowerParts, Moments, UpperCurve
+from mustdp.accounting.pld.discretise import Grid, Survey, survey
+from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
+from mustdp.accounting.pure import Pure, pure_epsilon
 from mustdp.errors import Contradiction, NumericalFailure
-from mustdp.limits import SMALLEST_DELTA
-from mustdp.loss.questions import DeltaAt, EpsilonAt, Question
+from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
+from mustdp.mechanisms.mechanism import Gaussian
 from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.arrays import FloatArray
+
+# The one loop that refines: look at an answer on finer and finer grids until it is good enough.
+#
+# The discretisation error falls with the square of the spacing, so an error that is four times too
+# large needs half the spacing.
+
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Fractions:
+    """The spacings that are tried, as fractions of the deviation of one step.
+
+    ``boldness`` rounds the halvings that seem needed: below 1 a step too short costs a second look,
+    above 1 a step too far costs a longer one. With ``last_look`` the finest spacing is tried before
+    giving up even if it seems not to be fine enough.
+    """
+
+    first: float
+    finest: float
+    boldness: float
+    last_look: bool = False
+
+    def after(self, fraction: float, excess: float) -> float | None:
+        """The next spacing if the error was ``excess`` times too large; None if there is none."""
+        needed = 0.5 * math.log2(excess) if math.isfinite(excess) else 0.0
+        finer = fraction / 2.0 ** max(1, math.floor(needed + self.boldness))
+        if self.last_look and fraction > self.finest:
+            finer = max(finer, self.finest)
+        return finer if finer >= self.finest else None
+
+
+@dataclass(frozen=True)
+class Look(Generic[Answer]):
+    """An answer on one grid, and by which factor its error is larger than allowed.
+
+    ``finest`` says that no finer grid would help, ``shortfall`` what to say then.
+    """
+
+    answer: Answer
+    good_enough: bool
+    excess: float = 0.0
+    finest: bool = False
+    shortfall: str = ""
+
+
+def refine(look_at: Callable[[float], Look[Answer]], fractions: Fractions) -> Answer:
+    """Look at finer and finer spacings until the answer is good enough, or say that none is."""
+    fraction: float | None = fractions.first
+    while fraction is not None:
+        look = look_at(fraction)
+        if look.good_enough:
+            return look.answer
+        fraction = None if look.finest else fractions.after(fraction, look.excess)
+    raise NumericalFailure(look.shortfall)
+
+
+# Both sides of many atoms together: every composition that is looked at for a bound.
+#
+# Above, a composition per direction: under add_remove the record may be on either side, and the
+# worse side counts. Below, a composition per choice of pairs that neighbouring data sets really
+# have; the best of them counts.
+
+
+#: The families of attained pairs, and what each is called in the other order of the neighbours.
+_OTHER_ORDER = {
+    "aligned": "reversed",
+    "reversed": "aligned",
+    "symmetric": "symmetric",
+    "aligned, largest": "reversed, largest",
+    "reversed, largest": "aligned, largest",
+    "symmetric, largest": "symmetric, largest",
+    "crowded": "crowded, reversed",
+    "crowded, reversed": "crowded",
+}
+
+
+class UpperSide:
+    """The dominating pairs of all atoms, composed: certified, the larger of both directions."""
+
+    def __init__(self, pairs: Sequence[AtomPairs], counts: Sequence[int], grid: Grid) -> None:
+        ahead = [pair.dominating for pair in pairs]
+        if all(pair.self_dual for pair in ahead):
+            directions = {"both": ahead}
+        else:
+            directions = {"remove": ahead, "add": [pair.swapped for pair in ahead]}
+        self._curves = {
+            direction: UpperCurve(chosen, counts, grid) for direction, chosen in directions.items()
+        }
+
+    @cached_property
+    def coarser(self) -> UpperSide:
+        """The same at twice the spacing, from the same evaluations."""
+        other = copy(self)
+        other._curves = {name: curve.coarser for name, curve in self._curves.items()}
+        return other
+
+    def worst(self, question: Question) -> tuple[float, str]:
+        """The certified answer, and the direction that decided it."""
+        answers = [(curve.value(question), direction) for direction, curve in self._curves.items()]
+        return max(answers, key=lambda answer: answer[0])
+
+    def gap(self, question: Question, direction: str) -> float:
+        """How much of the answer of one direction is due to the discretisation."""
+        return self._curves[direction].gap(question)
+
+    def curve(self, epsilon: FloatArray, smallest: float) -> FloatArray:
+        """Certified deltas at many epsilons, accurate down to ``smallest``."""
+        curves = [curve.curve(epsilon, smallest) for curve in self._curves.values()]
+        return np.asarray(np.max(curves, axis=0))
+
+    def log_mgf(self, theta: FloatArray, rare: float) -> tuple[FloatArray, float]:
+        """Log moments of the finite losses, and the mass that was left out of them."""
+        found = [curve.log_mgf(theta, rare) for curve in self._curves.values()]
+        return np.asarray(np.max([moments for moments, _ in found], axis=0)), max(
+            outside for _, outside in found
+        )
+
+    def whole_log_mgf(self, theta: FloatArray, crude: Sequence[Moments]) -> FloatArray:
+        """Log moments of all losses, none left out."""
+        found = [curve.whole_log_mgf(theta, crude) for curve in self._curves.values()]
+        return np.asarray(np.max(found, axis=0))
+
+
+def lower_side(
+    pairs: Sequence[AtomPairs], counts: Sequence[int], grid: Grid, relation: Relation,
+    *, mixed: bool = True,
+) -> LowerCurve:  # fmt: skip
+    """The attained pairs of all atoms, composed: pure families, and mixtures of orders.
+
+    Under replace_one an adaptive data holder may take a different order in every step; under
+    add_remove the record is on one side throughout. Whoever knows what an adaptive data holder
+    attains with aligned and reversed needs neither reversed alone nor mixtures (not ``mixed``).
+    """
+    names = [name for name in _OTHER_ORDER if all(name in pair.families for pair in pairs)]
+    if not mixed:
+        names = [name for name in names if "reversed" not in name]
+    choices = [(name, _mixture(pairs, counts, name, name)) for name in names]
+    if mixed and relation == Relation.REPLACE_ONE and "aligned" in names and max(counts) > 1:
+        choices += [
+            (f"half aligned, half {name}", _mixture(pairs, counts, "aligned", name))
+            for name in names
+            if name != "aligned"
+        ]
+    return LowerCurve(choices, grid)
+
+
+def in_both_orders(
+    lower: LowerCurve, epsilon: FloatArray, smallest: float
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Lower bounds of the deltas of each named pair, in the order named and in the other."""
+    found = lower.curves(epsilon, smallest, tuple(_OTHER_ORDER))
+    return [(found[name], found[back]) for name, back in _OTHER_ORDER.items() if name in found]
+
+
+def _mixture(
+    pairs: Sequence[AtomPairs], counts: Sequence[int], first: str, second: str
+) -> LowerParts:
+    """The first family in half of all steps of each atom, the second in the others."""
+    parts = []
+    for which, (pair, count) in enumerate(zip(pairs, counts, strict=True)):
+        if first == second:
+            parts.append((pair.families[first], count, which))
+        else:
+            parts.append((pair.families[first], count - count // 2, which))
+            parts.append((pair.families[second], count // 2, which))
+    return parts
+
+
+# What is worked out between a plan and its bounds: each thing once, kept for the next question.
+
+
+class Workings:
+    """A plan under one relation: its atoms, their pairs, and both sides on every grid so far.
+
+    An atom has one dominating pair. A family of pairs, the worst chosen anew in every step, stands
+    beside this (``family.py``) and makes the bounds tighter afterwards (``tighter.py``).
+    """
+
+    def __init__(self, plan: Plan, relation: Relation, method: str, group: int = 1) -> None:
+        self.relation = relation
+        counted = atoms(plan)
+        self.counts: tuple[int, ...] = tuple(counted.values())
+        self.pairs: tuple[AtomPairs, ...] = tuple(
+            atom_pairs(atom, relation, method, group) for atom in counted
+        )
+        self._description = counted, group, method
+        self._grids: dict[float, Grid] = {}
+        self._uppers: dict[Grid, UpperSide] = {}
+        self._lowers: dict[tuple[Grid, bool], LowerCurve] = {}
+        self._anew: dict[float, Workings] = {}
+
+    @property
+    def exact(self) -> bool:
+        """Whether both sides would meet but for numerics."""
+        return all(pair.exact for pair in self.pairs)
+
+    @property
+    def on_grids(self) -> bool:
+        """Whether some atoms are found on grids of their own."""
+        return any(pair.at is not None for pair in self.pairs)
+
+    @property
+    def finest(self) -> float:
+        """How fine those grids may be asked for."""
+        return min(pair.finest for pair in self.pairs)
+
+    def at(self, fine: float) -> Workings:
+        """The same with atoms whose own grids are ``fine`` times as fine."""
+        if fine not in self._anew:
+            other = copy(self)
+            for name in ("pure", "gaussian", "moments", "beyond", "survey"):
+                other.__dict__.pop(name, None)
+            other.pairs = tuple(pair if pair.at is None else pair.at(fine) for pair in self.pairs)
+            other._grids, other._uppers, other._lowers, other._anew = {}, {}, {}, {}
+            self._anew[fine] = other
+        return self._anew[fine]
+
+    @property
+    def steps(self) -> int:
+        """How many atoms are released, each counted as often as it occurs."""
+        return sum(self.counts)
+
+    @cached_property
+    def pure(self) -> Pure | None:
+        """The largest loss, where it is known to be finite."""
+        counted, group, method = self._description
+        return pure_epsilon(counted, self.relation, group) if method == "certified" else None
+
+    @cached_property
+    def gaussian(self) -> float | None:
+        """The one shift, rounded up, that Gaussian noise on all records comes to; else None."""
+        counted, group, _ = self._description
+        if not all(isinstance(atom, Gaussian) for atom in counted):
+            return None
+        shifts = (float(pair.shift or 0.0) for pair in self.pairs)
+        squares = (count * s * s for count, s in zip(self.counts, shifts, strict=True))
+        return group * math.sqrt(math.fsum(squares)) * (1.0 + 1e-14)
+
+    @cached_property
+    def moments(self) -> tuple[Moments, ...]:
+        """Crude bounds of the Renyi moments of every atom, nothing left out."""
+        counted, group, _ = self._description
+        return tuple(
+            partial(log_moments, atom, relation=self.relation, group=group) for atom in counted
+        )
+
+    @cached_property
+    def beyond(self) -> float:
+        """Chance that some loss is above the largest that is resolved."""
+        top = np.array([LARGEST_EPSILON])
+        spared = 0.0
+        for pair, count in zip(self.pairs, self.counts, strict=True):
+            worst = max(float(side[0]) for side in pair.dominating.values(top))
+            spared += count * math.log1p(-min(worst, 1.0 - 1e-16))
+        return -math.expm1(spared)
+
+    @cached_property
+    def survey(self) -> Survey:
+        """The first look at every dominating pair."""
+        return survey((pair.dominating for pair in self.pairs), self.counts)
+
+    def grid(self, fraction: float) -> Grid:
+        """One grid for all atoms; ``fraction`` is its spacing over the deviation of one step."""
+        if fraction not in self._grids:
+            self._grids[fraction] = self.survey.grid(fraction)
+        return self._grids[fraction]
+
+    def upper(self, grid: Grid) -> UpperSide:
+        """The upper side on this grid."""
+        if grid not in self._uppers:
+            self._uppers[grid] = UpperSide(self.pairs, self.counts, grid)
+        return self._uppers[grid]
+
+    def lower(self, grid: Grid, *, mixed: bool = True) -> LowerCurve:
+        """The lower side on this grid; without mixtures of orders if not ``mixed``."""
+        if (grid, mixed) not in self._lowers:
+            self._lowers[grid, mixed] = lower_side(
+                self.pairs, self.counts, grid, self.relation, mixed=mixed
+            )
+        return self._lowers[grid, mixed]
+
+
+# From a plan to certified bounds: the whole algorithm on one page.
+
 
 FRACTIONS = Fractions(first=0.05, finest=0.05 / 64, boldness=0.9)
 #: Accuracies from here on begin with a coarser spacing, which is as certified.

@@ -23,10 +23,10 @@ from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.decimals import as_stated, percent, percent_stated, readable
+from mustdp.numerics.formatting import as_stated, percent, percent_stated, readable
 
 if TYPE_CHECKING:
-    from mustdp.accounting.answers import Account
+    from mustdp.accounting.account import Account
 
 #: False-positive rates that everybody asks about.
 USUAL_FPR = (0.001, 0.01, 0.1)

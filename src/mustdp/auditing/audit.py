@@ -1,16 +1,4 @@
-"""Audit a training run: canaries in one run, guesses from all it released, beside the certificate.
-
-Every record is a canary. Canary i pulls in a direction of its own, parameter i of a linear model,
-ten times harder than the clip allows; a fair bit decides whether it pulls one way or the other
-(neighbours by one record replaced) or at all (one record more or less). The loss is linear, so what
-a step releases does not depend on the steps before, and the directions do not meet: this is close
-to the worst data the certificate speaks of. The attacker sees the model after every step.
-
-Guesses that go too well contradict the certificate: something between the theorem and the bits that
-were released is broken. Guesses that do not, prove nothing. Several independent runs together are
-one mechanism on more records, with the same guarantee for each of them, so their canaries count as
-those of one run.
-"""
+"""Audits of training runs: canaries, attacks on what was released, and what right guesses prove."""
 
 from __future__ import annotations
 
@@ -20,21 +8,281 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, ndtr, ndtri
+from scipy.stats import binom
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.auditing.game import Game, played
-from mustdp.auditing.guessing import chance_under_curve, curve_of, least_epsilon, least_mu
-from mustdp.auditing.scores import guesses, scores
 from mustdp.errors import InvalidParameter
+from mustdp.extras import required
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.formatting import as_stated, readable
+from mustdp.sampling.law import MultiplicityLaw
 from mustdp.training.budget import Budget
 
 if TYPE_CHECKING:
-    pass
+    from torch import Tensor, nn, optim
+
+# Attacks: from what every step released about each canary to a score that follows its bit.
+#
+# Row t of ``seen`` has what step t released in the direction of every canary, in units of the
+# bound C on one contribution; canary j adds its value c_j times how often it was drawn. Three
+# attackers look at it:
+#
+# - *total*: adds up. Best where every record is drawn in every step.
+# - *likelihood*: weighs both values of the bit by the law of the draw and the noise that was
+#   stated.
+# - *pattern*: compares steps with each other, where noise that is used twice cancels.
+
+
+def scores(
+    seen: FloatArray, law: MultiplicityLaw, noise: float, values: tuple[float, float]
+) -> dict[str, FloatArray]:
+    """Scores of all attackers; large ones speak for the second of the two ``values``."""
+    first, second = values
+    likelihood = _log_likelihood(seen, law, noise, second) - _log_likelihood(
+        seen, law, noise, first
+    )
+    centred = seen - np.median(seen, axis=0)
+    odd = np.cbrt((centred**3).sum(axis=0))
+    spread = (centred**2).sum(axis=0)
+    pattern = odd if first == -second else spread
+    return {"total": seen.sum(axis=0), "likelihood": likelihood, "pattern": pattern}
+
+
+def _log_likelihood(
+    seen: FloatArray, law: MultiplicityLaw, noise: float, value: float
+) -> FloatArray:
+    """Log-likelihood of each canary's column if it contributes ``value`` per copy."""
+    copies, weights = [0.0], [law.zero]
+    copies += [float(copy) for copy in law.positive_values]
+    weights += [float(weight) for weight in law.positive]
+    likely = [k for k in np.argsort(weights)[::-1][:64] if weights[k] > 0]
+    terms = [np.log(weights[k]) - 0.5 * ((seen - copies[k] * value) / noise) ** 2 for k in likely]
+    found: FloatArray = logsumexp(np.stack(terms), axis=0).sum(axis=0)
+    return found
+
+
+def guesses(score: FloatArray, count: int) -> tuple[NDArray[np.intp], FloatArray]:
+    """Which bits to guess, those of the most extreme scores, and the guesses (-1 or 1)."""
+    centred = score - np.median(score)
+    chosen = np.argsort(-np.abs(centred), kind="stable")[:count]
+    return chosen, np.where(centred[chosen] > 0, 1.0, -1.0)
+
+
+# What so many right guesses in one run say about its privacy.
+#
+# The game: m bits are thrown independently and fairly, each decides what one record of the data
+# is, a mechanism runs once, and somebody guesses some of the bits from what it released. Guessing
+# too well contradicts a claim about the mechanism.
+#
+# *Claim (epsilon, delta).* Steinke, Nasr & Jagielski 2023, arXiv 2305.08846v1, Theorem 5.2: among r
+# guesses, v or more are right with chance at most
+#
+#     P(B >= v) + 2 m delta max over i of P(v > B >= v - i) / i,      B = Bin(r, 1/(1 +
+#     e^-epsilon)).
+#
+# *Claim f-DP.* Mahloujifar, Melis & Chaudhuri 2024, arXiv 2410.22235v1, Theorem 3.2 and Algorithm
+# 3, for two possible values: suppose that v or more of r guesses are right with chance tau. Then
+# the chances r_i of "at least i right, and this one right" and h_i of "..., and this one wrong"
+# obey
+#
+#     h_v = tau (r - v)/m,  r_v = tau v/m,   h_i >= max(h_{i+1}, f(1 - r_{i+1})),
+#     r_i >= r_{i+1} + i/(r - i) (h_i - h_{i+1}),
+#
+# down to i = 0, where r_0 + h_0 is the chance r/m that a given bit is guessed at all. If more
+# comes out, tau cannot be that large. f is symmetric: the trade-off curve covers both orders of
+# neighbours.
+
+
+#: Missed-detection rate at a false-positive rate: the trade-off curve f.
+Curve = Callable[[float], float]
+
+_LARGEST_MU = 1e3
+
+
+def chance_under_epsilon(
+    canaries: int, guesses: int, right: int, epsilon: float, delta: float
+) -> float:
+    """The most likely that ``right`` or more right guesses can be under (epsilon, delta)-DP."""
+    check_counts(canaries, guesses, right)
+    law = binom(guesses, 1.0 / (1.0 + np.exp(-epsilon)))
+    steps = np.arange(1, right + 1)
+    fewer = np.cumsum(law.pmf(right - steps)) / steps
+    worst = float(fewer.max()) if right else 0.0
+    return min(1.0, float(law.sf(right - 1)) + 2.0 * canaries * delta * worst)
+
+
+def chance_under_curve(canaries: int, guesses: int, right: int, missed: Curve) -> float:
+    """The same under f-DP with the trade-off curve ``missed``, from above to three digits."""
+    check_counts(canaries, guesses, right)
+    if not _contradicted(canaries, guesses, right, missed, 1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    while high - low > 1e-3 * high and high > 1e-12:
+        middle = 0.5 * (low + high)
+        if _contradicted(canaries, guesses, right, missed, middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def least_epsilon(canaries: int, guesses: int, right: int, delta: float, doubt: float) -> float:
+    """The largest epsilon that so many right guesses contradict, with ``doubt`` of being wrong."""
+
+    def contradicted(epsilon: float) -> bool:
+        return chance_under_epsilon(canaries, guesses, right, epsilon, delta) <= doubt
+
+    return _largest(contradicted, 500.0)
+
+
+def least_mu(canaries: int, guesses: int, right: int, doubt: float) -> float:
+    """The largest mu of Gaussian DP that is contradicted."""
+
+    def contradicted(mu: float) -> bool:
+        return _contradicted(canaries, guesses, right, gaussian_curve(mu), doubt)
+
+    return _largest(contradicted, _LARGEST_MU)
+
+
+def gaussian_curve(mu: float) -> Curve:
+    """The trade-off curve of a Gaussian shift by mu."""
+    return lambda rate: float(ndtr(-ndtri(rate) - mu))
+
+
+def curve_of(epsilon: FloatArray, delta: FloatArray) -> Curve:
+    """The trade-off curve that deltas at epsilons >= 0 guarantee: the highest of their lines."""
+    alpha, kept = np.exp(epsilon), 1.0 - delta
+
+    def missed(rate: float) -> float:
+        lines = np.maximum(kept - alpha * rate, (kept - rate) / alpha)
+        return float(np.clip(lines.max(), 0.0, 1.0))
+
+    return missed
+
+
+def _contradicted(canaries: int, guesses: int, right: int, missed: Curve, tau: float) -> bool:
+    """Whether ``right`` or more right guesses cannot have the chance ``tau``."""
+    hit = tau * right / canaries
+    miss = tau * (guesses - right) / canaries
+    most = guesses / canaries
+    for i in range(right - 1, -1, -1):
+        more = max(miss, missed(1.0 - hit))
+        hit += i / (guesses - i) * (more - miss)
+        miss = more
+        if hit + miss > most:
+            return True
+    return False
+
+
+def _largest(contradicted: Callable[[float], bool], most: float) -> float:
+    if not contradicted(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while high < most and contradicted(high):
+        low, high = high, 2.0 * high
+    while high - low > 1e-4 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if contradicted(middle) else (low, middle)
+    return low
+
+
+def check_counts(canaries: int, guesses: int, right: int) -> None:
+    """Refuse numbers of guesses that cannot be."""
+    checks.integer("canaries", canaries, 1)
+    checks.integer("guesses", guesses, 1, canaries)
+    if not 0 <= checks.integer("right", right, 0) <= guesses:
+        raise InvalidParameter.refusing("right", f"must be at most {guesses} guesses", right)
+
+
+# The game of an audit: canaries that pull in directions of their own, and what every step shows.
+#
+# Canary i is a record that moves parameter i of a linear model alone, ten times harder than the
+# clip allows. The loss is linear, so what a step releases does not depend on the steps before.
+
+
+#: How much harder than the clip a canary pulls.
+_PULL = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """What a trainer is to train: model, loss, data and optimiser of the game.
+
+    Attributes
+    ----------
+    model : torch.nn.Module
+        A linear model with a parameter for every canary.
+    loss : callable
+        From outputs and targets to one value per record.
+    data : tuple of Tensor
+        The canaries and their targets.
+    optimizer : torch.optim.Optimizer
+        That of the model.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> from dataclasses import fields
+    >>> [field.name for field in fields(md.Game)]
+    ['model', 'loss', 'data', 'optimizer']
+    """
+
+    model: nn.Module
+    loss: Callable[[Tensor, Tensor], Tensor]
+    data: tuple[Tensor, Tensor]
+    optimizer: optim.Optimizer
+
+
+def played(
+    trainer: Callable[[Game], Any], pulls: FloatArray, budget: Budget, clip: float
+) -> FloatArray:
+    """What every step released in the direction of every canary, in units of the clip."""
+    torch: Any = required("torch", "an audit")
+    n = len(pulls)
+    rows = torch.diag(torch.tensor(_PULL * clip * pulls, dtype=torch.float32))
+    model = torch.nn.Linear(n, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    # One step of descent with this rate and a linear loss adds the noisy mean of the gradients.
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    game = Game(model, _pulled, (rows, torch.zeros(n)), optimizer)
+    made = trainer(game)
+    seen = np.empty((budget.steps, n))
+    before = np.zeros(n)
+    for step in range(budget.steps):
+        made.train(1)
+        # A copy: the weights of a model in double precision would change under our hands.
+        after = np.array(model.weight.detach().cpu().numpy()[0], dtype=np.float64)
+        seen[step] = (after - before) * (budget.scheme.expected_size / clip)
+        before = after
+    if not np.isfinite(seen).all():
+        raise InvalidParameter("trainer must leave a finite model behind, got another")
+    return seen
+
+
+def _pulled(outputs: Tensor, target: Tensor) -> Tensor:
+    """A loss whose gradient with respect to the weights is minus the record itself."""
+    return -outputs.flatten(1).sum(1) - 0.0 * target
+
+
+# Audit a training run: canaries in one run, guesses from all it released, beside the certificate.
+#
+# Every record is a canary. Canary i pulls in a direction of its own, parameter i of a linear
+# model, ten times harder than the clip allows; a fair bit decides whether it pulls one way or the
+# other (neighbours by one record replaced) or at all (one record more or less). The loss is
+# linear, so what a step releases does not depend on the steps before, and the directions do not
+# meet: this is close to the worst data the certificate speaks of. The attacker sees the model
+# after every step.
+#
+# Guesses that go too well contradict the certificate: something between the theorem and the bits
+# that were released is broken. Guesses that do not, prove nothing. Several independent runs
+# together are one mechanism on more records, with the same guarantee for each of them, so their
+# canaries count as those of one run.
+
 
 #: Records of a game: each has a parameter of its own, so memory goes with their square.
 FEWEST, MOST = 20, 5000

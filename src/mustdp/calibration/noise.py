@@ -8,11 +8,9 @@ from functools import partial
 from typing import overload
 
 from mustdp.accounting.plan import Plan, steps_of
-from mustdp.calibration.guess import guess_is_close, rough_epsilon
-from mustdp.calibration.noise_search import smallest_noise
 from mustdp.calibration.results import Calibration, PlanCalibration, noise_limit
 from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
-from mustdp.calibration.search import Target, meet
+from mustdp.calibration.search import Target, guess_is_close, meet, rough_epsilon, smallest_noise
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Laplace, Mechanism

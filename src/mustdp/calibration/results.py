@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from mustdp.accounting.account import in_words
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
-from mustdp.accounting.shown import in_words
-from mustdp.calibration.noise_search import SMALLEST
+from mustdp.calibration.search import SMALLEST
 from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.formatting import as_stated, readable
 from mustdp.sampling.epochs import Sampling
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.schemes import Scheme
 
 
 def noise_in_words(multiplier: float) -> str:

@@ -12,13 +12,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mustdp.accounting.account import account
-from mustdp.accounting.answers import Account
+from mustdp.accounting.account import Account, account, in_words
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.accounting.risk import USUAL_FPR, Risk
-from mustdp.accounting.shown import in_words
-from mustdp.calibration.noise_search import SMALLEST, smallest_noise
 from mustdp.calibration.results import noise_in_words, noise_limit
+from mustdp.calibration.search import SMALLEST, smallest_noise
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.relation import Relation

@@ -1,32 +1,43 @@
-"""One search for any parameter: the best value whose certified epsilon meets a target.
-
-Whoever searches says how a value becomes a plan, and by which rule values are tried: the smallest
-noise (a real number), or the largest size (a whole one). Every value tried is accounted for; one
-that cannot be certified counts as over the target. What is returned was accounted for from both
-sides and found within the target: a rule that assumed too much could miss a better value, never
-return one over the target.
-
-The rule for noise begins at a guess (``guess.py``) and asks for what the account will say, mostly
-twice. The rule for sizes asks one pair per step, which is quick; where a family of pairs says less,
-what it found is moved closer to the target by a few full accounts.
+"""Searches for a parameter: the best value whose certified epsilon meets a target, begun from a
+good guess.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from mustdp.accounting.account import account
-from mustdp.accounting.answers import Account
+import numpy as np
+from scipy.fft import next_fast_len
+
+from mustdp.accounting.account import Account, account, relation_of
+from mustdp.accounting.atoms import atom_pairs
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Plan
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
+from mustdp.accounting.pld.pairs import MixturePair
+from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
+from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.formatting import readable
+from mustdp.sampling.epochs import RandomAllocation
+
+# One search for any parameter: the best value whose certified epsilon meets a target.
+#
+# Whoever searches says how a value becomes a plan, and by which rule values are tried: the smallest
+# noise (a real number), or the largest size (a whole one). Every value tried is accounted for; one
+# that cannot be certified counts as over the target. What is returned was accounted for from both
+# sides and found within the target: a rule that assumed too much could miss a better value, never
+# return one over the target.
+#
+# The rule for noise begins at a guess (``guess.py``) and asks for what the account will say,
+# mostly twice. The rule for sizes asks one pair per step, which is quick; where a family of pairs
+# says less, what it found is moved closer to the target by a few full accounts.
+
 
 Value = TypeVar("Value", int, float)
 #: The certified epsilon at a value of the parameter, at a relative accuracy.
@@ -213,3 +224,290 @@ def largest_size(spent: Cost[int], target: float, *, name: str, most: int) -> in
         trial = (size + over) // 2
         size, over = (trial, over) if spent(trial, _FINE) <= target else (size, trial)
     return size
+
+
+# A first guess of epsilon, so that a search begins close to its end.
+#
+# One concrete pair of data sets is composed on a coarse grid, without any care for rounding or for
+# what lies outside, and raised by as much as what is certified mostly lies above it: a millisecond
+# or a few, and mostly within a few per cent. The search multiplies it by a factor that it learns
+# from certified values, so nothing depends on it but the number of accounts that are made.
+
+
+#: Outcomes of one step, points of the grid, and how many deviations the grid spans; grids for rare
+#: losses that reach further are longer, up to some length.
+_OUTCOMES, _POINTS, _DEVIATIONS, _MOST_POINTS = 1500, 8192, 24.0, 65536
+#: Losses rarer than this share of delta, over all steps, do not count.
+_RARE = 1e-3
+#: What is certified lies above what one pair attains by about so much: where data sets may choose
+#: between orders in every step, and where one pair is the worst.
+_CHOOSING, _FIXED = 1.0115, 1.0007
+#: Shifts beyond this are taken as this, and outcomes of all batches without the record.
+_FARTHEST, _OTHERS = 25.0, 41
+#: Exponents beyond this are taken as this.
+_LARGEST = 600.0
+#: Smaller deltas are lost in the rounding of a transform.
+_SMALLEST_DELTA = 1e-12
+
+
+def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) -> float | None:
+    """About the epsilon of a plan at ``delta``; None where no guess can be made."""
+    if not delta >= _SMALLEST_DELTA:
+        return None
+    steps, counted, above = [], atoms(plan), _FIXED
+    used = relation_of(counted, relation)
+    try:
+        for atom, count in counted.items():
+            inner = atom.inner if isinstance(atom, Subsample | InEpoch) else atom
+            if not isinstance(inner, Mechanism) or not isinstance(inner, AdditiveNoise):
+                return None
+            if isinstance(atom, InEpoch) and isinstance(atom.epoch, RandomAllocation):
+                steps.append((*_epoch_losses(atom, used, group), count))
+                continue
+            families = atom_pairs(atom, used, "certified", group).families
+            pair = families.get("aligned") or families.get("symmetric")
+            if not isinstance(pair, MixturePair):
+                return None
+            steps.append((*_losses(pair), count))
+            if _chooses(families, used):
+                above = _CHOOSING
+    except MustdpError:  # whoever asks for a certificate will hear of it
+        return None
+    found = _composed(steps, delta)
+    return None if found is None else above * found
+
+
+def guess_is_close(plan: Plan, relation: str | None, group: int) -> bool:
+    """Whether one pair is the worst in every step: the guess then is good to a few thousandths."""
+    counted = atoms(plan)
+    used = relation_of(counted, relation)
+    return not any(
+        _chooses(atom_pairs(atom, used, "certified", group).families, used) for atom in counted
+    )
+
+
+def _chooses(families: Mapping[str, object], relation: Relation) -> bool:
+    return relation == Relation.REPLACE_ONE and "reversed" in families
+
+
+def _epoch_losses(atom: InEpoch, relation: Relation, group: int) -> tuple[FloatArray, FloatArray]:
+    """Losses of an epoch: the batch with the record by itself, all others as if lognormal."""
+    replaced = relation == Relation.REPLACE_ONE
+    shift = min(group * atom.inner.shift_for(1.0), _FARTHEST)
+    seen, bins = atom.epoch.steps, atom.epoch.bins
+    square = shift * shift
+    one = 2.0 * math.sinh(square) if replaced else math.expm1(square)
+
+    def others(count: int) -> FloatArray:
+        spread = math.log1p(one * count / bins**2) * (2.0 if replaced else 1.0)
+        return np.asarray(math.sqrt(spread) * z - (0.0 if replaced else 0.5 * spread))
+
+    z, x = np.linspace(-8.0, 8.0, _OTHERS), np.linspace(-8.0, 8.0, _OUTCOMES // 3)
+    own = np.log1p(np.expm1(np.minimum(shift * x + 0.5 * square, 700.0)) / bins)
+    if replaced:
+        own -= np.log1p(np.expm1(-shift * x - 1.5 * square) / bins)
+    loss = np.concatenate([np.add.outer(own, others(seen - 1)).ravel(), others(seen)])
+    mine, theirs = (np.exp(-0.5 * np.square(at)) for at in (x, z))
+    there = seen / bins
+    chance = np.concatenate(
+        [there * np.outer(mine / mine.sum(), theirs).ravel(), (1.0 - there) * theirs]
+    )
+    return loss, chance / theirs.sum()
+
+
+def _losses(pair: MixturePair) -> tuple[FloatArray, FloatArray]:
+    """Losses of one step and their chances under P."""
+    p, q = pair.cells(np.linspace(-9.0 - pair.span, 9.0 + pair.span, _OUTCOMES))
+    kept = (p > 1e-290) & (q > 1e-290)
+    return np.log(p[kept] / q[kept]), p[kept] / p[kept].sum()
+
+
+def _composed(steps: list[tuple[FloatArray, FloatArray, int]], delta: float) -> float | None:
+    """Epsilon at ``delta`` of all steps together."""
+    means = [float(loss @ p) for loss, p, _ in steps]
+    variance = sum(
+        k * float(np.square(loss - mean) @ p)
+        for (loss, p, k), mean in zip(steps, means, strict=True)
+    )
+    if not 0.0 < variance < math.inf:
+        return None
+    spacing = _DEVIATIONS * math.sqrt(variance) / _POINTS
+    reach = max(
+        _reach(loss - mean, k * p, _RARE * delta)
+        for (loss, p, k), mean in zip(steps, means, strict=True)
+    )
+    # As far again on either side as the rest of the losses spreads.
+    points = next_fast_len(min(_POINTS + math.ceil(2.0 * reach / spacing), _MOST_POINTS), real=True)
+    spectrum = np.ones(points // 2 + 1, dtype=np.complex128)
+    start, centre = 0, 0.0
+    for (loss, p, count), mean in zip(steps, means, strict=True):
+        # Every loss is shared by its two neighbours on the grid, which keeps the mean.
+        middle = math.floor(mean / spacing)
+        place = np.clip(loss / spacing - middle, 1 - points // 2, points // 2 - 2)
+        cell = np.floor(place).astype(np.int64)
+        share = place - cell
+        masses = np.bincount(cell % points, p * (1.0 - share), points)
+        masses += np.bincount((cell + 1) % points, p * share, points)
+        spectrum = spectrum * np.fft.rfft(masses) ** count
+        start += count * middle
+        centre += count * (mean / spacing - middle)
+    # The transform knows places up to multiples of its length: those around the mean are meant.
+    index = round(centre) + np.arange(points) - points // 2
+    masses = np.maximum(np.fft.irfft(spectrum, points)[index % points], 0.0)
+    total = (start + index) * spacing
+    above = np.cumsum(masses[::-1])[::-1]
+    # Far out nothing is left of what is taken off.
+    far = np.clip(total, -_LARGEST, _LARGEST)
+    weighted = np.cumsum((masses * np.exp(-far))[::-1])[::-1]
+    profile = np.maximum(above - np.exp(far) * weighted, 1e-300)
+    exceeds = np.flatnonzero(profile > delta)
+    if not exceeds.size:
+        return None
+    if exceeds[-1] + 1 == points:  # as far as the grid reaches at least
+        return float(total[-1]) if total[-1] > 0.0 else None
+    at = int(exceeds[-1])
+    logs = np.log(profile[at : at + 2])
+    found = float(total[at] + spacing * (logs[0] - math.log(delta)) / (logs[0] - logs[1]))
+    return found if found > 0.0 else None
+
+
+def _reach(loss: FloatArray, chance: FloatArray, rare: float) -> float:
+    """The largest loss that is not rarer than this."""
+    order = np.argsort(loss)
+    counts = np.flatnonzero(np.cumsum(chance[order][::-1])[::-1] > rare)
+    return max(0.0, float(loss[order[counts[-1]]])) if counts.size else 0.0
+
+
+# The smallest noise whose certified epsilon meets a target: which one is tried next.
+#
+# What is spent falls with the noise z about as a guess does, up to a factor that changes slowly:
+# with its logarithm taken as linear in log z, two or three certified values are enough. A bracket
+# is kept all the while, and halved where that does not converge: jumps and bad guesses only cost
+# time.
+
+
+#: The epsilon reached by a noise lies between this fraction of the target and the target: the first
+#: one tried if the guess is close, and others; families' bounds depend a little on the cells that
+#: were chosen. The last is aimed at.
+_CLOSE, _NEAR_NOISE, _AIM_NOISE = 1.0 - 1e-3, 1.0 - 2e-3, 1.0 - 8e-4
+#: Accuracy of the account while far away, and while closing in.
+_COARSE, _FINE_NOISE = 0.02, 1e-3
+#: Moves of log z from which on a coarse account will do, and the longest one.
+_FAR, _LONGEST = 0.3, math.log(16.0)
+_LARGEST_NOISE = 1e8
+#: The smallest noise multiplier that is tried: a target that it meets needs no noise to speak of.
+SMALLEST = 1e-4
+_ROUNDS = 120
+
+Guess = Callable[[float], float | None]
+
+
+def smallest_noise(
+    spent: Callable[[float, float], float],
+    target: float,
+    guess: Guess | None = None,
+    *,
+    close: bool = False,
+    drift: float = 0.0,
+) -> float:
+    """Close in on the noise whose certified epsilon just meets ``target``.
+
+    ``spent(z, accuracy)`` must not increase with the noise z. It is asked coarsely while z moves
+    far; only a value that met the target is returned. ``guess(z)`` is about what is spent, and
+    ``close`` says that it is good to a few thousandths; ``drift`` is how its factor changes with z
+    as long as a single value is known, as a slope of logarithms.
+    """
+    expected = _Expected(guess, drift)
+    low, high, met = 0.0, math.inf, math.nan  # too little noise, enough noise
+    z = _within(expected.where(target, 1.0))
+    moved = 0.0 if close and expected.guessed else math.inf
+    for step in range(_ROUNDS):
+        least = (_NEAR_NOISE if step or not close else _CLOSE) * target
+        value = spent(z, _COARSE if moved > _FAR else _FINE_NOISE)
+        if moved > _FAR and least <= value <= target:
+            value = spent(z, _FINE_NOISE)
+            moved = 0.0
+        if value <= target:
+            high = z
+            if moved <= _FAR:
+                met = z
+            if (moved <= _FAR and value >= least) or z <= SMALLEST:
+                return z
+        elif moved <= _FAR or value > (1.0 + 2.0 * _COARSE) * target:
+            low = z
+            if z >= _LARGEST_NOISE:
+                raise NumericalFailure(
+                    f"no noise multiplier up to {_LARGEST_NOISE:g} reaches epsilon={target!r}"
+                )
+        if high / max(low, SMALLEST / 2.0) - 1.0 < 1e-9:
+            break
+        if 0.0 < value < math.inf:
+            expected.learn(z, value, coarse=moved > _FAR)
+            following = expected.where(_AIM_NOISE * target, z)
+        else:
+            following = 4.0 * z if value > 0.0 else z / 4.0
+        inside = low < following < high
+        if low > 0.0 and high < math.inf and (not inside or step % 4 == 3):
+            following = math.sqrt(low * high)
+        elif not inside:  # a slope of the wrong sign: move on all the same
+            following = 2.0 * z if value > target else z / 2.0
+        following = _within(following)
+        moved = abs(math.log(following / z))
+        z = following
+    return met if not math.isnan(met) else high
+
+
+def _within(z: float) -> float:
+    return min(max(z, SMALLEST), _LARGEST_NOISE)
+
+
+class _Expected:
+    """What is expected to be spent: the guess times a power of z that fits the last two values."""
+
+    def __init__(self, guess: Guess | None, drift: float) -> None:
+        self._guess, self._drift, self._coarse = guess, drift, False
+        self._seen: list[tuple[float, float]] = []  # log z, log of what was spent over the guess
+
+    @property
+    def guessed(self) -> bool:
+        """Whether there is a guess."""
+        return self._guess is not None
+
+    def learn(self, z: float, value: float, *, coarse: bool) -> None:
+        """A certified value. Coarse ones say nothing of how the factor changes close by."""
+        found = math.log(z), math.log(value) - self._rough(z)
+        self._seen = [found] if coarse or self._coarse else [*self._seen, found][-2:]
+        self._coarse = coarse
+
+    def where(self, value: float, near: float) -> float:
+        """The z at which so much is expected to be spent, looked for around ``near``."""
+        wanted, x = math.log(value), math.log(near)
+        here, slope = self._log(x), -1.0
+        for _ in range(12):
+            move = (wanted - here) / slope
+            move = min(max(move, -_LONGEST), _LONGEST)
+            if abs(move) < 1e-5:
+                break
+            there = self._log(x + move)
+            slope = min((there - here) / move, -0.05)
+            x, here = x + move, there
+        return math.exp(min(max(x, math.log(SMALLEST)), math.log(_LARGEST_NOISE)))
+
+    def _log(self, x: float) -> float:
+        """Log of what is expected at log z = x."""
+        rough = self._rough(math.exp(x))
+        if not self._seen:
+            return rough
+        place, factor = self._seen[-1]
+        slope = self._drift
+        if len(self._seen) == 2 and self._seen[0][0] != place:
+            slope = (factor - self._seen[0][1]) / (place - self._seen[0][0])
+        return rough + factor + slope * (x - place)
+
+    def _rough(self, z: float) -> float:
+        """Log of the guess; 1/z where there is none."""
+        found = None if self._guess is None else self._guess(z)
+        if found is None:
+            self._guess = None
+            return -math.log(z)
+        return math.log(found)

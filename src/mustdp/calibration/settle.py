@@ -16,22 +16,16 @@ from typing import Any, Literal, Protocol
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
-from mustdp.amplification.one_slope import base_epsilon
+from mustdp.accounting.subsampling.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.limits import (
-    LARGEST_EPSILON_PRIME,
-    LARGEST_NOISE,
-    SMALLEST_DELTA,
-    warn_of_large_delta,
-)
-from mustdp.mechanisms.gaussian_sigma import analytic_sigma, classical_sigma
-from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
+from mustdp.limits import LARGEST_EPSILON_PRIME, LARGEST_NOISE, SMALLEST_DELTA, warn_of_large_delta
+from mustdp.mechanisms.mechanism import AdditiveNoise, analytic_sigma, classical_sigma, gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
-from mustdp.numerics.decimals import as_stated
+from mustdp.numerics.formatting import as_stated
 from mustdp.sampling.epochs import Sampling
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.schemes import Scheme
 
 #: Which Gaussian calibration the paper's epsilon' goes through.
 PaperNoise = Literal["classical", "analytic"]

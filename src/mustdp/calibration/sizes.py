@@ -12,8 +12,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import Mechanism
 from mustdp.numerics import checks
-from mustdp.sampling.naming import scheme_by_name
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.schemes import Scheme, scheme_by_name
 
 #: Batches drawn with replacement are looked at up to this many times the number of records.
 _MOST_COPIES = 10

@@ -5,14 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from mustdp.cli import words
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import read_number
+from mustdp.cli import output as words
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
-from mustdp.cli.typed import Panel
+from mustdp.cli.parameters import Panel, read_number, with_bundles
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import as_stated, chance_drawn, readable
+from mustdp.numerics.formatting import as_stated, chance_drawn, readable
 
 FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "difference")
 

@@ -7,21 +7,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import words
-from mustdp.cli.budgets import BudgetOptions
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import read_integer, read_natural, read_number, read_scale
-from mustdp.cli.options import JsonOption, SchemeOptions
-from mustdp.cli.output import Answer
-from mustdp.cli.progress import progress
-from mustdp.cli.targets import RunOptions
-from mustdp.cli.typed import Panel
+from mustdp.cli import output as words
+from mustdp.cli.options import BudgetOptions, JsonOption, RunOptions, SchemeOptions
+from mustdp.cli.output import Answer, progress
+from mustdp.cli.parameters import (
+    Panel,
+    read_integer,
+    read_natural,
+    read_number,
+    read_scale,
+    with_bundles,
+)
 from mustdp.errors import NumericalFailure
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
-    from mustdp.auditing.audit import Audit
-    from mustdp.auditing.game import Game
+    from mustdp.auditing.audit import Audit, Game
     from mustdp.training.budget import Budget
 
 _EXPERIMENT = "a game with a seed, an experiment: its canaries, batches and noise can be repeated"
@@ -85,7 +86,7 @@ def _player(
     """What makes the trainer of each run, on the CPU; runs of one seed have seeds of their own."""
     import numpy as np
 
-    from mustdp.randomness.seeds import SeededRelease
+    from mustdp.randomness.keys import SeededRelease
     from mustdp.training.networks.trainer import PrivateTrainer
 
     begun = 0

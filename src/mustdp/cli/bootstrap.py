@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -9,25 +10,132 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import words
-from mustdp.cli.budgets import BudgetOptions
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.designs import DesignOptions
-from mustdp.cli.numbers import read_inner_rate, read_integer, read_natural, read_number
-from mustdp.cli.options import JsonOption, SchemeOptions
-from mustdp.cli.output import Answer
-from mustdp.cli.progress import progress
-from mustdp.cli.reading_options import FileArgument, ReadingOptions, per_column
-from mustdp.cli.targets import ACCOUNTING, read_relation
-from mustdp.cli.typed import Panel, word_from
+from mustdp.cli import output as words
+from mustdp.cli.data_options import FileArgument, ReadingOptions, per_column
+from mustdp.cli.options import (
+    ACCOUNTING,
+    BudgetOptions,
+    JsonOption,
+    SchemeOptions,
+    read_relation,
+    read_repeats,
+)
+from mustdp.cli.output import Answer, progress
+from mustdp.cli.parameters import (
+    Panel,
+    exactly_one,
+    read_inner_rate,
+    read_integer,
+    read_natural,
+    read_number,
+    with_bundles,
+    word_from,
+    word_of,
+)
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import estimate_in_words, percent_stated
+from mustdp.numerics.formatting import estimate_in_words, percent_stated
 
 if TYPE_CHECKING:
-    from mustdp.resampling.result import BootstrapResult
+    from mustdp.estimation.bootstrap.designs import Design
+    from mustdp.estimation.bootstrap.result import BootstrapResult
 
+# The options that describe a resampling design, and the design they make.
+
+
+#: Designs by the names statisticians know, and the scheme behind each.
+DESIGNS = {
+    "subsampling": "wor",
+    "m-out-of-n": "wr",
+    "poisson": "poisson",
+    "must-ow": "must-ow",
+    "must-ww": "must-ww",
+    "double": "must-ww",
+    "blb": "must-ow",
+}
 _resampling = Panel(
+    "Resampling",
+    """
+    --design NAME   Instead of --scheme: subsampling (-m), m-out-of-n (-m), poisson (--rate),
+                    must-ow and must-ww (-b, -m), double (double bootstrap: -b, -m, --subsets,
+                    --reuse) or blb (bag of little bootstraps: -b, --subsets, --reuse).
+    --replicates T  Number of subsets, one release each.
+    --subsets S     With --reuse: number of first-stage subsets.
+    --reuse R       Second-stage draws from each first-stage subset.
+    """,
+)
+
+
+def read_replicates(name: str, text: str) -> int:
+    """A number of subsets that fits into memory."""
+    from mustdp.estimation.bootstrap.designs import MOST_REPLICATES
+    from mustdp.estimation.bootstrap.inference import FEWEST_SUBSETS
+
+    return read_integer(name, text, FEWEST_SUBSETS, MOST_REPLICATES)
+
+
+@dataclass(frozen=True)
+class DesignOptions:
+    """``--design`` or a scheme, and how many subsets."""
+
+    design: Annotated[str | None, _resampling("--design", word_of(tuple(DESIGNS)))] = None
+    replicates: Annotated[int | None, _resampling("--replicates", read_replicates)] = None
+    subsets: Annotated[int | None, _resampling("--subsets", read_repeats)] = None
+    reuse: Annotated[int | None, _resampling("--reuse", read_repeats)] = None
+
+    def check(self, options: SchemeOptions) -> tuple[SchemeOptions, tuple[int, int]]:
+        """The scheme's options with a design's name turned into its scheme's, and the counts."""
+        given = {"--design": self.design, "--scheme": options.scheme, "--stages": options.stages}
+        if all(value is None for value in given.values()):
+            raise InvalidParameter(
+                f"--design is missing: one of {', '.join(DESIGNS)}, or --scheme or --stages instead"
+            )
+        exactly_one(given)
+        counts = self._counts()
+        if self.design in ("double", "blb") and self.reuse is None:
+            raise InvalidParameter(
+                f"--design {self.design} takes --subsets and --reuse: both are missing"
+            )
+        if self.design == "blb" and options.m is not None:
+            raise InvalidParameter(
+                f"-m {options.m} does not fit --design blb, which draws n of every subset"
+            )
+        if self.design is not None:
+            options = dataclasses.replace(options, scheme=DESIGNS[self.design])
+        options.check(later=("n", "m") if self.design == "blb" else ("n",))
+        return options, counts
+
+    def build(self, options: SchemeOptions, n: int, counts: tuple[int, int]) -> Design:
+        """The design, once the number of records is known."""
+        from mustdp.estimation.bootstrap.designs import Design
+
+        m = n if self.design == "blb" else options.m
+        return Design(dataclasses.replace(options, n=n, m=m).build(), *counts)
+
+    def _counts(self) -> tuple[int, int]:
+        """Number of first-stage subsets and how often each is used."""
+        if self.subsets is None and self.reuse is None:
+            if self.replicates is None:
+                raise InvalidParameter(
+                    "--replicates is missing: give the number of subsets, 2 or more"
+                )
+            return self.replicates, 1
+        if self.subsets is None or self.reuse is None:
+            raise InvalidParameter("--subsets and --reuse go together: one of them is missing")
+        releases = self.subsets * self.reuse
+        if self.replicates not in (None, releases):
+            raise InvalidParameter.refusing(
+                "--replicates",
+                f"must be left out or be --subsets times --reuse = {releases}",
+                self.replicates,
+            )
+        return self.subsets, self.reuse
+
+
+# ``mustdp bootstrap``: estimates and intervals from noisy replicates on random subsets.
+
+
+_resampling_bootstrap = Panel(
     "Resampling",
     """
     --column NAME     Column to read; repeat it for several.
@@ -59,9 +167,9 @@ _accounting = Panel(
                      replace-one otherwise.
     """,
 )
-ColumnOption = Annotated[list[str] | None, _resampling("--column")]
-SeedOption = Annotated[int | None, _resampling("--seed", read_natural)]
-LedgerOption = Annotated[str | None, _resampling("--ledger")]
+ColumnOption = Annotated[list[str] | None, _resampling_bootstrap("--column")]
+SeedOption = Annotated[int | None, _resampling_bootstrap("--seed", read_natural)]
+LedgerOption = Annotated[str | None, _resampling_bootstrap("--ledger")]
 
 
 @dataclass(frozen=True)
@@ -70,16 +178,19 @@ class ResamplingOptions:
 
     relation: Annotated[Relation | None, _accounting("--relation", read_relation)] = None
     interval: Annotated[
-        str, _resampling("--interval", word_from("mustdp.resampling.intervals", "WORDS"))
+        str,
+        _resampling_bootstrap(
+            "--interval", word_from("mustdp.estimation.bootstrap.inference", "WORDS")
+        ),
     ] = "normal"
-    level: Annotated[float, _resampling("--level", read_inner_rate)] = 0.95
-    simultaneous: Annotated[bool, _resampling("--simultaneous")] = False
-    population: Annotated[int | None, _resampling("--population", read_natural)] = None
-    workers: Annotated[int | None, _resampling("--workers", partial(read_integer, high=4096))] = (
-        None
-    )
-    dask: Annotated[str | None, _resampling("--dask")] = None
-    insecure: Annotated[bool, _resampling("--insecure")] = False
+    level: Annotated[float, _resampling_bootstrap("--level", read_inner_rate)] = 0.95
+    simultaneous: Annotated[bool, _resampling_bootstrap("--simultaneous")] = False
+    population: Annotated[int | None, _resampling_bootstrap("--population", read_natural)] = None
+    workers: Annotated[
+        int | None, _resampling_bootstrap("--workers", partial(read_integer, high=4096))
+    ] = None
+    dask: Annotated[str | None, _resampling_bootstrap("--dask")] = None
+    insecure: Annotated[bool, _resampling_bootstrap("--insecure")] = False
     seed: SeedOption = None
 
 
@@ -92,9 +203,9 @@ def bootstrap(
     budget: BudgetOptions,
     reading: ReadingOptions,
     column: ColumnOption = None,
-    lower: Annotated[list[float] | None, _resampling("--lower", read_number)] = None,
-    upper: Annotated[list[float] | None, _resampling("--upper", read_number)] = None,
-    statistic: Annotated[list[str] | None, _resampling("--statistic")] = None,
+    lower: Annotated[list[float] | None, _resampling_bootstrap("--lower", read_number)] = None,
+    upper: Annotated[list[float] | None, _resampling_bootstrap("--upper", read_number)] = None,
+    statistic: Annotated[list[str] | None, _resampling_bootstrap("--statistic")] = None,
     settings: ResamplingOptions,
     ledger: LedgerOption = None,
     json: JsonOption = False,
@@ -116,11 +227,11 @@ def bootstrap(
     noise = budget.read(scheme.n)
     options, counts = design.check(scheme)
 
-    from mustdp.randomness.seeds import SeededRelease
-    from mustdp.resampling.bootstrap import check_limits, private_bootstrap
-    from mustdp.resampling.result import InferenceNote
-    from mustdp.resampling.sources.opening import open_source, refuse_dropping
-    from mustdp.resampling.statistics.named import read_statistic
+    from mustdp.data.opening import open_source, refuse_dropping
+    from mustdp.estimation.bootstrap.bootstrap import check_limits, private_bootstrap
+    from mustdp.estimation.bootstrap.named import read_statistic
+    from mustdp.estimation.bootstrap.result import InferenceNote
+    from mustdp.randomness.keys import SeededRelease
 
     check_limits(**limits)
     wanted = [read_statistic(name) for name in statistic or ("mean",)]

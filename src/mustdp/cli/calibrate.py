@@ -2,37 +2,148 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import words
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.calibrate_risk import RiskOptions, calibrate_risk, without_scale
-from mustdp.cli.epochs import EpochOptions, counted
-from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
-from mustdp.cli.output import Answer
-from mustdp.cli.progress import progress
-from mustdp.cli.targets import (
+from mustdp.cli import output as words
+from mustdp.cli.options import (
     ACCOUNTING,
     DeltaOption,
+    EpochOptions,
     GroupOption,
+    JsonOption,
+    NoiseOptions,
     RunOptions,
+    SchemeOptions,
     TargetOption,
+    counted,
     stated,
 )
-from mustdp.cli.typed import Panel, word_of
+from mustdp.cli.output import Answer, progress
+from mustdp.cli.parameters import (
+    Panel,
+    as_typed,
+    exactly_one,
+    read_inner_rate,
+    read_rate,
+    with_bundles,
+    word_of,
+)
+from mustdp.cli.risk import COLUMNS, as_data, in_rows
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import as_stated, noise_needed
+from mustdp.numerics.formatting import as_stated, noise_needed
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.relation import Relation
     from mustdp.sampling.epochs import Sampling
+
+# Noise for what an attacker may achieve: options of ``mustdp calibrate``, and its answer.
+
+
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --tpr T        Instead of --epsilon and --delta: the largest true-positive rate of an attacker
+                   at the false-positive rate --fpr.
+    --fpr F        With --tpr: the attacker's false-positive rate, below T.
+    --advantage A  Instead of --epsilon and --delta: the largest difference between an attacker's
+                   true-positive and false-positive rates.
+    """,
+)
+
+
+@dataclass(frozen=True)
+class RiskOptions:
+    """``--tpr`` with ``--fpr``, or ``--advantage``."""
+
+    tpr: Annotated[float | None, _accounting("--tpr", read_inner_rate)] = None
+    fpr: Annotated[float | None, _accounting("--fpr", read_rate)] = None
+    advantage: Annotated[float | None, _accounting("--advantage", read_inner_rate)] = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """Those that were given."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def check(self, others: dict[str, float | None], solve_for: str) -> None:
+        """Refuse another target beside this one, or a part of one."""
+        for name, value in others.items():
+            if value is not None:
+                raise InvalidParameter(
+                    f"{name} {as_typed(value)} does not fit --tpr and --advantage: give one target"
+                )
+        if solve_for != "noise":
+            raise InvalidParameter(f"--solve-for {solve_for} takes --epsilon and --delta")
+        exactly_one({"--tpr": self.tpr, "--advantage": self.advantage})
+        if (self.tpr is None) != (self.fpr is None):
+            raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
+
+
+def without_scale(noise: NoiseOptions) -> None:
+    """Refuse a noise that is still to be found."""
+    scales = {"--noise-multiplier": noise.noise_multiplier, "--shift": noise.shift}
+    for name, scale in scales.items():
+        if scale is not None:
+            raise InvalidParameter(
+                f"{name} {as_typed(scale)} does not fit --solve-for noise, which finds it; "
+                "--solve-for steps, m and b take a noise"
+            )
+
+
+def calibrate_risk(
+    target: RiskOptions,
+    built: Sampling,
+    noise: NoiseOptions,
+    steps: int,
+    relation: Relation | None,
+    group: int,
+    as_json: bool,
+) -> Answer:
+    """The noise that keeps an attacker within a target."""
+    without_scale(noise)
+
+    import mustdp
+    from mustdp.mechanisms.relation import shift_of
+
+    settings: dict[str, Any] = {**asdict(target), "group": group, "relation": relation}
+    with progress("calibrating the noise"):
+        found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **settings)
+    relation, mechanism = found.relation, found.mechanism
+    shift = shift_of(mechanism, built, relation)
+    data = {
+        "solve_for": "noise",
+        **words.begun(built, mechanism, relation, shift),
+        "steps": steps,
+        **{f"target_{name}": value for name, value in target.given.items()},
+        **as_data(found.risk),
+        **words.limited(found.limit),
+    }
+    multiplier = noise_needed(found.noise_multiplier, words.MULTIPLIER)
+    noted = (
+        *found.risk.sentences(),
+        words.noise_in_words(mechanism, shift, relation, found=True),
+        *words.limited(found.limit).values(),
+    )
+    return Answer(
+        data,
+        as_json=as_json,
+        heading=f"{words.describe(built)}; steps: {steps}; noise multiplier {multiplier}",
+        columns=COLUMNS,
+        rows=in_rows(found.risk),
+        note="\n".join(noted),
+    )
+
+
+# ``mustdp calibrate``: the noise that a target needs, or the steps or sizes that it allows.
+
 
 UNKNOWNS = ("noise", "steps", "m", "b")
 #: Schemes whose batch, and whose first stage, can be solved for.
 _SIZED = {"m": ("poisson", "wor", "wr", "must-ow", "must-ww"), "b": ("must-ow", "must-ww")}
 
-_accounting = Panel(
+_accounting_calibrate = Panel(
     ACCOUNTING,
     """
     --solve-for NAME  noise: the smallest; steps: the most; m: the largest batch; b: the smallest
@@ -50,7 +161,7 @@ def calibrate(
     run: RunOptions,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
-    solve_for: Annotated[str, _accounting("--solve-for", word_of(UNKNOWNS))] = "noise",
+    solve_for: Annotated[str, _accounting_calibrate("--solve-for", word_of(UNKNOWNS))] = "noise",
     risk: RiskOptions,
     group: GroupOption = 1,
     epochs: EpochOptions,
@@ -124,7 +235,7 @@ def _size(
 ) -> _Found:
     """The largest m or the smallest b."""
     import mustdp
-    from mustdp.sampling.naming import scheme_by_name
+    from mustdp.sampling.schemes import scheme_by_name
 
     name, sizes = scheme.named(size, _SIZED[size])
     mechanism, steps = noise.build(), run.count()
@@ -146,7 +257,7 @@ def _answer(
     as_json: bool,
 ) -> Answer:
     from mustdp.mechanisms.relation import resolve_relation, shift_of
-    from mustdp.sampling.scheme import Multistage
+    from mustdp.sampling.schemes import Multistage
 
     relation = resolve_relation(scheme, target["relation"])
     shift = shift_of(mechanism, scheme, relation)

@@ -6,33 +6,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import words
-from mustdp.cli.bundles import with_bundles
+from mustdp.cli import output as words
 from mustdp.cli.options import (
+    ACCOUNTING,
     BOption,
+    DeltaOption,
+    GroupOption,
     JsonOption,
     MechanismOption,
     MOption,
     NoiseMultiplierOption,
     NOption,
-)
-from mustdp.cli.output import Answer
-from mustdp.cli.progress import progress
-from mustdp.cli.targets import (
-    ACCOUNTING,
-    DeltaOption,
-    GroupOption,
     RunOptions,
     StepsOption,
     TargetOption,
     read_relation,
     stated,
 )
-from mustdp.cli.typed import Panel, exactly_one
+from mustdp.cli.output import Answer, progress
+from mustdp.cli.parameters import Panel, exactly_one, with_bundles
 from mustdp.errors import InvalidParameter
+from mustdp.execution.processes import Processes
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, chance_drawn, noise_needed, readable
-from mustdp.processes import Processes
+from mustdp.numerics.formatting import as_stated, chance_drawn, noise_needed, readable
 from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import BinsOption, TimesOption, sampling
-from mustdp.cli.numbers import read_natural
-from mustdp.cli.options import JsonOption, SchemeOptions
+from mustdp.cli.options import BinsOption, JsonOption, SchemeOptions, TimesOption, sampling
 from mustdp.cli.output import Answer
-from mustdp.cli.typed import Panel, as_typed
+from mustdp.cli.parameters import Panel, as_typed, read_natural, with_bundles
 from mustdp.errors import InvalidParameter
-from mustdp.numerics.decimals import readable
+from mustdp.numerics.formatting import readable
 
 #: A batch is printed record by record; larger ones are for Python.
 LARGEST_BATCH = 1_000_000

@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from mustdp.cli.typed import Refused
+from mustdp.cli.parameters import Refused
 from mustdp.errors import (
     BudgetExceeded,
     ClusterLost,

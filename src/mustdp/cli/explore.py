@@ -10,11 +10,9 @@ from typing import Annotated
 
 import typer
 
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import read_integer
 from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer, show
-from mustdp.cli.typed import Panel
+from mustdp.cli.parameters import Panel, read_integer, with_bundles
 from mustdp.errors import InvalidParameter
 
 _explore = Panel(
@@ -50,9 +48,8 @@ def explore(
     """
     from urllib.parse import parse_qsl
 
-    from mustdp.explorer import Explorer
-    from mustdp.explorer.asked import Asked
-    from mustdp.explorer.opening import in_browser
+    from mustdp.reporting.explorer.answers import Asked
+    from mustdp.reporting.explorer.server import Explorer, in_browser
 
     fields = dict(parse_qsl((state or "").rpartition("?")[2], keep_blank_values=True))
     if state is not None and not fields:

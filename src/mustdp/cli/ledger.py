@@ -11,20 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import clipped, one_of
-from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
+from mustdp.cli.options import (
+    JsonOption,
+    NoiseOptions,
+    RunOptions,
+    SchemeOptions,
+    read_delta,
+    read_relation,
+    read_repeats,
+    read_target,
+)
 from mustdp.cli.output import Answer
-from mustdp.cli.targets import RunOptions, read_delta, read_relation, read_repeats, read_target
-from mustdp.cli.typed import Panel, as_typed, exactly_one
+from mustdp.cli.parameters import Panel, as_typed, clipped, exactly_one, one_of, with_bundles
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.plan import Plan
-    from mustdp.ledger.budget_file import LedgerFile
     from mustdp.ledger.entry import Entry, Standing
+    from mustdp.ledger.file import LedgerFile
 
 _BAR = 40
 #: The timeline shows this many days, the last ones.
@@ -188,7 +194,7 @@ class _Releases:
 
     def _noise(self, multiplier: float | None, each: float | None, epsilon: float | None) -> float:
         import mustdp
-        from mustdp.releasing.budget import settle_release
+        from mustdp.estimation.release.release import settle_release
 
         if multiplier is None and each is None:
             if epsilon is None:

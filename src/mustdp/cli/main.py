@@ -22,6 +22,7 @@ from mustdp.cli.audit import audit
 from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare
+from mustdp.cli.data_options import NAMES as READING_NAMES
 from mustdp.cli.draw import draw
 from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.explore import explore
@@ -29,7 +30,6 @@ from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
 from mustdp.cli.plan import plan
-from mustdp.cli.reading_options import NAMES as READING_NAMES
 from mustdp.cli.release import release
 from mustdp.cli.report import report
 from mustdp.cli.reproduce import reproduce

@@ -1,24 +1,48 @@
-"""The options that describe a scheme and a noise, shared by every command."""
+"""Options for schemes, noise, steps, targets, epochs and budgets, shared by the commands."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.numbers import clipped, one_of, read_integer, read_number, read_rate
-from mustdp.cli.typed import Panel, as_typed, exactly_one, word_from, word_of
+from mustdp.cli.parameters import (
+    Panel,
+    as_typed,
+    clipped,
+    exactly_one,
+    one_of,
+    read_integer,
+    read_number,
+    read_rate,
+    word_from,
+    word_of,
+)
 from mustdp.errors import InvalidParameter
-from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
+from mustdp.limits import (
+    LARGEST_EPSILON,
+    LARGEST_EPSILON_PRIME,
+    LARGEST_NOISE,
+    MOST_STEPS,
+    SMALLEST_DELTA,
+    SMALLEST_NOISE,
+    warn_of_large_delta,
+)
 from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.formatting import readable
 from mustdp.sampling.catalogue import BY_NAME, EPOCH_NAMES, KINDS, NAMES
 
 if TYPE_CHECKING:
+    from mustdp.accounting.bounds import Bounds
+    from mustdp.ledger.file import LedgerFile
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Epoch, Sampling
-    from mustdp.sampling.scheme import Scheme
+    from mustdp.sampling.schemes import Scheme
+
+# The options that describe a scheme and a noise, shared by every command.
+
 
 Stages = tuple[tuple[str, int], ...]
 _FLAGS = {"n": "-n", "b": "-b", "m": "-m", "rate": "--rate"}
@@ -209,3 +233,255 @@ class NoiseOptions:
 
         exactly_one({"--noise-multiplier": self.noise_multiplier, "--shift": self.shift})
         return MECHANISMS[self.mechanism](noise_multiplier=self.noise_multiplier, shift=self.shift)
+
+
+# The options of every command that accounts: how often, between which neighbours, how private.
+
+
+ACCOUNTING = "Accounting"
+_RELATIONS = {one.option: one for one in Relation}
+
+read_repeats = partial(read_integer, high=MOST_STEPS)
+read_delta = partial(read_number, at_least=SMALLEST_DELTA, below=1)
+#: An epsilon that is asked about.
+read_epsilon = partial(read_number, at_least=0, at_most=LARGEST_EPSILON)
+
+
+def read_target(name: str, text: str) -> float:
+    """An epsilon to be kept."""
+    try:
+        return read_number(name, text, above=0, at_most=LARGEST_EPSILON)
+    except InvalidParameter as problem:
+        if problem.got not in ("0.0", "-0.0"):
+            raise
+        why = "a target is met to within a fraction of itself, which leaves nothing at 0"
+        raise InvalidParameter.refusing(name, f"{problem.allowed} ({why})", "0") from None
+
+
+def read_relation(name: str, text: str) -> Relation:
+    """A relation, as the command line spells it."""
+    return _RELATIONS[one_of(name, text, tuple(_RELATIONS))]
+
+
+_accounting = Panel(
+    ACCOUNTING,
+    """
+    --steps K        Number of applications, each with a fresh draw and fresh noise.
+    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
+                     add-remove (one record more or less). Default: add-remove for poisson and
+                     allocation, replace-one otherwise.
+    --group G        How many records one person may have: the guarantee then covers all of them,
+                     replaced together, or all there or not.
+    --epsilon E      The largest epsilon allowed, above 0; the noise is calibrated for it.
+    --delta D        The delta at which epsilon is stated, well below one in the number of records.
+    """,
+)
+StepsOption = Annotated[int | None, _accounting("--steps", read_repeats)]
+RelationOption = Annotated[Relation | None, _accounting("--relation", read_relation)]
+GroupOption = Annotated[int, _accounting("--group", read_integer)]
+TargetOption = Annotated[float | None, _accounting("--epsilon", read_target)]
+DeltaOption = Annotated[float | None, _accounting("--delta", read_delta)]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """``--steps`` and ``--relation``."""
+
+    steps: StepsOption = None
+    #: None for the scheme's default.
+    relation: RelationOption = None
+
+    def count(self) -> int:
+        """The number of steps, which has no default."""
+        if self.steps is None:
+            raise InvalidParameter("--steps is missing: give the number of applications, 1 or more")
+        return self.steps
+
+
+def stated(delta: float | None, n: int | None) -> float:
+    """The delta that was given; a missing one is refused with one that is usual for n records."""
+    if delta is None:
+        raise InvalidParameter(
+            "--delta is missing: give the delta at which epsilon is stated, well below 1/n; "
+            f"{usual_delta(n or 10_000)} is usual for n = {n or 10_000}"
+        )
+    if n is not None:
+        warn_of_large_delta(delta, n)
+    return delta
+
+
+def usual_delta(n: int) -> str:
+    """The largest power of ten that is at most 1 / (10 n).
+
+    >>> usual_delta(1000), usual_delta(1347)
+    ('1e-4', '1e-5')
+    """
+    return f"1e-{len(str(10 * n - 1))}"
+
+
+# Epochs on the command line: ``--bins``, ``--times``, ``--epochs``; what shuffling is not.
+
+
+_epoch_option = Panel(
+    "Scheme",
+    """
+    --bins INT  Batches of an epoch of --scheme allocation; -m instead gives n / m, rounded up.
+    --times T  Distinct batches of an epoch that every record is in (--scheme allocation); 1 unless
+        given. With -m there are T times as many batches.
+    """,
+)
+_accounting_epochs = Panel(
+    ACCOUNTING,
+    """
+    --epochs K  Number of epochs (--scheme allocation and shuffle), instead of --steps.
+    """,
+)
+BinsOption = Annotated[int | None, _epoch_option("--bins", read_integer)]
+TimesOption = Annotated[int | None, _epoch_option("--times", read_repeats)]
+
+
+def sampling(scheme: SchemeOptions, bins: int | None, times: int | None) -> Sampling:
+    """The scheme or the epoch that the options describe."""
+    if scheme.scheme in EPOCH_NAMES:
+        return scheme.epoch(bins, times)
+    for name, value in {"--bins": bins, "--times": times}.items():
+        if value is not None:
+            raise InvalidParameter(f"{name} {value} fits --scheme allocation alone")
+    return scheme.build()
+
+
+@dataclass(frozen=True)
+class EpochOptions:
+    """``--bins``, ``--times`` and ``--epochs``."""
+
+    bins: BinsOption = None
+    times: TimesOption = None
+    epochs: Annotated[int | None, _accounting_epochs("--epochs", read_repeats)] = None
+
+    def drawn(self, scheme: SchemeOptions) -> Sampling:
+        """The scheme or the epoch that the options describe."""
+        return sampling(scheme, self.bins, self.times)
+
+    def refuse(self, why: str) -> None:
+        """Refuse all of them, where only batches that are drawn one by one will do."""
+        given = {"--bins": self.bins, "--times": self.times, "--epochs": self.epochs}
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidParameter(f"{name} {value} {why}")
+
+    def batches(self, drawn: Sampling, run: RunOptions) -> int:
+        """The number of batches: of so many epochs, or so many steps."""
+        from mustdp.limits import MOST_STEPS
+        from mustdp.sampling.epochs import Epoch
+
+        epochs = self.epochs
+        if not isinstance(drawn, Epoch):
+            if epochs is not None:
+                raise InvalidParameter(
+                    f"--epochs {epochs} fits --scheme allocation and shuffle alone; give --steps"
+                )
+            return run.count()
+        if epochs is None:
+            if run.steps is None:
+                raise InvalidParameter("--epochs is missing: give the number of epochs, 1 or more")
+            return run.steps
+        if run.steps is not None:
+            raise InvalidParameter(f"--steps {run.steps} does not fit --epochs {epochs}: give one")
+        if epochs * drawn.bins > MOST_STEPS:
+            most = MOST_STEPS // drawn.bins
+            raise InvalidParameter(f"--epochs must be at most {most} here, got {epochs}")
+        return epochs * drawn.bins
+
+
+def counted(drawn: Sampling, steps: int) -> dict[str, Any]:
+    """The number of epochs, where there are any, beside that of the steps."""
+    from mustdp.sampling.epochs import Epoch
+
+    return {"epochs": steps / drawn.bins} if isinstance(drawn, Epoch) else {}
+
+
+def not_poisson(
+    drawn: Sampling, mechanism: Mechanism, steps: int, question: str, at: float, found: Bounds
+) -> dict[str, Any]:
+    """For shuffling: what Poisson sampling would promise, and how many times that is attained."""
+    import mustdp
+
+    if not isinstance(drawn, mustdp.Shuffle):
+        return {}
+    scheme = mustdp.poisson(drawn.n, drawn.m / drawn.n)
+    plan = mustdp.repeat(steps, mustdp.subsample(scheme, mechanism))
+    promised: Bounds = getattr(mustdp.account(plan, relation=found.relation), question)(at)
+    factor = found.lower / promised.upper if promised.upper > 0 else None
+    return {"poisson": {f"{question}_promised": promised.upper, "factor_attained": factor}}
+
+
+def not_poisson_in_words(known: dict[str, Any], question: str) -> str:
+    """The same as a sentence; nothing for other schemes."""
+    if "poisson" not in known:
+        return ""
+    promised, factor = known["poisson"][f"{question}_promised"], known["poisson"]["factor_attained"]
+    times = "" if factor is None else f", {readable(factor, 'down')} times as much,"
+    return (
+        f"shuffling is not Poisson sampling, which would promise {question} = "
+        f"{readable(promised, 'up')} here; the lower bound{times} is attained by shuffled batches. "
+        "--scheme allocation costs the same work and is charged exactly."
+    )
+
+
+# The options of every command that runs a job: how private it is to be, in one of three ways.
+
+
+_read_epsilon_prime = partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME)
+_budget = Panel(
+    ACCOUNTING,
+    """
+    --noise-multiplier Z  Instead of --epsilon: noise scale divided by the bound on what one record
+                          contributes (--clip in training, half a statistic's sensitivity in
+                          resampling).
+    --epsilon-prime E     Instead of --epsilon: the noise of the MUST paper for this epsilon' of one
+                          step. Not a guarantee; the certified epsilon is printed beside it.
+    """,
+)
+
+
+@dataclass(frozen=True)
+class BudgetOptions:
+    """``--epsilon``, ``--noise-multiplier`` or ``--epsilon-prime``, and ``--delta``."""
+
+    epsilon: TargetOption = None
+    delta: DeltaOption = None
+    noise_multiplier: Annotated[float | None, _budget("--noise-multiplier", read_noise)] = None
+    epsilon_prime: Annotated[float | None, _budget("--epsilon-prime", _read_epsilon_prime)] = None
+
+    def read(self, n: int | None) -> dict[str, Any]:
+        """The one way that was chosen, and delta, as the package takes them.
+
+        ``n``, the number of records where it is known already, only serves to recommend a delta.
+        """
+        ways = {
+            "--epsilon": self.epsilon,
+            "--noise-multiplier": self.noise_multiplier,
+            "--epsilon-prime": self.epsilon_prime,
+        }
+        exactly_one(ways)
+        return {**asdict(self), "delta": stated(self.delta, n)}
+
+
+def declared_release(ledger: LedgerFile) -> dict[str, Any]:
+    """Noise, delta and relation of the release that comes next in the plan a ledger declares."""
+    from mustdp.mechanisms.mechanism import Gaussian
+
+    step = ledger.next_step
+    if step is None:
+        raise InvalidParameter(
+            "--epsilon or --noise-multiplier is missing: give exactly one, since no releases were "
+            "declared for this --ledger (mustdp ledger declare)"
+        )
+    if not isinstance(step, Gaussian) or step.noise_multiplier is None:
+        raise InvalidParameter(
+            "--ledger must declare releases on all records (mustdp ledger declare), got one whose "
+            "declared plan has other steps next"
+        )
+    header = ledger.header
+    noise = {"epsilon": None, "noise_multiplier": step.noise_multiplier}
+    return {**noise, "delta": header.delta, "relation": header.relation}

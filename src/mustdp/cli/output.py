@@ -1,15 +1,67 @@
-"""What a command prints: one JSON object, a table on a terminal, or plain text elsewhere."""
+"""What a command prints: JSON, a table or text; bounds in words; a progress bar."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mustdp.errors import NumericalFailure
-from mustdp.numerics.tables import aligned
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.formatting import (
+    aligned,
+    as_stated,
+    exact_or_rounded,
+    noise_needed,
+    noise_used,
+    readable,
+)
+from mustdp.progress import Progress
+
+if TYPE_CHECKING:
+    from mustdp.accounting.bounds import Bounds
+    from mustdp.calibration.settle import Spent
+    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.sampling.epochs import Sampling
+
+# A progress bar on standard error, and only there, and only if it is a terminal.
+
+
+@contextmanager
+def progress(doing: str = "") -> Iterator[Progress]:
+    """Show a bar while the block runs; what it gives moves the bar.
+
+    Until it hears of a total the bar only shows that work is going on. It is gone when the block
+    ends.
+    """
+    if not (sys.stderr and sys.stderr.isatty()):
+        yield lambda what, done=0, total=None: None
+        return
+
+    from rich import progress as rich
+    from rich.console import Console
+
+    console = Console(file=sys.stderr, highlight=False, emoji=False)
+    words = rich.TextColumn("{task.description}", markup=False)
+    columns = (words, rich.BarColumn(), rich.TimeElapsedColumn())
+    with rich.Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bar:
+        task = bar.add_task(doing, total=None)
+
+        def move(what: str, done: int = 0, total: int | None = None, /) -> None:
+            words = what if total is None else f"{what}: {done} of {total}"
+            bar.update(task, description=words, completed=done, total=total)
+
+        yield move
+
+
+# What a command prints: one JSON object, a table on a terminal, or plain text elsewhere.
+
 
 #: A terminal shows at most this many rows; files, pipes and JSON hold them all.
 _MOST_ROWS = 40
@@ -109,3 +161,230 @@ def _show_table(answer: Answer, out: TextIO) -> None:
             console.print(f"and {len(answer.rows) - _MOST_ROWS} more rows: --json prints them all")
     if answer.note:
         console.print(answer.note, style="dim")
+
+
+# Schemes, noises and bounds in words, and bounds as data: the same in every command.
+
+
+THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
+#: Digits of a noise multiplier in words.
+MULTIPLIER = 5
+#: The families of pairs of data sets behind lower bounds.
+_PAIRS = {
+    "aligned": "the record that differs at one end of its range, all others at the other end",
+    "reversed": "the aligned pair in the other order",
+    "symmetric": "the record that differs at opposite ends of its range, all others in the middle",
+    "symmetric, largest": "the symmetric pair, seen through the largest batch",
+}
+_PRESENCE = {
+    "aligned": "with the record, at the end of its range, and without it",
+    "reversed": "without the record, and with it at the end of its range",
+    "aligned, largest": "with the record, at the end of its range, and without it; seen through "
+    "the largest batch",
+    "reversed, largest": "without the record, and with it at the end of its range; seen through "
+    "the largest batch",
+    "crowded": "with the record at one end of its range and without it, all others at the other "
+    "end; seen through the largest batch, Chua et al., arXiv 2403.17673",
+    "crowded, reversed": "the crowded pair in the other order",
+}
+#: Which order of the neighbours decided an upper bound under add-remove.
+_DIRECTIONS = {"remove": "; removing a record decides it", "add": "; adding a record decides it"}
+
+
+def describe(scheme: Sampling) -> str:
+    """A scheme in one phrase, as a heading."""
+    from mustdp.sampling.epochs import Epoch
+    from mustdp.sampling.schemes import Multistage, Poisson
+
+    if isinstance(scheme, Multistage):
+        return f"{scheme.name} of {scheme.n} records, stages {','.join(map(str, scheme.stages))}"
+    if isinstance(scheme, Poisson):
+        return f"{scheme.name} of {scheme.n} records, rate {as_stated(scheme.rate)}"
+    if isinstance(scheme, Epoch):
+        size = readable(scheme.expected_size, "nearest")
+        each = " to" if scheme.times == 1 else f", each to {scheme.times} of"
+        return f"{scheme.name} of {scheme.n} records{each} {scheme.bins} batches of about {size}"
+    return scheme.name
+
+
+def described(scheme: Sampling) -> dict[str, Any]:
+    """A scheme as data, with what decides its privacy and its use."""
+    return {**scheme.describe(), "eta": scheme.eta, "expected_distinct": scheme.expected_distinct}
+
+
+def begun(
+    scheme: Sampling, mechanism: Mechanism, relation: Relation, shift: float | None, group: int = 1
+) -> dict[str, Any]:
+    """A scheme, its noise and its neighbours as data, which most answers begin with."""
+    return {
+        **described(scheme),
+        **mechanism.describe(),
+        "relation": relation.option,
+        **grouped(group),
+        "shift": shift,
+    }
+
+
+def ends(bounds: Bounds, digits: int = 3) -> tuple[str, str]:
+    """Lower and upper bound, each rounded to its safe side."""
+    return readable(bounds.lower, "down", digits), readable(bounds.upper, "up", digits)
+
+
+def two_sided(bounds: Bounds, about: str = "") -> dict[str, float]:
+    """Lower and upper bound; one that is infinite is a failure, not an answer."""
+    check_finite(bounds.lower, bounds.upper, about)
+    return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def check_finite(lower: float, upper: float, about: str = "") -> None:
+    """Refuse an infinite upper end.
+
+    JSON cannot hold infinity, and what stands in for it may compare as small: for jq, null is
+    below every number.
+    """
+    if not math.isfinite(upper):
+        attained = f" ({readable(lower, 'down')} is attained)" if lower > 0 else ""
+        raise NumericalFailure(
+            f"epsilon has no finite upper bound{about and ' '}{about}{attained}; more noise, fewer "
+            "steps or a larger delta may help"
+        )
+
+
+def origin(bounds: Bounds) -> dict[str, Any]:
+    """Where the bounds come from."""
+    return {
+        "attained_by": bounds.attained_by,
+        "direction": bounds.direction,
+        "numerical_gap": bounds.numerical_gap,
+        **({"coarse": True} if bounds.coarse else {}),
+    }
+
+
+def limited(limit: str | None) -> dict[str, str]:
+    """What ended a search where its target did not."""
+    return {} if limit is None else {"limit": limit}
+
+
+def coarse_in_words(bounds: Bounds) -> tuple[str, ...]:
+    """The remark upon bounds that the grid, not the truth, keeps apart."""
+    if not bounds.coarse:
+        return ()
+    gap = readable(bounds.numerical_gap, "up")
+    return (f"coarse: both bounds hold; finer grids, out of reach, may move them by {gap}.",)
+
+
+def grouped(group: int) -> dict[str, int]:
+    """The records of one person as data, where there may be several."""
+    return {} if group == 1 else {"group": group}
+
+
+def both_in_words(
+    bounds: Bounds, what: str, relation: Relation, scheme: Sampling, group: int = 1
+) -> str:
+    """What the two bounds say, a line each."""
+    upper = upper_in_words(what, relation, bounds.direction, group)
+    return f"{upper}\n{lower_in_words(bounds, relation, scheme, group, what)}"
+
+
+def upper_in_words(what: str, relation: Relation, direction: str = "", group: int = 1) -> str:
+    """What a certified upper bound says."""
+    return (
+        f"upper: certified, no pair of neighbouring data sets ({relation.differing(group)}) has a "
+        f"larger {what}{_DIRECTIONS.get(direction, '')}."
+    )
+
+
+def lower_in_words(
+    bounds: Bounds, relation: Relation, scheme: Sampling, group: int = 1, what: str = "epsilon"
+) -> str:
+    """What an attained lower bound says, and which data sets attain it."""
+    if bounds.attained_by.startswith("adaptive"):
+        return (
+            "lower: attained by a data holder who chooses, as releases come in, between the "
+            "aligned and the reversed pair of data sets."
+        )
+    if bounds.upper == 0 and what == "epsilon":
+        return (
+            "0 says that this delta alone covers everything: no attacker gains more than it over "
+            "guessing. A smaller delta says more."
+        )
+    if not bounds.lower > 0:
+        return "lower: no pair of data sets that attains more than 0 is known."
+    return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme, group)}."
+
+
+def pair_in_words(name: str, relation: Relation, scheme: Sampling, group: int = 1) -> str:
+    """A named pair of data sets."""
+    present = scheme.leaves_empty and relation == Relation.ADD_REMOVE
+    pairs = _PRESENCE if present else _PAIRS
+    details = f" ({pairs[name]})" if name in pairs and group == 1 else ""
+    return f"the {name} pair of data sets{details}"
+
+
+def noise_in_words(
+    mechanism: Mechanism, shift: float | None, relation: Relation, *, found: bool = False
+) -> str:
+    """The noise, its shift and the relation; a noise that was ``found`` is one to be used.
+
+    A shift is an inverse of noise: that of a noise to be used is rounded down, any other up.
+    """
+    given = mechanism.describe().get("noise_multiplier")
+    multiplier = ""
+    if given is not None:
+        shown = noise_needed(given, MULTIPLIER) if found else as_stated(given)
+        multiplier = f"noise multiplier {shown}, "
+    moved = shift_in_words(mechanism, shift, found=found)
+    return f"{mechanism.name} noise, {multiplier}{moved}relation {relation.option}."
+
+
+def shift_in_words(mechanism: Mechanism, shift: float | None, *, found: bool = False) -> str:
+    """The shift of one copy of a record: as it was given, or that of a noise multiplier."""
+    if shift is None:
+        return ""
+    given = mechanism.describe().get("shift") == shift
+    shown = as_stated(shift) if given else exact_or_rounded(shift, "down" if found else "up")
+    return f"shift {shown} per copy, "
+
+
+def settled_in_words(noise_multiplier: float, source: str, relation: Relation) -> str:
+    """The noise of a run, where it came from, and the relation."""
+    return (
+        f"noise multiplier {noise_used(noise_multiplier, MULTIPLIER)} ({source}), "
+        f"relation {relation.option}."
+    )
+
+
+#: The first line of what is printed of a run with a seed.
+EXPERIMENT = "an experiment with a seed, no private release: its noise can be repeated"
+
+
+def cost(spent: Spent) -> dict[str, Any]:
+    """Epsilon as data; of a seeded run, which has none, what it would cost without the seed."""
+    if spent.seeded:
+        return {"seeded": True, "epsilon_without_seed": two_sided(spent.epsilon)}
+    return {"epsilon": two_sided(spent.epsilon)}
+
+
+def spent_in_words(spent: Spent, by: str) -> str:
+    """What was spent ``by`` a run, one that has no seed or would have none."""
+    without = " without the seed" if spent.seeded else ""
+    lower, upper = ends(spent.epsilon, 4)
+    return (
+        f"epsilon{without} at delta {as_stated(spent.delta)}: at least {lower}, at most {upper} "
+        f"{by}."
+    )
+
+
+def headed(spent: Spent, heading: str) -> str:
+    """The heading, with a word before it where there is no privacy."""
+    return f"{EXPERIMENT}\n{heading}" if spent.seeded else heading
+
+
+def seed_in_words(seed: int | None) -> str:
+    """The remark upon a run whose noise can be repeated; nothing without a seed."""
+    if seed is None:
+        return ""
+    return (
+        f"a run with --seed {seed} can be repeated, its noise with it, and is therefore for "
+        "experiments only; a private release needs a run without it"
+    )

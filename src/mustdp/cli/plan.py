@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.numbers import read_integer, read_positive
-from mustdp.cli.options import JsonOption
+from mustdp.cli.options import ACCOUNTING, DeltaOption, JsonOption, read_target, stated
 from mustdp.cli.output import Answer
-from mustdp.cli.release import RelationOption, ReportOption
+from mustdp.cli.parameters import (
+    Panel,
+    exactly_one,
+    read_integer,
+    read_positive,
+    with_bundles,
+    word_from,
+)
+from mustdp.cli.release import STATISTICS, RelationOption, ReportOption, StatisticsOptions
 from mustdp.cli.report import writable
-from mustdp.cli.statistics_options import STATISTICS, StatisticsOptions
-from mustdp.cli.targets import ACCOUNTING, DeltaOption, read_target, stated
-from mustdp.cli.typed import Panel, exactly_one, word_from
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
-from mustdp.numerics.decimals import given_or_rounded, percent_stated, readable
+from mustdp.numerics.formatting import given_or_rounded, percent_stated, readable
 
 _statistics = Panel(
     STATISTICS,
@@ -42,7 +45,7 @@ def plan(
     delta: DeltaOption = None,
     relation: RelationOption = None,
     like: Annotated[
-        str, _statistics("--like", word_from("mustdp.releasing.planning", "LIKE"))
+        str, _statistics("--like", word_from("mustdp.estimation.release.planning", "LIKE"))
     ] = "normal",
     report: ReportOption = None,
     json: JsonOption = False,
@@ -71,7 +74,7 @@ def plan(
     if report is not None:
         required("matplotlib", "a report page")
 
-    from mustdp.releasing.planning import expected_widths, smallest_epsilon
+    from mustdp.estimation.release.planning import expected_widths, smallest_epsilon
 
     asked, level = wanted.asked, wanted.level
     if width is not None:
@@ -79,7 +82,7 @@ def plan(
     else:
         found = [(one, expected_widths(asked, epsilon=one, **settings)) for one in epsilon or ()]
     if target is not None:
-        from mustdp.report.released import plan_page
+        from mustdp.reporting.release_page import plan_page
 
         around = found[0][0]
         several = [

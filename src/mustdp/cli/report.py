@@ -7,19 +7,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from mustdp.cli.bundles import with_bundles
 from mustdp.cli.compare import ComparisonOptions, answer
-from mustdp.cli.numbers import clipped
 from mustdp.cli.options import JsonOption
-from mustdp.cli.output import Answer
-from mustdp.cli.progress import progress
-from mustdp.cli.typed import option
+from mustdp.cli.output import Answer, progress
+from mustdp.cli.parameters import clipped, option, with_bundles
 from mustdp.errors import InvalidParameter
+from mustdp.execution.processes import Processes
 from mustdp.extras import required
-from mustdp.processes import Processes
 
 if TYPE_CHECKING:
-    from mustdp.report.findings import Findings
+    from mustdp.reporting.report.findings import Findings
 
 OutOption = Annotated[
     str, option("--out", metavar="FILE", help="The page to write; its folder must exist.")
@@ -39,10 +36,11 @@ def report(
     """
     asked = options.read()
     target = writable("--out", out)
-    with Processes(loads=["mustdp.report"]) as several, progress() as move:
+    with Processes(loads=["mustdp.reporting.report"]) as several, progress() as move:
         required("matplotlib", "a report page")
 
-        from mustdp.report import Question, compose, gather
+        from mustdp.reporting.report.findings import Question, gather
+        from mustdp.reporting.report.page import compose
 
         question = Question(**asked)
         found = gather(question, move, several.spread)
@@ -61,7 +59,7 @@ def report(
 
 def _words(found: Findings) -> str:
     """The most important sentence of the page."""
-    from mustdp.report.reading import reading
+    from mustdp.reporting.report.page import reading
 
     return reading(found)[0].replace("**", "")
 

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.numbers import clipped, read_natural
 from mustdp.cli.options import JsonOption
-from mustdp.cli.output import Answer
-from mustdp.cli.progress import progress
-from mustdp.cli.typed import Panel
+from mustdp.cli.output import Answer, progress
+from mustdp.cli.parameters import Panel, clipped, read_natural
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 
 if TYPE_CHECKING:
-    from mustdp.experiments.frame.cells import Cell
-    from mustdp.experiments.frame.items import Item
-    from mustdp.experiments.frame.runner import Result
+    from mustdp.reproduction.cells import Cell, Item
+    from mustdp.reproduction.runner import Result
 
 ItemsArgument = Annotated[
     list[str] | None,
@@ -58,8 +55,8 @@ def reproduce(
 
     Example: mustdp reproduce table-s1 figure-4 --out reproduction
     """
-    from mustdp.experiments.catalogue import ITEMS, items_called
-    from mustdp.experiments.frame.items import Settings
+    from mustdp.reproduction.catalogue import ITEMS, items_called
+    from mustdp.reproduction.cells import Settings
 
     chosen = items_called(items or ())
     settings = Settings(quick, seed, _folder("--data", data, must_exist=True))
@@ -71,8 +68,8 @@ def reproduce(
             )
     required("matplotlib", "the report of the reproduction")
 
-    from mustdp.experiments.frame.page import write_report
-    from mustdp.experiments.frame.runner import finished, run_items
+    from mustdp.reproduction.page import write_report
+    from mustdp.reproduction.runner import finished, run_items
 
     with progress("reproducing") as move:
         results = run_items(chosen, settings, folder, move)
@@ -94,7 +91,7 @@ def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | N
 def _answer(
     results: Sequence[Result], quick: bool, seed: int, report: Path, as_json: bool
 ) -> Answer:
-    from mustdp.experiments.frame.page import verdict_row
+    from mustdp.reproduction.page import verdict_row
 
     done = [one for one in results if one.outcome is not None]
     notes = [f"{one.remark}: skipped without --data." for one in results if one.state == "skipped"]

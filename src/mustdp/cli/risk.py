@@ -6,19 +6,23 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import words
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import EpochOptions, counted
-from mustdp.cli.numbers import read_number, read_rate
-from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
-from mustdp.cli.output import Answer
-from mustdp.cli.progress import progress
-from mustdp.cli.targets import ACCOUNTING, GroupOption, RunOptions
-from mustdp.cli.typed import Panel
-from mustdp.numerics.decimals import as_stated, percent, percent_stated, readable
+from mustdp.cli import output as words
+from mustdp.cli.options import (
+    ACCOUNTING,
+    EpochOptions,
+    GroupOption,
+    JsonOption,
+    NoiseOptions,
+    RunOptions,
+    SchemeOptions,
+    counted,
+)
+from mustdp.cli.output import Answer, progress
+from mustdp.cli.parameters import Panel, read_number, read_rate, with_bundles
+from mustdp.numerics.formatting import as_stated, percent, percent_stated, readable
 
 if TYPE_CHECKING:
-    from mustdp.accounting.answers import Account
+    from mustdp.accounting.account import Account
     from mustdp.accounting.risk import Risk
     from mustdp.accounting.views import Renyi, Summary
 

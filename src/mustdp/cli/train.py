@@ -2,34 +2,97 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli import words
-from mustdp.cli.budgets import BudgetOptions
-from mustdp.cli.bundles import with_bundles
-from mustdp.cli.epochs import EpochOptions, counted, not_poisson, not_poisson_in_words
-from mustdp.cli.numbers import read_natural, read_scale
-from mustdp.cli.options import JsonOption, SchemeOptions
-from mustdp.cli.output import Answer
-from mustdp.cli.progress import progress
-from mustdp.cli.run_files import RunFiles
-from mustdp.cli.targets import RunOptions
-from mustdp.cli.typed import Panel, parser, word_from
+from mustdp.cli import output as words
+from mustdp.cli.options import (
+    BudgetOptions,
+    EpochOptions,
+    JsonOption,
+    RunOptions,
+    SchemeOptions,
+    counted,
+    not_poisson,
+    not_poisson_in_words,
+)
+from mustdp.cli.output import Answer, progress
+from mustdp.cli.parameters import Panel, parser, read_natural, read_scale, with_bundles, word_from
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.decimals import as_stated
+from mustdp.numerics.formatting import as_stated
 from mustdp.sampling.catalogue import EPOCH_NAMES
 
 if TYPE_CHECKING:
+    from mustdp.ledger.file import LedgerFile
     from mustdp.sampling.epochs import Sampling
     from mustdp.training.budget import Budget
     from mustdp.training.classify import Trial
     from mustdp.training.data.dataset import DataSet
+
+# The options of a training run that outlives its process: ledger, checkpoint, model, device.
+
+
+_run = Panel(
+    "Run",
+    """
+    --ledger FILE      Charge the run to this ledger (mustdp ledger create) before its first step;
+                       one that would pass the limit is refused, and with -n before the data are
+                       read.
+    --checkpoint FILE  Save the run after every step (mlp), so that it can go on after an
+                       interruption. As secret as the data.
+    --resume           Go on from the file of --checkpoint; nothing is charged again.
+    --save FILE        Write the trained model: arrays of numpy (linear), a state_dict of torch
+                       (mlp). With --seed the file is marked as an experiment (seeded).
+    --device NAME      Where to train the mlp: cpu, cuda, cuda:1.
+    """,
+)
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """``--ledger``, ``--checkpoint``, ``--resume``, ``--save`` and ``--device``."""
+
+    ledger: Annotated[str | None, _run("--ledger")] = None
+    checkpoint: Annotated[str | None, _run("--checkpoint")] = None
+    resume: Annotated[bool, _run("--resume")] = False
+    save: Annotated[str | None, _run("--save")] = None
+    device: Annotated[str | None, _run("--device")] = None
+
+    def read(self) -> dict[str, Any]:
+        """All but the ledger, as the package takes them."""
+        given = dataclasses.asdict(self)
+        del given["ledger"]
+        return given
+
+    def check(self, model: str) -> None:
+        """Refuse what cannot be gone on from or written, before any work."""
+        from mustdp.training.classify import check_files
+
+        check_files(model, **self.read())
+
+    def opened(self) -> AbstractContextManager[LedgerFile | None]:
+        """The ledger, closed at the end."""
+        from mustdp.ledger.release import open_existing
+
+        return nullcontext() if self.ledger is None else open_existing(self.ledger)
+
+    def check_charge(self, ledger: LedgerFile, budget: Budget, seed: int | None) -> None:
+        """Refuse a new run that cannot be charged or would pass the limit."""
+        from mustdp.ledger.release import check_release
+
+        if not self.resume:
+            privacy = dataclasses.replace(budget.spent(), seeded=seed is not None)
+            check_release(ledger, budget.scheme, privacy)
+
+
+# ``mustdp train``: a private classifier on a data set, its accuracy and what it cost.
+
 
 DatasetArgument = Annotated[
     str,
@@ -66,7 +129,7 @@ class TrainingOptions:
     clip: Annotated[float, _training("--clip", read_scale)] = 1.0
     learning_rate: Annotated[float, _training("--learning-rate", read_scale)] = 1.0
     schedule: Annotated[
-        str, _training("--schedule", word_from("mustdp.training.linear.rates", "SCHEDULES"))
+        str, _training("--schedule", word_from("mustdp.training.linear.descent", "SCHEDULES"))
     ] = "constant"
     seed: Annotated[int | None, _training("--seed", read_natural)] = None
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mustdp.errors import InvalidParameter
-from mustdp.files.plain import digest, read_json
-from mustdp.files.reading import too_large
+from mustdp.files.reading import digest, read_json, too_large
 
 _RESERVED = frozenset({"format", "version", "checksum"})
 _DIGEST = 64

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from mustdp.errors import InvalidParameter
 from mustdp.extras import installed
-from mustdp.files.parts import PLAINLY, leads_to
-from mustdp.files.replacing import kind, refuse_other_than_files
+from mustdp.files.replacing import PLAINLY, kind, leads_to, refuse_other_than_files
 
 #: None on Windows.
 _FCNTL = installed("fcntl")

@@ -9,10 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mustdp.accounting.plan import Plan, Sequence
-from mustdp.accounting.plan_descriptions import plan_from_description
+from mustdp.accounting.plan import Plan, Sequence, plan_from_description
 from mustdp.errors import InvalidParameter
-from mustdp.files.plain import canonical, digest, read_json
+from mustdp.files.reading import canonical, digest, read_json
 from mustdp.ledger.declared import History
 from mustdp.ledger.filter import Cost, Filter
 from mustdp.ledger.store import VERSION, damaged

@@ -1,36 +1,80 @@
-"""The ledger in memory: what was released, step by step, and what it costs so far.
-
-A ledger is a count of atoms, nothing more: ten identical steps are one entry of ten, so they cost
-what ``repeat(10, …)`` costs. It is written as JSON, sealed with a version and a checksum, and read
-back only if both are right; a file is replaced in one move or not at all. It has no limit, and two
-processes that load and save the same JSON lose what one of them wrote: :meth:`Ledger.open` is for
-a budget that many share.
-"""
+"""The ledger in memory, its JSON form, and how a release is charged to a ledger."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mustdp.accounting.account import account
-from mustdp.accounting.answers import Account
+from mustdp.accounting.account import Account, account, in_words
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, atoms
-from mustdp.accounting.shown import in_words
+from mustdp.accounting.plan import (
+    Atom,
+    Plan,
+    Repeat,
+    Sequence,
+    atoms,
+    describe,
+    plan_from_description,
+)
 from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.files.envelope import Envelope
 from mustdp.files.reading import read_file
 from mustdp.files.replacing import replace_file
 from mustdp.ledger.declared import History, is_record
-from mustdp.ledger.sealed import sealed, unsealed
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.tables import Shown
+from mustdp.numerics.formatting import Shown
 
 if TYPE_CHECKING:
-    from mustdp.ledger.budget_file import LedgerFile
+    from mustdp.ledger.file import LedgerFile
+
+# A ledger in memory as JSON, sealed with a version and a checksum, and back.
+
+
+_ENVELOPE = Envelope("mustdp-ledger", 1, "ledger", LARGEST_LEDGER)
+
+
+def sealed(relation: Relation | None, counted: Mapping[Atom, int], adaptive: bool) -> str:
+    """The relation and the counts of a ledger as text."""
+    entries = [{"count": count, "plan": describe(atom)} for atom, count in counted.items()]
+    # Left out where it is false: earlier versions read such a ledger, and refuse the others.
+    chosen = {"adaptive": True} if adaptive else {}
+    return _ENVELOPE.seal_text({"relation": relation, **chosen, "entries": entries})
+
+
+def unsealed(content: str | bytes, where: str) -> tuple[Any, list[tuple[Plan, Any]], bool]:
+    """The relation, the plans with their counts (still to be checked), and whether chosen."""
+    body = _ENVELOPE.open_text(content, where)
+    adaptive = body.pop("adaptive", False)
+    if type(adaptive) is not bool:
+        raise InvalidParameter(f"adaptive of the ledger must be true or false, got {adaptive!r}")
+    if set(body) != {"relation", "entries"}:
+        raise InvalidParameter(
+            f"a ledger must hold relation and entries, got {', '.join(sorted(body))}"
+        )
+    entries = body["entries"]
+    if not isinstance(entries, list):
+        raise InvalidParameter(f"entries of the ledger must be a list, got {entries!r}")
+    found = []
+    for entry in entries:
+        if not isinstance(entry, dict) or set(entry) != {"count", "plan"}:
+            raise InvalidParameter(f"an entry must have count and plan, got {entry!r}")
+        found.append((plan_from_description(entry["plan"]), entry["count"]))
+    return body["relation"], found, adaptive
+
+
+# The ledger in memory: what was released, step by step, and what it costs so far.
+#
+# A ledger is a count of atoms, nothing more: ten identical steps are one entry of ten, so they
+# cost what ``repeat(10, …)`` costs. It is written as JSON, sealed with a version and a checksum,
+# and read back only if both are right; a file is replaced in one move or not at all. It has no
+# limit, and two processes that load and save the same JSON lose what one of them wrote:
+# :meth:`Ledger.open` is for a budget that many share.
+
 
 #: One for all ledgers, so that a ledger can be pickled.
 _GUARD = threading.RLock()
@@ -117,7 +161,7 @@ class Ledger:
         ...         print(f"{ledger.spent():.2f} of 4, {ledger.left():.2f} left")
         1.00 of 4, 3.00 left
         """
-        from mustdp.ledger.opening import open_ledger
+        from mustdp.ledger.file import open_ledger
 
         return open_ledger(path, epsilon, delta, relation, data, program, key, who)
 

@@ -18,18 +18,12 @@ from functools import lru_cache
 from mustdp.accounting.account import account
 from mustdp.accounting.plan import Atom, Plan, Repeat, atoms
 from mustdp.errors import BudgetExceeded, InvalidParameter
-from mustdp.ledger.declared import (
-    Declared,
-    certified,
-    certified_quickly,
-    declared,
-    rounded_up,
-)
+from mustdp.ledger.declared import Declared, certified, certified_quickly, declared, rounded_up
 from mustdp.ledger.entry import Head, Header
 from mustdp.ledger.filter import Cost
 from mustdp.limits import MOST_STEPS, SMALLEST_NOISE
 from mustdp.mechanisms.mechanism import gaussian
-from mustdp.numerics.decimals import as_stated, readable
+from mustdp.numerics.formatting import as_stated, readable
 
 ADAPTIVE, FIXED = "adaptive", "fixed"
 

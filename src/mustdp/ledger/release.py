@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from mustdp.accounting.plan import Plan
 from mustdp.calibration.settle import Spent
 from mustdp.errors import InvalidParameter
-from mustdp.ledger.budget_file import LedgerFile
+from mustdp.ledger.file import LedgerFile
 from mustdp.ledger.ledger import Ledger
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.sampling.epochs import Sampling

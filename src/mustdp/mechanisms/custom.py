@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.laws import dual
 from mustdp.mechanisms.mechanism import Mechanism
-from mustdp.mechanisms.noise import dual
 from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.numerics.convex import hull_slopes
-from mustdp.numerics.tangents import TangentTable, two_sided
+from mustdp.numerics.convex import TangentTable, hull_slopes, two_sided
 
 Profile = Callable[[FloatArray], ArrayLike]
 

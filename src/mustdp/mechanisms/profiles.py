@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mustdp.mechanisms.noise import Noise
+from mustdp.mechanisms.laws import Noise
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.tangents import TangentFamily, TangentTable, slope_of
+from mustdp.numerics.convex import TangentFamily, TangentTable, slope_of
 
 
 class GroupProfiles(ABC):

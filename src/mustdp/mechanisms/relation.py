@@ -18,7 +18,7 @@ from mustdp.errors import InvalidParameter
 if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Epoch, Sampling
-    from mustdp.sampling.scheme import Scheme
+    from mustdp.sampling.schemes import Scheme
 
 Drawing = TypeVar("Drawing", bound="Scheme | Epoch")
 

@@ -1,30 +1,73 @@
-"""Exactly rounded noise: K = round(scale * g / gamma) with the law it has in real numbers.
-
-A uniform number V with unlimited bits decides the size of g. Its first 63 bits are pushed through
-the inverse tail in double precision, all values at once. Where everything that begins with these
-bits rounds to the same integer, whatever the arithmetic may have lost, that integer is K. Else more
-bits are drawn and the comparison with the boundary is made between integers (``tails.py``). So the
-law of K is exact: no tail is cut and no value is a little too likely. The margin is derived in
-``docs/derivations/noise.md``.
-
-``ratio`` is scale / gamma throughout: exact, as gamma is a power of two.
-"""
+"""Exactly rounded noise, and the self-test of the machine's arithmetic that it rests on."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
-from mustdp.noise.laws import Law
-from mustdp.noise.trust import check_arithmetic
+from mustdp.noise.laws import ARITHMETIC, Law
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import IntArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.noise_bits import NoiseSource
+
+# Whether the arithmetic of this machine is as good as the margin assumes: asked once per process.
+#
+# The margin of ``laws.py`` rests on how well ``ndtri`` and ``log`` were measured to work. Another
+# build of scipy or numpy could do worse, and noise would then have another law in silence. So
+# before the first value is drawn they are tried here on points over all magnitudes and at the
+# places where ``ndtri`` changes its formula, against enclosures between integers.
+
+
+#: An eighth of the margin; the tests see to it that less is used.
+_ALLOWED = Fraction(ARITHMETIC) / 8
+_BITS = 160
+
+
+def _points() -> FloatArray:
+    near = [edge * (1.0 + k * 2.0**-50) for edge in (math.exp(-2), math.exp(-32)) for k in (-3, 3)]
+    return np.array([*np.geomspace(2.0**-63, 0.49, 40), *np.linspace(0.136, 0.4999, 20), *near])
+
+
+@lru_cache(maxsize=2)
+def check_arithmetic(law: Law) -> None:
+    """Raise where a size is farther from the truth than an eighth of the margin."""
+    arguments = _points()
+    sizes = -law.negative_sizes(arguments)
+    for argument, size in zip(arguments.tolist(), sizes.tolist(), strict=True):
+        share = Fraction(argument) * Fraction(2.0**-63) / Fraction(law.unit)
+        allowed = _ALLOWED * max(Fraction(1), Fraction(size)) if math.isfinite(size) else None
+        if allowed is None or not _encloses(law, Fraction(size), allowed, share):
+            raise NumericalFailure(
+                f"the inverse of the {law.name} tail is wrong by more than the margin of the noise "
+                f"allows at {argument!r}; nothing was drawn"
+            )
+
+
+def _encloses(law: Law, size: Fraction, allowed: Fraction, share: Fraction) -> bool:
+    """Whether T(size + allowed) <= share <= T(size - allowed)."""
+    scaled = share * 2**_BITS
+    beyond = law.tail(size + allowed, _BITS)[1]
+    before = law.tail(max(Fraction(0), size - allowed), _BITS)[0]
+    return beyond <= scaled and (size <= allowed or scaled <= before)
+
+
+# Exactly rounded noise: K = round(scale * g / gamma) with the law it has in real numbers.
+#
+# A uniform number V with unlimited bits decides the size of g. Its first 63 bits are pushed
+# through the inverse tail in double precision, all values at once. Where everything that begins
+# with these bits rounds to the same integer, whatever the arithmetic may have lost, that integer
+# is K. Else more bits are drawn and the comparison with the boundary is made between integers
+# (``tails.py``). So the law of K is exact: no tail is cut and no value is a little too likely. The
+# margin is derived in ``docs/derivations/noise.md``.
+#
+# ``ratio`` is scale / gamma throughout: exact, as gamma is a power of two.
+
 
 BoolArray = NDArray[np.bool_]
 WordArray = NDArray[np.uint64]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.randomness.cipher import KEY_BYTES, aes_counter
-from mustdp.randomness.seeds import read_seed
+from mustdp.randomness.keys import read_seed
 
 _forks = 0
 

@@ -20,14 +20,19 @@ import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-from mustdp.randomness.keys import BatchKey, batch_key
-from mustdp.randomness.substreams import NESTED, Substreams
+from mustdp.randomness.keys import NESTED, BatchKey, Substreams, batch_key
 from mustdp.sampling.batch import Batch, drawn
-from mustdp.sampling.catalogue import KINDS, Kind
-from mustdp.sampling.draws import check_held, choose, draw_stages
-from mustdp.sampling.occupancy import occupied, prefers_splitting, split, throw
-from mustdp.sampling.scheme import Multistage
-from mustdp.sampling.stage import Stage, check_stages
+from mustdp.sampling.catalogue import KINDS, Kind, Stage, check_stages
+from mustdp.sampling.draws import (
+    check_held,
+    choose,
+    draw_stages,
+    occupied,
+    prefers_splitting,
+    split,
+    throw,
+)
+from mustdp.sampling.schemes import Multistage
 
 Path = tuple[int, ...]
 

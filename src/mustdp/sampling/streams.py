@@ -16,16 +16,15 @@ from threading import RLock
 from typing import Any
 
 from mustdp.errors import InvalidParameter
-from mustdp.files.plain import digest
+from mustdp.files.reading import digest
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics import checks
-from mustdp.randomness.keys import BatchKey, batch_key
-from mustdp.randomness.substreams import BATCHES, EPOCHS, Substreams
+from mustdp.randomness.keys import BATCHES, EPOCHS, BatchKey, Substreams, batch_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import EPOCH_NAMES
-from mustdp.sampling.epoch_draws import Portion, draw_shuffled, portion_of
+from mustdp.sampling.draws import Portion, draw_shuffled, portion_of
 from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
-from mustdp.sampling.scheme import Scheme, scheme_from_description
+from mustdp.sampling.schemes import Scheme, scheme_from_description
 
 _FORMAT = "mustdp batch stream"
 _VERSION = 1

@@ -23,7 +23,7 @@ from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling
-from mustdp.sampling.scheme import Scheme
+from mustdp.sampling.schemes import Scheme
 
 _PAPER = "per-step epsilon' of the MUST paper with sensitivity C/n: not a guarantee"
 

@@ -24,15 +24,22 @@ from mustdp.files.replacing import refuse_other_than_files, replace_file
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics import checks
-from mustdp.randomness.keys import batch_key
+from mustdp.randomness.keys import SeededRelease, batch_key
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.randomness.seeds import SeededRelease
 from mustdp.training.budget import Budget
 from mustdp.training.data.dataset import DataSet
-from mustdp.training.linear.clipping import Records, check_clip
-from mustdp.training.linear.descent import OnStep, Recipe, descend, exact_noise
-from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss
-from mustdp.training.linear.rates import learning_rates
+from mustdp.training.linear.descent import (
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    OnStep,
+    Recipe,
+    Records,
+    check_clip,
+    descend,
+    exact_noise,
+    learning_rates,
+)
 
 MODELS = ("linear", "mlp")
 HIDDEN = 128

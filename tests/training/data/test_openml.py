@@ -18,7 +18,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.training.data import adult, mnist, named
 from mustdp.training.data.adult import load_adult
 from mustdp.training.data.mnist import load_mnist, write_idx
-from mustdp.training.data.openml import cached_folder
+from mustdp.training.data.named import cached_folder
 from tests.training.data.places import SHARED, needs_adult
 
 ASKED: dict[str, Any] = {"as_frame": False, "parser": "liac-arff"}
@@ -34,7 +34,7 @@ def small_mnist(monkeypatch: pytest.MonkeyPatch) -> Any:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (10, 784)).astype(np.uint8)
     labels = np.arange(10, dtype=np.uint8)
-    monkeypatch.setattr("mustdp.training.data.openml._TRAINING", 7)
+    monkeypatch.setattr("mustdp.training.data.named._TRAINING", 7)
     for part, rows in (("train", slice(7)), ("t10k", slice(7, 10))):
         for kind, array in (
             ("images-idx3", images[rows].reshape(-1, 28, 28)),

@@ -11,8 +11,13 @@ import mustdp as md
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.batch import Batch
 from mustdp.training.budget import Budget
-from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.losses import LogisticLoss, Loss, MultinomialLoss, SquaredError
+from mustdp.training.linear.descent import (
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    Records,
+    SquaredError,
+)
 
 KINDS = ("squared", "logistic", "multinomial")
 CLASSES = 4

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mustdp as md
-from mustdp.training.linear import clipping
-from mustdp.training.linear.clipping import Records
+from mustdp.training.linear import descent as clipping
+from mustdp.training.linear.descent import Records
 from tests.training.linear.brute_force import clipped_sum
 from tests.training.linear.problems import KINDS, batch_of, loss_of, records_of, targets_of
 

@@ -8,10 +8,7 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.errors import NumericalFailure
-from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.descent import Recipe, descend
-from mustdp.training.linear.losses import SquaredError
-from mustdp.training.linear.rates import learning_rates
+from mustdp.training.linear.descent import Recipe, Records, SquaredError, descend, learning_rates
 from tests.training.linear.brute_force import clipped_sum
 from tests.training.linear.problems import KINDS, budget_of, records_of
 

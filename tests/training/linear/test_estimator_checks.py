@@ -14,7 +14,7 @@ from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegressi
 
 
 # The checks set random_state, which warns here, and skip with a warning what does not apply.
-@pytest.mark.filterwarnings("ignore::mustdp.randomness.seeds.SeededRelease")
+@pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic")
 @parametrize_with_checks([DPLinearRegression(delta=1e-5), DPLogisticRegression(delta=1e-5)])  # type: ignore[misc,untyped-decorator,unused-ignore]

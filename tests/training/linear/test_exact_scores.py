@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.exact_scores import Grid
-from mustdp.training.linear.losses import SquaredError, exp_of_negative
+from mustdp.training.linear.descent import Grid, Records, SquaredError, exp_of_negative
 from tests.training.linear.problems import batch_of
 
 

@@ -17,8 +17,8 @@ from sklearn.model_selection import cross_val_score
 
 import mustdp as md
 from mustdp.errors import BudgetExceeded, InvalidParameter
-from mustdp.training.linear import estimator
-from mustdp.training.linear.perturbing import ExactNoise
+from mustdp.training.linear import models as estimator
+from mustdp.training.linear.descent import ExactNoise
 
 N = 200
 PLAIN: dict[str, Any] = {"m": 20, "steps": 5, "noise_multiplier": 4.0, "delta": 1e-5}
@@ -84,7 +84,7 @@ def test_bad_data_are_not_charged(file: str) -> None:
     assert entries(file) == []
 
 
-@pytest.mark.filterwarnings("ignore::mustdp.randomness.seeds.SeededRelease")
+@pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease")
 def test_what_cannot_be_charged_is_refused(file: str) -> None:
     with pytest.raises(InvalidParameter, match="an experiment, no release"):
         md.DPLinearRegression(ledger=file, random_state=1, **PLAIN).fit(*line())

@@ -19,11 +19,11 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import mustdp as md
-from mustdp.randomness.seeds import SeededRelease
+from mustdp.randomness.keys import SeededRelease
 from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::mustdp.randomness.seeds.SeededRelease"),
+    pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease"),
     pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic"),
 ]
 N = 400
@@ -164,7 +164,7 @@ def test_without_a_seed_no_warning_and_never_the_same() -> None:
     assert not np.array_equal(first, second)
 
 
-@pytest.mark.filterwarnings("default::mustdp.randomness.seeds.SeededRelease")
+@pytest.mark.filterwarnings("default::mustdp.randomness.keys.SeededRelease")
 def test_a_seed_warns_and_repeats() -> None:
     X, y = line()
     model = DPLinearRegression(delta=1e-5, noise_multiplier=5.0, steps=3, random_state=4)

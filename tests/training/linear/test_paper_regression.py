@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from mustdp.sampling.naming import scheme_by_name
+from mustdp.sampling.schemes import scheme_by_name
 from mustdp.training.budget import settle
 from mustdp.training.linear.models import DPLinearRegression
 from mustdp.training.linear.simulation import fit_chains

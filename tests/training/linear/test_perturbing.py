@@ -15,10 +15,14 @@ import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.batch import Batch
-from mustdp.training.linear.clipping import Records
-from mustdp.training.linear.descent import Recipe, descend, exact_noise
-from mustdp.training.linear.losses import SquaredError
-from mustdp.training.linear.perturbing import ExactNoise
+from mustdp.training.linear.descent import (
+    ExactNoise,
+    Recipe,
+    Records,
+    SquaredError,
+    descend,
+    exact_noise,
+)
 from tests.training.linear.problems import budget_of, loss_of, targets_of
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.training.linear.rates import SCHEDULES, learning_rates
+from mustdp.training.linear.descent import SCHEDULES, learning_rates
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from mustdp.randomness.keys import batch_key
-from mustdp.training.networks.clipping import Clipper, Trial
+from mustdp.training.networks.clipping import Bound, Clipper, Trial, Workload, bound_for
+from mustdp.training.networks.loaders import Records, Rows
 from mustdp.training.networks.masks import Masks
-from mustdp.training.networks.records import Records, Rows
-from mustdp.training.networks.sensitivity import Bound, Workload, bound_for
 
 Case = tuple[nn.Module, Any, tuple[Tensor, ...], Tensor]
 

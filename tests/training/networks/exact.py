@@ -8,9 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mustdp.training.networks.convolution import convolution
-from mustdp.training.networks.layers import Dense, Table, group_norm, layer_norm, linear
-from mustdp.training.networks.shares import Kept, Share
+from mustdp.training.networks.layers import (
+    Dense,
+    Kept,
+    Share,
+    Table,
+    convolution,
+    group_norm,
+    layer_norm,
+    linear,
+)
 
 Numbers = list[Fraction]
 #: A share, and what each of its records contributes, parameter by parameter in one row.

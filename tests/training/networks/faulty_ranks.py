@@ -15,8 +15,8 @@ import torch
 from torch import distributed
 
 import mustdp as md
-from mustdp.ledger.runs import ChargedRun
-from mustdp.randomness.seeds import SeededRelease
+from mustdp.ledger.file import ChargedRun
+from mustdp.randomness.keys import SeededRelease
 from mustdp.training.budget import settle
 from mustdp.training.networks.checkpoint import CheckpointFile
 from tests.training.networks import runs

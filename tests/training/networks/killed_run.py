@@ -21,7 +21,7 @@ import torch
 
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.clipping import Clipper
-from mustdp.training.networks.step_noise import StepNoise
+from mustdp.training.networks.noise import StepNoise
 from tests.training.networks import runs
 
 STEPS = 6

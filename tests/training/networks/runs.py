@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import mustdp as md
-from mustdp.randomness.seeds import SeededRelease
+from mustdp.randomness.keys import SeededRelease
 from mustdp.training.budget import Budget, settle
 from mustdp.training.networks.trainer import PrivateTrainer
 

@@ -12,14 +12,26 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
-from mustdp.training.networks.clipping import Clipper, Piece, Trial  # noqa: E402
-from mustdp.training.networks.records import Records, Rows  # noqa: E402
-from mustdp.training.networks.release import on_lattice  # noqa: E402
-from mustdp.training.networks.sensitivity import Bound, Workload, bound_for  # noqa: E402
-from mustdp.training.networks.separate import check_scaling  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from mustdp.errors import (
+    InvalidParameter,
+    NotCovered,
+)
+from mustdp.training.networks.clipping import (
+    Bound,
+    Clipper,
+    Piece,
+    Trial,
+    Workload,
+    bound_for,
+)
+from mustdp.training.networks.loaders import (
+    Records,
+    Rows,
+)
+from mustdp.training.networks.noise import on_lattice
+from mustdp.training.networks.separation import check_scaling
+from tests.training.networks import runs
 
 nn = torch.nn
 

@@ -11,10 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mustdp.noise.exact import exact_noise  # noqa: E402
-from mustdp.noise.laws import ARITHMETIC, GAUSSIAN  # noqa: E402
-from mustdp.randomness.noise_bits import NoiseSource  # noqa: E402
-from mustdp.training.networks import central_noise as noise  # noqa: E402
+from mustdp.noise.exact import exact_noise
+from mustdp.noise.laws import (
+    ARITHMETIC,
+    GAUSSIAN,
+)
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.training.networks import noise
 
 
 class Words:

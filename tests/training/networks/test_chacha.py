@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import torch
 
 from mustdp.errors import InvalidParameter
-from mustdp.training.networks.chacha import chacha_blocks, random_words
+from mustdp.training.networks.noise import chacha_blocks, random_words
 
 CPU = torch.device("cpu")
 

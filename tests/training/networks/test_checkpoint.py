@@ -10,11 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter  # noqa: E402
-from mustdp.training.networks.checkpoint import CheckpointFile  # noqa: E402
-from mustdp.training.networks.step_noise import StepNoise  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from mustdp.errors import InvalidParameter
+from mustdp.training.networks.checkpoint import CheckpointFile
+from mustdp.training.networks.noise import StepNoise
+from tests.training.networks import runs
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter  # noqa: E402
-from mustdp.training.networks.checkpoint import CheckpointFile  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from mustdp.errors import InvalidParameter
+from mustdp.training.networks.checkpoint import CheckpointFile
+from tests.training.networks import runs
 
 STATE = {"weights": torch.arange(4.0), "steps": 3}
 

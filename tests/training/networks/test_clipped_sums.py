@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.training.networks import zoo  # noqa: E402
-from tests.training.networks.brute_force import (  # noqa: E402
+from tests.training.networks import zoo
+from tests.training.networks.brute_force import (
     Case,
     bound,
     clipped_sum,

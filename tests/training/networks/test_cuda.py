@@ -12,21 +12,21 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("torch finds no CUDA device", allow_module_level=True)
 
-from mustdp.noise.exact import rounded  # noqa: E402
-from mustdp.noise.laws import GAUSSIAN  # noqa: E402
-from mustdp.randomness.keys import batch_key  # noqa: E402
-from mustdp.randomness.noise_bits import NoiseSource  # noqa: E402
-from mustdp.training.networks.chacha import random_words  # noqa: E402
-from mustdp.training.networks.clipping import Clipper  # noqa: E402
-from mustdp.training.networks.masks import Masks  # noqa: E402
-from mustdp.training.networks.records import Records  # noqa: E402
-from mustdp.training.networks.step_noise import (  # noqa: E402
+from mustdp.noise.exact import rounded
+from mustdp.noise.laws import GAUSSIAN
+from mustdp.randomness.keys import batch_key
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.training.networks.clipping import Clipper
+from mustdp.training.networks.loaders import Records
+from mustdp.training.networks.masks import Masks
+from mustdp.training.networks.noise import (
     Begun,
     StepNoise,
     check_device,
+    random_words,
 )
-from tests.training.networks import runs, zoo  # noqa: E402
-from tests.training.networks.brute_force import (  # noqa: E402
+from tests.training.networks import runs, zoo
+from tests.training.networks.brute_force import (
     Case,
     bound,
     clipped_sum_one_by_one,

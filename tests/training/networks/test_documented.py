@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
+from mustdp.training.networks.trainer import PrivateTrainer
 
 PAGE = (Path(__file__).parents[3] / "docs" / "training-networks.md").read_text(encoding="utf-8")
 

@@ -9,11 +9,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.accounting.plan import InEpoch, atoms  # noqa: E402
-from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
-from mustdp.training.networks.progress import Progress  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from mustdp.accounting.plan import (
+    InEpoch,
+    atoms,
+)
+from mustdp.errors import (
+    InvalidParameter,
+    NotCovered,
+)
+from mustdp.training.networks.events import Progress
+from tests.training.networks import runs
 
 BINS = 4
 EPOCH = md.random_allocation(runs.N, BINS)

@@ -15,14 +15,20 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from mustdp.errors import NumericalFailure  # noqa: E402
-from mustdp.training.networks import rounding  # noqa: E402
-from mustdp.training.networks.clipping import weights_for  # noqa: E402
-from mustdp.training.networks.layers import Dense, linear  # noqa: E402
-from mustdp.training.networks.sensitivity import Workload, bound_for  # noqa: E402
-from mustdp.training.networks.shares import Kept  # noqa: E402
-from tests.training.networks import exact  # noqa: E402
-from tests.training.networks.exact import Known, random  # noqa: E402
+from mustdp.errors import NumericalFailure
+from mustdp.training.networks import layers as rounding
+from mustdp.training.networks.clipping import (
+    Workload,
+    bound_for,
+    weights_for,
+)
+from mustdp.training.networks.layers import (
+    Dense,
+    Kept,
+    linear,
+)
+from tests.training.networks import exact
+from tests.training.networks.exact import Known, random
 
 
 def check(known: Known, clip: float, counts: Any) -> None:

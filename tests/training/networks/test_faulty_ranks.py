@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from tests.training.networks import faulty_ranks, runs  # noqa: E402
+import mustdp as md
+from tests.training.networks import faulty_ranks, runs
 
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("torch has no gloo here", allow_module_level=True)

@@ -10,10 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from mustdp.training.networks import bookkeeping  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+from mustdp.training.networks import bookkeeping
+from tests.training.networks import runs
 
 #: Whose lines are interrupted: where hooks are registered, used and removed.
 FUNCTIONS = {"_forward", "_remove", "register_forward_hook", "__init__", "take", "_note_taker"}

@@ -14,8 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.training.networks import runs  # noqa: E402
-from tests.training.networks.killed_run import MOMENTS, STEPS  # noqa: E402
+from tests.training.networks import runs
+from tests.training.networks.killed_run import MOMENTS, STEPS
 
 ROOT = Path(__file__).parents[3]
 EVERY = (1, 2)

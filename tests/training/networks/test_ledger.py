@@ -14,14 +14,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.accounting.plan import atoms  # noqa: E402
-from mustdp.errors import BudgetExceeded, InvalidParameter  # noqa: E402
-from mustdp.ledger.runs import ChargedRun  # noqa: E402
-from mustdp.training.networks.checkpoint import CheckpointFile  # noqa: E402
-from mustdp.training.networks.step_noise import StepNoise  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
-from tests.training.networks.killed_run import log, process  # noqa: E402
+import mustdp as md
+from mustdp.accounting.plan import atoms
+from mustdp.errors import (
+    BudgetExceeded,
+    InvalidParameter,
+)
+from mustdp.ledger.file import ChargedRun
+from mustdp.training.networks.checkpoint import CheckpointFile
+from mustdp.training.networks.noise import StepNoise
+from tests.training.networks import runs
+from tests.training.networks.killed_run import log, process
 
 STEPS = 6
 

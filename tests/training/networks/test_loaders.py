@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.utils.data import (  # noqa: E402
+from torch.utils.data import (
     BatchSampler,
     DistributedSampler,
     IterableDataset,
@@ -26,11 +26,14 @@ from torch.utils.data import (  # noqa: E402
     get_worker_info,
 )
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
-from tests.training.data.places import SHARED, needs_mnist  # noqa: E402
-from tests.training.networks import loader_run, runs  # noqa: E402
-from tests.training.networks.loader_run import BATCH, BINS, EPOCHS, Images, N, loader  # noqa: E402
+import mustdp as md
+from mustdp.errors import (
+    InvalidParameter,
+    NotCovered,
+)
+from tests.training.data.places import SHARED, needs_mnist
+from tests.training.networks import loader_run, runs
+from tests.training.networks.loader_run import BATCH, BINS, EPOCHS, Images, N, loader
 
 ROOT = Path(__file__).parents[3]
 STEPS = EPOCHS * BINS

@@ -14,16 +14,15 @@ import pytest
 torch = pytest.importorskip("torch")
 opacus = pytest.importorskip("opacus")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter, NotCovered  # noqa: E402
-from mustdp.randomness.seeds import SeededRelease  # noqa: E402
-from mustdp.training.networks.opacus_bridge import (  # noqa: E402
-    MultisetSampler,
-    charged_to,
-    multiset_loader,
+import mustdp as md
+from mustdp.errors import (
+    InvalidParameter,
+    NotCovered,
 )
-from tests.training.networks import runs, zoo  # noqa: E402
-from tests.training.networks.brute_force import bound, clipped_sum, clipper  # noqa: E402
+from mustdp.randomness.keys import SeededRelease
+from mustdp.training.networks.opacus_bridge import MultisetSampler, charged_to, multiset_loader
+from tests.training.networks import runs, zoo
+from tests.training.networks.brute_force import bound, clipped_sum, clipper
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,14 +10,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mustdp.errors import NotCovered  # noqa: E402
-from mustdp.randomness.keys import batch_key  # noqa: E402
-from mustdp.training.networks.alignment import aligned  # noqa: E402
-from mustdp.training.networks.masks import Masks  # noqa: E402
-from mustdp.training.networks.places import Places, smaller  # noqa: E402
-from mustdp.training.networks.records import Rows  # noqa: E402
-from tests.training.networks import runs, zoo  # noqa: E402
-from tests.training.networks.brute_force import Case, clipper  # noqa: E402
+from mustdp.errors import NotCovered
+from mustdp.randomness.keys import batch_key
+from mustdp.training.networks.clipping import (
+    Places,
+    smaller,
+)
+from mustdp.training.networks.devices import aligned
+from mustdp.training.networks.loaders import Rows
+from mustdp.training.networks.masks import Masks
+from tests.training.networks import runs, zoo
+from tests.training.networks.brute_force import Case, clipper
 
 nn = torch.nn
 CPU = torch.device("cpu")

@@ -10,21 +10,24 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.mechanisms.relation import resolve_relation  # noqa: E402
-from mustdp.noise.exact import rounded  # noqa: E402
-from mustdp.noise.laws import GAUSSIAN  # noqa: E402
-from mustdp.randomness.keys import batch_key  # noqa: E402
-from mustdp.randomness.noise_bits import NoiseSource  # noqa: E402
-from mustdp.sampling.batch import drawn  # noqa: E402
-from mustdp.training.networks.chacha import random_words  # noqa: E402
-from mustdp.training.networks.masks import Masks  # noqa: E402
-from mustdp.training.networks.pieces import Pieces, rows_of_pieces  # noqa: E402
-from mustdp.training.networks.records import Records  # noqa: E402
-from mustdp.training.networks.step_noise import (  # noqa: E402
+import mustdp as md
+from mustdp.mechanisms.relation import resolve_relation
+from mustdp.noise.exact import rounded
+from mustdp.noise.laws import GAUSSIAN
+from mustdp.randomness.keys import batch_key
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.sampling.batch import drawn
+from mustdp.training.networks.clipping import (
+    Pieces,
+    rows_of_pieces,
+)
+from mustdp.training.networks.loaders import Records
+from mustdp.training.networks.masks import Masks
+from mustdp.training.networks.noise import (
     Begun,
     StepNoise,
     check_device,
+    random_words,
 )
 
 CPU = torch.device("cpu")
@@ -130,7 +133,7 @@ def test_noise_that_was_begun_ahead_is_used_once(monkeypatch: pytest.MonkeyPatch
     def begin(ratio: float, count: int, _: Any, source: NoiseSource) -> Begun:
         return Begun(random_words(source.words(4).tobytes(), bytes(12), count, CPU), ratio, source)
 
-    monkeypatch.setattr("mustdp.training.networks.step_noise.begin", begin)
+    monkeypatch.setattr("mustdp.training.networks.noise.begin", begin)
     noise = StepNoise(batch_key(), 2000.0)
     found: list[Any] = [OnGpu() for _ in range(3)]
     noise.begin(3, 1000, OnGpu.device)

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.training.networks import loader_run, runs, two_processes  # noqa: E402
+from tests.training.networks import loader_run, runs, two_processes
 
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("torch has no gloo here", allow_module_level=True)

@@ -8,9 +8,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+import mustdp as md
+from mustdp.errors import (
+    InvalidParameter,
+    NotCovered,
+    NumericalFailure,
+)
+from tests.training.networks import runs
 
 nn = torch.nn
 

@@ -8,7 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mustdp.training.networks.release import as_gradients, on_lattice  # noqa: E402
+from mustdp.training.networks.noise import (
+    as_gradients,
+    on_lattice,
+)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mustdp.training.classify import train_classifier  # noqa: E402
-from mustdp.training.data.dataset import DataSet  # noqa: E402
-from mustdp.training.networks.checkpoint import CheckpointFile  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
+from mustdp.training.classify import train_classifier
+from mustdp.training.data.dataset import DataSet
+from mustdp.training.networks.checkpoint import CheckpointFile
+from tests.training.networks import runs
 
 
 def spent(answer: Any) -> list[tuple[bool, bool]]:

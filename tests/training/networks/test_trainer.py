@@ -11,13 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import mustdp as md  # noqa: E402
-from mustdp.errors import InvalidParameter  # noqa: E402
-from mustdp.randomness.seeds import SeededRelease  # noqa: E402
-from mustdp.training.networks.events import Released  # noqa: E402
-from mustdp.training.networks.trainer import PrivateTrainer  # noqa: E402
-from tests.training.networks import runs  # noqa: E402
-from tests.training.networks.brute_force import clipped_sum_one_by_one  # noqa: E402
+import mustdp as md
+from mustdp.errors import InvalidParameter
+from mustdp.randomness.keys import SeededRelease
+from mustdp.training.networks.events import Released
+from mustdp.training.networks.trainer import PrivateTrainer
+from tests.training.networks import runs
+from tests.training.networks.brute_force import clipped_sum_one_by_one
 
 QUIET = 1e-9  # a noise multiplier that leaves the clipped sum as it is, to seven digits
 

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.training.data.dataset import DataSet, split_in_order
-from mustdp.training.data.files import find_folder, read_published
+from mustdp.training.data.dataset import DataSet, find_folder, read_published, split_in_order
 
 #: Of the files whose published MD5 sums are 35238206... and 5d7c39d7...
 SHA256 = {

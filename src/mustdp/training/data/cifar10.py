@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-from mustdp.training.data.dataset import PIXELS, DataSet, scaled
-from mustdp.training.data.files import find_folder, read_published
+from mustdp.training.data.dataset import PIXELS, DataSet, find_folder, read_published, scaled
 
 TRAINING = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST = "test_batch.bin"

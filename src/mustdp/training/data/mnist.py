@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
-from mustdp.training.data.dataset import PIXELS, DataSet, scaled
-from mustdp.training.data.files import find_folder, read_published
+from mustdp.training.data.dataset import PIXELS, DataSet, find_folder, read_published, scaled
 
 SHA256 = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",

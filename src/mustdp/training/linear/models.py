@@ -1,38 +1,371 @@
-"""DPLinearRegression and DPLogisticRegression: private counterparts of scikit-learn's models.
-
-Noise, clipping and accounting are in ``descent.py``, ``clipping.py`` and ``budget.py``; here are
-the targets, the predictions and the documentation people read.
-"""
+"""DPLinearRegression and DPLogisticRegression: private counterparts of scikit-learn's models."""
 
 from __future__ import annotations
 
+import re
 import warnings
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.errors import InvalidParameter
+from mustdp.calibration.settle import PaperNoise, Spent
+from mustdp.errors import InvalidParameter, MustdpError
+from mustdp.ledger.ledger import Ledger
+from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.keys import release_key
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.sampling.epochs import Sampling
 from mustdp.training.documented import documented
-from mustdp.training.linear.estimator import PrivateLinearModel
-from mustdp.training.linear.losses import (
+from mustdp.training.linear.descent import (
+    LearningRate,
     LogisticLoss,
     Loss,
     MultinomialLoss,
+    OnStep,
+    Records,
     SquaredError,
+    descend,
+    exact_noise,
+    settle_recipe,
     sigmoid,
     softmax,
 )
-from mustdp.training.linear.parameters import CLASSES, shared
-from mustdp.training.linear.rates import LearningRate
 from mustdp.training.linear.scikit import (
+    BaseEstimator,
     ClassifierMixin,
+    NotFittedError,
     RegressorMixin,
+    _num_samples,
     check_classification_targets,
+    check_is_fitted,
+    validate_data,
 )
-from mustdp.training.linear.unquoted import checked
+
+# Errors about X and y that quote none of their values.
+#
+# scikit-learn and numpy print arrays, or the entry that they stumbled on, into their messages, and
+# a message travels farther than the data: into logs, notebooks and reports. An error that is
+# raised while another is handled keeps it as its context, even with ``from None``. So what they
+# raise is caught, its sentence is written anew from a list of those that are known to quote sizes
+# only, and it is raised after the handler has ended.
+
+
+_Found = TypeVar("_Found")
+
+
+class WrongKind(InvalidParameter, TypeError):
+    """An argument is of a kind that holds no numbers at all."""
+
+
+_OTHERS = "X and y must be arrays of numbers, got others"
+_RESHAPE = (
+    "Reshape your data with X.reshape(-1, 1) if it has a single feature, or X.reshape(1, -1) if it "
+    "is a single record"
+)
+_FINITE = r"dtype\('float(?:32|64)'\)"
+#: How a message begins, with groups for sizes and fixed words alone, and what is said instead.
+_KNOWN: tuple[tuple[str, str], ...] = (
+    (
+        r"Expected 2D array, got (1D|scalar) array",
+        rf"X must be a 2D array, got a \1 one. {_RESHAPE}",
+    ),
+    (
+        r"Expected 2D input|Expected a 2-dimensional",
+        rf"X must be a 2D array, got another. {_RESHAPE}",
+    ),
+    (r"Complex data not supported", r"X and y must be real: Complex data not supported"),
+    (r"Input (X |y )?contains NaN", r"Input \1contains NaN."),
+    (
+        rf"Input (X |y )?contains infinity or a value too large for ({_FINITE})",
+        r"Input \1contains infinity or a value too large for \2.",
+    ),
+    (
+        r"(Found array with \d+ (?:sample|feature)\(s\) \(shape=\([\d, ]*\)\) while a minimum of "
+        r"\d+ is required)",
+        r"\1.",
+    ),
+    (r"(Found array with dim \d+)", r"X must be a 2D array: \1"),
+    (r"(Found input variables with inconsistent numbers of samples: \[[\d, ]*\])", r"\1"),
+    (r"(X has \d+ features, but \w+ is expecting \d+ features as input)", r"\1"),
+    (
+        r"(?:Sparse data|A sparse matrix) was passed",
+        "X and y must be dense arrays: Sparse data was passed, '.toarray()' makes it dense",
+    ),
+    (
+        r"(?:This )?(\w+) (?:estimator )?requires y to be passed",
+        r"\1 requires y to be passed, but the target y is None",
+    ),
+    (r"(y should be a 1d array, got an array of shape \([\d, ]*\) instead)", r"\1"),
+    (
+        r"(Unknown label type: (?:continuous|binary|multiclass|multilabel|unknown)[a-z-]*)\. Maybe",
+        r"y must hold labels of classes: \1",
+    ),
+    (
+        r"The feature names should match",
+        "The feature names should match those that were passed during fit, in the same order; got "
+        "others",
+    ),
+    (
+        r"Classification metrics can't handle a mix",
+        "y must hold labels like those of fit, got others",
+    ),
+)
+_NO_NUMBER = r"(?:\w+\(\) )?argument must be a .*string.* number"
+_NO_ARRAY = (
+    r"Expected sequence or array-like|Singleton array|Input should have at least 1 dimension"
+)
+
+
+def without_values(problem: Exception) -> InvalidParameter:
+    """What is said in the place of an error about X or y."""
+    message = str(problem)
+    for known, instead in _KNOWN:
+        found = re.match(known, message)
+        if found is not None:
+            return InvalidParameter(found.expand(instead))
+    if re.match(_NO_NUMBER, message):
+        return WrongKind(f"{_OTHERS}: each argument must be a string or a number")
+    if re.match(_NO_ARRAY, message):
+        return WrongKind("X and y must be arrays or lists of rows, got something else")
+    return InvalidParameter(_OTHERS)
+
+
+def checked(call: Callable[..., _Found], *given: Any, **named: Any) -> _Found:
+    """What ``call`` returns; errors that might quote its arguments are replaced."""
+    try:
+        return call(*given, **named)
+    except (MustdpError, NotFittedError, MemoryError):
+        raise
+    except Exception as problem:
+        refusal = without_values(problem)
+    # Outside the handler, so that the error has no context.
+    raise refusal
+
+
+# The part of their documentation that the private linear models share, written once.
+
+
+_PARAMETERS = """
+    scheme : str or Scheme, default="wor"
+        How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
+        from the data), or a scheme object made for exactly these n records. "poisson" needs
+        relation="replace_one"; under add_remove the number of records is private, and
+        ``poisson(n, rate)`` with a public estimate n is given instead. ``random_allocation(n,
+        bins)`` and ``shuffle(n, m)`` go through the data epoch by epoch, a batch in every step; an
+        epoch that is begun is charged.
+    b : int, default=None
+        Size of the first of two stages, at least 1; None means 2 m (at most n).
+    m : int, default=None
+        Size of a batch, copies counted (its expectation for "poisson"); None means a tenth of the
+        records.
+    steps : int, default=100
+        Number of gradient steps; each is charged.
+    clip : float, default=1.0
+        Bound on the 2-norm of one record's gradient, intercept included.
+    learning_rate : float or callable, default=0.1 (regression) or 1.0 (classification)
+        A number, or a function of the step (from 0).
+    schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
+        What a learning rate that is a number is multiplied by over the steps.
+    noise_multiplier : float, default=None
+        Scale of the noise over ``clip``, the bound C on the norm of what one record contributes to
+        a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
+    epsilon : float, default=None
+        What the certified epsilon of the whole run must not exceed; the noise is calibrated for
+        it. None means 1 where nothing else says what the noise is.
+    epsilon_prime : float, default=None
+        The MUST paper's epsilon' of one step, whose noise is reproduced as published and is *not* a
+        guarantee (``privacy_`` says what it really gives).
+    delta : float
+        The delta at which epsilon is stated, well below 1/n; it has no default.
+    paper_noise : {"analytic", "classical"}, default="analytic"
+        Which Gaussian calibration ``epsilon_prime`` uses.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is part of the clipped gradient.
+    start : float, default=0.0
+        Value at which every weight starts.
+    random_state : int, Generator, RandomState or None, default=None
+        None takes fresh entropy from the operating system. Anything else makes the noise
+        repeatable, which is for experiments only and warns (SeededRelease).
+    on_step : callable, default=None
+        Called with the number of each finished step, for progress bars.
+    keep_losses : bool, default=False
+        Whether to keep ``loss_curve_``, which is not private.
+    ledger : Ledger, str or path, default=None
+        Every ``fit`` is charged to it, once, before noise is drawn; one that would pass its limit
+        is refused before the data are looked at (BudgetExceeded). A path is opened by whoever
+        fits, so that copies of the model and other processes charge the same file.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The fitted weights, in the shapes of scikit-learn. Private.
+    privacy_ : Spent
+        Certified bounds of epsilon at delta, relation, scheme, noise and steps.
+    loss_curve_ : ndarray of shape (steps,)
+        Only with ``keep_losses``: mean loss of every batch (NaN for an empty one). **NOT
+        PRIVATE**: computed from the records without noise and covered by no guarantee. Look at it,
+        never release it. It is left out when the model is pickled or copied.
+    n_iter_, n_features_in_ : int
+        Steps that were made; number of features.
+
+    Notes
+    -----
+    Taken as public: the number of records n (but for Poisson sampling and random allocation
+    under add_remove), the number of features, and whatever was done to the data before ``fit``
+    (scaling by the maximum of a column, for instance, looks at the records).
+"""
+
+
+def shared(*own: str) -> str:
+    """The sections of a model that has parameters of its ``own`` besides."""
+    heading = "    Parameters\n    ----------"
+    return "\n".join((heading, *(one.strip("\n") for one in own), _PARAMETERS.strip("\n")))
+
+
+#: What a model of classes has besides.
+CLASSES = """
+    classes : list, default=None
+        The labels, which are public and settled beforehand: labels outside them are refused, and a
+        class need not occur. None takes the labels that occur in y, and *which* labels occur is
+        then taken as public, which no noise protects: a warning says so (TakenAsPublic).
+"""
+
+# What the private linear models share: parameters, fitting, and the word on what is private.
+#
+# Annotations are no strings here: subclasses in other modules have the fields in their signatures.
+
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """A linear model fitted by noisy gradient descent on the batches of a scheme.
+
+    Subclasses say which loss is used and what targets look like. The fields are the parameters
+    that scikit-learn knows a model by.
+    """
+
+    scheme: str | Sampling = "wor"
+    b: int | None = None
+    m: int | None = None
+    steps: int = 100
+    clip: float = 1.0
+    learning_rate: LearningRate = 0.1
+    schedule: str = "constant"
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    epsilon_prime: float | None = None
+    paper_noise: PaperNoise = "analytic"
+    relation: str | None = None
+    fit_intercept: bool = True
+    start: float = 0.0
+    random_state: RandomState = None
+    on_step: OnStep | None = None
+    keep_losses: bool = False
+    ledger: LedgerOrPath = None
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Train the model; everything is checked and certified before step one.
+
+        Parameters
+        ----------
+        X : array_like
+            Rows ``(records, features)`` of finite numbers.
+        y : array_like
+            One target per row.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        Raises
+        ------
+        InvalidParameter
+            An argument is outside what is allowed.
+        BudgetExceeded
+            The charge does not fit the limit of the ledger; nothing was written.
+        """
+        key = release_key(self.random_state)
+        if self.ledger is not None:  # before anything but the number of records is looked at
+            budget = settle_recipe(self, checked(_num_samples, X)).budget
+            check_release(self.ledger, budget.scheme, replace(budget.spent(), seeded=key.seeded))
+        X, y = checked(
+            validate_data,
+            *(self, X, y),
+            dtype=[np.float64, np.float32],
+            order="C",
+            **self._checks_of_y(),
+        )
+        loss, targets, learned = checked(self._read_targets, y)
+        recipe = settle_recipe(self, len(X))
+        privacy = replace(recipe.budget.spent(), seeded=key.seeded)
+        records = Records(X, targets, loss, bool(self.fit_intercept))
+        noise = exact_noise(records, recipe, NoiseSource(key.seed))
+        charge_release(self.ledger, privacy.plan, f"training: {type(self).__name__}")
+        done = descend(records, recipe, key, self.on_step, noise)
+        # Nothing of an earlier fit is touched until this one has succeeded.
+        for name, value in learned.items():
+            setattr(self, name, value)
+        self.privacy_: Spent = privacy
+        if self.keep_losses:
+            self.loss_curve_: FloatArray = done.losses
+        elif hasattr(self, "loss_curve_"):
+            del self.loss_curve_
+        self.n_iter_ = recipe.budget.steps
+        self._keep_weights(*split_weights(done.weights, records.fit_intercept))
+        return self
+
+    def _checks_of_y(self) -> dict[str, Any]:
+        """How scikit-learn should check y."""
+        return {}
+
+    def _read_targets(self, y: NDArray[Any]) -> tuple[Loss, NDArray[Any], dict[str, Any]]:
+        """Loss, targets in its terms, and the attributes that y decides."""
+        raise NotImplementedError
+
+    def _keep_weights(self, coefficients: FloatArray, intercepts: FloatArray) -> None:
+        """Store the fitted (K, d) and (K,) in the shapes of this kind of model."""
+        raise NotImplementedError
+
+    def _scores(self, X: Any) -> FloatArray:
+        """Linear predictors (records, K) of checked rows."""
+        check_is_fitted(self)
+        X = checked(validate_data, self, X, reset=False, dtype=[np.float64, np.float32])
+        return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State to be saved: all but ``loss_curve_``, which is not private."""
+        if isinstance(self.ledger, Ledger):
+            raise InvalidParameter(
+                "ledger must be the path of a file where a model is saved, copied or sent to other "
+                "processes, which would charge a copy; set_params(ledger=None) saves it without"
+            )
+        state = dict(super().__getstate__())
+        state.pop("loss_curve_", None)
+        return state
+
+
+def split_weights(weights: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and intercepts (zero where none was fitted) of weights (..., K, width)."""
+    if fit_intercept:
+        return weights[..., :-1].copy(), weights[..., -1].copy()
+    return weights.copy(), np.zeros(weights.shape[:-1])
+
+
+# DPLinearRegression and DPLogisticRegression: private counterparts of scikit-learn's models.
+#
+# Noise, clipping and accounting are in ``descent.py``, ``clipping.py`` and ``budget.py``; here are
+# the targets, the predictions and the documentation people read.
 
 
 class TakenAsPublic(UserWarning):

@@ -1,9 +1,4 @@
-"""Book-keeping: one forward, one backward, then norms and weighted sums layer by layer.
-
-Every layer with parameters to train leaves a note: what it was given, and where its output stands
-in the graph. One backward pass then gives the gradients of the losses with respect to those
-outputs, and nothing else; no gradient of a parameter is computed that would be thrown away.
-"""
+"""Book-keeping: one forward, one backward, then norms and weighted sums layer by layer."""
 
 from __future__ import annotations
 
@@ -17,30 +12,75 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.utils import parametrize
 
 from mustdp.errors import NotCovered
-from mustdp.training.networks.alignment import aligned
-from mustdp.training.networks.alone import Behind, Loss, behind, losses_alone
-from mustdp.training.networks.contributions import Contributions, Part
-from mustdp.training.networks.followed import Layer, layers_of
-from mustdp.training.networks.known import keeps_apart
-from mustdp.training.networks.layers import linear
-from mustdp.training.networks.precision import full_precision, shortened
-from mustdp.training.networks.record_by_record import module_share, rows_that_fit, trainable
-from mustdp.training.networks.records import Rows
+from mustdp.training.networks.devices import aligned, full_precision, shortened
+from mustdp.training.networks.layers import Rule, Share, linear, rule_for
+from mustdp.training.networks.loaders import Rows
+from mustdp.training.networks.record_by_record import (
+    Contributions,
+    Part,
+    module_share,
+    rows_that_fit,
+    trainable,
+)
 from mustdp.training.networks.recurrent import Affine, Inner, is_recurrent, unrolled
-from mustdp.training.networks.separate import (
+from mustdp.training.networks.separation import (
     MIXED,
     REORDERED,
+    Behind,
+    Loss,
     Unsuitable,
+    behind,
     check_finite,
     check_scaling,
     check_separate,
+    keeps_apart,
+    losses_alone,
     per_record,
 )
-from mustdp.training.networks.shares import Share
 
-Masks = Callable[[], AbstractContextManager[None]]
+# The layers of a model that book-keeping follows: the outermost modules that own parameters.
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A module that is followed as one piece; without a rule it is differentiated on its own."""
+
+    name: str
+    module: nn.Module
+    rule: Rule | None
+    parameters: dict[str, nn.Parameter]
+
+
+def layers_of(model: nn.Module) -> list[Layer]:
+    """The outermost modules that own parameters to train."""
+    found: dict[int, Layer] = {}
+
+    def visit(name: str, module: nn.Module) -> None:
+        parameters = trainable(module)
+        if not parameters or id(module) in found:
+            return
+        own = any(p.requires_grad for p in module.parameters(recurse=False))
+        if own or parametrize.is_parametrized(module):
+            found[id(module)] = Layer(name, module, rule_for(module), parameters)
+            return
+        for child, inner in module.named_children():
+            visit(f"{name}.{child}" if name else child, inner)
+
+    visit("", model)
+    return list(found.values())
+
+
+# Book-keeping: one forward, one backward, then norms and weighted sums layer by layer.
+#
+# Every layer with parameters to train leaves a note: what it was given, and where its output stands
+# in the graph. One backward pass then gives the gradients of the losses with respect to those
+# outputs, and nothing else; no gradient of a parameter is computed that would be thrown away.
+
+
+MaskContext = Callable[[], AbstractContextManager[None]]
 #: How far, on average over its entries, the two ways to a gradient of the trial may differ,
 #: relative to the largest entry of all.
 _TRIAL_TOLERANCE = 1e-5
@@ -100,7 +140,7 @@ class Bookkeeping:
             for module in quiet:
                 module.training = True
 
-    def try_out(self, rows: Rows, other: Rows, masks: Masks) -> int:
+    def try_out(self, rows: Rows, other: Rows, masks: MaskContext) -> int:
         """Check on a few records that the notes explain the whole gradient, record by record.
 
         Raises :class:`Unsuitable` where they do not, as for a parameter that is used outside its
@@ -140,7 +180,7 @@ class Bookkeeping:
             if not gap <= _TRIAL_TOLERANCE * size * max(1, parameter.numel()):
                 raise Unsuitable("a parameter is used outside the layer that owns it")
 
-    def compare(self, rows: Rows, other: Rows, masks: Masks) -> None:
+    def compare(self, rows: Rows, other: Rows, masks: MaskContext) -> None:
         """Run the same records among different ones, which may not change what comes out.
 
         ``other`` has the records of ``rows`` in every second place. Where their losses differ

@@ -1,32 +1,153 @@
-"""The sum of clipped gradients over a multiset: the only thing noise is added to.
-
-Each distinct record is computed once. Its gradient is scaled down to norm C if it is longer and
-then counted as often as the record was drawn. A batch may be worked on in pieces; sums add up.
-
-In floating point "to norm C" means: a bound from above of the norm, a weight rounded down, and a
-little less than C, so that the rounding of the sum fits in between (``sensitivity.py``).
-"""
+"""The sum of clipped gradients over a multiset: the only thing noise is added to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils._pytree import tree_leaves
 
-from mustdp.errors import NotCovered
-from mustdp.training.networks.alone import Loss
-from mustdp.training.networks.bookkeeping import Bookkeeping, Masks
-from mustdp.training.networks.contributions import Contributions
-from mustdp.training.networks.precision import full_precision
-from mustdp.training.networks.record_by_record import RecordByRecord, trainable
-from mustdp.training.networks.records import Rows
-from mustdp.training.networks.sensitivity import Bound
-from mustdp.training.networks.separate import Unsuitable, Watch
-from mustdp.training.networks.shares import Sizes
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.mechanisms.relation import Relation, most_copies
+from mustdp.numerics import checks
+from mustdp.randomness.keys import BatchKey, Substreams
+from mustdp.sampling.batch import Batch
+from mustdp.sampling.epochs import Sampling
+from mustdp.training.networks.bookkeeping import Bookkeeping, MaskContext
+from mustdp.training.networks.devices import full_precision, sent
+from mustdp.training.networks.layers import Sizes, gamma
+from mustdp.training.networks.loaders import Records, Rows
+from mustdp.training.networks.record_by_record import Contributions, RecordByRecord, trainable
+from mustdp.training.networks.separation import Loss, Unsuitable, Watch
+
+# How much shorter than C a record is clipped, so that rounding cannot carry it beyond C.
+#
+# The sum that is released differs from the sum of the clipped contributions in real arithmetic by
+# E at most: by the rounding of products and sums in double precision, and by the rounding to a
+# lattice. Contributions are clipped to C' <= C - 2 E. Replacing a record that was drawn j >= 1
+# times then moves the sum by 2 j C' + 2 E <= 2 j C at most, adding one by j C' + 2 E <= j C, and
+# the plan's noise multiplier is what it was. C' depends on sizes that are settled before the first
+# step and on nothing in the data. The derivation is in docs/derivations/clipping.md.
+
+
+#: Bounds C that are taken: no weight and no weighted product underflows or overflows in between.
+SMALLEST_CLIP, LARGEST_CLIP = 1e-30, 1e30
+#: By how much the terms of a record may cancel before it is scaled down further, at most.
+_CANCELLATION = 2**10
+#: Share of C that the rounding of sums should not exceed; the above is reduced for it, but not
+#: below what terms of random signs at some hundred places come to.
+_AIM, _USUAL = 2.0**-10, 16
+#: Share of C that rounding may take in all; beyond it the sizes are refused.
+_MOST = 2.0**-7
+#: The lattice is finer than the noise by this factor, unless the integers would not fit.
+_BELOW_NOISE = 2.0**-24
+#: Sums are integers below this on the lattice, so that doubles hold them exactly.
+_INTEGERS = 2.0**52
+#: The noise has at most so many steps, which is as fine as it can be made exactly.
+_FINEST = 2.0**-32
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The most that one step may ask for, whatever the data are.
+
+    ``copies`` are records with their counts, over all processes; ``terms`` products are added up
+    in one entry of the sum over a piece of the batch; ``pieces`` are added up by one process.
+    """
+
+    copies: int
+    terms: int
+    pieces: int
+    parameters: int
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a contribution is scaled down to, and the lattice its sum is rounded to.
+
+    ``inner`` is C', ``cancellation`` the largest ratio of absolute size to C', ``step`` a power of
+    two and ``error`` the E that all of it was derived from.
+    """
+
+    clip: float
+    inner: float
+    cancellation: float
+    step: float
+    error: float
+    workload: Workload
+
+    def check(self, terms: int, pieces: int) -> None:
+        """Refuse a step that asks for more than the error was derived for."""
+        most = self.workload
+        if not (terms <= most.terms and pieces <= most.pieces):
+            raise NumericalFailure(
+                "a step is larger than the bound on its rounding was derived for, with more than "
+                f"{most.terms} terms in a sum or {most.pieces} pieces; all records must have the "
+                "shape of those the model was tried on. Nothing of it was released"
+            )
+
+    def check_size(self, copies: int) -> None:
+        """Refuse a batch of more records than the error was derived for."""
+        if not copies <= self.workload.copies:
+            raise NumericalFailure(
+                f"a batch has more than the {self.workload.copies} records that the bound on its "
+                "rounding was derived for. Nothing of it was released"
+            )
+
+
+def check_clip(clip: object) -> float:
+    """The bound C as a number in the range that the arithmetic is proven for."""
+    return checks.real("clip", clip, at_least=SMALLEST_CLIP, at_most=LARGEST_CLIP)
+
+
+def bound_for(clip: float, deviation: float, workload: Workload) -> Bound:
+    """The bound for contributions of norm ``clip`` under noise of this deviation."""
+    relative = gamma(workload.terms + workload.pieces + 3) * workload.copies
+    cancellation = float(_CANCELLATION)
+    while cancellation > 1.0 and cancellation * relative > (
+        _AIM if cancellation > _USUAL else _MOST / 2.0
+    ):
+        cancellation /= 2.0
+    step = _step(clip, deviation, workload)
+    in_lattice = workload.processes * math.sqrt(workload.parameters) * step / 2.0
+    error = (cancellation * relative * clip + in_lattice) * (1.0 + 2.0**-40)
+    if not error <= _MOST * clip:
+        raise InvalidParameter(
+            f"rounding could move the sum by {error / clip:.2g} times clip, which leaves too "
+            f"little of it: batches of up to {workload.copies} records and "
+            f"{workload.parameters} parameters are too many; smaller batches or max_rows help"
+        )
+    inner = (clip - 2.0 * error) * (1.0 - 2.0**-48)
+    return Bound(clip, inner, cancellation, step, error, workload)
+
+
+def _step(clip: float, deviation: float, workload: Workload) -> float:
+    """The lattice: far below the noise, fine enough for many parameters, and fit for integers."""
+    among = workload.processes * math.sqrt(workload.parameters)
+    fine = min(deviation * _BELOW_NOISE, clip * 2.0**-12 / among)
+    fits = max(2.0 * workload.copies * clip / _INTEGERS, deviation * _FINEST)
+    if fine <= fits:
+        return 2.0 ** math.ceil(math.log2(fits))
+    return 2.0 ** max(math.floor(math.log2(fine)), math.ceil(math.log2(fits)))
+
+
+# The sum of clipped gradients over a multiset: the only thing noise is added to.
+#
+# Each distinct record is computed once. Its gradient is scaled down to norm C if it is longer and
+# then counted as often as the record was drawn. A batch may be worked on in pieces; sums add up.
+#
+# In floating point "to norm C" means: a bound from above of the norm, a weight rounded down, and a
+# little less than C, so that the rounding of the sum fits in between (``sensitivity.py``).
+
 
 #: Records, and how often each of them was drawn.
 Piece = tuple[Rows, Tensor]
@@ -86,7 +207,7 @@ class Clipper:
         model: nn.Module,
         loss: Loss,
         trials: Sequence[Trial],
-        masks: Masks,
+        masks: MaskContext,
         mixed: torch.dtype | None = None,
     ) -> None:
         self._model = model
@@ -96,7 +217,7 @@ class Clipper:
             self.way, self.places = self._decide(loss, trials, masks, mixed)
 
     def _decide(
-        self, loss: Loss, trials: Sequence[Trial], masks: Masks, mixed: torch.dtype | None
+        self, loss: Loss, trials: Sequence[Trial], masks: MaskContext, mixed: torch.dtype | None
     ) -> tuple[Way, int]:
         """Follow the model layer by layer if that works for all trials, else as a whole.
 
@@ -131,7 +252,7 @@ class Clipper:
         self._watch.check(before)
         return slow, 1
 
-    def try_again(self, trial: Trial, masks: Masks) -> None:
+    def try_again(self, trial: Trial, masks: MaskContext) -> None:
         """Try a few records of a batch, unless they are alone; what is found now ends the run."""
         self._watch.start()
         if isinstance(self.way, Bookkeeping) and not self.way.alone:
@@ -180,3 +301,289 @@ class Clipper:
             if id(p) not in sums:
                 sums[id(p)] = torch.zeros_like(p, dtype=torch.float64)
         return ClippedSum([sums[id(p)] for p in self.parameters], loss, bad)
+
+
+# A record's contribution must not depend on its place in a piece, to the last bit.
+#
+# A matrix product may treat the last rows of a block, or rows at odd addresses, with another
+# kernel that adds up in another order. Adding one record then moves all others by a place and
+# changes their last bits, and a record made for it (heavy cancellation, a target at the midpoint)
+# turns its whole clipped gradient round: the sum moves by many times C where C is charged.
+#
+# So every piece has one shape, filled up with copies that count zero times, and before the first
+# step the same record is put at every place of a piece. What decides its contribution must come
+# out the same, bit by bit: at every place, among copies of itself and among others. Where it does
+# not, pieces are made smaller, in the end of one record each, which has one place only; a model
+# that then still gives the same record different results is refused. On a CPU, linear layers are
+# given a multiple of eight rows and columns, with which all rows were found to agree.
+#
+# That places agree is tried, not proved: on a few records, on this machine, and again on the
+# batches 1, 2, 4, 8, ... and whenever shapes or threads change.
+
+
+#: Rows of a piece come in multiples of this where there are as many: no kernel that works on
+#: several rows or numbers at once is left with a remainder.
+TOGETHER = 32
+_DIFFERENT = (
+    "the results of a record depend on its place in the batch, or are not the same whenever it is "
+    "computed, so that one record may change those of all others; "
+)
+#: What decides the contributions of the records of a piece, records first.
+Results = list[Tensor]
+
+
+class Places:
+    """Finds the number of rows with which all places agree, and watches that it stays so."""
+
+    def __init__(
+        self, clipper: Clipper, model: nn.Module, masks: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._clipper, self._model, self._masks = clipper, model, masks
+        self._tried: set[Any] = set()
+
+    def settle(self, records: Rows, rows: int) -> int:
+        """The largest number of rows, at most this, with which two records agree everywhere."""
+        with torch.enable_grad(), _stirred(self._model):
+            while not all(
+                self._agree(_filled_with(records, 2), rows, loss)
+                and self._turn_round(_filled_with(records, rows), loss)
+                for loss in (_projected, None)
+            ):
+                if rows == 1:
+                    raise NotCovered(
+                        _DIFFERENT + "no part of the model may draw at random by itself, keep "
+                        "a state or add up in an order that changes"
+                    )
+                rows = smaller(rows)
+        self._tried = {_kind(records)}
+        return rows
+
+    def watched(self, pieces: Iterable[Piece], again: bool) -> Iterator[Piece]:
+        """The pieces; those of a kind that was not tried yet are, and the first if ``again``."""
+        for rows, counts in pieces:
+            kind = _kind(rows)
+            if again or kind not in self._tried:
+                if not self._agree(_first_two(rows), len(rows.target)):
+                    raise NotCovered(_DIFFERENT + "a smaller max_rows may help")
+                self._tried.add(kind)
+            again = False
+            yield rows, counts
+
+    def _agree(self, both: Rows, rows: int, loss: Loss | None = None) -> bool:
+        """Whether each of two records gives the same at all places, alone and side by side."""
+        places = torch.arange(rows, device=both.target.device)
+        found = []
+        for record in (0, 1):
+            first: Results = []
+            results = self._results(_at(both, torch.full_like(places, record)), loss)
+            for values in results:
+                if not _equal(values, values[:1].expand_as(values)):
+                    return False
+                first.append(values[0].clone())
+            found.append(first)
+            del results
+        which = places % 2
+        mixed = self._results(_at(both, which), loss)
+        return all(
+            _equal(values[which == record], first.expand_as(values[which == record]))
+            for record in (0, 1)
+            for values, first in zip(mixed, found[record], strict=True)
+        )
+
+    def _turn_round(self, rows: Rows, loss: Loss | None) -> bool:
+        """Whether different records give the same in the opposite order."""
+        opposite = torch.arange(len(rows.target) - 1, -1, -1, device=rows.target.device)
+        found = [values.clone() for values in self._results(rows.copied(), loss)]
+        turned = self._results(_at(rows, opposite), loss)
+        return all(_equal(one, other.flip(0)) for one, other in zip(found, turned, strict=True))
+
+    def _results(self, rows: Rows, loss: Loss | None) -> Results:
+        with self._clipper.way.alike(loss), self._masks():
+            return self._clipper.results(rows)
+
+
+def _projected(outputs: Any, target: Tensor) -> Tensor:
+    """A loss whose errors are the same for every record and none of them zero.
+
+    Of the loss that is trained, records may be chosen so that it is flat, or hides small changes.
+    """
+    found = target.new_zeros(len(target), dtype=torch.get_default_dtype())
+    for values in tree_leaves(outputs):
+        if isinstance(values, Tensor) and values.ndim and values.is_floating_point():
+            flat = values.reshape(len(found), -1)
+            factors = torch.arange(flat.shape[1], device=flat.device).add(1.0).sin().to(flat.dtype)
+            found = found + (flat * factors).sum(1)
+    return found
+
+
+def smaller(rows: int) -> int:
+    """The next number of rows to be tried."""
+    if rows > TOGETHER:
+        return max(TOGETHER, rows // 2 // TOGETHER * TOGETHER)
+    return 1 << ((rows - 1).bit_length() - 1)
+
+
+def _kind(rows: Rows) -> Any:
+    """What a choice of kernels may depend on, beside the values."""
+    shapes = tuple((x.shape[1:], x.dtype) for x in (*rows.inputs, rows.target))
+    return shapes, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+
+
+def _at(records: Rows, which: Tensor) -> Rows:
+    return Rows(
+        tuple(x.index_select(0, which) for x in records.inputs),
+        records.target.index_select(0, which),
+    )
+
+
+def _first_two(rows: Rows) -> Rows:
+    """Two records of a piece, which may be the same one."""
+    last = len(rows.target) - 1
+    return _at(rows, torch.tensor([0, min(1, last)], device=rows.target.device))
+
+
+def _filled_with(records: Rows, count: int) -> Rows:
+    """So many records made of these: all but the first have numbers with all bits in use."""
+    which = torch.arange(count, device=records.target.device) % len(records.target)
+    found = _at(records, which)
+    generator = torch.Generator().manual_seed(count)
+    for values in (*found.inputs, found.target):
+        if values.is_floating_point():
+            factors = torch.rand(values.shape, generator=generator).add_(0.5)
+            factors[0] = 1.0
+            values *= factors.to(values)
+    return found
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    same = one == other
+    if one.is_floating_point():
+        same |= one.isnan() & other.isnan()
+    return bool(same.all())
+
+
+@contextmanager
+def _stirred(model: nn.Module) -> Iterator[None]:
+    """The parameters moved a little inside: zeros and round numbers would hide what is rounded."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        kept = [(p, p.detach().clone()) for p in model.parameters() if p.is_floating_point()]
+    try:
+        with torch.no_grad():
+            for p, _ in kept:
+                size = float(p.square().mean().sqrt()) or max(1, p[:1].numel()) ** -0.5
+                p.add_(torch.randn(p.shape, generator=generator).to(p), alpha=size / 4.0)
+        yield
+    finally:
+        with torch.no_grad():
+            for p, before in kept:
+                p.copy_(before)
+
+
+# A batch in pieces of one shape, and the most that a step of a scheme may ask for.
+
+
+#: Records that are worked on at once, at most: the rounding of a sum grows with their number.
+_LARGEST = 1 << 13
+#: How many times longer than in the trial a record may be.
+_LONGER = 4
+
+
+def rows_of_pieces(
+    scheme: Sampling, relation: Relation, processes: int, fit: int, max_rows: int | None
+) -> int:
+    """How many rows every piece has, from public sizes alone.
+
+    One piece is enough for nearly all batches, unless fewer rows fit; rows that are filled up cost
+    as much as others.
+    """
+    most = min(fit, _LARGEST, max_rows or _LARGEST)
+    distinct = scheme.expected_distinct / processes
+    varies = 1.0 - scheme.expected_distinct / _most_distinct(scheme, relation)
+    usual = max(1, math.ceil(distinct + 2.0 * math.sqrt(distinct * max(0.0, varies))))
+    rows = -(-usual // -(-usual // most))
+    filled = -(-rows // TOGETHER) * TOGETHER
+    return filled if filled <= most else most // TOGETHER * TOGETHER or most
+
+
+def _most_distinct(scheme: Sampling, relation: Relation) -> int:
+    copies = most_copies(scheme, relation)
+    return min(copies, scheme.n + 1) if scheme.fixed_size else copies
+
+
+class Pieces:
+    """Cuts batches into pieces of so many rows, the last of which are filled up."""
+
+    def __init__(self, records: Records, device: torch.device, clipper: Clipper, rows: int) -> None:
+        self._records, self._device, self._clipper = records, device, clipper
+        self._rows = rows
+
+    def of(self, batch: Batch) -> Iterator[Piece]:
+        """Records on the device, each piece with the counts of its records; 0 where filled up."""
+        rows = self._rows
+        for start in range(0, batch.distinct, rows):
+            part = slice(start, start + rows)
+            counts = torch.tensor(batch.counts[part], dtype=torch.float64)
+            counts = functional.pad(counts, (0, rows - len(counts)))
+            yield self._records.take(batch.indices[part], rows), sent(counts, self._device)
+
+    def workload(self, scheme: Sampling, relation: Relation, processes: int) -> Workload:
+        """The most that one step of the scheme may ask for, from its description alone.
+
+        A Poisson batch, or a bin of an allocation, may be as large as the data, of whose size the
+        scheme has an estimate only under add/remove. Records may turn out longer than those that
+        were tried, up to a point.
+        """
+        return Workload(
+            copies=most_copies(scheme, relation),
+            terms=_LONGER * self._clipper.places * self._rows,
+            pieces=-(-_most_distinct(scheme, relation) // self._rows),
+            parameters=sum(p.numel() for p in self._clipper.parameters),
+            processes=processes,
+        )
+
+
+# Which records a model is tried on for separation: before the first step, and again on the way.
+#
+# The records are drawn at random, in two numbers that are primes, so that a layer whose first
+# dimension is something else than the record cannot pass for one that counts records in both. In
+# training the records of the batches 1, 2, 4, 8, ... are tried: a model may mix records only where
+# the data has something that the first trials did not show.
+
+
+TRIALS = 0x74726961
+#: Records in the trials before the first step; the last number is also that of later ones.
+SIZES = (5, 7)
+
+
+class Trials:
+    """Draws the records of trials, each from a stream of its own."""
+
+    def __init__(self, records: Records, key: BatchKey, rank: int = 0) -> None:
+        self._records = records
+        self._generators = Substreams(key, TRIALS, (rank,))
+
+    def at_first(self) -> list[Trial]:
+        """Records from all of the data."""
+        everything = np.arange(self._records.n)
+        rng = self._generators.at(0)
+        return [self._trial(everything, size, rng) for size in SIZES]
+
+    @staticmethod
+    def due(step: int) -> bool:
+        """Whether a step, the first one being 0, is one of those that are tried."""
+        return step & (step + 1) == 0
+
+    def of_batch(self, step: int, indices: NDArray[np.int64]) -> Trial:
+        """A few records of this step's batch, which must not be empty."""
+        return self._trial(indices, SIZES[-1], self._generators.at(step + 1))
+
+    def scales(self, step: int) -> Scales:
+        """Factors 1, 2, 4 or 8, at random, for so many records."""
+        rng = self._generators.at(step + 1)
+        return lambda rows: torch.tensor(2.0 ** rng.integers(4, size=rows))
+
+    def _trial(self, among: NDArray[np.int64], size: int, rng: np.random.Generator) -> Trial:
+        chosen, beside = rng.choice(among, (2, size))
+        beside[::2] = chosen[::2]
+        return Trial(self._records.take(chosen), self._records.take(beside))

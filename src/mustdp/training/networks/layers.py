@@ -1,30 +1,430 @@
-"""The layers whose contributions are known in short form: Linear, Embedding, LayerNorm, GroupNorm.
-
-Each rule takes the layer, what it was given and the gradient of the loss with respect to what it
-returned, records first, and answers with their :class:`~mustdp.training.networks.shares.Share`.
-Conv2d has a file of its own.
-"""
+"""Layers whose per-record contributions are known in short form, with bounds on their rounding."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mustdp.training.networks.convolution import convolution
+from mustdp.errors import NotCovered
+from mustdp.training.networks.devices import as_convolutions
 from mustdp.training.networks.recurrent import Inner
-from mustdp.training.networks.rounding import (
-    row_squares,
-    single,
-    upward,
-    weighted_product,
-    weighted_rows,
-)
-from mustdp.training.networks.separate import Unsuitable
-from mustdp.training.networks.shares import Kept, Products, Share, Sizes, is_kept, trains
+from mustdp.training.networks.separation import Unsuitable
+
+# What rounding in double precision can do to sums and products, as numbers that bound it.
+#
+# Every tensor that enters a norm or a sum holds float32 values (or half precision ones), whose
+# products are exact in double precision and lie between 2^-298 and 2^256 or are zero: nothing here
+# underflows, and what overflows is refused as not finite. So each operation has a relative error
+# of at most u = 2^-53, and k of them in any order one of at most gamma_k = k u / (1 - k u) (Higham
+# 2002,
+# "Accuracy and Stability of Numerical Algorithms", 2nd edition, lemma 3.1 and section 4.2). The
+# bounds built from these are derived in docs/derivations/clipping.md.
+
+
+UNIT = 2.0**-53
+#: Operations behind one number, at most: up to here gamma_k <= k u (1 + 2^-12).
+_MOST = 1 << 40
+#: Operations that the bounds themselves take; covered by every factor below.
+_OWN = 16
+#: Numbers that are converted at a time: they stay in the cache of a CPU.
+_ON_CPU, _ON_GPU = 1 << 17, 1 << 26
+#: Rows that one thread of a GPU adds up, if the others come in as many.
+_IN_ONE_GO = 64
+#: Numbers that are squared and added up in float32, at the cost of 2^-14 of their norm.
+_SEGMENT = 1024
+
+
+def gamma(operations: int) -> float:
+    """Relative error of so many operations in any order, at most."""
+    return (_counted(operations) + _OWN) * UNIT * (1.0 + 2.0**-11)
+
+
+def upward(operations: int) -> float:
+    """A factor that makes a computed sum of non-negative numbers at least the true one.
+
+    With k operations behind it the true value is at most the computed one over 1 - gamma_k, and
+    (1 + 2 (k + 16) u) (1 - gamma_k) (1 - u)^8 > 1.
+    """
+    return 1.0 + 2.0 * (_counted(operations) + _OWN) * UNIT
+
+
+def single(values: Tensor) -> Tensor:
+    """As float32, the longest format whose products are exact in double precision."""
+    return values if values.dtype == torch.float32 else values.float()
+
+
+def row_squares(rows: Tensor) -> Tensor:
+    """Sums of the squares along the last dimension of float32 values, rounded up.
+
+    Segments of a row are added up in float32, with the bound for that: a relative error of 2^-24
+    for each operation, and for each an absolute one of 2^-126 where numbers are too small for it.
+    """
+    size = rows.shape[-1]
+    whole = size // _SEGMENT * _SEGMENT
+    found = _norms(rows[..., whole:]).square_()
+    if whole:
+        segments = torch.unflatten(rows[..., :whole], -1, (-1, _SEGMENT))
+        found += _norms(segments).square_().sum(-1)
+    up = 1.0 + 2.0 * (min(size, _SEGMENT) + _OWN) * 2.0**-24
+    return found.mul_(up).add_(2.0**-124 * size)
+
+
+def weighted_product(
+    weights: Tensor, left: Tensor, right: Tensor, alone: Tensor | None = None
+) -> Tensor:
+    """``left' diag(weights) right`` of float32 values in double precision, a few rows at a time.
+
+    To ``alone``, where it is given, ``left' weights`` is added on the way.
+    """
+    total = weights.new_zeros(left.shape[1], right.shape[1])
+    room: list[Tensor] = []
+    most = _at_once(right, left.shape[1], least=64)
+    parts = zip(*(torch.split(x, most) for x in (weights, left, right)), strict=True)
+    for w, a, b in parts:
+        if not (room and room[0].shape == a.shape):
+            room = [weights.new_empty(a.shape), weights.new_empty(b.shape)]
+        scaled = room[0].copy_(a)
+        if alone is not None:
+            alone.addmv_(scaled.T, w)
+        total.addmm_(scaled.mul_(w[:, None]).T, room[1].copy_(b))
+    return total
+
+
+def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
+    """``weights' values`` for a vector of weights, likewise."""
+    if values.is_cuda:
+        together = math.gcd(len(values), _IN_ONE_GO)
+        parts = values.view(-1, together, values.shape[1])
+        return _compiled()(weights.view(-1, together, 1), parts).sum(0)
+    total = weights.new_zeros(values.shape[1])
+    most = _at_once(values)
+    for w, part in zip(torch.split(weights, most), torch.split(values, most), strict=True):
+        total.addmv_(part.double().T, w)
+    return total
+
+
+def _weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
+    return (weights * values).sum(1)
+
+
+@cache
+def _compiled() -> Callable[[Tensor, Tensor], Tensor]:
+    """One pass over the values, which are lengthened on the way and not written out."""
+    compiled = torch.compile(_weighted_rows, dynamic=True)
+    return cast("Callable[[Tensor, Tensor], Tensor]", compiled)
+
+
+def _counted(operations: int) -> int:
+    if not 0 <= operations <= _MOST:
+        raise NotCovered(
+            f"sums of more than {_MOST} terms are not covered, {operations} are needed; max_rows "
+            "makes the pieces smaller that a batch is worked on in"
+        )
+    return operations
+
+
+def _at_once(values: Tensor, beside: int = 0, least: int = 1) -> int:
+    """Rows that are lengthened at a time, with as many numbers ``beside`` those of each."""
+    one = max(1, values.shape[1] + beside)
+    return max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // one)
+
+
+def _norms(rows: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return norms.double()
+
+
+# What each record contributes to the gradient of one layer, without writing it all down.
+#
+# A layer's gradient is a sum over records. Clipping needs the norm of every summand and then a
+# weighted sum of them, never the summands themselves ("book-keeping": Bu, Wang, Zha & Karypis 2023,
+# arXiv 2210.00038v4). Both follow from what the layer was given and from the gradient of the loss
+# with respect to what it returned. Where they do not, the summands are kept: :class:`Kept`.
+#
+# A contribution is what real arithmetic makes of these float32 values. Norms are bounds from above,
+# and sums come with the numbers that bound their error (docs/derivations/clipping.md).
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bounds from above, in double precision, one for each record.
+
+    ``squares`` is the squared norm of the contribution. ``absolute`` is the squared norm of what
+    it would be if no two of its terms cancelled, which is what the rounding of sums is relative
+    to; at least ``squares``.
+    """
+
+    squares: Tensor
+    absolute: Tensor
+
+
+class Share(ABC):
+    """The contributions of the records of one piece to one call of one layer."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> int:
+        """How many products are added up in one entry of the weighted sum, at most."""
+
+    @abstractmethod
+    def sizes(self) -> Sizes:
+        """How large every record's contribution is, over all parameters of the layer."""
+
+    @abstractmethod
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """Sum of the contributions, each times its weight, by parameter name; all double."""
+
+    @abstractmethod
+    def each(self) -> dict[str, Tensor]:
+        """Every record's contribution, by parameter name; records first, float32."""
+
+    @abstractmethod
+    def by_record(self) -> list[Tensor]:
+        """What the contributions are computed from, records first."""
+
+    def joined(self, others: Sequence[Share]) -> Share | None:
+        """One share for several calls of a layer, where that is shorter than :meth:`each`."""
+        return None
+
+
+class Kept(Share):
+    """Contributions that are small, or that nothing shorter is known for: kept as they are."""
+
+    def __init__(self, gradients: dict[str, Tensor]) -> None:
+        self._gradients = {name: single(g) for name, g in gradients.items()}
+
+    @property
+    def terms(self) -> int:
+        """One for each record."""
+        return max((len(g) for g in self._gradients.values()), default=0)
+
+    def sizes(self) -> Sizes:
+        """Sum of squares, record by record; one term only, so that nothing cancels."""
+        found = torch.stack([row_squares(g.flatten(1)) for g in self._gradients.values()]).sum(0)
+        found *= upward(len(self._gradients))
+        return Sizes(found, found)
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """Weighted sum over the records."""
+        return {
+            name: weighted_rows(weights, g.flatten(1)).view(g.shape[1:])
+            for name, g in self._gradients.items()
+        }
+
+    def each(self) -> dict[str, Tensor]:
+        """The contributions themselves."""
+        return self._gradients
+
+    def by_record(self) -> list[Tensor]:
+        """The contributions themselves."""
+        return list(self._gradients.values())
+
+
+class Products:
+    """A weight used at several places t of a record: its gradient is ``sum_t d_t a_t'``.
+
+    ``inputs`` has the shape (records, groups, places, p), ``errors`` (records, groups, places, q).
+    With one place the norm is |a| |d|. With more it is read off the Gram matrices of a and d (Bu,
+    Mao & Xu 2022, arXiv 2205.10683v3, section 4). That is a difference of large numbers, so the
+    bound of its rounding is added on. ``biases`` is what each record contributes to the bias.
+    """
+
+    def __init__(
+        self, layer: nn.Linear | nn.Conv2d | Inner, inputs: Tensor, errors: Tensor, biases: Tensor
+    ) -> None:
+        self.inputs, self.errors, self.biases = inputs, errors, biases
+        self.weight, self.bias = trains(layer, "weight"), trains(layer, "bias")
+        self._shape: torch.Size = layer.weight.shape
+
+    def sizes(self) -> Sizes:
+        """Of weight and bias together."""
+        groups = self.inputs.shape[1]
+        if self.inputs.shape[2] == 1:
+            squares = row_squares(self.errors)
+            if self.weight:
+                squares = squares * (row_squares(self.inputs) + float(self.bias))
+            total = squares.flatten(1).sum(1) * upward(groups + 2)
+            return Sizes(total, total)
+        found: list[Sizes] = []
+        if self.bias:
+            of_bias = row_squares(self.biases)
+            found.append(Sizes(of_bias, of_bias))
+        if self.weight:
+            found.append(self._weight_sizes())
+        return total_of(found)
+
+    def _weight_sizes(self) -> Sizes:
+        """The value of the Gram form is off by gamma_k R^2 at most, with k = p + q + all terms."""
+        _, groups, places, p = self.inputs.shape
+        terms = groups * places * places
+        a = row_squares(self.inputs).mul_(row_squares(self.errors)).sqrt_()
+        absolute = a.sum(2).square_().sum(1).mul_(upward(2 * (places + groups) + 8))
+        value = torch.empty_like(absolute)
+        most = max(1, _GRAM // (groups * places * max(places, p, self.errors.shape[-1])))
+        for start in range(0, len(value), most):
+            rows = slice(start, start + most)
+            inputs, errors = self.inputs[rows].double(), self.errors[rows].double()
+            value[rows] = (inputs @ inputs.mT).mul_(errors @ errors.mT).sum((1, 2, 3))
+        slack = gamma(p + self.errors.shape[-1] + terms) * absolute
+        squares = value.clamp_min_(0).add_(slack).mul_(upward(4))
+        return Sizes(torch.minimum(squares, absolute), absolute)
+
+    def each(self) -> dict[str, Tensor]:
+        """Every record's gradient, written out."""
+        found: dict[str, Tensor] = {}
+        if self.weight:
+            found["weight"] = (self.errors.mT @ self.inputs).view(-1, *self._shape)
+        if self.bias:
+            found["bias"] = self.biases
+        return found
+
+
+#: Numbers of the Gram matrices and of what they are made of that are written out at a time.
+_GRAM = 1 << 22
+
+
+def total_of(sizes: list[Sizes]) -> Sizes:
+    """The sizes of several contributions of the same records, taken together."""
+    up = upward(len(sizes))
+    squares = torch.stack([size.squares for size in sizes]).sum(0).mul_(up)
+    if all(size.absolute is size.squares for size in sizes):
+        return Sizes(squares, squares)
+    return Sizes(squares, torch.stack([size.absolute for size in sizes]).sum(0).mul_(up))
+
+
+def is_kept(places: int, p: int, q: int) -> bool:
+    """Whether a weight of p by q used at several places is better written out for every record.
+
+    That is the least work, as nothing has to be computed again for the sum; it takes p q numbers,
+    which is no more than twice what goes in.
+    """
+    return places > 1 and p * q <= 2 * places * (p + q)
+
+
+def trains(module: nn.Module | Inner, name: str) -> bool:
+    """Whether the module has a parameter of that name and it is to be trained."""
+    parameter = getattr(module, name, None)
+    return parameter is not None and bool(parameter.requires_grad)
+
+
+# Conv2d: a linear layer on the patches of an image, one place for every patch.
+#
+# Patches are many times larger than the image, so they are written out for a few records at a time.
+
+
+#: Numbers written out at a time: the patches, and what is computed from them.
+_PATCHES_ON_CPU, _PATCHES_ON_GPU = 1 << 21, 1 << 28
+
+
+def convolution(layer: nn.Conv2d, given: Tensor, errors: Tensor) -> Share:
+    """The share of a Conv2d layer."""
+    share = Patches(layer, given, errors)
+    q = layer.out_channels // layer.groups
+    out = is_kept(errors[0, 0].numel(), layer.weight[0].numel(), q)
+    return Kept(share.each()) if out else share
+
+
+class Patches(Share):
+    """A convolution with many weights and few places: norms first, then one matrix product."""
+
+    def __init__(self, layer: nn.Conv2d, given: Tensor, errors: Tensor) -> None:
+        if given.ndim != 4:
+            raise Unsuitable(
+                f"a Conv2d layer takes images without a record dimension: {given.shape}"
+            )
+        self._layer, self._errors = layer, single(errors)
+        self._biases = self._errors.flatten(2).sum(2)
+        around, mode = layer._reversed_padding_repeated_twice, layer.padding_mode
+        self._given = functional.pad(single(given), around, "constant" if mode == "zeros" else mode)
+
+    @property
+    def terms(self) -> int:
+        """One for each record and place."""
+        return len(self._errors) * self._errors[0, 0].numel()
+
+    def sizes(self) -> Sizes:
+        """A few records at a time."""
+        found = [part.sizes() for _, part in self._parts()]
+        return Sizes(*(torch.cat([getattr(s, n) for s in found]) for n in ("squares", "absolute")))
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """Products of patches and scaled errors, a few records at a time.
+
+        torch's own gradient of a convolution may be computed by transforms, whose rounding is not
+        bounded term by term.
+        """
+        found: dict[str, Tensor] = {}
+        layer = self._layer
+        if trains(layer, "weight"):
+            p, q = layer.weight[0].numel(), layer.out_channels // layer.groups
+            total = weights.new_zeros(layer.groups, q, p)
+            for rows, part in self._parts():
+                scaled = part.errors * weights[rows, None, None, None]
+                left = scaled.permute(1, 3, 0, 2).flatten(2)
+                total.baddbmm_(left, part.inputs.permute(1, 0, 2, 3).flatten(1, 2).double())
+            found["weight"] = total
+        if trains(layer, "bias"):
+            found["bias"] = weighted_rows(weights, self._biases)
+        return found
+
+    def each(self) -> dict[str, Tensor]:
+        """Every record's gradient, written out."""
+        layer, found = self._layer, {}
+        if trains(layer, "weight"):
+            records, groups = len(self._errors), layer.groups
+            p, q = layer.weight[0].numel(), layer.out_channels // groups
+            total = self._errors.new_empty(records, groups, q, p)
+            with as_convolutions(total.device):
+                for rows, part in self._parts():
+                    left, right = part.errors.mT.flatten(0, 1), part.inputs.flatten(0, 1)
+                    torch.bmm(left, right, out=total[rows].flatten(0, 1))
+            found["weight"] = total.view(records, *layer.weight.shape)
+        if trains(layer, "bias"):
+            found["bias"] = self._biases
+        return found
+
+    def by_record(self) -> list[Tensor]:
+        """Images and errors."""
+        return [self._given, self._errors, self._biases]
+
+    def _parts(self) -> Iterator[tuple[slice, Products]]:
+        weight, groups = self._layer.weight, self._layer.groups
+        one = weight[0].numel() * groups * self._errors[0, 0].numel() + weight.numel()
+        most = max(1, (_PATCHES_ON_GPU if self._errors.is_cuda else _PATCHES_ON_CPU) // one)
+        for start in range(0, len(self._errors), most):
+            rows = slice(start, start + most)
+            errors = self._errors[rows]
+            errors = errors.reshape(len(errors), groups, -1, errors[0, 0].numel())
+            yield rows, Products(self._layer, self._patches(rows).mT, errors.mT, self._biases[rows])
+
+    def _patches(self, rows: slice) -> Tensor:
+        """(records, groups, p, places): every patch as a view, then written out in one go.
+
+        ``functional.unfold`` does the same several times slower, and record by record on a GPU.
+        """
+        layer, images = self._layer, self._given[rows]
+        record, channel, down, right = images.stride()
+        size = (*images.shape[:2], *layer.kernel_size, *self._errors.shape[2:])
+        (by, bx), (dy, dx) = layer.stride, layer.dilation
+        steps = (record, channel, down * dy, right * dx, down * by, right * bx)
+        patches = images.as_strided(size, steps)
+        return patches.reshape(len(images), layer.groups, -1, self._errors[0, 0].numel())
+
+
+# The layers whose contributions are known in short form: Linear, Embedding, LayerNorm, GroupNorm.
+#
+# Each rule takes the layer, what it was given and the gradient of the loss with respect to what it
+# returned, records first, and answers with their :class:`~mustdp.training.networks.layers.Share`.
+# Conv2d has a file of its own.
+
 
 #: Layer, what it was given, errors of what it returned.
 Rule = Callable[[Any, Tensor, Tensor], Share]

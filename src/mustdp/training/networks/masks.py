@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from mustdp.randomness.keys import BatchKey
-from mustdp.randomness.substreams import Substreams
+from mustdp.randomness.keys import BatchKey, Substreams
 
 MASKS = 0x6D61736B
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mustdp.errors import NotCovered
-from mustdp.training.networks.separate import Unsuitable
+from mustdp.training.networks.separation import Unsuitable
 
 #: Applies the weight and the bias of these names, and leaves a note of it.
 Affine = Callable[[str, str, Tensor], Tensor]

@@ -1,57 +1,400 @@
-"""Train a torch model with a certified budget: draw, clip, add noise, update, be charged.
-
-One step is the plan's own mechanism: the scheme draws a multiset, the gradients of its distinct
-records are clipped to C and weighted by their counts, Gaussian noise of deviation z C is added to
-the sum, and the result is divided by the scheme's size (the expected one for Poisson sampling),
-never by the size that came out. What the optimiser then does is post-processing.
-
-**Charged before released.** A step is *released* when a callback sees it, when ``train`` returns or
-raises, or when it is in the checkpoint. Before that it is in the ledger, and with a checkpoint the
-ledger that holds it has reached the disk. So wherever a run is killed, what has been seen has been
-paid for. The model is changed in place while ``train`` runs; another thread that reads it there
-and then steps outside of this.
-
-After a kill the run goes on with the same batches and fresh noise (``saving.py``).
-"""
+"""Train a torch model with a certified budget: draw, clip, add noise, update, be charged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import ExitStack
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from mustdp.errors import InvalidParameter
+from mustdp.calibration.settle import Spent
+from mustdp.errors import InvalidParameter, MustdpError, NotCovered
+from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath
 from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, release_key
 from mustdp.sampling.batch import Batch
+from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
 from mustdp.training.documented import documented
-from mustdp.training.networks import release, run_state, setup
-from mustdp.training.networks.alone import Loss
-from mustdp.training.networks.charging import RunCharge
-from mustdp.training.networks.clipping import ClippedSum
-from mustdp.training.networks.events import Callback, Released, Trained
-from mustdp.training.networks.loaders import Terms, budget_of
+from mustdp.training.networks import checkpoint as run_state
+from mustdp.training.networks import noise as release
+from mustdp.training.networks.bookkeeping import MaskContext
+from mustdp.training.networks.checkpoint import RunCharge, SavedRun
+from mustdp.training.networks.clipping import (
+    ClippedSum,
+    Clipper,
+    Pieces,
+    Places,
+    Trial,
+    Trials,
+    bound_for,
+    check_clip,
+    rows_of_pieces,
+)
+from mustdp.training.networks.distributed import Ranks
+from mustdp.training.networks.events import Callback, Progress, Released, Trained
+from mustdp.training.networks.loaders import Records, Rows, Terms, budget_of
 from mustdp.training.networks.masks import Masks
-from mustdp.training.networks.ownership import NotCopied, Ownership, exclusive
-from mustdp.training.networks.parameters import PARAMETERS
-from mustdp.training.networks.pieces import Pieces, rows_of_pieces
-from mustdp.training.networks.places import Places
-from mustdp.training.networks.progress import Progress
-from mustdp.training.networks.ranks import Ranks
-from mustdp.training.networks.records import Records, Rows
-from mustdp.training.networks.run_answers import RunAnswers
-from mustdp.training.networks.saving import SavedRun
-from mustdp.training.networks.sensitivity import bound_for, check_clip
-from mustdp.training.networks.step_noise import StepNoise
-from mustdp.training.networks.trials import Trials
+from mustdp.training.networks.noise import StepNoise
+from mustdp.training.networks.record_by_record import trainable
+from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
+
+# What a private trainer takes, as its documentation lists it.
+
+
+PARAMETERS = """
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model; it is changed in place while ``train`` runs.
+    loss : callable
+        From the model's outputs and the targets to one value per record.
+    data : tuple of Tensor, Dataset or DataLoader
+        The records: tensors ``(inputs, ..., target)``, a dataset with a length and ``data[i]``, or
+        a shuffling ``DataLoader``, whose batches are then drawn by the scheme of the budget.
+    budget : Budget, default=None
+        What :func:`settle` gives. Where data is a loader, ``epochs``, ``delta`` and one of
+        ``epsilon`` and ``noise_multiplier`` may take its place: batches are then drawn by random
+        allocation, and a warning says so (LoaderRedrawn).
+    optimizer : torch.optim.Optimizer
+        One of all parameters of the model that are to be trained.
+    clip : float
+        The bound C on the norm of one record's gradient, above 0.
+    epochs : int, default=None
+        How many times the run goes through the data of a loader.
+    epsilon : float, default=None
+        What the certified epsilon of the whole run must not exceed.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
+    delta : float, default=None
+        The delta at which epsilon is stated, well below 1/n; needed where there is no budget.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    n : int, default=None
+        A public estimate of the number of records of a loader; None takes their number as public.
+    scheduler : torch.optim.lr_scheduler.LRScheduler, default=None
+        Moves the learning rate on.
+    scheduler_every : {"step", "epoch"}, default="step"
+        After what it does so.
+    max_rows : int, default=None
+        Works on larger batches in pieces of so many records, with the same result.
+    device : torch.device or str, default=None
+        Where to compute; None means where the model is.
+    mixed_precision : torch.dtype, default=None
+        ``torch.bfloat16``, or None for the precision of the model.
+    seed : int, default=None
+        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        None takes fresh entropy from the operating system.
+    ledger : Ledger, str or path, default=None
+        Charged for the whole budget, once, before the first step; what would pass its limit is
+        refused before the data are read. With a checkpoint it must be one in a file, which a path
+        leads to.
+    checkpoint : str or path, default=None
+        A file; if it exists the run goes on from it.
+    checkpoint_every : int, default=1
+        After how many steps the file is written; steps are released then.
+    resume : bool, default=True
+        Whether a run may go on from a file that exists; it is refused otherwise.
+    callbacks : iterable of callable, default=()
+        Called with a :class:`Released` whenever steps are released.
+    progress : bool, default=None
+        Whether to show a line on the terminal; None means where there is one.
+    losses : bool, default=False
+        Whether to hand out the mean losses of batches, which are **not private**.
+    timeout : float, default=600.0
+        Seconds that the processes of ``torch.distributed`` wait for each other at most.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        No theorem of this package covers what was asked, such as a layer that mixes records.
+    BudgetExceeded
+        The budget does not fit the limit of the ledger; nothing was written.
+"""
+
+# A run belongs to one trainer, in one process, and is made by one thread at a time.
+#
+# A copy of a trainer, a fork of its process or a second thread would draw the same batches again
+# under other noise, or release steps that nothing was charged for.
+
+
+_taking = threading.Lock()
+#: The parameters that a run is working on at the moment, by their identity.
+_in_use: set[int] = set()
+
+
+@contextmanager
+def exclusive(model: nn.Module) -> Iterator[None]:
+    """Keep other trainers away from the parameters of a model."""
+    mine = {id(p) for p in model.parameters()}
+    with _taking:
+        if mine & _in_use:
+            raise InvalidParameter(
+                "model must not be trained by two runs at the same time, got one that another "
+                "run is working on"
+            )
+        _in_use.update(mine)
+    try:
+        yield
+    finally:
+        with _taking:
+            _in_use.difference_update(mine)
+
+
+class Ownership:
+    """Who may go on with a run."""
+
+    def __init__(self, owner: object) -> None:
+        self._owner, self._process = ref(owner), os.getpid()
+        self._running = threading.Lock()
+
+    @contextmanager
+    def held(self, by: object, model: nn.Module) -> Iterator[None]:
+        """Make steps of the run inside; a copy, another process and a second thread are refused."""
+        if by is not self._owner():
+            raise InvalidParameter(COPIED)
+        if os.getpid() != self._process:
+            raise InvalidParameter(
+                "a run must go on in the process that began it: in two, the same batches would be "
+                "released twice and charged once"
+            )
+        if not self._running.acquire(blocking=False):
+            raise InvalidParameter(
+                "train must not be called while the run is under way, in another thread or from a "
+                "callback"
+            )
+        try:
+            with exclusive(model):
+                yield
+        finally:
+            self._running.release()
+
+
+COPIED = (
+    "a trainer must not be copied or pickled: the copy would release steps of the same batches "
+    "that nothing was charged for; a checkpoint carries a run to another process"
+)
+
+
+class NotCopied:
+    """Refuses ``copy``, ``deepcopy`` and ``pickle``."""
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise InvalidParameter(COPIED)
+
+
+# What a trainer is given, checked in one place.
+
+
+_CLASSIFIES = (functional.cross_entropy, functional.nll_loss)
+
+
+def bare(model: Any) -> nn.Module:
+    """The model itself; the wrapper of DistributedDataParallel has no part in a private run."""
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        model = model.module
+    if not isinstance(model, nn.Module):
+        raise InvalidParameter(f"model must be a torch module, got {type(model).__name__}")
+    for name, parameter in model.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise InvalidParameter(f"parameter {name} of the model has no shape yet: call it once")
+    if not trainable(model):
+        raise InvalidParameter("model must have parameters to train, all of them are frozen")
+    return model
+
+
+def read_device(device: Any, model: nn.Module) -> torch.device:
+    """The device asked for, or the one the model is on."""
+    if device is None:
+        return next(model.parameters()).device
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise InvalidParameter(f"device must be one that torch knows, got {device!r}") from None
+    if found.type == "cuda" and found.index is None:
+        if not torch.cuda.is_available():
+            raise InvalidParameter("device is 'cuda', but torch finds no such device here")
+        found = torch.device("cuda", torch.cuda.current_device())
+    return found
+
+
+def read_mixed(dtype: Any) -> torch.dtype | None:
+    """The format of mixed precision; float16 would need its losses scaled, which is not done."""
+    if dtype is not None and dtype != torch.bfloat16:
+        raise InvalidParameter(f"mixed_precision must be None or torch.bfloat16, got {dtype!r}")
+    return torch.bfloat16 if dtype is not None else None
+
+
+def read_schedule(every: str, scheme: Sampling) -> int:
+    """After how many steps a learning-rate schedule moves on."""
+    if checks.choice("scheduler_every", every, ("step", "epoch")) == "step":
+        return 1
+    if not isinstance(scheme, Epoch):
+        raise InvalidParameter(
+            "scheduler_every must be 'step' for a scheme that draws every batch anew, got 'epoch'"
+        )
+    return scheme.bins
+
+
+def steps_left(steps: int | None, left: int, planned: int) -> int:
+    """How many steps are to be made, all that are ``left`` for None; never more than these."""
+    if steps is None:
+        if not left:
+            raise InvalidParameter(
+                f"the budget is used up: all of its {planned} steps are made, and the model is "
+                "the trained one; more steps need a budget of their own"
+            )
+        return left
+    wanted = checks.integer("steps", steps, 0)
+    if wanted > left:
+        allowed = f"must be at most {left}, which is left of the {planned} steps of the budget"
+        raise InvalidParameter.refusing("steps", allowed, wanted)
+    return wanted
+
+
+def check_optimizer(optimizer: Any, model: nn.Module) -> None:
+    """An optimiser of this model's parameters, all of them, that takes one gradient a step."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidParameter(
+            f"optimizer must be a torch.optim optimiser, got {type(optimizer).__name__}"
+        )
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise NotCovered("LBFGS asks for several gradients in one step, each of them a release")
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not held <= {id(p) for p in model.parameters()}:
+        raise InvalidParameter("optimizer must hold parameters of the model only")
+    for name, parameter in trainable(model).items():
+        if id(parameter) not in held:
+            raise InvalidParameter(
+                f"optimizer must hold every parameter that is to be trained, {name} is missing; "
+                "freeze it with requires_grad_(False) or add it"
+            )
+
+
+def check_targets(
+    model: nn.Module, loss: Any, inputs: tuple[Tensor, ...], target: Tensor | None
+) -> None:
+    """Class labels must be below the number of outputs, all of them, before the first step."""
+    known = isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss) or loss in _CLASSIFIES
+    if not known or target is None or target.is_floating_point():
+        return
+    with torch.no_grad():
+        outputs = model(*inputs)
+    if not isinstance(outputs, Tensor) or outputs.ndim < 2:
+        return
+    classes = outputs.shape[1]
+    counted = target[target != getattr(loss, "ignore_index", -100)]
+    if counted.numel() and not (int(counted.min()) >= 0 and int(counted.max()) < classes):
+        raise InvalidParameter(
+            f"targets must be from 0 to {classes - 1}, as the model has {classes} outputs, got "
+            "others"
+        )
+
+
+def try_out(
+    model: nn.Module,
+    loss: Loss,
+    trials: Sequence[Trial],
+    target: Tensor | None,
+    masks: MaskContext,
+    mixed: torch.dtype | None,
+) -> Clipper:
+    """What clips the gradients of the model, tried on a few records; it is left as it was."""
+    refuse_mixing(model.named_modules())
+    try:
+        with as_before(model):
+            with masks():
+                check_targets(model, loss, trials[0].rows.copied().inputs, target)
+            return Clipper(model, loss, trials, masks, mixed)
+    except MustdpError:
+        raise
+    except (RuntimeError, IndexError, TypeError, ValueError) as problem:
+        raise InvalidParameter(
+            "model and loss fail on the first records of the data that they are tried on, "
+            f"with a {type(problem).__name__}"
+        ) from problem
+
+
+# What a training run says about itself while it is under way.
+
+
+class RunAnswers:
+    """How far a run is, what it has spent, and how it clips."""
+
+    _model: Any
+    _budget: Budget
+    _steps: int
+    _seeded: bool
+    _clipper: Clipper
+
+    @property
+    def model(self) -> Any:
+        """The model, as it was given."""
+        return self._model
+
+    @property
+    def budget(self) -> Budget:
+        """What the run may spend."""
+        return self._budget
+
+    @property
+    def steps(self) -> int:
+        """Steps made so far."""
+        return self._steps
+
+    @property
+    def remaining(self) -> int:
+        """Steps that are left of the budget."""
+        return self.budget.steps - self._steps
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the steps so far are charged as; an epoch as a whole when it begins.
+
+        Nothing is where the run has a seed, which is an experiment.
+        """
+        return run_state.charged(self.budget, 0 if self._seeded else self._steps)
+
+    @property
+    def privacy(self) -> Spent:
+        """What has been spent so far, certified."""
+        return replace(self.budget.spent(self.steps), seeded=self._seeded)
+
+    @property
+    def method(self) -> str:
+        """How gradients are clipped: "book-keeping", or "torch.func" and why."""
+        way = self._clipper.way
+        return f"{way.name} ({way.reason})" if way.reason else way.name
+
+
+# Train a torch model with a certified budget: draw, clip, add noise, update, be charged.
+#
+# One step is the plan's own mechanism: the scheme draws a multiset, the gradients of its distinct
+# records are clipped to C and weighted by their counts, Gaussian noise of deviation z C is added to
+# the sum, and the result is divided by the scheme's size (the expected one for Poisson sampling),
+# never by the size that came out. What the optimiser then does is post-processing.
+#
+# **Charged before released.** A step is *released* when a callback sees it, when ``train`` returns
+# or raises, or when it is in the checkpoint. Before that it is in the ledger, and with a
+# checkpoint the ledger that holds it has reached the disk. So wherever a run is killed, what has
+# been seen has been paid for. The model is changed in place while ``train`` runs; another thread
+# that reads it there and then steps outside of this.
+#
+# After a kill the run goes on with the same batches and fresh noise (``saving.py``).
 
 
 @documented(PARAMETERS)
@@ -107,7 +450,7 @@ class PrivateTrainer(RunAnswers, NotCopied):
         with self._ranks.together():
             terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
             budget = budget_of(data, budget, terms)
-            self._model, self._budget, self._module = model, budget, setup.bare(model)
+            self._model, self._budget, self._module = model, budget, bare(model)
             self._steps, self._clip = 0, check_clip(clip)
             self._deviation = budget.noise_multiplier * self._clip
             self._size = checks.real(
@@ -116,10 +459,10 @@ class PrivateTrainer(RunAnswers, NotCopied):
             most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
             self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
             self._callbacks, self._show, self._losses = tuple(callbacks), progress, losses
-            setup.check_optimizer(optimizer, self._module)
+            check_optimizer(optimizer, self._module)
             self._optimizer, self._scheduler = optimizer, scheduler
-            self._scheduled_every = setup.read_schedule(scheduler_every, budget.scheme)
-            self._device = setup.read_device(device, self._module)
+            self._scheduled_every = read_schedule(scheduler_every, budget.scheme)
+            self._device = read_device(device, self._module)
             self._run = run_state.description(
                 budget, self._clip, self._module, optimizer, self._seeded
             )
@@ -145,9 +488,9 @@ class PrivateTrainer(RunAnswers, NotCopied):
         with self._ranks.together():
             self._draw_by(key)
             self._trials = Trials(self._records, key, self._ranks.rank)
-            tried, mixed = self._trials.at_first(), setup.read_mixed(mixed_precision)
+            tried, mixed = self._trials.at_first(), read_mixed(mixed_precision)
             with exclusive(self._module):
-                self._clipper = setup.try_out(
+                self._clipper = try_out(
                     self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
                 )
             self._places = Places(self._clipper, self._module, lambda: self._masks(0))
@@ -210,7 +553,7 @@ class PrivateTrainer(RunAnswers, NotCopied):
 
     def _make(self, steps: int | None, show: bool | None) -> Trained:
         with self._ranks.together():
-            last = self.steps + setup.steps_left(steps, self.remaining, self.budget.steps)
+            last = self.steps + steps_left(steps, self.remaining, self.budget.steps)
         self._ranks.same({"number of steps": f"{self.steps} to {last}"})
         losses: list[float] = []
         with self._ranks.patient(), ExitStack() as held:

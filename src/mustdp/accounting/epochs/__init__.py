@@ -1,0 +1,1 @@
+"""Epochs: random allocation and shuffling, from above and from below."""

@@ -1,0 +1,1 @@
+"""Several dominating pairs per step, of which the worst is chosen adaptively."""

@@ -1,0 +1,433 @@
+"""Read delta and epsilon off a privacy loss, composed or not, on the upper or the lower side."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from mustdp.accounting.pld.compose import OUTSIDE, Composition, Tilted
+from mustdp.accounting.pld.discretise import Profile
+from mustdp.accounting.pld.pairs import ConcretePair
+from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+
+if TYPE_CHECKING:
+    from mustdp.accounting.pld.curve import ComposedLoss
+
+# One loss alone, nothing composed: delta and epsilon straight off a profile or a concrete pair.
+
+
+@runtime_checkable
+class Searching(Protocol):
+    """A profile whose values are dear and that looks for an epsilon itself."""
+
+    def first_below(self, delta: float) -> float:
+        """An epsilon at which the profile is at most ``delta``."""
+
+
+@runtime_checkable
+class SearchingBelow(Protocol):
+    """A pair whose values are dear and that looks for an epsilon itself."""
+
+    def last_above(self, delta: float, near: float) -> float:
+        """An epsilon at which more than ``delta`` is attained, or zero."""
+
+
+def first_below(profile: Profile, delta: float) -> float:
+    """An epsilon at which the profile is at most ``delta``, as small as bisection can tell."""
+    if isinstance(profile, Searching):
+        return profile.first_below(delta)
+    low, high = 0.0, LARGEST_EPSILON
+    if float(profile(np.array([high]))[0]) > delta:
+        return math.inf
+    for _ in range(9):  # each round narrows the bracket 40 times
+        grid = np.concatenate([[low], np.linspace(low, high, 41)[1:]])
+        if low == 0.0:
+            grid = np.concatenate([[0.0], np.geomspace(max(high * 1e-4, 1e-12), high, 40)])
+        met = np.flatnonzero(profile(grid) <= delta)
+        if not met.size:  # steered by another grid, the profile may differ in its last digits
+            break
+        first = int(met[0])
+        high = float(grid[first])
+        low = float(grid[first - 1]) if first else high
+        if high - low <= 1e-12 * high:
+            break
+    return high
+
+
+def last_above(pair: ConcretePair, delta: float, near: float = math.inf) -> float:
+    """An epsilon at which the pair still attains more than ``delta``, or zero.
+
+    It is looked for just below ``near`` first: pairs may work out what is asked for only then.
+    """
+    if isinstance(pair, SearchingBelow):
+        return pair.last_above(delta, near)
+    return bisected(pair, delta, near)
+
+
+def bisected(pair: ConcretePair, delta: float, near: float) -> float:
+    """The same by halves."""
+    known = math.inf, -math.inf
+    if near < LARGEST_EPSILON and pair.attained(near) <= delta:
+        known = near, 0.98 * near if pair.attained(0.98 * near) > delta else -math.inf
+    if known[1] < 0.0 and pair.attained(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, LARGEST_EPSILON
+    while high - low > 1e-11 * (1e-3 + high):
+        middle = 0.5 * (low + high)
+        enough = known[1] >= middle or (middle < known[0] and pair.attained(middle) > delta)
+        low, high = (middle, high) if enough else (low, middle)
+    return low
+
+
+# The two questions about a privacy loss, as objects that read their own answers.
+#
+# A question is asked of a composed loss, of the profile of a single loss or of a concrete pair;
+# each is read off on its own side: profiles above the truth, pairs below it. A question also says
+# how far from the truth its answer may be.
+
+
+#: Delta is far more sensitive than epsilon: its relative accuracy is that of epsilon times this.
+_DELTA_FACTOR = 4.0
+#: Epsilons below this need not be more accurate than this one.
+_SMALL_EPSILON = 1e-3
+
+
+class Question(ABC):
+    """What is asked, and at which value of the other parameter."""
+
+    #: What is asked for.
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def at(self) -> float:
+        """The value of the other parameter."""
+
+    @abstractmethod
+    def of_composed(self, loss: ComposedLoss) -> float:
+        """The answer for composed losses, on their side."""
+
+    @abstractmethod
+    def of_profile(self, profile: Profile) -> float:
+        """The answer for one loss from above, by its profile."""
+
+    @abstractmethod
+    def of_pair(self, pair: ConcretePair, near: float = math.inf) -> float:
+        """The answer for one loss from below, by a pair that attains it."""
+
+    @abstractmethod
+    def room(self, answer: float, accuracy: float) -> float:
+        """How far an answer may be from the truth at this relative accuracy of epsilon."""
+
+
+@dataclass(frozen=True)
+class DeltaAt(Question):
+    """What is delta at this epsilon?"""
+
+    epsilon: float
+
+    name = "delta"
+
+    def __post_init__(self) -> None:
+        asked = checks.real("epsilon", self.epsilon, at_least=0, at_most=LARGEST_EPSILON)
+        object.__setattr__(self, "epsilon", asked)
+
+    @property
+    def at(self) -> float:
+        """The epsilon in question."""
+        return self.epsilon
+
+    def of_composed(self, loss: ComposedLoss) -> float:
+        """Read off at the epsilon."""
+        return loss.delta(self.epsilon)
+
+    def of_profile(self, profile: Profile) -> float:
+        """The profile's own value."""
+        return float(profile(np.array([self.epsilon]))[0])
+
+    def of_pair(self, pair: ConcretePair, near: float = math.inf) -> float:
+        """What a half-line near the best one attains."""
+        return pair.attained(self.epsilon)
+
+    def room(self, answer: float, accuracy: float) -> float:
+        """In proportion to delta, however small."""
+        return _DELTA_FACTOR * accuracy * answer
+
+
+@dataclass(frozen=True)
+class EpsilonAt(Question):
+    """What is epsilon at this delta?"""
+
+    delta: float
+
+    name = "epsilon"
+
+    def __post_init__(self) -> None:
+        asked = checks.real("delta", self.delta, at_least=SMALLEST_DELTA, below=1)
+        object.__setattr__(self, "delta", asked)
+
+    @property
+    def at(self) -> float:
+        """The delta in question."""
+        return self.delta
+
+    def of_composed(self, loss: ComposedLoss) -> float:
+        """Solved on the side of the losses."""
+        return loss.epsilon(self.delta)
+
+    def of_profile(self, profile: Profile) -> float:
+        """The first epsilon at which the profile is small enough."""
+        return first_below(profile, self.delta)
+
+    def of_pair(self, pair: ConcretePair, near: float = math.inf) -> float:
+        """The last epsilon at which the pair attains more, looked for below ``near`` first."""
+        return last_above(pair, self.delta, near)
+
+    def room(self, answer: float, accuracy: float) -> float:
+        """In proportion to epsilon, unless that is tiny."""
+        return accuracy * max(answer, _SMALL_EPSILON)
+
+
+# Read delta and epsilon off a composition, on the upper or on the lower side.
+#
+# A tilted sum gives P(S = s) = M_total e^{-theta s} P_theta(S = s). In units of A = M_total
+# e^{-theta r}, r a reference near the epsilon in question, the profile at the grid points follows
+# from two running sums of positive terms, from the top down:
+#
+#     G_i = sum_{s > s_i} e^{s_i - s} w(s),     D_i = D_{i+1} + (e^d - 1) G_i,
+#     w(s) = e^{-theta (s - r)} P_theta(S = s),
+#
+# and between grid points it is linear in alpha = e^eps. All errors of the tilted masses are known,
+# so the masses are moved by them in the direction asked for before they are summed.
+
+
+Side = Literal["upper", "lower"]
+
+_RATIO = 1.15
+_KEPT = 3
+_LARGEST_EXPONENT = 300.0
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The profile at grid points, in units of e^log_unit, and its slopes between them."""
+
+    first: float
+    spacing: float
+    log_unit: float
+    values: FloatArray
+    gains: FloatArray
+    theta: float
+    reference: float
+
+    def at(self, epsilon: float) -> float:
+        """The finite part of delta at one epsilon, in units of e^log_unit, without the doubt."""
+        place = (epsilon - self.first) / self.spacing
+        if place >= self.values.size - 1:
+            return 0.0
+        cell = max(0, math.floor(place))
+        # D(alpha) = D_{i+1} + (alpha_{i+1} - alpha) e^{-s_i} G_i inside cell i
+        left = self.first + cell * self.spacing
+        drop = math.exp(self.spacing) - math.exp(epsilon - left)
+        return float(self.values[cell + 1] + max(drop, 0.0) * self.gains[cell])
+
+    @property
+    def last(self) -> float:
+        """The largest loss inside the window."""
+        return self.first + self.spacing * (self.values.size - 1)
+
+    @property
+    def rounding(self) -> float:
+        """Bound of the relative error of the two running sums, and of places between the dots."""
+        places = max(abs(self.first), abs(self.last)) / self.spacing
+        return ROUNDOFF * (4.0 * self.values.size + 16.0 * places + 1e4)
+
+    def doubt(self, epsilon: float) -> float:
+        """What may lie outside the window or have wrapped around, in the same units."""
+        away = -self.theta * (epsilon - self.reference)
+        return 2.0 * OUTSIDE * math.exp(away) if away < 700.0 else math.inf
+
+
+class ReadOff:
+    """Certified values of one composition; transforms are kept and shared by nearby questions."""
+
+    def __init__(self, composition: Composition, side: Side) -> None:
+        self.composition, self.side = composition, side
+        self._tilts: dict[float, Tilted] = {}
+        self._tables: dict[float, Table] = {}
+
+    def delta(self, epsilon: float) -> float:
+        """Bound of delta at one epsilon."""
+        if self.side == "upper" and self.composition.infinite >= 1.0:
+            return 1.0
+        if epsilon >= self.composition.largest:
+            return self.composition.infinite if self.side == "upper" else 0.0
+        best = self.composition.best_tilt(epsilon)
+        table = self._table(_rounded(best), epsilon)
+        if not table.first <= epsilon < table.last:
+            # Losses with rare, far outliers move a long way with the tilt: no rounding then.
+            table = self._table(best, epsilon)
+        return self._delta(table, epsilon)
+
+    def curve(self, epsilon: FloatArray) -> FloatArray:
+        """Bounds of delta at many epsilons, a few transforms for all."""
+        beyond = min(1.0, self.composition.infinite) if self.side == "upper" else 0.0
+        if beyond == 1.0:
+            return np.ones(epsilon.size)
+        out = np.full(epsilon.size, beyond)
+        inside = np.flatnonzero(epsilon < self.composition.largest)
+        tilts = self.composition.ladder_tilts(epsilon[inside])
+        for theta in np.unique(tilts):
+            left = inside[tilts == theta]
+            while left.size:
+                table = self._table(float(theta), float(epsilon[left[0]]))
+                near = np.abs(epsilon[left] - table.reference) * theta <= _LARGEST_EXPONENT / 2
+                near[0] = True
+                rows, left = left[near], left[~near]
+                seen = (table.first <= epsilon[rows]) & (epsilon[rows] < table.last)
+                out[rows[seen]] = self._deltas(table, epsilon[rows[seen]])
+                for row in rows[~seen]:
+                    out[row] = self.delta(float(epsilon[row]))
+        return out
+
+    def epsilon(self, delta: float) -> float:
+        """Bound of the smallest epsilon >= 0 at which delta is met.
+
+        Upper side: a value at which the upper bound of delta is at most ``delta`` (infinite if the
+        mass at infinity alone is larger). Lower side: a value at which the lower bound of delta
+        still exceeds ``delta`` (zero if there is none).
+        """
+        if self.side == "upper" and not self.composition.infinite < delta:
+            return math.inf
+        guess = min(max(0.0, self.composition.chernoff_epsilon(delta)), self.composition.largest)
+        seen: set[float] = set()
+        while True:
+            theta = _rounded(self.composition.best_tilt(guess))
+            if theta in seen:
+                break
+            seen.add(theta)
+            table = self._table(theta, guess)
+            guess = self._solve(table, delta)
+        return self._settled(guess, delta)
+
+    def _table(self, theta: float, near: float) -> Table:
+        """A table for this tilt whose reference is close enough to the epsilon in question."""
+        table = self._tables.get(theta)
+        if table is None or abs(near - table.reference) * theta > _LARGEST_EXPONENT / 2:
+            if theta not in self._tilts:
+                while len(self._tilts) >= _KEPT:
+                    oldest = next(iter(self._tilts))
+                    del self._tilts[oldest]
+                    self._tables.pop(oldest, None)
+                self._tilts[theta] = self.composition.tilt(theta)
+            table = self._tabulate(self._tilts[theta], near)
+            self._tables[theta] = table
+        return table
+
+    def _tabulate(self, tilted: Tilted, reference: float) -> Table:
+        sign = 1.0 if self.side == "upper" else -1.0
+        d, theta = self.composition.spacing, tilted.theta
+        reference = min(reference, float(tilted.losses[-1]))
+        lowest = reference - _LARGEST_EXPONENT / max(theta, 1e-3)
+        start = int(np.searchsorted(tilted.losses, max(lowest, -d)))
+        start = min(start, tilted.losses.size - 2)
+        losses = tilted.losses[start:]
+        masses = np.maximum(tilted.masses[start:] + sign * tilted.error, 0.0)
+        gains = _gains(losses, np.exp(-theta * (losses - reference)) * masses)
+        values = np.append(np.cumsum((math.expm1(d) * gains)[::-1])[::-1], 0.0)
+        log_unit = tilted.log_scale - theta * reference + math.log1p(sign * tilted.relative)
+        return Table(float(losses[0]), d, log_unit, values, gains, theta, reference)
+
+    def _delta(self, table: Table, epsilon: float) -> float:
+        if self.side == "upper":
+            if epsilon < table.first:  # losses below the window are unknown: the trivial bound
+                return 1.0
+            finite = (table.at(epsilon) + table.doubt(epsilon)) * (1.0 + table.rounding)
+            return min(1.0, _in_units(finite, table.log_unit) + self.composition.infinite)
+        at = max(epsilon, table.first)  # delta never increases
+        finite = (table.at(at) - table.doubt(at)) * (1.0 - table.rounding)
+        missing = math.exp(min(epsilon, 700.0)) * self.composition.lost
+        return min(1.0, max(_in_units(finite, table.log_unit) - missing, 0.0))
+
+    def _deltas(self, table: Table, epsilon: FloatArray) -> FloatArray:
+        """The same at many epsilons inside the table."""
+        cell = np.maximum(np.floor((epsilon - table.first) / table.spacing), 0.0).astype(np.int64)
+        cell = np.minimum(cell, table.gains.size - 1)
+        drop = math.exp(table.spacing) - np.exp(epsilon - (table.first + cell * table.spacing))
+        value = table.values[cell + 1] + np.maximum(drop, 0.0) * table.gains[cell]
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            doubt = 2.0 * OUTSIDE * np.exp(-table.theta * (epsilon - table.reference))
+            sign = 1.0 if self.side == "upper" else -1.0
+            finite = np.maximum(value + sign * doubt, 0.0) * (1.0 + sign * table.rounding)
+            found = np.exp(np.minimum(np.log(finite) + table.log_unit, 0.0))
+        if self.side == "upper":
+            return np.minimum(1.0, found + self.composition.infinite)
+        missing = np.exp(np.minimum(epsilon, 700.0)) * self.composition.lost
+        return np.clip(found - missing, 0.0, 1.0)
+
+    def _solve(self, table: Table, delta: float) -> float:
+        """Bisect on the bound read off one table: a guess, which may be an end of the table."""
+        low = max(0.0, table.first)
+        high = max(table.last, low)
+        if self._delta(table, low) <= delta:
+            return low
+        while high - low > 1e-10 * (1e-2 + high):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._delta(table, middle) > delta else (low, middle)
+        return high if self.side == "upper" else low
+
+    def _settled(self, guess: float, delta: float) -> float:
+        """The safe end of a narrow bracket, both ends of it freshly read off."""
+
+        def meets(epsilon: float) -> bool:
+            return self.delta(epsilon) <= delta
+
+        low, high = 0.0, max(self.composition.largest, 0.0)  # fails at low > 0, meets at high
+        step = 1e-9 * (1e-2 + guess)
+        for trial in (guess - step, guess, guess + step):
+            if low < trial < high:
+                low, high = (low, trial) if meets(trial) else (trial, high)
+        while high - low > 3.0 * step:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if meets(middle) else (middle, high)
+            step = 1e-9 * (1e-2 + high)
+        if low == 0.0 and meets(0.0):
+            return 0.0
+        return high if self.side == "upper" else low
+
+
+def _in_units(value: float, log_unit: float) -> float:
+    """``value * e^log_unit`` without overflow, at most 1; zero for negative values."""
+    if not value > 0.0:
+        return 0.0
+    return math.exp(min(math.log(value) + log_unit, 0.0))
+
+
+def _gains(losses: FloatArray, weights: FloatArray) -> FloatArray:
+    """G_i = sum_{j > i} e^{s_i - s_j} w_j, in blocks short enough for their exponentials."""
+    gains = np.empty(losses.size - 1)
+    block = max(2, int(_LARGEST_EXPONENT / (losses[1] - losses[0])))
+    carried, stop = 0.0, losses.size - 1  # G at index `stop`
+    while stop > 0:
+        start = max(0, stop - block)
+        away = losses[start : stop + 1] - losses[stop]
+        terms = np.exp(-away[1:]) * weights[start + 1 : stop + 1]
+        gains[start:stop] = np.exp(away[:-1]) * (np.cumsum(terms[::-1])[::-1] + carried)
+        carried, stop = float(gains[start]), start
+    return gains
+
+
+def _rounded(theta: float) -> float:
+    """Round a tilt down to a geometric ladder so that nearby questions share a transform.
+
+    Down, because a steeper tilt than the best one may drown the sum in its rarest losses.
+    """
+    if theta <= 0:
+        return 0.0
+    return float(_RATIO ** math.floor(math.log(theta) / math.log(_RATIO) + 1e-9))

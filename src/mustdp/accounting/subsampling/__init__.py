@@ -1,0 +1,1 @@
+"""One application of a subsampled mechanism: certificates and attained values."""

@@ -1,0 +1,451 @@
+"""One application of a subsampled mechanism: certified upper bound and attained lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mustdp.accounting.subsampling import attained
+from mustdp.accounting.subsampling.attained import symmetric_threshold
+from mustdp.accounting.subsampling.mixed_slope import (
+    JUMP,
+    certificate,
+    common_tangent,
+    evaluate,
+    margin,
+    rounded_down,
+)
+from mustdp.accounting.subsampling.one_slope import one_slope_bound
+from mustdp.accounting.subsampling.stages import TAIL, staged_inside
+from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.mechanisms.laws import Noise
+from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
+from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling.schemes import Multistage, Poisson, Scheme
+
+# Add/remove neighbours of a fixed-size scheme, one direction at a time.
+#
+# X has the records in question, X' has not; both draw batches of the same size. The batch law of X
+# is sum_j rho_j P_j with P_0 the law for X', so one side has a single component and the
+# constraints of the mixed-slope certificate shrink to one:
+#
+#     remove  h(alpha) = min sum rho_j delta_j(alpha_j)        with sum rho_j alpha_j <= alpha -
+#     rho_0 add     h(alpha) = min alpha sum rho_j delta_j(beta_j)/beta_j
+#                                                  with alpha (rho_0 + sum rho_j/beta_j) >= 1
+#
+# For one stage directly around the noise both are attained (Neyman-Pearson: among sets of equal
+# probability under N(0), half-lines are best for every j at once). The same formulas, with the
+# Poisson law, give Poisson sampling (Zhu, Dong & Wang 2022, arXiv 2106.08567v4, Theorem 11).
+
+
+def remove_direction(
+    law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray
+) -> FloatArray:
+    """Upper bound of H(X || X') at e^epsilon, epsilon >= 0."""
+    law = law.coarsened(profiles.most_groups, up=True)
+    if law.positive.size == 0:
+        return np.full(epsilon.size, law.cut)
+    room = margin(law)
+    capacity = (-np.expm1(-epsilon) * law.zero + law.eta) * (1.0 - room)
+    logs = _tangents(law, profiles, epsilon + np.log(capacity))
+    with np.errstate(over="ignore"):
+        used = np.exp((logs - epsilon[:, None]) + np.log(law.positive)).sum(axis=1)
+    # Use up the budget exactly, whether the search ended a hair off or the tangents stopped moving.
+    missed = np.log(capacity / used)
+    out = evaluate(law, profiles, rounded_down(logs + missed[:, None]))
+    jumped = np.flatnonzero((np.abs(missed) > JUMP) & (out > 2.0 * law.cut))
+    if jumped.size:
+        level = rounded_down(epsilon[jumped] + np.log(capacity[jumped] / law.eta))
+        equal = np.repeat(level[:, None], law.positive.size, axis=1)
+        out[jumped] = np.minimum(out[jumped], evaluate(law, profiles, equal))
+    return out
+
+
+def add_direction(law: MultiplicityLaw, profiles: GroupProfiles, epsilon: FloatArray) -> FloatArray:
+    """Upper bound of H(X' || X) at e^epsilon, epsilon >= 0; zero once e^epsilon rho_0 >= 1."""
+    law = law.coarsened(profiles.most_groups, up=True)
+    if law.positive.size == 0:
+        return np.full(epsilon.size, law.cut)
+    room = margin(law)
+    with np.errstate(over="ignore"):
+        grown = law.zero * np.expm1(epsilon)
+        # (1 - alpha rho_0), padded for the rounding of the law and for the mass it left out.
+        needed = (law.eta - grown) + room * (law.eta + grown) + law.cut
+    out = np.zeros(epsilon.size)
+    live = np.flatnonzero(needed > 0)
+    if live.size:
+        need = needed[live] * (1.0 + room)
+        # From here on ``logs`` are log(1/beta_j).
+        logs = _tangents(law, profiles, np.log(need) - epsilon[live])
+        with np.errstate(over="ignore"):
+            got = np.exp((logs + epsilon[live, None]) + np.log(law.positive)).sum(axis=1)
+        missed = np.log(need / got)
+        logs = -rounded_down(-logs - missed[:, None])
+        # X' is one component of X: H(X' || X) <= 1 - alpha rho_0 whatever the mechanism.
+        out[live] = np.minimum(_added(law, profiles, logs, epsilon[live]), need)
+        jumped = live[(np.abs(missed) > JUMP) & (out[live] > 0)]
+        if jumped.size:
+            level = np.log(needed[jumped] * (1.0 + room) / law.eta) - epsilon[jumped]
+            equal = np.repeat(-rounded_down(-level)[:, None], law.positive.size, axis=1)
+            out[jumped] = np.minimum(out[jumped], _added(law, profiles, equal, epsilon[jumped]))
+    return np.minimum(out, 1.0)
+
+
+def _added(
+    law: MultiplicityLaw, profiles: GroupProfiles, logs: FloatArray, epsilon: FloatArray
+) -> FloatArray:
+    """Sum alpha rho_j delta_j(beta_j) / beta_j for log(1/beta_j) = ``logs``, rounded up."""
+    weights = np.exp((logs + epsilon[:, None]) + np.log(law.positive))
+    total = (weights * profiles.delta(law.positive_values, -logs)).sum(axis=1)
+    if not np.all(total >= 0):
+        raise NumericalFailure(f"no bound found for epsilon={epsilon[:3]!r}")
+    return np.asarray(total * (1.0 + profiles.relative_error + margin(law)))
+
+
+def _tangents(law: MultiplicityLaw, profiles: GroupProfiles, budget: FloatArray) -> FloatArray:
+    """Log alpha_j on one common tangent, about where sum rho_j alpha_j is e^budget."""
+    rho, groups = law.positive, law.positive_values
+    if rho.size == 1:
+        return np.asarray(budget - np.log(rho[0]))[:, None]
+    pooled = np.ones((budget.size, rho.size), dtype=np.bool_)
+    t, _ = common_tangent(rho, groups, profiles, budget, pooled)
+    return profiles.tangent(groups, t)[0]
+
+
+# Poisson sampling when records are replaced: exact for noise on a bounded sum, for groups too.
+#
+# J of the g records are taken, P(J = j) = rho_j, binomial; each of them moves the sum by at most
+# half the shift s away from where it stands without them. (This is so for contributions in a ball,
+# of which s is the diameter. A shift that was stated says nothing of the kind: a count of ones and
+# zeros moves by s when a one is left out. It gets the general certificate.) For a set S let x_j be
+# its probability with j of the records taken, w_i with i of their substitutes, x_0 = w_0. Any j of
+# the ones and any i of the others move the sum apart by at most (i + j) s/2, so for all beta
+#
+#     x_j <= delta_{(i+j) s/2}(beta) + beta w_i.
+#
+# With cap_0 = (alpha - 1) rho_0 and cap_i = alpha rho_i, let any shares lambda_i sum to one and any
+# u_j > 0 be given. With beta_ji = (cap_i / lambda_i) u_j / sum_k rho_k u_k the terms in w_i vanish
+# from P(S) - alpha Q(S) = sum_j rho_j x_j - sum_i cap_i w_i (over j >= 1, i >= 0), and
+#
+#     h(alpha) <= sum_i lambda_i sum_{j>=1} rho_j delta_{(i+j) s/2}(beta_ji).
+#
+# The best choice is read off the threshold t of the pair sum_j rho_j N(j s/2) against sum_i rho_i
+# N(-i s/2): u_j = f(t - j s/2), lambda_i in proportion to cap_i f(t + i s/2). All beta_ji are then
+# the likelihood ratios at t, and the bound is attained by that pair. For g = 1 it is the
+# dominating pair of Lebeda, Regehr, Kamath & Steinke 2024, arXiv 2405.20769v1.
+
+
+_PROFILE_ERROR = 1e-11
+#: Wider laws are coarsened upwards: cells of multiplicities stand for the largest of them.
+MOST_TAKEN = 128
+_LARGEST_CUBE = 2_000_000
+
+
+def replaced_records(
+    law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray
+) -> FloatArray:
+    """Upper bound at e^epsilon, epsilon >= 0, for the law of the records under Poisson sampling."""
+    if law.positive.size == 0:
+        return np.full(epsilon.size, law.cut)
+    law = law.coarsened(MOST_TAKEN, up=True)
+    chunk = max(1, _LARGEST_CUBE // (law.positive.size * (law.positive.size + 1)))
+    parts = [
+        _replaced(law, noise, shift, epsilon[start : start + chunk])
+        for start in range(0, epsilon.size, chunk)
+    ]
+    return np.concatenate([np.empty(0), *parts])
+
+
+def _replaced(law: MultiplicityLaw, noise: Noise, shift: float, epsilon: FloatArray) -> FloatArray:
+    half = shift / 2.0
+    rho, taken = law.positive, law.positive_values
+    t = symmetric_threshold(law, noise, shift, epsilon)[:, None]
+    # Shares of the records taken: log of u_j / sum_k rho_k u_k.
+    u = noise.log_ratio(taken * half, t)[0]
+    u = u - _log_sum(u + np.log(rho))
+    with np.errstate(divide="ignore"):
+        # log of (alpha - 1) rho_0, which is -inf for alpha = 1 and for rho_0 = 0
+        idle = epsilon + np.log(-np.expm1(-epsilon)) + np.log(law.zero)
+    caps = np.column_stack([idle, epsilon[:, None] + np.log(rho)])
+    others = np.append(0.0, taken)
+    away = np.column_stack([np.zeros(epsilon.size), noise.log_ratio(taken * half, -t)[0]])
+    shares = caps + away
+    shares = shares - _log_sum(shares)
+    used = np.isfinite(shares)
+    level = np.where(used, caps - np.where(used, shares, 0.0), 0.0)
+    betas = level[:, :, None] + u[:, None, :]
+    # Rounding may have used up to a few units in the last place of every logarithm involved.
+    size = 16.0 + 2.0 * others.size + epsilon[:, None, None] + np.abs(betas)
+    size = size + np.abs(level)[:, :, None] + 2.0 * np.abs(u)[:, None, :]
+    size = size + np.abs(np.where(used, shares, 0.0))[:, :, None] - np.log(rho)
+    room = 8.0 * ROUNDOFF * size + 2.0 * law.relative_error
+    distance = (others[:, None] + taken) * half
+    values = np.maximum(noise.profile(distance, betas - room), noise.smallest)
+    bound = np.einsum("ei,eij,j->e", np.exp(shares), values, rho)
+    rounding = _PROFILE_ERROR + 4.0 * law.relative_error + 8.0 * others.size * ROUNDOFF
+    bound = bound * (1.0 + rounding)
+    if not np.all(bound >= 0):
+        raise NumericalFailure(f"no bound found for epsilon={epsilon[:3]!r} at shift {shift!r}")
+    return np.asarray(np.minimum(bound + law.cut, 1.0))
+
+
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Log of the sum of exponentials along each row, as a column."""
+    top = logs.max(axis=1, keepdims=True)
+    return np.asarray(np.log(np.exp(logs - top).sum(axis=1, keepdims=True)) + top)
+
+
+# One application of a subsampled mechanism: certified upper bound and attained lower bound.
+
+
+Direction = Literal["both", "remove", "add"]
+
+#: Largest epsilon of a one-step profile; beyond it e^epsilon is out of any practical range.
+LARGEST_EPSILON = 600.0
+#: Chances below this are too small to be divided by.
+RAREST = 1e-280
+
+
+@dataclass(frozen=True, eq=False)
+class OneStep:
+    """Bounds of delta for one application, at each epsilon.
+
+    Attributes
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    mechanism : Mechanism
+        The noise.
+    relation : Relation
+        Which data sets are neighbours.
+    shift : float or None
+        How far one copy moves the output, over the scale of the noise; None for a custom mechanism.
+    group : int
+        How many records differ.
+    epsilon : ndarray
+        The epsilons.
+    upper : ndarray
+        Certified: holds for every pair of neighbouring data sets.
+    lower : ndarray
+        The largest of ``attained``.
+    attained : mapping of str to ndarray
+        Deltas of families of concrete pairs of data sets, by name.
+    one_slope : ndarray or None
+        The paper's theorem read as a bound; None where it does not apply.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> found = md.one_step(md.wor(1000, 10), md.gaussian(shift=0.5), epsilon=[0.1, 0.5])
+    >>> bool((found.lower <= found.upper).all()), found.group
+    (True, 1)
+    """
+
+    scheme: Scheme
+    mechanism: Mechanism
+    relation: Relation
+    shift: float | None
+    group: int
+    epsilon: FloatArray
+    upper: FloatArray
+    lower: FloatArray
+    attained: Mapping[str, FloatArray]
+    one_slope: FloatArray | None
+
+
+def one_step(
+    scheme: Scheme,
+    mechanism: Mechanism,
+    epsilon: ArrayLike,
+    *,
+    relation: str | None = None,
+    group: int = 1,
+) -> OneStep:
+    """Bound delta(epsilon) of ``mechanism`` applied once to one draw of ``scheme``.
+
+    Parameters
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    mechanism : Mechanism
+        The noise, of a known size.
+    epsilon : array_like
+        The epsilons to ask about, from 0 to 600.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    group : int, default=1
+        How many records of one person the guarantee covers: neighbours differ in up to so many.
+
+    Returns
+    -------
+    OneStep
+        A lower and an upper delta at each epsilon.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        No theorem of this package covers what was asked.
+
+    Examples
+    --------
+    >>> from mustdp import gaussian, must_ow
+    >>> step = one_step(must_ow(1000, 100, 100), gaussian(shift=0.5), epsilon=0.5)
+    >>> print(f"{step.lower[0]:.5e} {step.upper[0]:.5e}")
+    4.58172e-04 4.58172e-04
+    """
+    eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
+    used = resolve_relation(scheme, relation)
+    size = checks.integer("group", group, 1, scheme.n)
+    shift = shift_of(mechanism, scheme, used)
+    profiles = mechanism.profiles(shift)
+    upper = upper_bound(scheme, mechanism, eps, relation=used, group=size)
+    one_slope = _one_slope(scheme, profiles, used, size, eps)
+    if one_slope is not None and not _is_exact(scheme, used):
+        upper = np.minimum(upper, one_slope)
+    families = attained_values(scheme, mechanism, eps, relation=used, group=size)
+    lower = np.max(np.stack([np.zeros(eps.size), *families.values()]), axis=0)
+    arrays = [eps, upper, lower, *families.values(), *([] if one_slope is None else [one_slope])]
+    for array in arrays:
+        checks.frozen(array)
+    return OneStep(
+        scheme, mechanism, used, shift, size, eps, upper, lower,
+        MappingProxyType(families), one_slope,
+    )  # fmt: skip
+
+
+def upper_bound(
+    scheme: Scheme,
+    mechanism: Mechanism,
+    epsilon: FloatArray,
+    *,
+    relation: str,
+    direction: Direction = "both",
+    group: int = 1,
+    inside: GroupProfiles | None = None,
+) -> FloatArray:
+    """Certified upper bound at epsilon >= 0; under add_remove one direction can be asked for.
+
+    ``inside`` is what :func:`staged_inside` made of the stages within the first, if it is known.
+    """
+    used = Relation.read(relation)
+    profiles = mechanism.profiles(shift_of(mechanism, scheme, used))
+    if used == Relation.REPLACE_ONE:
+        if isinstance(scheme, Poisson):
+            return _poisson_replace(scheme, mechanism, profiles, epsilon, group)
+        law, inner = _outermost(scheme, profiles, group, epsilon, inside)
+        return certificate(law, inner, epsilon)[0]
+    if isinstance(scheme, Poisson):
+        law, inner = scheme.law(group), profiles
+    else:
+        first = scheme.reduced[0] if isinstance(scheme, Multistage) else None
+        if first is not None and first.kind == "wor" and first.size > scheme.n - group:
+            raise NotCovered.refusing(
+                "relation",
+                f"must be {{replace_one}} here: {{add_remove}} compares n = {scheme.n} records "
+                f"with {scheme.n - group}, from which {first.size} cannot be drawn without "
+                "replacement",
+                "{add_remove}",
+                mentions=("replace_one", "add_remove"),
+            )
+        law, inner = _outermost(scheme, profiles, group, epsilon, inside)
+    parts = []
+    if direction != "add":
+        parts.append(remove_direction(law, inner, epsilon))
+    if direction != "remove":
+        parts.append(add_direction(law, inner, epsilon))
+    return np.asarray(np.max(np.stack(parts), axis=0))
+
+
+def attained_values(
+    scheme: Scheme,
+    mechanism: Mechanism,
+    epsilon: FloatArray,
+    *,
+    relation: str,
+    group: int = 1,
+) -> dict[str, FloatArray]:
+    """Lower bounds by family of concrete pairs; empty for a mechanism known only by its profile."""
+    used = Relation.read(relation)
+    if not isinstance(mechanism, AdditiveNoise):
+        return {}
+    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, used))
+    law = scheme.law(group)
+    families: dict[str, FloatArray] = {}
+    if _moves_wholly(scheme, mechanism, used):
+        families["aligned"] = attained.aligned(law, noise, shift, epsilon)
+        families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
+    if used == Relation.REPLACE_ONE:
+        families["symmetric"] = attained.symmetric(law, noise, shift, epsilon)
+    return families
+
+
+def _outermost(
+    scheme: Scheme,
+    profiles: GroupProfiles,
+    group: int,
+    epsilon: FloatArray,
+    inside: GroupProfiles | None,
+) -> tuple[MultiplicityLaw, GroupProfiles]:
+    """The first stage's law and the group profiles of all that happens inside it."""
+    if not isinstance(scheme, Multistage):
+        raise NotCovered(f"no certificate for a scheme of type {type(scheme).__name__}")
+    if inside is None:
+        inside = staged_inside(scheme, profiles, float(np.max(epsilon)))
+    return stage_law(scheme.reduced[0], scheme.n, group, TAIL), inside
+
+
+def _poisson_replace(
+    scheme: Poisson,
+    mechanism: Mechanism,
+    profiles: GroupProfiles,
+    epsilon: FloatArray,
+    group: int,
+) -> FloatArray:
+    """Poisson under replace_one: exact for records of a sum, the certificate otherwise."""
+    if not isinstance(mechanism, AdditiveNoise):
+        raise NotCovered(
+            "a custom profile does not say what leaving a record out does, which Poisson sampling "
+            "under replace_one needs; use add_remove or a fixed-size scheme"
+        )
+    # Small groups have a whole law; of larger ones what is cut off is added to delta.
+    law = scheme.law(group) if group <= MOST_TAKEN else scheme.law(group, TAIL)
+    if law.eta < RAREST:  # what is not taken tells nothing: the chance itself is the bound
+        return np.full(epsilon.size, min(1.0, law.eta * (1.0 + 1e-9) + law.cut))
+    if not mechanism.in_a_ball:
+        # Swapping a record and leaving it out may both move the result by the whole shift.
+        return certificate(law, profiles, epsilon)[0]
+    return replaced_records(law, mechanism.noise, mechanism.shift_for(2.0), epsilon)
+
+
+def _moves_wholly(scheme: Scheme, mechanism: AdditiveNoise, relation: Relation) -> bool:
+    """Whether a record can move the result by the whole shift away from where others leave it.
+
+    In a ball its place must be filled for that, or be empty and the shift that of one record.
+    """
+    filled = not isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
+    return filled or not mechanism.in_a_ball
+
+
+def _is_exact(scheme: Scheme, relation: Relation) -> bool:
+    return isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
+
+
+def _one_slope(
+    scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
+) -> FloatArray | None:
+    """The paper's bound where it is valid: its own relation, for groups too."""
+    if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
+        return None
+    return one_slope_bound(scheme.law(group), profiles, epsilon)

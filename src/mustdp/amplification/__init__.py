@@ -1,1 +1,0 @@
-"""Profiles of subsampled mechanisms: the paper's amplification and the tight certificate."""

@@ -1,0 +1,303 @@
+"""How options are read: typed readers, shared bundles of options, and refusals that name the
+option.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import typer
+
+from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_SIZE
+from mustdp.numerics.formatting import as_stated
+
+# Text from the command line, read into checked values; every refusal names the option.
+#
+# A refusal reads alike everywhere: the option, what is allowed, and the value.
+
+
+_LONGEST = 40
+
+
+def read_integer(option: str, text: str, low: int = 1, high: int = LARGEST_SIZE) -> int:
+    """Read an integer in [low, high]; ``1.5``, ``1e3`` and ``nan`` are refused."""
+    from mustdp.numerics import checks
+
+    try:
+        value: object = int(text) if len(text) <= _LONGEST else clipped(text)
+    except ValueError:
+        value = clipped(text)
+    return checks.integer(option, value, low, high)
+
+
+def read_number(
+    option: str,
+    text: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """Read a finite number; ``nan`` and ``inf`` are refused."""
+    from mustdp.numerics import checks
+
+    try:
+        value: object = float(text)
+    except ValueError:
+        value = clipped(text)
+    return checks.real(option, value, above=above, at_least=at_least, below=below, at_most=at_most)
+
+
+#: Readers of seeds, of probabilities with and without their ends, and of learning rates and bounds.
+read_natural = partial(read_integer, low=0)
+read_rate = partial(read_number, at_least=0, at_most=1)
+read_inner_rate = partial(read_number, above=0, below=1)
+read_positive = partial(read_number, above=0)
+read_scale = partial(read_number, above=0, at_most=1e9)
+
+
+def one_of(option: str, text: str, allowed: Sequence[str]) -> str:
+    """Return ``text`` if it is one of the ``allowed`` words; a near miss is pointed out.
+
+    >>> one_of("--scheme", "mustow", ("wor", "must-ow"))
+    Traceback (most recent call last): mustdp.errors.InvalidParameter: --scheme must be one of wor,
+    must-ow, got 'mustow' (did you mean must-ow?)
+    """
+    if text in allowed:
+        return text
+    near = get_close_matches(text.lower(), allowed, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise InvalidParameter.refusing(
+        option, f"must be one of {', '.join(allowed)}", f"{clipped(text)!r}{hint}"
+    )
+
+
+def clipped(text: str) -> str:
+    """Shorten a value that would not fit on one line."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+# Options with a type: typer hands their text to a reader, so that commands get values.
+#
+# Options are declared by the lines that the help has of them, and each by its reader:
+#
+#     accounting = Panel("Accounting", "--steps K  Number of applications, each with a fresh draw.")
+#     StepsOption = Annotated[int | None, accounting("--steps", read_integer)]
+#
+# A reader takes the option's name and the text, and raises InvalidParameter for what it refuses.
+
+
+Reader = Callable[[str, str], Any]
+
+
+class Refused(Exception):
+    """Takes a refusal past typer, which puts words of its own in place of a ValueError."""
+
+    def __init__(self, problem: InvalidParameter) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class Panel:
+    """Options that the help shows together, by the lines that it has of them.
+
+    A line begins with the option and what it takes; two spaces part it from what it says, which
+    may go on in lines that are indented. An option that takes nothing is a flag.
+    """
+
+    def __init__(self, title: str | None, lines: str) -> None:
+        self._title = title
+        self._said: dict[str, tuple[str, str]] = {}
+        name = ""
+        for line in inspect.cleandoc(lines).splitlines():
+            if line.startswith("-"):
+                option, _, line = line.partition("  ")
+                name, _, takes = option.partition(" ")
+                self._said[name] = takes, ""
+            takes, said = self._said[name]
+            self._said[name] = takes, f"{said} {line.strip()}".strip()
+
+    def __call__(self, name: str, read: Reader | None = None) -> Any:
+        """One of the options, whose text goes through ``read``; without a reader it stays text."""
+        takes, said = self._said[name]
+        return option(name, read, metavar=takes or None, help=said, panel=self._title)
+
+
+def option(
+    name: str,
+    read: Reader | None = None,
+    *,
+    metavar: str | None,
+    help: str,
+    panel: str | None = None,
+    show_default: bool = True,
+) -> Any:
+    """An option whose text goes through ``read``; without a reader it stays text."""
+    return typer.Option(
+        name,
+        parser=parser(name, read) if read else None,
+        metavar=metavar,
+        help=help,
+        rich_help_panel=panel,
+        show_default=show_default,
+        autocompletion=_completion(read),
+    )
+
+
+def _completion(read: Reader | None) -> Callable[[str], list[str]] | None:
+    """What a shell offers for an option that takes one of a few words."""
+    words = getattr(read, "keywords", {}).get("allowed")
+    if words is None:
+        return None
+    # typer hands over what was typed so far under this name.
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def parser(name: str, read: Reader) -> Callable[[Any], Any]:
+    """What typer calls with the text that was given for ``name``, or with a default."""
+
+    def parse(given: Any) -> Any:
+        if type(given) is not str:
+            return given
+        try:
+            return read(name, given)
+        except InvalidParameter as problem:
+            raise Refused(problem) from None
+
+    return parse
+
+
+def word_of(choices: Sequence[str]) -> Reader:
+    """A reader of one of these words."""
+    return partial(one_of, allowed=tuple(choices))
+
+
+def word_from(module: str, choices: str) -> Reader:
+    """A reader of one of the words that a room lists, which is loaded when one is read."""
+
+    def read(name: str, text: str) -> str:
+        return one_of(name, text, tuple(getattr(import_module(module), choices)))
+
+    return read
+
+
+def as_typed(value: object) -> str:
+    """A value as it could be typed again, for messages.
+
+    >>> as_typed(0.4), as_typed(20), as_typed((("wor", 5), ("wr", 3)))
+    ('0.4', '20', 'wor:5,wr:3')
+    """
+    if isinstance(value, float):
+        return as_stated(value)
+    if isinstance(value, tuple):
+        return clipped(",".join(f"{kind}:{size}" for kind, size in value))
+    return clipped(str(value))
+
+
+def exactly_one(options: Mapping[str, object]) -> None:
+    """Refuse options that exclude each other, or none of them."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
+        raise InvalidParameter(f"{' or '.join(options)} is missing: give exactly one")
+    if len(given) > 1:
+        values = " and ".join(f"{name} {as_typed(value)}" for name, value in given.items())
+        raise InvalidParameter(
+            f"{' and '.join(given)} exclude each other: give exactly one, got {values}"
+        )
+
+
+# Options that several commands share, written once, and options that are given once.
+#
+# A bundle is a frozen dataclass whose fields are annotated options. A command that takes a bundle
+# as a parameter is turned by :func:`with_bundles` into the flat function that typer expects:
+#
+#     @with_bundles
+#     def amplify(scheme: SchemeOptions, noise: NoiseOptions, epsilon: ...) -> Answer: ...
+#
+# An option whose type is not a list is refused when it is given twice: typer alone would drop all
+# values but the last.
+
+
+R = TypeVar("R")
+
+
+def with_bundles(command: Callable[..., R]) -> Callable[..., R]:
+    """Spread every parameter of ``command`` that is a bundle into the bundle's own options."""
+    hints = get_type_hints(command, include_extras=True)
+    parameters = inspect.signature(command).parameters
+    bundles = {name: hints[name] for name in parameters if is_dataclass(hints[name])}
+    flat = []
+    for name, parameter in parameters.items():
+        if name in bundles:
+            flat += _spread(bundles[name])
+        else:
+            flat.append(_parameter(name, parameter.default, hints[name]))
+    single = {one.name: _flag(one.annotation) for one in flat if _is_single(one.annotation)}
+
+    def flattened(**values: Any) -> R:
+        values = _reduced(values, single)
+        for name, bundle in bundles.items():
+            own = {field.name: values.pop(field.name) for field in fields(bundle)}
+            values[f"{name} options"] = bundle(**own)
+        # Renamed in a second pass: a bundle may be called like one of its own fields.
+        return command(**{name.removesuffix(" options"): value for name, value in values.items()})
+
+    listed = [_several(one) if one.name in single else one for one in flat]
+    flattened.__name__, flattened.__doc__ = command.__name__, command.__doc__
+    flattened.__module__ = command.__module__
+    flattened.__annotations__ = {one.name: one.annotation for one in listed}
+    flattened.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+    return flattened
+
+
+def _spread(bundle: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(bundle, include_extras=True)
+    return [_parameter(field.name, field.default, hints[field.name]) for field in fields(bundle)]
+
+
+def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
+
+
+def _flag(annotation: Any) -> str:
+    """The name under which an option is typed; empty for an argument."""
+    info = get_args(annotation)[1]
+    # Without a default before it, typer keeps the first name in the default's place.
+    declared = (info.default, *(info.param_decls or ()))
+    return next((name for name in declared if isinstance(name, str)), "")
+
+
+def _is_single(annotation: Any) -> bool:
+    """Whether this is an option with a value, to be given once."""
+    kind = get_args(annotation)[0]
+    listed = any(get_origin(part) is list for part in (kind, *get_args(kind)))
+    return kind is not bool and not listed and _flag(annotation).startswith("-")
+
+
+def _several(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same option, taken as often as it is given, so that a second value is seen."""
+    default = None if parameter.default is None else [parameter.default]
+    info = get_args(parameter.annotation)[1]
+    return parameter.replace(default=default, annotation=Annotated[list[str] | None, info])
+
+
+def _reduced(values: Mapping[str, Any], single: Mapping[str, str]) -> dict[str, Any]:
+    """Every option that may be given once with its only value."""
+    found = dict(values)
+    for name, flag in single.items():
+        given = found[name] or [None]
+        if len(given) > 1:
+            shown = clipped(" and ".join(map(as_typed, given)))
+            raise InvalidParameter.refusing(flag, "must be given once", shown)
+        found[name] = given[0]
+    return found

@@ -1,0 +1,1 @@
+"""Reading tables: CSV, Parquet, data frames; columns, missing values, categories."""

@@ -1,0 +1,425 @@
+"""Open what records are in: a path or a table in memory, for random rows or for one pass over all
+of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mustdp.data.columns import (
+    STANDARD_INPUT,
+    Category,
+    Column,
+    Columns,
+    Number,
+    Reading,
+    Selected,
+    Wanted,
+    as_reading,
+    as_wanted,
+    quoted,
+    select,
+)
+from mustdp.data.frames import Frame, as_frame
+from mustdp.data.parquet import ParquetFiles, ParquetSource
+from mustdp.data.source import ArraySource, Source
+from mustdp.data.text import DelimitedText, TextFile, read_delimited
+from mustdp.data.values import Conversion, Doubles, conversions_of
+from mustdp.errors import InvalidParameter, unquoted
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
+
+# Files that data are read from: what they must be before anything in them is looked at.
+
+
+DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+PARQUET = ".parquet"
+AnyPath = str | os.PathLike[str]
+
+
+def located(reading: Reading) -> Frame | Reading | list[Path]:
+    """The data as a frame, as a text file at an absolute path, or as Parquet files.
+
+    What was said about lines and fields is refused where there are none.
+    """
+    frame = as_frame(reading.data)
+    if frame is not None:
+        reading.refuse_layout(frame.where)
+        return frame
+    found = _on_disk(reading)
+    if isinstance(found, list):
+        reading.refuse_layout(str(found[0]))
+    return found
+
+
+def _on_disk(reading: Reading) -> Reading | list[Path]:
+    data = reading.data
+    if isinstance(data, list | tuple) and data:
+        if all(isinstance(path, str | os.PathLike) for path in data):
+            return parquet_files(data)
+        raise InvalidParameter(
+            "data must not be a plain list of values, got "
+            f"{type(data).__name__} of {type(data[0]).__name__}: use numpy.asarray(data)"
+        )
+    if not isinstance(data, str | os.PathLike):
+        raise InvalidParameter(
+            "data must be a numpy array, a pandas or polars frame, an Arrow table, the path of a "
+            ".csv, .tsv or .parquet file, or a folder or non-empty list of Parquet files, "
+            f"got {type(data).__module__}.{type(data).__qualname__}"
+        )
+    if data == STANDARD_INPUT:
+        return reading
+    if os.path.isdir(data):
+        return parquet_folder(Path(data).absolute())
+    path = existing_file(data)
+    if is_parquet(path):
+        return [path]
+    if path.name.lower().endswith(DELIMITED) or reading.any_ending:
+        return replace(reading, data=path)
+    endings = ", ".join([*DELIMITED, PARQUET])
+    raise InvalidParameter.refusing(
+        "data",
+        f"must be a file that ends in {endings}, or text with {{delimiter}}",
+        repr(str(data)),
+        mentions=("delimiter",),
+    )
+
+
+def existing_file(path: AnyPath) -> Path:
+    """The absolute path of a file that exists, is not empty and may be read."""
+    if not os.path.exists(path):
+        raise InvalidParameter.refusing("data", "must be an existing file or folder", _shown(path))
+    found = Path(path).absolute()
+    if not found.is_file():
+        raise InvalidParameter.refusing("data", "must be a regular file here", repr(str(path)))
+    if not unquoted(lambda: _first_byte(found), f"{found} must be readable"):
+        raise InvalidParameter(f"{found} must not be empty, got a file of 0 bytes")
+    return found
+
+
+def _first_byte(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(1)
+
+
+def _shown(path: AnyPath) -> str:
+    """A path, if it looks like one of a file of data; it may be a value of the data by mistake."""
+    text = os.fspath(path)
+    if text.isprintable() and text.lower().endswith((*DELIMITED, PARQUET)):
+        return quoted(text, 200)
+    return f"a text of {len(text)} characters that names none"
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the name says that this is a Parquet file."""
+    return path.name.lower().endswith(PARQUET)
+
+
+def parquet_files(paths: Sequence[AnyPath]) -> list[Path]:
+    """Several Parquet files as one data set; a file that is listed twice is refused.
+
+    The same record at two places would be two records to the accountant and one to its owner.
+    """
+    found = [existing_file(path) for path in paths]
+    for path in found:
+        if not is_parquet(path):
+            raise InvalidParameter(f"a list of files must be of {PARQUET} files, got {str(path)!r}")
+    seen: dict[tuple[int, int], Path] = {}
+    for path in found:
+        status = path.stat()
+        first = seen.setdefault((status.st_dev, status.st_ino), path)
+        if first is not path:
+            raise InvalidParameter(f"files must be different, got {path} and {first}: one file")
+    return found
+
+
+def parquet_folder(folder: Path) -> list[Path]:
+    """The Parquet files in ``folder`` and its subfolders, in the order of their names.
+
+    Names that start with a dot or an underscore are left out, as other readers do.
+    """
+    relative = sorted(path.relative_to(folder) for path in folder.rglob("*"))
+    shown = [
+        folder / path
+        for path in relative
+        if not any(part.startswith((".", "_")) for part in path.parts)
+    ]
+    for path in shown:
+        if path.is_symlink() and (path.is_dir() or (is_parquet(path) and not path.exists())):
+            raise InvalidParameter(
+                f"a folder must hold its files or links to files that are there, got {path}: a "
+                f"link to {'a folder' if path.is_dir() else 'nothing'}"
+            )
+    found = [path for path in shown if is_parquet(path) and not path.is_dir()]
+    if not found:
+        raise InvalidParameter(f"a folder must have {PARQUET} files in it, got {str(folder)!r}")
+    return parquet_files(found)
+
+
+# All records once, in blocks of bounded size: what a release on the whole data reads.
+#
+#     >>> import numpy as np
+#     >>> people = np.array([[30.0, 1.0], [np.nan, 2.0], [50.0, 7.0]])
+#     >>> records = open_records(people, [Number(0, missing="drop"), Category(1, ("1", "2"))])
+#     >>> records.columns
+#     ('0', '1')
+#     >>> for block in records.blocks():
+#     ...     block.values.tolist(), block.missing[:, 0].tolist()
+#     ([[30.0, 0.0], [0.0, 1.0], [50.0, 2.0]], [False, True, False])
+#
+# The same works for a CSV or Parquet file, a frame of pandas, polars or Arrow, and a dask
+# DataFrame. Nothing is used before the last block is there: a value that is refused may stand at
+# the end.
+
+
+__all__ = ["Block", "Category", "Number", "Records", "open_records"]
+
+#: Values of a frame that are converted at a time.
+_BLOCK = 2**20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """Some records, a row for each and a column for each description, all values finite.
+
+    ``missing`` marks the values that were dropped, which are 0 in ``values``. Every record read is
+    a row of some block: rows are used or marked, never left out.
+    """
+
+    values: FloatArray
+    missing: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+#: Where the columns are that are wanted, and what goes through the records.
+Found = tuple[Sequence[Selected], Callable[[], Iterator[Block]]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Records:
+    """Records that can be gone through from the first to the last."""
+
+    #: Names of the columns, in the order of the descriptions; unnamed ones by position.
+    columns: tuple[str, ...]
+    #: What is wanted of each.
+    wanted: tuple[Wanted, ...]
+    #: All records in their order; from the beginning each time, except for standard input.
+    blocks: Callable[[], Iterator[Block]]
+
+
+def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
+    """The records of ``data``, with ``columns`` as they are described.
+
+    ``data`` is what :func:`mustdp.private_bootstrap` takes, "-" for text on standard input, or a
+    ``Reading`` of it, which says whether there is a line of names, what separates fields, and what
+    is missing. A bare name or position describes a number whose missing values are refused.
+    """
+    reading = as_reading(data)
+    wanted = tuple(as_wanted(column) for column in columns)
+    if not wanted:
+        raise InvalidParameter("columns must be a non-empty list of them, got none")
+    selected, blocks = _found(reading, wanted)
+    return Records(tuple(column.name for column in selected), wanted, blocks)
+
+
+def _found(reading: Reading, wanted: Sequence[Wanted]) -> Found:
+    if hasattr(reading.data, "__dask_graph__"):
+        return _on_dask(reading, wanted)
+    found = located(reading)
+    if isinstance(found, Frame):
+        return _in_frame(found, wanted, reading)
+    if isinstance(found, Reading):
+        return _in_text(found, wanted)
+    return _in_parquet(ParquetFiles.open(found, wanted, reading), wanted, reading)
+
+
+def _in_frame(frame: Frame, wanted: Sequence[Wanted], reading: Reading) -> Found:
+    selected = frame.selected(wanted)
+
+    def blocks() -> Iterator[Block]:
+        conversions = conversions_of(selected, wanted, reading, frame.where)
+        positions = [column.at for column in selected]
+        size = max(1, _BLOCK // len(wanted))
+        for start in range(0, frame.rows, size):
+            part = frame.part(start, min(start + size, frame.rows))
+            yield converted_frame(part, positions, conversions, start)
+
+    return selected, blocks
+
+
+def _in_parquet(files: ParquetFiles, wanted: Sequence[Wanted], reading: Reading) -> Found:
+    def blocks() -> Iterator[Block]:
+        for part in files.parts:
+            conversions = conversions_of(files.chosen, wanted, reading, str(part.path))
+            first = 0
+            for frame in files.frames(part):
+                yield converted_frame(frame, range(len(conversions)), conversions, first)
+                first += frame.rows
+
+    return files.chosen, blocks
+
+
+def _in_text(reading: Reading, wanted: Sequence[Wanted]) -> Found:
+    file = TextFile.of(reading)
+    state = file.state()
+
+    def through(text: DelimitedText) -> Iterator[Block]:
+        for piece in text.pieces(text.select(wanted), wanted, reading):
+            yield side_by_side(piece)
+
+    def blocks() -> Iterator[Block]:
+        with file.opened() as stream:
+            yield from through(DelimitedText(file, stream))
+        if file.state() != state:
+            raise InvalidParameter(f"{file.where} must stay as it was when it was opened")
+
+    def blocks_once() -> Iterator[Block]:
+        if not unread:
+            raise InvalidParameter(
+                "standard input can be read once: give the data as a file where they are needed "
+                "several times"
+            )
+        yield from through(unread.pop())
+
+    if file.path is None:
+        unread = [DelimitedText(file, file.opened().__enter__())]
+        return unread[0].select(wanted), blocks_once
+    with file.opened() as stream:
+        return DelimitedText(file, stream).select(wanted), blocks
+
+
+def _on_dask(reading: Reading, wanted: Sequence[Wanted]) -> Found:
+    """Partitions of a dask DataFrame come here one after the other, each in parts."""
+    data = reading.data
+    meta = None if hasattr(data, "chunks") else as_frame(getattr(data, "_meta", None))
+    if meta is None or not hasattr(data, "to_delayed"):
+        raise InvalidParameter(
+            "data on a Dask cluster must be a DataFrame or a Series (an array has "
+            f"to_dask_dataframe()), got {type(data).__name__} of dask"
+        )
+
+    def blocks() -> Iterator[Block]:
+        for number, partition in enumerate(data.to_delayed()):
+            rows = unquoted(partition.compute, f"partition {number} must be there to be read")
+            yield from open_records(replace(reading, data=rows), wanted).blocks()
+
+    return meta.selected(wanted), blocks
+
+
+def converted_frame(
+    frame: Frame, positions: Sequence[int], conversions: Sequence[Conversion], first: int
+) -> Block:
+    """A part of a frame whose first row has the number ``first``."""
+    return side_by_side(
+        [
+            frame.convert(at, conversion, first)
+            for at, conversion in zip(positions, conversions, strict=True)
+        ]
+    )
+
+
+def side_by_side(columns: Sequence[Doubles]) -> Block:
+    """Columns as a block."""
+    values = np.stack([column.values for column in columns], axis=1)
+    missing = np.zeros(values.shape, dtype=np.bool_)
+    for at, column in enumerate(columns):
+        if column.missing is not None:
+            missing[:, at] = column.missing
+    return Block(values, missing)
+
+
+# ``open_source``: one function for everything records can be in.
+
+
+def open_source(data: Any, columns: Columns = None, n: int | None = None) -> Source:
+    """Check ``data`` and return the source of its records.
+
+    ``data`` is an array of numpy (one or two dimensions, or with fields), a DataFrame or Series of
+    pandas or polars, an Arrow table, the path of a .csv or .tsv file (or .gz of one) or of a
+    .parquet file, or a folder or list of Parquet files that together are one data set, "-" for text
+    on standard input, or a ``Reading`` of any of them. A Source is returned as it is.
+
+    ``columns`` are names, or positions from 0. None stands for all numeric columns of data in
+    memory; for files columns must be named. ``n``, if given, must be the number of records.
+
+    Refused are columns that are missing, not numeric or named twice, and values that are missing,
+    not finite, or integers beyond 2**53. Files that are read piece by piece are checked as far as
+    their footers tell, and the rest whenever it is read.
+
+    >>> import numpy as np
+    >>> source = open_source(np.array([[1, 10], [2, 20], [3, 30]]), columns=[1])
+    >>> source.n, source.take(np.array([2, 0])).tolist()
+    (3, [[30.0], [10.0]])
+    """
+    if n is not None:
+        checks.integer("n", n, 1)
+    source = _opened(data, columns)
+    if n is not None and n != source.n:
+        raise InvalidParameter.refusing(
+            "n", f"must be the number of records, {source.n}, or be left out", n
+        )
+    return source
+
+
+def refuse_dropping(reading: Reading) -> None:
+    """Refuse to draw subsets of the records that lack nothing: their number is not public."""
+    if reading.missing == "drop":
+        raise InvalidParameter.refusing(
+            "missing",
+            "must be refuse or a number here: how many records lack no value is private, while "
+            "subsets of a stated size and what they cost rest on a public number of records "
+            "(one release on all records can drop: mustdp release)",
+            "drop",
+        )
+
+
+def _opened(data: Any, columns: Columns) -> Source:
+    reading = as_reading(data)
+    data = reading.data
+    refuse_dropping(reading)
+    if isinstance(data, Source):
+        chosen = () if columns is None else select(data.columns, columns, "the source")
+        if columns is not None and tuple(one.name for one in chosen) != data.columns:
+            raise InvalidParameter(
+                f"columns must be those of the source, all {len(data.columns)} in their order, "
+                "got others"
+            )
+        return data
+    found = located(reading)
+    if isinstance(found, Frame):
+        return _from_frame(found, columns, reading)
+    if isinstance(found, Reading):
+        return read_delimited(found, columns)
+    return ParquetSource.open(found, columns, reading)
+
+
+def _from_frame(frame: Frame, columns: Columns, reading: Reading) -> Source:
+    selected = frame.select(columns)
+    if not frame.rows:
+        raise InvalidParameter(f"{frame.where} must have at least one row, got none")
+    numbers = [frame.read(column, reading) for column in selected]
+    names = tuple(column.name for column in selected)
+    return ArraySource(_together(frame, selected, numbers), names)
+
+
+def _together(
+    frame: Frame, selected: Sequence[Selected], numbers: Sequence[FloatArray]
+) -> FloatArray:
+    """A row per record; the data themselves where they are what was read, all columns in order."""
+    whole = frame.whole()
+    in_order = [column.at for column in selected] == list(range(len(frame.labels)))
+    # A column with values put in for missing ones is a copy.
+    if whole is not None and in_order and all(np.may_share_memory(one, whole) for one in numbers):
+        return whole
+    if len(numbers) == 1:  # not copied
+        return numbers[0][:, np.newaxis]
+    return np.stack(numbers, axis=1)

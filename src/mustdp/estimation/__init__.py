@@ -1,0 +1,1 @@
+"""Private estimates with intervals: one release on all records, or a bootstrap."""

@@ -1,0 +1,1 @@
+"""The private bootstrap: statistics on random subsets, released with noise."""

@@ -1,0 +1,1 @@
+"""One noisy release on all records: statistics, groups, intervals."""

@@ -1,0 +1,1 @@
+"""Work in several processes and on clusters."""

@@ -1,1 +1,0 @@
-"""What experiments share: what the stated noise really gives, and the same guarantee for all."""

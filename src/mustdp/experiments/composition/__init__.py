@@ -1,1 +1,0 @@
-"""Many steps: Figure S3, and the authors' own method for one pair of data sets."""

@@ -1,1 +1,0 @@
-"""What a draw costs: Table 6."""

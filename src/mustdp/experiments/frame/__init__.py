@@ -1,1 +1,0 @@
-"""What all experiments stand in: cells and pictures, items, runs that resume, files, the report."""

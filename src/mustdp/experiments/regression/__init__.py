@@ -1,1 +1,0 @@
-"""Experiment 2: linear regression, Tables 4 and S2 and Figure S4."""

@@ -1,1 +1,0 @@
-"""One noisy release on all records, without resampling: estimates with intervals."""

@@ -1,1 +1,0 @@
-"""What can be asked for, and how estimates and their errors are read off a release."""

@@ -1,0 +1,1 @@
+"""Plots, pages, the report and the explorer."""

@@ -1,0 +1,455 @@
+"""The explorer's server: this machine only, one user, work in the background."""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import socket
+import time
+import webbrowser
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from html import escape
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Condition, Lock, Thread
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from mustdp.errors import InvalidParameter, MustdpError
+from mustdp.extras import required
+from mustdp.files.replacing import PRIVATE, replace_file
+from mustdp.reporting.explorer import answers as shown
+from mustdp.reporting.explorer.answers import DEFAULTS, Asked, Part, compute, parts_of
+from mustdp.reporting.pages import STYLE
+from mustdp.reporting.plots.drawing import DARK, LIGHT
+
+# Opens the explorer in the browser without telling its token to others on the same machine.
+#
+# The words of a command can be read by everybody who lists processes, and a browser is a command.
+# So it is given a file that only its owner can read and that leads on to the address.
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>mustdp explorer</title>
+<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">
+<meta http-equiv="refresh" content="0;url={address}"></head>
+<body><p><a href="{address}">The explorer</a></p></body></html>
+"""
+
+
+@contextmanager
+def in_browser(address: str) -> Iterator[None]:
+    """Open the address; the file that leads there is removed at the end.
+
+    Where no file can be written nothing is opened: the address has been printed.
+    """
+    with ExitStack() as kept:
+        with suppress(OSError):
+            made = TemporaryDirectory(prefix="mustdp-", ignore_cleanup_errors=True)
+            path = Path(kept.enter_context(made)) / "explorer.html"
+            replace_file(path, _PAGE.format(address=escape(address)).encode(), mode=PRIVATE)
+            webbrowser.open(path.as_uri())
+        yield
+
+
+# Parts computed in the background: the newest question first, each answer kept.
+#
+# Threads take parts from the top of a pile. A new question puts its parts on top, so that what was
+# asked before waits; what no page has asked for lately is dropped, and what was computed stays for
+# when it is asked again. Nobody waits for a part: the page asks what is there.
+
+
+#: More answers than this are not kept; the oldest go.
+_KEPT = 2000
+#: Threads at first, and when all of them are at something that is no longer looked at.
+_THREADS, _MOST_THREADS = 2, 6
+#: Seconds after which a part that no page asks for any more is dropped.
+_FORGOTTEN = 15.0
+
+
+#: From a part, and the noise of its scheme, to what the page shows of it.
+Compute = Callable[[Part, float | None], dict[str, Any]]
+
+
+class Work:
+    """A pile of parts, and the answers so far."""
+
+    def __init__(self, compute: Compute = compute) -> None:
+        self._compute = compute
+        self._changed = Condition()
+        #: When each part was last asked for; the last one is on top.
+        self._pile: dict[Part, float] = {}
+        self._running: set[Part] = set()
+        self._answers: OrderedDict[Part, dict[str, Any]] = OrderedDict()
+        self._stopped = False
+        self._threads: list[Thread] = []
+        for _ in range(_THREADS):
+            self._begin()
+
+    def _begin(self) -> None:
+        self._threads.append(Thread(target=self._go, daemon=True))
+        self._threads[-1].start()
+
+    def ask(self, parts: Sequence[Part]) -> tuple[dict[Part, dict[str, Any]], list[Part]]:
+        """The answers that are there, and the parts under way; what is missing goes on top."""
+        now = time.monotonic()
+        with self._changed:
+            for part in parts:
+                if part in self._answers:
+                    self._answers.move_to_end(part)
+            for part in reversed(parts):
+                if part not in self._answers and part not in self._running:
+                    self._on_top(part, now)
+            self._changed.notify_all()
+            busy = len(self._running) == len(self._threads) < _MOST_THREADS
+            if busy and self._pile and self._running.isdisjoint(parts):
+                self._begin()
+            found = {one: self._answers[one] for one in parts if one in self._answers}
+            return found, [one for one in parts if one in self._running]
+
+    def stop(self, patience: float = 0.0) -> bool:
+        """Take no further parts; say whether what runs has ended within so many seconds."""
+        with self._changed:
+            self._stopped = True
+            self._pile.clear()
+            self._changed.notify_all()
+        end = time.monotonic() + patience
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _on_top(self, part: Part, now: float) -> None:
+        self._pile.pop(part, None)
+        self._pile[part] = now
+
+    def _go(self) -> None:
+        while True:
+            with self._changed:
+                part = self._next()
+                while part is None and not self._stopped:
+                    self._changed.wait()
+                    part = self._next()
+                if part is None:
+                    return
+                self._running.add(part)
+                noise = self._noise(part)
+            try:
+                answer = self._compute(part, noise)
+            except Exception as problem:  # a fault in one part must not end the others
+                answer = {"error": f"nothing could be computed: {type(problem).__name__}"}
+            with self._changed:
+                self._running.discard(part)
+                self._answers[part] = answer
+                while len(self._answers) > _KEPT:
+                    self._answers.popitem(last=False)
+                self._changed.notify_all()
+
+    def _next(self) -> Part | None:
+        """The topmost part whose scheme's noise is known; the row that tells it comes first."""
+        if self._stopped:
+            return None
+        now = time.monotonic()
+        for part, asked in reversed(tuple(self._pile.items())):
+            if now - asked > _FORGOTTEN:
+                del self._pile[part]
+                continue
+            row = _row_of(part)
+            chosen = part if row is None or row in self._answers else row
+            if chosen not in self._running:
+                self._pile.pop(chosen, None)
+                return chosen
+        return None
+
+    def _noise(self, part: Part) -> float | None:
+        row = _row_of(part)
+        return part.asked.noise if row is None else self._answers[row].get("noise")
+
+
+def _row_of(part: Part) -> Part | None:
+    """The row whose noise a part needs; None where the noise was given or is looked for."""
+    if part.kind == "row" or part.asked.noise is not None:
+        return None
+    return Part("row", part.asked, "must-ow" if part.kind == "contour" else part.which)
+
+
+# The explorer's server: this machine only, and only for whoever has its address.
+#
+# The standard library's server is enough for one person: nothing more to install, no socket that
+# is kept open, and a policy under which the browser loads nothing from anywhere else. It listens
+# on 127.0.0.1, answers only if the Host header names that address (so that a foreign name that
+# resolves here gets nothing), only under a random token in the path, and only to reading. Nothing
+# is printed about requests, whatever comes of them: addresses hold the token.
+
+
+HOST = "127.0.0.1"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+#: matplotlib's pictures carry their style inside; alone, they may use nothing else.
+_PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_TYPES = {
+    "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8", "json": "application/json", "svg": "image/svg+xml",
+    "pdf": "application/pdf", "csv": "text/csv; charset=utf-8", "tex": "text/plain; charset=utf-8",
+}  # fmt: skip
+_LONGEST_ADDRESS = 2000
+#: Requests that are handled at the same time; one more, and the oldest has to go.
+_MOST_AT_ONCE = 64
+
+
+class Refused(Exception):
+    """A request that gets nothing but a status."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
+
+class Explorer:
+    """A running server, its token and its work; ``serve`` blocks until ``close``."""
+
+    def __init__(self, port: int = 0) -> None:
+        required("matplotlib", "the explorer")
+        self.token = secrets.token_urlsafe(24)
+        self.work = Work()
+        self._changed = Condition()
+        self._under_way = 0
+        explorer = self
+
+        class Handler(_Handler):
+            owner = explorer
+
+        self._server = _Server((HOST, port), Handler)
+        self.port = int(self._server.server_address[1])
+
+    @property
+    def address(self) -> str:
+        """Where the page is, token included."""
+        return f"http://{HOST}:{self.port}/{self.token}/"
+
+    def serve(self) -> None:
+        """Answer until :meth:`close` is called from elsewhere."""
+        self._server.serve_forever(poll_interval=0.2)
+
+    def close(self, patience: float = 0.0) -> bool:
+        """Stop answering and computing; False if something still runs after so many seconds."""
+        self._server.shutdown()
+        return self.free(patience)
+
+    def free(self, patience: float = 0.0) -> bool:
+        """Free the port of a server that is not serving, and stop its work, as in :meth:`close`."""
+        self._server.server_close()
+        ended = self.work.stop(patience)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._under_way, patience) and ended
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """While a request is answered: a process that ends in the middle of a picture crashes."""
+        with self._changed:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def answer(self, path: str, query: str) -> tuple[str, bytes]:
+        """The kind and content of what lies at a path below the token."""
+        if path in ("", "explorer.js", "explorer.css", "icon.svg"):
+            return _fixed(path)
+        place, _, kind = path.rpartition(".")
+        make = _MADE.get((place, kind))
+        if make is None:
+            raise Refused(HTTPStatus.NOT_FOUND)
+        fields = dict(parse_qsl(query, keep_blank_values=True))
+        return kind, make(self, place, kind, fields)
+
+
+def _fixed(path: str) -> tuple[str, bytes]:
+    name = path or "explorer.html"
+    text = (resources.files(__package__) / name).read_text(encoding="utf-8")
+    kind = name.rpartition(".")[2]
+    return kind, (STYLE + text if kind == "css" else text).encode()
+
+
+def _state(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
+    """Everything that is known about a state, and how much is still missing."""
+    asked = Asked.read(fields)
+    parts = parts_of(asked)
+    answers, running = explorer.work.ask(parts)
+    errors = {
+        f"{part.which}, {part.kind}": answer["error"]
+        for part, answer in answers.items()
+        if "error" in answer
+    }
+    told: dict[str, Any] = {
+        "address": asked.address,
+        "command": asked.command,
+        "python": asked.python,
+        "columns": shown.COLUMNS,
+        "rows": shown.rows_of(asked, answers),
+        "words": shown.sentences(asked, answers),
+        "pictures": {name: shown.ready(name, asked, answers) for name in shown.PICTURES},
+        "errors": errors,
+        "done": len(answers),
+        "total": len(parts),
+        "doing": [part.words for part in running],
+    }
+    return json.dumps(told, allow_nan=False).encode()
+
+
+def _defaults(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
+    return json.dumps(DEFAULTS).encode()
+
+
+def _table(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
+    asked = Asked.read(fields)
+    answers, _ = explorer.work.ask(parts_of(asked))
+    return (shown.as_csv if kind == "csv" else shown.as_latex)(asked, answers).encode()
+
+
+def _picture(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
+    theme = DARK if fields.pop("theme", "light") == "dark" else LIGHT
+    asked = Asked.read(fields)
+    answers, _ = explorer.work.ask(parts_of(asked))
+    if not shown.ready(place, asked, answers):
+        raise Refused(HTTPStatus.NOT_FOUND)
+    out = io.BytesIO()
+    figure = shown.picture(place, asked, answers, theme)
+    figure.savefig(out, format=kind, facecolor=figure.get_facecolor())
+    return out.getvalue()
+
+
+_Make = Callable[[Explorer, str, str, dict[str, str]], bytes]
+_MADE: dict[tuple[str, str], _Make] = {
+    ("state", "json"): _state,
+    ("defaults", "json"): _defaults,
+    ("table", "csv"): _table,
+    ("table", "tex"): _table,
+    **{(name, kind): _picture for name in shown.PICTURES for kind in ("svg", "pdf")},
+}
+
+
+class _Server(ThreadingHTTPServer):
+    """One thread for each request, but not for ever more clients that never finish theirs."""
+
+    daemon_threads = True
+    #: Connections that wait to be accepted. Beyond that clients try again after a second.
+    request_queue_size = 2 * _MOST_AT_ONCE
+
+    def __init__(self, *given: Any) -> None:
+        self._lock = Lock()
+        self._handled: dict[Any, None] = {}  # in the order in which they came
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Make room for the newest."""
+        with self._lock:
+            self._handled[request] = None
+            if len(self._handled) > _MOST_AT_ONCE:
+                oldest = next(iter(self._handled))
+                del self._handled[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """The end of a request."""
+        with self._lock:
+            self._handled.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: connections break off."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: Explorer
+    server_version, sys_version = "mustdp", ""
+    timeout = 30
+
+    def do_GET(self) -> None:
+        """Answer, or say nothing but a status."""
+        with self.owner.answering():
+            self._answered()
+
+    def _answered(self) -> None:
+        try:
+            kind, content = self._allowed()
+        except Refused as problem:
+            self._send(problem.status, "tex", problem.status.phrase.encode())
+        except InvalidParameter as problem:
+            told = {"error": str(problem), "field": problem.argument}
+            self._send(HTTPStatus.BAD_REQUEST, "json", json.dumps(told).encode())
+        except MustdpError as problem:
+            told = {"error": str(problem), "field": None}
+            self._send(HTTPStatus.UNPROCESSABLE_ENTITY, "json", json.dumps(told).encode())
+        except Exception as problem:
+            told = {"error": f"nothing could be shown: {type(problem).__name__}", "field": None}
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "json", json.dumps(told).encode())
+        else:
+            self._send(HTTPStatus.OK, kind, content)
+
+    def _allowed(self) -> tuple[str, bytes]:
+        """Check address, token and origin before anything is looked at."""
+        port = self.owner.port
+        if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
+            raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
+        foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+        if foreign and not self._is_visit():
+            raise Refused(HTTPStatus.FORBIDDEN)
+        if len(self.path) > _LONGEST_ADDRESS:
+            raise Refused(HTTPStatus.REQUEST_URI_TOO_LONG)
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            raise Refused(HTTPStatus.BAD_REQUEST) from None
+        token, slash, rest = parts.path.removeprefix("/").partition("/")
+        if not slash or not secrets.compare_digest(token.encode(), self.owner.token.encode()):
+            raise Refused(HTTPStatus.NOT_FOUND)
+        if foreign and rest:
+            raise Refused(HTTPStatus.FORBIDDEN)
+        return self.owner.answer(rest, parts.query)
+
+    def _is_visit(self) -> bool:
+        """Whether a whole window goes to the address, as from the file that leads here.
+
+        Whoever sent it sees nothing of the page, which opens in no frame and in a group of its own.
+        """
+        wanted = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        return all(self.headers.get(name) == value for name, value in wanted.items())
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        headers = {**_HEADERS, "Content-Type": _TYPES[kind], "Content-Length": str(len(content))}
+        if kind == "svg":
+            headers["Content-Security-Policy"] = _PICTURE_POLICY
+        with suppress(ConnectionError):  # whoever asked may have gone
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is no request of this protocol gets its status too, and none of its own words."""
+        self._send(HTTPStatus(code), "tex", HTTPStatus(code).phrase.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""

@@ -1,0 +1,1 @@
+"""One page about one choice of sizes: what each scheme guarantees, needs and costs."""

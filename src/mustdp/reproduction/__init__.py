@@ -1,0 +1,1 @@
+"""The tables and figures of the MUST paper, computed again and judged cell by cell."""

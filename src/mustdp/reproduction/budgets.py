@@ -1,0 +1,104 @@
+"""The noise of an experiment: as the paper states it, calibrated, or none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mustdp.accounting.bounds import Bounds
+from mustdp.accounting.subsampling.one_slope import amplified_delta, base_epsilon
+from mustdp.calibration.noise import calibrate
+from mustdp.calibration.settle import PaperNoise
+from mustdp.calibration.settle import Spent as Spent
+from mustdp.mechanisms.mechanism import classical_sigma, gaussian
+from mustdp.mechanisms.relation import Relation
+from mustdp.reproduction.cells import scheme_called
+from mustdp.sampling.schemes import Scheme
+from mustdp.training.budget import Budget as Budget
+from mustdp.training.budget import settle
+
+# The noise of an experiment: as the paper states it, calibrated, or none. Settled here alone.
+#
+# [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, experiments 2 and 3. The relation is the same for all
+# schemes, as guarantees under different relations do not compare.
+
+
+RELATION = Relation.REPLACE_ONE
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An experiment of the paper: sizes (n, b, m), steps, gradient descent, and its noise.
+
+    ``item`` is its name on the command line, ``title`` what it is called in tables. ``primes`` are
+    the epsilon' of one step that it is run for; ``formula`` turns them into noise, with delta = 1/n
+    and sensitivity C/n.
+    """
+
+    item: str
+    title: str
+    sizes: tuple[int, int, int]
+    steps: int
+    clip: float
+    rate: float
+    primes: tuple[float, ...]
+    formula: PaperNoise
+    #: Where all weights start; a network has a random start of its own.
+    start: float = 0.0
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return self.sizes[0]
+
+    def row(self, name: str, epsilon_prime: float) -> str:
+        """The title of a row; epsilon' is told where there is more than one."""
+        return name if len(self.primes) == 1 else f"{name}, epsilon' {epsilon_prime:g}"
+
+    def scheme(self, name: str) -> Scheme:
+        """A scheme of the paper at these sizes."""
+        return scheme_called(name, *self.sizes)
+
+    def paper_budget(self, name: str, epsilon_prime: float) -> Budget:
+        """The noise of the paper for ``epsilon_prime`` of one step."""
+        return settle(
+            self.scheme(name), steps=self.steps, epsilon_prime=epsilon_prime, delta=1 / self.n,
+            paper_noise=self.formula, relation=RELATION,
+        )  # fmt: skip
+
+    def paper_sigma(self, budget: Budget) -> float:
+        """The deviation of the noise on the *mean* of the clipped gradients, as it is printed."""
+        return budget.noise_multiplier * self.clip / self.sizes[2]
+
+
+def calibrated(scheme: Scheme, epsilon: float, delta: float, steps: int) -> tuple[Budget, Bounds]:
+    """The noise that is certified for a whole run, and the bounds of what the run costs."""
+    found = calibrate(scheme, epsilon=epsilon, delta=delta, steps=steps, relation=RELATION)
+    budget = Budget(
+        scheme, found.noise_multiplier, steps, delta, found.relation,
+        "calibrated for a certified epsilon",
+    )  # fmt: skip
+    return budget, found.epsilon
+
+
+def noiseless(scheme: Scheme, noise_multiplier: float, steps: int, delta: float) -> Budget:
+    """So little noise that there is no privacy."""
+    return Budget(scheme, noise_multiplier, steps, delta, RELATION, "no privacy")
+
+
+# The paper's delta' of one release: Theorem 4 at the noise of the classical formula.
+#
+# [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, Tables 2 and 4. No guarantee: the noise is computed for
+# a statistic of all n records and added to one of m.
+
+
+def theorem_delta(
+    scheme: Scheme, epsilon_prime: float, delta: float, *, noise_for: float, sensitivity: float
+) -> float:
+    """Delta' at the noise for ``epsilon_prime`` and the base ``delta``.
+
+    The noise is computed for one sensitivity, and the profiles are of another or of the same.
+    """
+    base = base_epsilon(epsilon_prime, scheme.eta)
+    shift = sensitivity / classical_sigma(float(base[0]), delta, noise_for, beyond_proof=True)
+    profiles = gaussian(shift=shift).profiles(shift)
+    return float(amplified_delta(scheme.law(), profiles, base)[0])

@@ -1,0 +1,182 @@
+"""The report: every table beside the paper's, with verdicts, pictures and what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mustdp.files.replacing import SHARED, replace_file
+from mustdp.numerics.formatting import Toward
+from mustdp.reporting.pages import Cell as Entry
+from mustdp.reporting.pages import Page, Tone
+from mustdp.reporting.plots.drawing import render
+from mustdp.reproduction.cells import (
+    VERDICTS,
+    Bound,
+    Cell,
+    Picture,
+    Settings,
+    Table,
+    Verdict,
+    number,
+)
+from mustdp.reproduction.runner import Result
+from mustdp.version import __version__
+
+_TONES: dict[Verdict, Tone] = {
+    "matches": "good",
+    "differs, explained": "fair",
+    "differs": "bad",
+    "new": "",
+}
+#: Where numbers are rounded: what bounds from above up, what bounds from below down.
+_TOWARD: dict[Bound, Toward] = {"upper": "up", "lower": "down", "plain": "nearest"}
+_KINDS = {
+    "paper": "The paper's numbers",
+    "guarantee": "What is certified",
+    "equal": "At the same guarantee",
+}
+
+
+def counted(result: Result) -> dict[Verdict, int]:
+    """How many cells of a result have each verdict."""
+    tables = result.outcome.tables if result.outcome else ()
+    return {verdict: sum(table.count(verdict) for table in tables) for verdict in VERDICTS}
+
+
+def verdict_row(result: Result) -> tuple[str, ...]:
+    """How many cells a result has, how many with each verdict, and how long it took."""
+    counts = counted(result).values()
+    return (str(sum(counts)), *map(str, counts), f"{result.seconds:.1f}")
+
+
+def write_report(
+    results: Sequence[Result], skipped: Sequence[Result], settings: Settings, out: Path
+) -> Path:
+    """Write OUT/report.html and OUT/pictures, and return the path of the report."""
+    pictures = [
+        one for result in results for one in (result.outcome.pictures if result.outcome else ())
+    ]
+    folder = out / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for picture in pictures:
+        save_picture(picture, folder)
+    return _page(results, skipped, settings).write(out / "report.html")
+
+
+def save_picture(picture: Picture, folder: Path) -> Path:
+    """Save a picture on its own, as SVG or, where that would be large, as PNG."""
+    drawn = render(picture.figure(), picture.name)
+    if not drawn.svg:
+        return replace_file(folder / f"{picture.name}.png", drawn.png, mode=SHARED)
+    # Inside HTML an SVG needs no name space; in a file of its own it does.
+    alone = drawn.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    return replace_file(folder / f"{picture.name}.svg", alone.encode(), mode=SHARED)
+
+
+def _page(results: Sequence[Result], skipped: Sequence[Result], settings: Settings) -> Page:
+    page = Page(
+        "The paper's tables and figures, computed again",
+        "Zhao, Zhou & Liu, MUltistage Sampling Technique (MUST), arXiv 2312.13389.",
+    )
+    totals = {verdict: sum(counted(one)[verdict] for one in results) for verdict in VERDICTS}
+    page.paragraph(_conclusion(results, totals))
+    page.facts((verdict, str(number)) for verdict, number in totals.items())
+    page.points(
+        (
+            "**matches**: equal to the printed digit, or within three standard errors where "
+            "numbers are random.",
+            "**differs, explained**: not so, and a reason is given; where it is a guess, it says "
+            "so.",
+            "**differs**: not so, and no reason is known.",
+            "**new**: the paper has no such number.",
+            "Numbers of the paper are not guarantees. What is certified stands under that heading.",
+        )
+    )
+    page.table(
+        ("item", "cells", *VERDICTS, "seconds"),
+        [(one.item.title, *verdict_row(one)) for one in results],
+        "Cells by verdict, and how long each item took when it was computed.",
+    )
+    if skipped:
+        page.paragraph("Left out: " + "; ".join(one.remark for one in skipped) + ".")
+    for one in results:
+        _section(page, one)
+    quick = ", a quick run with fewer repetitions" if settings.quick else ""
+    page.footer(f"mustdp {__version__}, seed {settings.seed}{quick}.")
+    return page
+
+
+def _conclusion(results: Sequence[Result], totals: dict[Verdict, int]) -> str:
+    """What came out, and where to find what is not explained."""
+    judged = sum(totals.values()) - totals["new"]
+    if not judged:
+        return "**None of these numbers is in the paper**: there is nothing to compare."
+    told = (
+        f"**{totals['matches']} of {judged} numbers of the paper come out again**, "
+        f"{totals['differs, explained']} differ for a reason that is given"
+    )
+    if not totals["differs"]:
+        return f"{told}, and none differs without one."
+    # Sections follow in the order of the results that have one.
+    shown = [one for one in results if one.outcome is not None]
+    places = [
+        f"[{one.item.title}](#section-{place})"
+        for place, one in enumerate(shown, 1)
+        if counted(one)["differs"]
+    ]
+    return f"{told}, and **{totals['differs']} without a known one**: {', '.join(places)}."
+
+
+def _section(page: Page, result: Result) -> None:
+    outcome = result.outcome
+    if outcome is None:
+        return
+    page.heading(result.item.title)
+    page.points(outcome.reading)
+    for picture in outcome.pictures:
+        page.figure(picture.figure, picture.title, alt=picture.alt, wide=True)
+    for kind, words in _KINDS.items():
+        tables = [table for table in outcome.tables if table.kind == kind]
+        if tables:
+            page.heading(words, level=3)
+        for table in tables:
+            _table(page, table)
+
+
+def _table(page: Page, table: Table) -> None:
+    """Rows against columns, the paper's numbers in brackets, reasons below."""
+    rows = list(dict.fromkeys(cell.row for cell in table.cells))
+    columns = list(dict.fromkeys(cell.column for cell in table.cells))
+    by_place = {(cell.row, cell.column): cell for cell in table.cells}
+    body: list[Sequence[str | Entry]] = [
+        (row, *(entry(by_place.get((row, column))) for column in columns)) for row in rows
+    ]
+    told = any(cell.paper is not None for cell in table.cells)
+    page.table(("", *columns), body, f"{table.title}{'. In brackets: the paper' if told else ''}.")
+    if table.note:
+        page.note(table.note)
+    page.points(_reasons(table))
+
+
+def entry(cell: Cell | None) -> Entry:
+    """A cell as it is shown: bounds rounded to their safe side, the paper's number in brackets."""
+    if cell is None or cell.ours is None:
+        return Entry("", "quiet")
+    text = number(cell.ours, toward=_TOWARD[cell.bound])
+    if cell.error:
+        text += f" ± {number(cell.error, 2)}"
+    if cell.paper is not None:
+        text += f" ({number(cell.paper)})"
+    return Entry(text, _TONES[cell.verdict])
+
+
+def _reasons(table: Table) -> list[str]:
+    """Every reason once, with the rows it belongs to."""
+    told: dict[str, list[str]] = {}
+    for cell in table.cells:
+        if cell.reason:
+            told.setdefault(cell.reason, [])
+            if cell.row not in told[cell.reason]:
+                told[cell.reason].append(cell.row)
+    return [f"**{'; '.join(rows)}**: {reason}" for reason, rows in told.items()]

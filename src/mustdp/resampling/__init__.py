@@ -1,1 +1,0 @@
-"""Private resampling inference: estimates and intervals from noisy replicates on random subsets."""

@@ -1,1 +1,0 @@
-"""Computing the exact query vectors of a design: in this process, in several, or on Dask."""

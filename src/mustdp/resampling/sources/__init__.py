@@ -1,1 +1,0 @@
-"""Where the records are: arrays, frames, Arrow tables, CSV and Parquet files, all alike."""

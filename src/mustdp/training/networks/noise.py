@@ -1,0 +1,373 @@
+"""The noise of a training step: exactly rounded Gaussian integers, made where the sums are."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.noise.exact import check_arithmetic, check_ratio, exact_noise, rounded, settle
+from mustdp.noise.laws import ARITHMETIC, GAUSSIAN
+from mustdp.numerics.arrays import IntArray
+from mustdp.randomness.keys import BatchKey
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.training.networks.devices import fetched, sent
+
+# ChaCha20 (RFC 8439) as integer operations on tensors: cryptographic bits where a model is.
+#
+# One block is 64 bytes for a key, a counter and a nonce; blocks are independent of each other, so a
+# GPU computes all of them at once. Words are carried as signed 32-bit integers, whose sums wrap
+# around as the cipher wants it; a right shift of a negative one is masked.
+
+
+KEY_BYTES, NONCE_BYTES = 32, 12
+#: Signed 64-bit words in one block.
+WORDS_PER_BLOCK = 8
+
+_CONSTANTS = struct.unpack("<4i", b"expand 32-byte k")
+_COLUMNS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15))
+_DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
+
+
+def random_words(key: bytes, nonce: bytes, count: int, device: torch.device) -> Tensor:
+    """The first ``count`` 64-bit words of the stream that belongs to a key and a nonce."""
+    if len(key) != KEY_BYTES or len(nonce) != NONCE_BYTES:
+        raise InvalidParameter(
+            f"key and nonce must be {KEY_BYTES} and {NONCE_BYTES} bytes long, got {len(key)} and "
+            f"{len(nonce)}"
+        )
+    blocks = -(-count // WORDS_PER_BLOCK)
+    if blocks >= 2**31:
+        raise InvalidParameter(f"count must be below 2^34, got {count}")
+    counters = torch.arange(blocks, dtype=torch.int32, device=device)
+    secret = sent(torch.tensor(struct.unpack("<8i", key), dtype=torch.int32), device)
+    once = sent(torch.tensor(struct.unpack("<3i", nonce), dtype=torch.int32), device)
+    run = _compiled() if device.type == "cuda" else chacha_blocks
+    return run(secret, counters, once).view(torch.int64).flatten()[:count]
+
+
+def chacha_blocks(key: Tensor, counters: Tensor, nonce: Tensor) -> Tensor:
+    """The blocks of all counters: (blocks, 16) words of 32 bits, lowest byte first."""
+    first = [torch.full_like(counters, word) for word in _CONSTANTS]
+    first += [key[k].expand_as(counters) for k in range(8)]
+    first += [counters, *(nonce[k].expand_as(counters) for k in range(3))]
+    state = list(first)
+    for _ in range(10):
+        for places in (*_COLUMNS, *_DIAGONALS):
+            _quarter_round(state, *places)
+    return torch.stack([a + b for a, b in zip(state, first, strict=True)], dim=1)
+
+
+def _quarter_round(state: list[Tensor], a: int, b: int, c: int, d: int) -> None:
+    for here, added, turned, bits in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+        state[here] = state[here] + state[added]
+        state[turned] = _rotated(state[turned] ^ state[here], bits)
+
+
+def _rotated(words: Tensor, bits: int) -> Tensor:
+    return (words << bits) | ((words >> (32 - bits)) & ((1 << bits) - 1))
+
+
+@cache
+def _compiled() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """One kernel for all 80 quarter rounds, where the machine can make one."""
+    compiled = torch.compile(chacha_blocks, dynamic=True)
+    return cast("Callable[[Tensor, Tensor, Tensor], Tensor]", compiled)
+
+
+# Exact noise on a CPU, several times faster: the centre of the normal law by torch's ``erfinv``.
+#
+# It is the noise of ``mustdp.noise.exact``, word for word: a word is a sign and the first 63 bits
+# of V, and the size h has P(|g| > h) = V. Here h = sqrt(2) erfinv(1 - V) in double precision,
+# which is good for h <= 3.5. What lies beyond, and what the margin does not decide, goes the usual
+# way with the same words. The margin is derived in docs/derivations/clipping.md ("Noise").
+
+
+#: Sizes up to here are found by ``erfinv``; one value in two thousand is larger.
+WITHIN = 3.5
+#: What 1 - V can be off by: 2^-54 as it is rounded and 2^-63 for the bits that follow.
+_ROUNDED = 2.0**-53
+#: Values worked on at once: what they need stays in the cache.
+_CHUNK = 16_384
+_TURNED = np.uint64((1 << 63) - 1)
+
+
+def central_noise(ratio: float, count: int, source: NoiseSource) -> Tensor:
+    """``count`` independent exact values, those of ``exact_noise`` for the same words."""
+    if not erfinv_is_good():
+        return torch.from_numpy(exact_noise(GAUSSIAN, ratio, count, source))
+    found = np.empty(count, dtype=np.int64)
+    rounding = _Rounding(ratio, min(count, _CHUNK))
+    places, doubtful = [], []
+    for start in range(0, count, _CHUNK):
+        part = found[start : start + _CHUNK]
+        words = source.words(len(part))
+        some = rounding(words, part)
+        places.append(start + some)
+        doubtful.append(words[some])
+    if places:
+        at, leading = np.concatenate(places), np.concatenate(doubtful)
+        found[at], undecided = rounded(GAUSSIAN, leading, ratio)
+        for k in undecided:
+            word = int(leading[k])
+            found[at[k]] = settle(GAUSSIAN, word, ratio, lambda: int(source.words(1)[0]))
+    return torch.from_numpy(found)
+
+
+def margin(size: float) -> float:
+    """How far the true size, for any V that begins with the same bits, can be away.
+
+    The first term is for ``erfinv`` and the products, the second for 1 - V: the density at the
+    size turns what that is off by into a distance.
+    """
+    density = math.sqrt(2.0 / math.pi) * math.exp(-0.5 * size * size)
+    return ARITHMETIC * max(1.0, size) + 2.0 * _ROUNDED / density
+
+
+class _Rounding:
+    """Rounds chunks of words with one margin for all; its arrays are used again and again."""
+
+    def __init__(self, ratio: float, most: int) -> None:
+        self._ratio = ratio
+        self._surely_rounded = 0.5 - ratio * margin(WITHIN)
+        self._surely_within = math.floor(ratio * WITHIN) - 1
+        self._bits = np.empty(most, dtype=np.uint64)
+        self._points = torch.empty(most, dtype=torch.float64)
+        self._whole = np.empty(most)
+        self._sure, self._near = np.empty((2, most), dtype=np.bool_)
+
+    def __call__(self, words: NDArray[np.uint64], out: IntArray) -> IntArray:
+        """Write integers into ``out`` and return the places that are to be looked at closely."""
+        count = len(words)
+        bits, whole = self._bits[:count], self._whole[:count]
+        sure, near = self._sure[:count], self._near[:count]
+        # With its 63 bits turned over a word stands for 1 - V, and its sign is still the sign.
+        np.bitwise_xor(words, _TURNED, out=bits)
+        points = self._points[:count].copy_(torch.from_numpy(bits.view(np.int64)))
+        sizes = points.mul_(2.0**-63).erfinv_().mul_(self._ratio * math.sqrt(2.0)).numpy()
+        np.rint(sizes, out=whole)
+        with np.errstate(invalid="ignore"):
+            np.subtract(sizes, whole, out=sizes)
+        np.abs(sizes, out=sizes)
+        np.less(sizes, self._surely_rounded, out=sure)
+        np.abs(whole, out=sizes)
+        np.less(sizes, self._surely_within, out=near)
+        np.logical_and(sure, near, out=sure)
+        places = np.flatnonzero(np.logical_not(sure, out=sure))
+        whole[places] = 0.0  # may be infinite
+        np.copyto(out, whole, casting="unsafe")
+        return places
+
+
+@cache
+def erfinv_is_good() -> bool:
+    """Whether torch's ``erfinv`` is as good as the margin assumes, compared with scipy's ``ndtri``.
+
+    On numbers t for which 1 - t is exact, over all magnitudes and signs. Where it is not, the noise
+    is made without it. ``ndtri`` is compared with enclosures (``mustdp.noise.exact``).
+    """
+    check_arithmetic(GAUSSIAN)
+    largest = math.erf(WITHIN / math.sqrt(2.0)) + 1e-5
+    points = [np.linspace(0.0, largest, 20_001), 1.0 - np.geomspace(1.0 - largest, 1.0, 20_001)]
+    points += [np.geomspace(2.0**-40, 0.5, 5_001), np.linspace(0.0, 1.0, 257)[:-1]]
+    t = np.minimum(np.rint(np.concatenate(points) * 2.0**53) * 2.0**-53, largest)
+    expected = -GAUSSIAN.negative_sizes((1.0 - t) / 2.0)
+    allowed = ARITHMETIC / 4.0 * np.maximum(1.0, expected)
+    for sign in (1.0, -1.0):
+        found = torch.erfinv(torch.from_numpy(sign * t)).numpy() * (sign * math.sqrt(2.0))
+        if not np.all(np.abs(found - expected) <= allowed):
+            return False
+    return True
+
+
+# The noise of a training step: exactly rounded Gaussian integers, made where the sums are.
+#
+# On a CPU they are those of ``mustdp.noise`` (``central_noise.py``). On a GPU the same rounding is
+# done there, on words of ChaCha20 under a fresh key for every step: the first 64 bits of each value
+# are pushed through the inverse tail in double precision, with the margin of ``mustdp.noise.laws``.
+# The few values that the margin does not decide go to the CPU, where they are settled with as many
+# further bits as they need.
+
+
+#: Values that a GPU works on at once.
+_TOGETHER = 1 << 24
+#: Values in doubt that are fetched without asking how many there are; about 5 in a million are.
+_FEW = 1 << 10
+Candidates = Callable[[Tensor, float, float, float], tuple[Tensor, Tensor]]
+
+
+class StepNoise:
+    """Independent noise for every step, of standard deviation ``ratio`` in units of the lattice.
+
+    Secret and never the same again unless the run's key is a seed. It stays in its process.
+    """
+
+    def __init__(self, key: BatchKey, ratio: float) -> None:
+        self._ratio = check_ratio(ratio)
+        self._seed = key.seed
+        self._source = NoiseSource() if key.seed is None else None
+        self._begun: tuple[int, list[Begun]] | None = None
+
+    def begin(self, step: int, count: int, device: torch.device) -> None:
+        """Start on the noise of a step, so that a GPU has it ready when the sums are."""
+        if device.type != "cpu":
+            self._begun = step, list(self._start(step, count, device))
+
+    def add(self, step: int, sums: Tensor) -> None:
+        """Add the noise of a step to integer sums, in place."""
+        flat = sums.view(-1)
+        if sums.device.type == "cpu":
+            flat += central_noise(self._ratio, len(flat), self._of(step))
+            return
+        begun, self._begun = self._begun, None  # used once
+        if begun is None or begun[0] != step or sum(map(len, begun[1])) != len(flat):
+            begun = step, list(self._start(step, len(flat), sums.device))
+        for part, noise in zip(torch.split(flat, _TOGETHER), begun[1], strict=True):
+            part += noise.finished()
+
+    def _start(self, step: int, count: int, device: torch.device) -> Iterator[Begun]:
+        source = self._of(step)
+        for start in range(0, count, _TOGETHER):
+            yield begin(self._ratio, min(_TOGETHER, count - start), device, source)
+
+    def _of(self, step: int) -> NoiseSource:
+        return self._source or NoiseSource(self._seed, path=(step,))
+
+
+def device_noise(ratio: float, count: int, device: torch.device, source: NoiseSource) -> Tensor:
+    """``count`` independent exact values on a device, under a key that the source gives."""
+    return begin(ratio, count, device, source).finished()
+
+
+def begin(ratio: float, count: int, device: torch.device, source: NoiseSource) -> Begun:
+    """Start on them."""
+    check_device(device)
+    words = random_words(source.words(4).tobytes(), bytes(NONCE_BYTES), count, device)
+    return Begun(words, ratio, source)
+
+
+class Begun:
+    """The integers that begin with these words; what they leave open, the source decides.
+
+    The values in doubt are on their way to the CPU as soon as a GPU has found them, which nobody
+    waits for before :meth:`finished`.
+    """
+
+    def __init__(self, words: Tensor, ratio: float, source: NoiseSource) -> None:
+        law = GAUSSIAN
+        widest = float(law.uncertainty(np.array([law.surely_within]))[0])
+        within = float(math.floor(ratio * law.surely_within) - 1)
+        run = _compiled_step_noise() if words.is_cuda else _candidates
+        self._words, self._ratio, self._source = words, ratio, source
+        self._found, self._doubtful = run(words, ratio, 0.5 - ratio * widest, within)
+        few = min(_FEW, len(words))
+        self._places = torch.nonzero_static(self._doubtful, size=few, fill_value=0).flatten()
+        self._number = fetched(self._doubtful.sum())
+        self._leading = fetched(words[self._places])
+        self._copied: torch.cuda.Event | None = None
+        if words.is_cuda:
+            self._copied = torch.cuda.current_stream(words.device).record_event()
+
+    def __len__(self) -> int:
+        """How many values there are."""
+        return len(self._found)
+
+    def finished(self) -> Tensor:
+        """All of them, decided."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        number = int(self._number)
+        if not number:
+            return self._found
+        places, leading = self._places[:number], self._leading[:number].numpy().view(np.uint64)
+        if number > len(self._places):
+            places = self._doubtful.nonzero().flatten()
+            leading = self._words[places].cpu().numpy().view(np.uint64)
+        values, undecided = rounded(GAUSSIAN, leading, self._ratio)
+        for k in undecided:
+            values[k] = settle(
+                GAUSSIAN, int(leading[k]), self._ratio, lambda: int(self._source.words(1)[0])
+            )
+        self._found[places] = sent(torch.from_numpy(values), self._words.device)
+        return self._found
+
+
+def _candidates(
+    words: Tensor, ratio: float, surely_rounded: float, surely_within: float
+) -> tuple[Tensor, Tensor]:
+    """Rounded values, and which of them are to be looked at closely (0 there)."""
+    signed = words.double()
+    points = -ratio * torch.special.ndtri(signed.abs() * GAUSSIAN.unit)
+    whole = points.round()
+    doubtful = ((points - whole).abs() >= surely_rounded) | (whole >= surely_within)
+    doubtful |= ~points.isfinite()
+    whole = torch.where(doubtful, 0.0, torch.copysign(whole, signed))
+    return whole.long(), doubtful
+
+
+@cache
+def _compiled_step_noise() -> Candidates:
+    return cast("Candidates", torch.compile(_candidates, dynamic=True))
+
+
+@lru_cache(maxsize=8)
+def check_device(device: torch.device) -> None:
+    """Refuse a device whose inverse normal tail is worse than the margin of the noise assumes.
+
+    scipy's is compared with enclosures (``mustdp.noise.exact``); a device's is compared with it.
+    """
+    check_arithmetic(GAUSSIAN)
+    edges = [math.exp(-2.0) * (1.0 + k * 2.0**-50) for k in range(-64, 65)]
+    points = np.array([*np.geomspace(2.0**-64, 0.4999, 20_000), *edges])
+    expected = GAUSSIAN.negative_sizes(points)
+    found = torch.special.ndtri(torch.from_numpy(points).to(device)).cpu().numpy()
+    allowed = ARITHMETIC / 8.0 * np.maximum(1.0, np.abs(expected))
+    if not np.all(np.abs(found - expected) <= allowed):
+        raise NumericalFailure(
+            f"the inverse of the normal tail on {device} is wrong by more than the margin of the "
+            "noise allows; nothing was drawn"
+        )
+
+
+# Between sums and what is released: integers on a lattice, which add up exactly in any order.
+#
+# A sum is rounded to the lattice of multiples of a power of two. Noise that is rounded exactly to
+# the same lattice is added (``step_noise.py``), so that what is released is a rounding of the sum
+# plus Gaussian noise in real numbers, whatever the sum was (docs/derivations/clipping.md and
+# noise.md). Everything after that is post-processing.
+
+
+def on_lattice(sums: Sequence[Tensor], step: float) -> Tensor:
+    """All entries in one row, in units of ``step``, a power of two, rounded to the nearest."""
+    flat = torch.cat([values.flatten() for values in sums])
+    return flat.mul_(1.0 / step).round_().to(torch.int64)
+
+
+def as_gradients(
+    sums: Tensor, step: float, size: float, parameters: Sequence[nn.Parameter]
+) -> None:
+    """Hand what was released, as numbers again and divided by a public size, to the optimiser."""
+    found = sums.double().mul_(step).div_(size)
+    if all(parameter.dtype == parameters[0].dtype for parameter in parameters):
+        found = found.to(parameters[0].dtype)  # faster than one after the other
+    pieces = torch.split(found, [parameter.numel() for parameter in parameters])
+    for parameter, piece in zip(parameters, pieces, strict=True):
+        parameter.grad = piece.view_as(parameter).to(parameter.dtype)
+
+
+def refuse_not_finite(records: int, step: int) -> None:
+    """End a step in which the gradients of so many records are not numbers."""
+    if not records == 0:
+        raise NumericalFailure(
+            f"step {step}: the gradients of some records are not finite; the data holds NaN or "
+            "infinity, or the model has diverged (a smaller learning rate helps). Nothing of this "
+            "step was released"
+        )

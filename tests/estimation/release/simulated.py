@@ -1,0 +1,78 @@
+"""Releases on simulated data without ledger or calibration, so that hundreds of them are quick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from mustdp.estimation.release.estimate import ReleasedEstimate
+from mustdp.estimation.release.named import read_asked
+from mustdp.estimation.release.parts import Piece
+from mustdp.estimation.release.records import clustered
+from mustdp.estimation.release.rounds import run_rounds
+from mustdp.estimation.release.schema import Ground, read_ground
+from mustdp.estimation.release.statistic import Asked
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.arrays import FloatArray
+from mustdp.randomness.noise_bits import NoiseSource
+
+#: Chance of an error of either kind in one check of a coverage.
+ALPHA = 1e-4
+
+
+def public(*, upper: float = 1.0, relation: str = "replace_one", **settings: Any) -> Ground:
+    """One column, x, from 0 to ``upper``."""
+    given: dict[str, Any] = {
+        "categories": None, "dates": None, "by": None, "groups": None, "dropped": False,
+        "population": None, **settings,
+    }  # fmt: skip
+    return read_ground(
+        ("x",), named=True, lower=0.0, upper=upper, relation=Relation.read(relation), **given
+    )
+
+
+def released(
+    ground: Ground,
+    x: FloatArray,
+    asked: Sequence[str],
+    noise: float,
+    seed: Sequence[int],
+    *,
+    slots: Any = None,
+    clusters: Any = None,
+    level: float = 0.95,
+) -> tuple[ReleasedEstimate, ...]:
+    """One release on the values ``x``, NaN for missing ones."""
+    where = np.zeros(len(x), dtype=np.int64) if slots is None else np.asarray(slots)
+    values = np.clip(x, 0.0, ground.columns[0].numeric.upper)[:, None]
+    piece = Piece(values, where, None, values)
+    if clusters is not None:
+        piece = clustered([piece], np.asarray(clusters, dtype=np.float64), ground)
+
+    def bound(to: Ground) -> list[Asked]:
+        return [one for text in asked for one in read_asked(text, to)]
+
+    key = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+    return run_rounds(
+        ground, lambda: iter((piece,)), bound, noise, charge=lambda: None,
+        source=NoiseSource(key), level=level,
+    )  # fmt: skip
+
+
+def covered(
+    runs: int, one: Callable[[int], ReleasedEstimate], truth: float, shift: float = 0.0
+) -> tuple[int, int]:
+    """How often the truth is in the interval, and how often the truth moved by ``shift`` errors."""
+    found = [one(seed) for seed in range(runs)]
+    right = sum(est.interval[0] <= truth <= est.interval[1] for est in found)
+    error = float(np.median([est.standard_error for est in found]))
+    wrong = truth + shift * error
+    return right, sum(est.interval[0] <= wrong <= est.interval[1] for est in found)
+
+
+def accepted(hits: int, runs: int, least: float = 0.93) -> bool:
+    """Whether a coverage of at least ``least`` is not refuted."""
+    return bool(stats.binom.cdf(hits, runs, least) > ALPHA)

@@ -1,0 +1,104 @@
+"""The pile of parts: newest first, each once, and what nobody looks at any more is dropped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+import pytest
+
+from mustdp.reporting.explorer import server as module
+from mustdp.reporting.explorer.answers import Asked, Part, parts_of
+from mustdp.reporting.explorer.server import Work
+
+#: Seconds that a busy machine may take for what takes none.
+PATIENCE = 60.0
+
+
+def noisy(steps: int) -> Asked:
+    return Asked.read({"n": "12", "b": "6", "m": "2", "steps": str(steps), "noise": "3"})
+
+
+def rows(steps: int) -> list[Part]:
+    return [part for part in parts_of(noisy(steps)) if part.kind == "row"]
+
+
+def soon(found: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < end, "nothing came in time"
+        time.sleep(0.02)
+
+
+def settled(work: Work, parts: list[Part]) -> dict[Part, dict[str, Any]]:
+    soon(lambda: len(work.ask(parts)[0]) == len(parts))
+    return work.ask(parts)[0]
+
+
+def test_newest_first_though_everybody_is_busy() -> None:
+    go_on, order = Event(), []
+
+    def compute(part: Part, noise: float | None) -> dict[str, Any]:
+        if part.asked.steps == 1:
+            go_on.wait(PATIENCE)
+        order.append(part.asked.steps)
+        return {"noise": noise}
+
+    work = Work(compute)
+    work.ask(rows(1))
+    soon(lambda: len(work._running) == 2)
+    settled(work, rows(2))
+    assert set(order) == {2}
+    go_on.set()
+    settled(work, rows(1))
+    assert work.stop(patience=PATIENCE)
+
+
+def test_a_part_is_computed_once() -> None:
+    seen: list[Part] = []
+
+    def compute(part: Part, noise: float | None) -> dict[str, Any]:
+        seen.append(part)
+        return {}
+
+    work = Work(compute)
+    for _ in range(3):
+        settled(work, rows(3))
+    assert sorted(seen, key=str) == sorted(rows(3), key=str)
+    assert work.stop(patience=PATIENCE)
+
+
+def test_what_nobody_asks_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FORGOTTEN", -1.0)
+    work = Work(lambda part, noise: {})
+    work.ask(rows(4))
+    soon(lambda: not work._pile)
+    assert not work._answers
+    assert work.stop(patience=PATIENCE)
+
+
+def test_a_fault_in_one_part_does_not_end_the_others() -> None:
+    def compute(part: Part, noise: float | None) -> dict[str, Any]:
+        raise ZeroDivisionError("secret")
+
+    work = Work(compute)
+    found = settled(work, rows(5))
+    assert {one["error"] for one in found.values()} == {
+        "nothing could be computed: ZeroDivisionError"
+    }
+    assert work.stop(patience=PATIENCE)
+
+
+def test_a_part_waits_for_the_noise_of_its_scheme() -> None:
+    noises: dict[str, float | None] = {}
+
+    def compute(part: Part, noise: float | None) -> dict[str, Any]:
+        noises[part.kind] = noise
+        return {"noise": 7.0} if part.kind == "row" else {}
+
+    work, asked = Work(compute), Asked.read({"n": "12", "b": "6", "m": "2", "epsilon": "1"})
+    settled(work, [Part("risk", asked, "wor"), Part("contour", asked, "2")])
+    assert noises == {"row": None, "risk": 7.0, "contour": 7.0}
+    assert work.stop(patience=PATIENCE)
