@@ -76,6 +76,8 @@ def public_names() -> list[tuple[Path, str]]:
         for node in tree.body:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(above + "."):
                 path = ROOT / "src" / f"{str(node.module).replace('.', '/')}.py"
+                if not path.exists():  # a package: ``plot``
+                    continue
                 found += [(path, alias.name) for alias in node.names]
     return found
 

@@ -34,7 +34,7 @@ from mustdp.calibration.results import Calibration as Calibration
 from mustdp.calibration.results import PlanCalibration as PlanCalibration
 from mustdp.calibration.results import Solution as Solution
 from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
-from mustdp.calibration.settle import Spent as Spent
+from mustdp.calibration.settle import PrivacySpent as PrivacySpent
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
 from mustdp.calibration.sizes import smallest_first_stage as smallest_first_stage
@@ -71,7 +71,7 @@ from mustdp.estimation.release.planning import smallest_epsilon as smallest_epsi
 from mustdp.estimation.release.release import private_release as private_release
 from mustdp.estimation.release.result import ReleaseResult as ReleaseResult
 from mustdp.ledger.entry import Entry as Entry
-from mustdp.ledger.entry import Standing as Standing
+from mustdp.ledger.entry import LedgerStatus as LedgerStatus
 from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.limits import LargeDelta as LargeDelta
 from mustdp.mechanisms.custom import Custom as Custom

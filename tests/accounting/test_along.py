@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.families.composition import Along
+from mustdp.accounting.families.composition import StepProfile
 from mustdp.accounting.families.members import attained
 from tests.accounting.test_family import REPLACE, atom_of
 
@@ -21,13 +21,13 @@ def accounted(steps: int, composition: str = "auto") -> md.Account:
 
 
 @pytest.fixture(scope="module")
-def passed() -> Along:
+def passed() -> StepProfile:
     found = accounted(STEPS).along(DELTA, COUNTS, EPSILON)
     assert found is not None
     return found
 
 
-def test_other_numbers_of_steps(passed: Along) -> None:
+def test_other_numbers_of_steps(passed: StepProfile) -> None:
     assert set(passed.epsilon) == COUNTS
     for count in COUNTS:
         own = accounted(count).epsilon(DELTA)
@@ -39,7 +39,7 @@ def test_other_numbers_of_steps(passed: Along) -> None:
     assert passed.epsilon[STEPS] < 0.97 * pair.upper
 
 
-def test_the_profile(passed: Along) -> None:
+def test_the_profile(passed: StepProfile) -> None:
     curve = accounted(STEPS, "pair").curve(EPSILON)
     assert np.all(passed.delta >= curve.lower)
     assert np.all(np.diff(passed.delta) <= 0.0)

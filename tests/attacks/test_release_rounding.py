@@ -19,7 +19,7 @@ import mustdp as md
 from mustdp.estimation.bootstrap.query import Range
 from mustdp.estimation.release.curve import Curve
 from mustdp.estimation.release.parts import Piece, Stack
-from mustdp.estimation.release.schema import Column, Ground
+from mustdp.estimation.release.schema import Column, PublicSchema
 from mustdp.mechanisms.relation import Relation
 from mustdp.noise.release import LatticeNoise, release
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -138,10 +138,10 @@ def allowed(stack: Stack, *, margin: bool) -> float:
     return stack.noise.scale * 2.0 / stack.noise_multiplier
 
 
-def curves(ground: Ground) -> list[Stack]:
+def curves(schema: PublicSchema) -> list[Stack]:
     """Distribution functions on grids of 1 to 6 points, with noise from weak to strong."""
     return [
-        Stack(ground, (Curve(ground, (0,), tuple(float(k + 1) for k in range(points))),), 2.0**z)
+        Stack(schema, (Curve(schema, (0,), tuple(float(k + 1) for k in range(points))),), 2.0**z)
         for points in range(1, 7)
         for z in range(1, 26)
     ]
@@ -150,7 +150,7 @@ def curves(ground: Ground) -> list[Stack]:
 def test_a_distribution_function_whose_columns_round_apart() -> None:
     """Columns of the square root share coordinates, so cutting towards zero can separate them."""
     beyond = 0
-    for stack in curves(Ground(COLUMN, Relation.REPLACE_ONE, 50)):
+    for stack in curves(PublicSchema(COLUMN, Relation.REPLACE_ONE, 50)):
         found = farthest(stack, 1)
         assert found <= allowed(stack, margin=True)
         beyond += found > allowed(stack, margin=False) * (1.0 + 2.0**-35)
@@ -160,11 +160,11 @@ def test_a_distribution_function_whose_columns_round_apart() -> None:
 def test_a_whole_cluster_whose_records_round_apart() -> None:
     """All records of a cluster are cut, each on its own, and all the same way."""
     most = 64
-    ground = replace(
-        Ground(COLUMN, Relation.REPLACE_ONE), largest_cluster=most, whole_clusters=True
+    schema = replace(
+        PublicSchema(COLUMN, Relation.REPLACE_ONE), largest_cluster=most, whole_clusters=True
     )
     beyond = 0
-    for stack in curves(ground):
+    for stack in curves(schema):
         found = farthest(stack, most)
         assert found <= allowed(stack, margin=True)
         one_record = math.sqrt(2.0 * stack.parts[0].width) * stack.noise.lattice.step

@@ -19,7 +19,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.bounds import Bounds
-from mustdp.calibration.settle import Spent
+from mustdp.calibration.settle import PrivacySpent
 from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap.lattices import settle_design
 from mustdp.mechanisms.relation import Relation
@@ -42,7 +42,7 @@ def quiet(*_: object) -> None:
     return None
 
 
-def settled(row: Row, replicates: int = 1) -> Spent:
+def settled(row: Row, replicates: int = 1) -> PrivacySpent:
     """What the bootstrap settles for the paper's setting."""
     return settle_design(
         md.Design(row.scheme(), replicates), queries=2, epsilon_prime=runs.EPSILON_PRIME,
@@ -50,7 +50,7 @@ def settled(row: Row, replicates: int = 1) -> Spent:
     ).spent()  # fmt: skip
 
 
-def fake(row: Row, privacy: Spent, values: Any = ((0.0, 1.0), (0.1, 0.9))) -> Released:
+def fake(row: Row, privacy: PrivacySpent, values: Any = ((0.0, 1.0), (0.1, 0.9))) -> Released:
     found = np.array(values)
     return Released(
         row, md.Design(row.scheme(), 2), privacy, found,
@@ -342,15 +342,15 @@ def test_more_copies_need_more_noise(compared: bootstrap_equal.Compared) -> None
 def test_a_cost_beyond_the_target_is_refused() -> None:
     row = Row("WOR")
     for bounds in (Bounds(3.9, 4.01), Bounds(0.0, math.inf), Bounds(0.0, math.nan)):
-        found = fake(row, Spent(bounds, 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
+        found = fake(row, PrivacySpent(bounds, 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
         with pytest.raises(NumericalFailure, match="not certified"):
             bootstrap_equal.certified(found, 4.0)
-    fine = fake(row, Spent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
+    fine = fake(row, PrivacySpent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
     assert bootstrap_equal.certified(fine, 4.0) == Bounds(3.9, 4.0)
 
 
 def test_errors_and_coverage_are_those_of_the_estimates() -> None:
-    privacy = Spent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None)
+    privacy = PrivacySpent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None)
     found = fake(Row("WOR"), privacy, ((0.5, 1.0), (-1.5, 2.5), (0.0, 1.0), (0.0, 0.0)))
     assert found.covered.mean(axis=0).tolist() == [0.75, 0.75]
     sizes = bootstrap_equal.PAPERS

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.accounting.bounds import ONE_PAIR, Bounds, Curve
-from mustdp.accounting.certify import FRACTIONS, UpperSide, Workings, certify
-from mustdp.accounting.families.composition import COMPOSITIONS, Along, FamilyComposition
+from mustdp.accounting.certify import FRACTIONS, Computation, UpperSide, certify
+from mustdp.accounting.families.composition import COMPOSITIONS, FamilyComposition, StepProfile
 from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import (
     Atom,
@@ -124,7 +124,7 @@ ACCURACY = 1e-3
 
 
 class SearchedAccount:
-    """The workings of one plan under one relation, and the upper bounds read off them."""
+    """The computation of one plan under one relation, and the upper bounds read off them."""
 
     def __init__(
         self, plan: Plan, relation: Relation, accuracy: float | None, method: str,
@@ -134,7 +134,7 @@ class SearchedAccount:
         self.accuracy, self.method = ACCURACY if accuracy is None else accuracy, method
         self._strict = accuracy is not None
         self.group = group
-        self._work = Workings(plan, self.relation, method, group)
+        self._work = Computation(plan, self.relation, method, group)
         self.steps = self._work.steps
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
         proved = composition if group == 1 else "pair"  # families are proved for one record
@@ -208,7 +208,9 @@ class SearchedAccount:
             )
             return self._family.tighten(found, question)[0].upper
 
-    def along(self, delta: float, counts: Collection[int], epsilon: ArrayLike) -> Along | None:
+    def along(
+        self, delta: float, counts: Collection[int], epsilon: ArrayLike
+    ) -> StepProfile | None:
         """Upper bounds of a family at other counts of the same step, and of delta at many epsilons.
 
         One pass gives all of them.
@@ -224,7 +226,7 @@ class SearchedAccount:
 
         Returns
         -------
-        Along or None
+        StepProfile or None
             Certified epsilons by count, and deltas; None where no family is worked through step by
             step.
         """
@@ -299,7 +301,7 @@ def is_zero(delta: object) -> bool:
     return isinstance(delta, int | float) and not isinstance(delta, bool) and delta == 0
 
 
-# The accountant: what people ask about a plan, each answer from the same workings.
+# The accountant: what people ask about a plan, each answer from the same computation.
 
 
 class Account(SearchedAccount):

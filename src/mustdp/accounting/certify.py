@@ -198,7 +198,7 @@ def _mixture(
 # What is worked out between a plan and its bounds: each thing once, kept for the next question.
 
 
-class Workings:
+class Computation:
     """A plan under one relation: its atoms, their pairs, and both sides on every grid so far.
 
     An atom has one dominating pair. A family of pairs, the worst chosen anew in every step, stands
@@ -216,7 +216,7 @@ class Workings:
         self._grids: dict[float, Grid] = {}
         self._uppers: dict[Grid, UpperSide] = {}
         self._lowers: dict[tuple[Grid, bool], LowerCurve] = {}
-        self._anew: dict[float, Workings] = {}
+        self._anew: dict[float, Computation] = {}
 
     @property
     def exact(self) -> bool:
@@ -233,7 +233,7 @@ class Workings:
         """How fine those grids may be asked for."""
         return min(pair.finest for pair in self.pairs)
 
-    def at(self, fine: float) -> Workings:
+    def at(self, fine: float) -> Computation:
         """The same with atoms whose own grids are ``fine`` times as fine."""
         if fine not in self._anew:
             other = copy(self)
@@ -324,7 +324,7 @@ _COARSER = (0.2, 0.8)
 
 
 def certify(
-    work: Workings,
+    work: Computation,
     question: Question,
     accuracy: float,
     *,
@@ -407,7 +407,7 @@ def _said_if_vacuous(found: Bounds, question: Question) -> Bounds:
 
 
 def _bounds(
-    work: Workings,
+    work: Computation,
     question: Question,
     accuracy: float,
     *,

@@ -12,7 +12,14 @@ from typing import TypeVar
 import numpy as np
 
 from mustdp.accounting.bounds import DeltaProfile
-from mustdp.accounting.certify import FRACTIONS, Look, UpperSide, Workings, in_both_orders, refine
+from mustdp.accounting.certify import (
+    FRACTIONS,
+    Computation,
+    Look,
+    UpperSide,
+    in_both_orders,
+    refine,
+)
 from mustdp.accounting.pld.curve import LowerCurve, every_second
 from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.mechanisms.laws import GaussianNoise
@@ -265,9 +272,9 @@ View = TypeVar("View", Tradeoff, Renyi, Summary)
 
 @dataclass(frozen=True)
 class Viewer:
-    """Looks at the workings of one account; ``strict`` if its accuracy was asked for."""
+    """Looks at the computation of one account; ``strict`` if its accuracy was asked for."""
 
-    work: Workings
+    work: Computation
     accuracy: float
     strict: bool
     #: Certified deltas by other means, such as a family of pairs.

@@ -49,7 +49,7 @@ CALIBRATED = "calibrated for a certified epsilon"
 
 
 @dataclass(frozen=True)
-class Spent:
+class PrivacySpent:
     """What a plan costs: bounds of epsilon at delta, under a relation.
 
     Without a ``plan`` nothing was released, or nothing is known that would guarantee anything; the
@@ -157,12 +157,12 @@ class Settled:
     #: What the calibration that found the noise has certified already.
     known: Bounds | None = field(default=None, compare=False, repr=False)
 
-    def spent(self) -> Spent:
+    def spent(self) -> PrivacySpent:
         """What running the plan costs, certified."""
         epsilon = self.known
         if epsilon is None:
             epsilon = certified_epsilon(self.plan, self.delta, self.relation, self.dimension)
-        return Spent(
+        return PrivacySpent(
             epsilon, self.delta, self.relation, self.noise_multiplier, self.source, self.plan,
             dimension=self.dimension,
         )  # fmt: skip

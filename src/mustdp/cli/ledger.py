@@ -29,7 +29,7 @@ from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.plan import Plan
-    from mustdp.ledger.entry import Entry, Standing
+    from mustdp.ledger.entry import Entry, LedgerStatus
     from mustdp.ledger.file import LedgerFile
 
 _BAR = 40
@@ -286,7 +286,7 @@ def bar(spent: float, opened: LedgerFile) -> str:
     return f"[{'#' * filled}{'.' * (_BAR - filled)}]"
 
 
-def _explained(opened: LedgerFile, standing: Standing) -> str:
+def _explained(opened: LedgerFile, standing: LedgerStatus) -> str:
     relation = opened.header.relation
     finite = math.isfinite(standing.adaptive)
     adaptive = readable(standing.adaptive, "up") if finite else "no finite number"
@@ -315,7 +315,7 @@ def _explained(opened: LedgerFile, standing: Standing) -> str:
     return "\n".join(lines)
 
 
-def _declared(opened: LedgerFile, standing: Standing) -> dict[str, dict[str, Any]]:
+def _declared(opened: LedgerFile, standing: LedgerStatus) -> dict[str, dict[str, Any]]:
     """The plan that was declared: how long it is, what is left of it, and its next noise."""
     from mustdp.ledger.declared import declared
 

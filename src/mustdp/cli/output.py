@@ -24,7 +24,7 @@ from mustdp.progress import Progress
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.calibration.settle import Spent
+    from mustdp.calibration.settle import PrivacySpent
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
 
@@ -358,14 +358,14 @@ def settled_in_words(noise_multiplier: float, source: str, relation: Relation) -
 EXPERIMENT = "an experiment with a seed, no private release: its noise can be repeated"
 
 
-def cost(spent: Spent) -> dict[str, Any]:
+def cost(spent: PrivacySpent) -> dict[str, Any]:
     """Epsilon as data; of a seeded run, which has none, what it would cost without the seed."""
     if spent.seeded:
         return {"seeded": True, "epsilon_without_seed": two_sided(spent.epsilon)}
     return {"epsilon": two_sided(spent.epsilon)}
 
 
-def spent_in_words(spent: Spent, by: str) -> str:
+def spent_in_words(spent: PrivacySpent, by: str) -> str:
     """What was spent ``by`` a run, one that has no seed or would have none."""
     without = " without the seed" if spent.seeded else ""
     lower, upper = ends(spent.epsilon, 4)
@@ -375,7 +375,7 @@ def spent_in_words(spent: Spent, by: str) -> str:
     )
 
 
-def headed(spent: Spent, heading: str) -> str:
+def headed(spent: PrivacySpent, heading: str) -> str:
     """The heading, with a word before it where there is no privacy."""
     return f"{EXPERIMENT}\n{heading}" if spent.seeded else heading
 

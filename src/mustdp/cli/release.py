@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mustdp.estimation.release.result import ReleaseResult
-    from mustdp.ledger.entry import Standing
+    from mustdp.ledger.entry import LedgerStatus
 
 # The options that say which statistics of which columns are wanted, shared by release and plan.
 
@@ -327,7 +327,7 @@ def release(
     return _answer(result, seed, json)
 
 
-def _write(result: ReleaseResult, standing: Standing | None, paths: dict[str, Path]) -> None:
+def _write(result: ReleaseResult, standing: LedgerStatus | None, paths: dict[str, Path]) -> None:
     from mustdp.files.replacing import SHARED, replace_file
     from mustdp.reporting.release_page import release_page
 

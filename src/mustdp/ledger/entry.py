@@ -91,7 +91,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LedgerStatus:
     """Where a ledger stands, in both ways of counting; all epsilons at its delta.
 
     Attributes

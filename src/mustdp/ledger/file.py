@@ -26,8 +26,8 @@ from mustdp.ledger.entry import (
     Entry,
     Head,
     Header,
+    LedgerStatus,
     Noted,
-    Standing,
     header_text,
     now,
     plan_digest,
@@ -37,7 +37,15 @@ from mustdp.ledger.entry import (
 )
 from mustdp.ledger.filter import Cost, filter_for
 from mustdp.ledger.ledger import Ledger
-from mustdp.ledger.program import ADAPTIVE, FIXED, Asked, Outcome, check_covered, judge, refusal
+from mustdp.ledger.program import (
+    ADAPTIVE,
+    FIXED,
+    ChargeRequest,
+    Outcome,
+    check_covered,
+    judge,
+    refusal,
+)
 from mustdp.ledger.store import Chain, Store, damaged, make_tables, same
 from mustdp.limits import LARGEST_EPSILON, LARGEST_LEDGER, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
@@ -321,16 +329,16 @@ class Book(Ledger):
         self._added = (head.number, head.hash, counts)
         return dict(counts)
 
-    def _asked(self, plan: Plan, times: int) -> Asked:
+    def _asked(self, plan: Plan, times: int) -> ChargeRequest:
         count = checks.integer("times", times, 1)
         counted = atoms(Repeat(count, plan))
         text = canonical(describe(plan), "the plan")
         if len(text) > LARGEST_LEDGER:
             raise InvalidParameter(f"a plan must be at most {LARGEST_LEDGER} bytes long, got more")
         check_covered(plan, self._header.relation)
-        return Asked(plan, count, text, counted, is_record(plan))
+        return ChargeRequest(plan, count, text, counted, is_record(plan))
 
-    def _foresee(self, asked: Asked) -> None:
+    def _foresee(self, asked: ChargeRequest) -> None:
         """Compute what the charge will need, by what was seen last, before others have to wait."""
         with suppress(MustdpError):  # others may have gone on since; the charge itself decides
             judge(self._header, self._latest, asked)
@@ -409,7 +417,7 @@ class Book(Ledger):
         self,
         connection: sqlite3.Connection,
         head: Head,
-        asked: Asked,
+        asked: ChargeRequest,
         outcome: Outcome,
         label: str,
     ) -> tuple[Entry, Head]:
@@ -833,12 +841,12 @@ class LedgerFile(Book):
         head = self._now()
         return 0.0 if head.whole else max(0.0, self._header.epsilon - head.epsilon)
 
-    def standing(self) -> Standing:
+    def standing(self) -> LedgerStatus:
         """Where the ledger stands, in both ways of counting; the second one takes accounting.
 
         Returns
         -------
-        Standing
+        LedgerStatus
             All numbers at the same moment.
         """
         with self._store.reading() as connection:
@@ -850,7 +858,7 @@ class LedgerFile(Book):
             fixed = certified(self._joined(counted), header.relation, header.delta)
         left = 0.0 if head.whole else max(0.0, header.epsilon - head.epsilon)
         adaptive = header.filter.spent(head.cost)
-        return Standing(
+        return LedgerStatus(
             header.program,
             header.epsilon,
             header.delta,

@@ -29,7 +29,7 @@ ADAPTIVE, FIXED = "adaptive", "fixed"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ChargeRequest:
     """A charge that was asked for: ``counted`` are the atoms of all runs."""
 
     plan: Plan
@@ -71,7 +71,7 @@ class Refused:
     most: int
 
 
-def judge(header: Header, head: Head, asked: Asked) -> Outcome | Refused:
+def judge(header: Header, head: Head, asked: ChargeRequest) -> Outcome | Refused:
     """What a charge leads to, from where the ledger stands."""
     if head.steps + asked.steps > MOST_STEPS:
         raise InvalidParameter(
@@ -99,7 +99,7 @@ def judge(header: Header, head: Head, asked: Asked) -> Outcome | Refused:
     return Refused(alone, wanted, most)
 
 
-def _fixed(header: Header, head: Head, asked: Asked, found: Outcome) -> Outcome | Refused:
+def _fixed(header: Header, head: Head, asked: ChargeRequest, found: Outcome) -> Outcome | Refused:
     if asked.recorded:
         raise InvalidParameter(
             "a ledger with a plan that was declared in advance must be charged for what comes next "
@@ -131,7 +131,7 @@ def _fixed(header: Header, head: Head, asked: Asked, found: Outcome) -> Outcome 
     return Outcome(found.level, found.cost, found.used, steps, epsilon)
 
 
-def refusal(header: Header, head: Head, asked: Asked, refused: Refused) -> BudgetExceeded:
+def refusal(header: Header, head: Head, asked: ChargeRequest, refused: Refused) -> BudgetExceeded:
     """The refusal, with what would still fit."""
     left = 0.0 if head.whole else max(0.0, header.epsilon - head.epsilon)
     largest = 0.0 if header.plan is not None else _largest(header, head)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import Spent
+from mustdp.calibration.settle import PrivacySpent
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.file import LedgerFile
 from mustdp.ledger.ledger import Ledger
@@ -52,7 +52,7 @@ def opened(ledger: LedgerOrPath) -> Iterator[Ledger | None]:
             found.close()
 
 
-def check_chargeable(ledger: Ledger, scheme: Sampling, privacy: Spent) -> Plan:
+def check_chargeable(ledger: Ledger, scheme: Sampling, privacy: PrivacySpent) -> Plan:
     """The plan that is to be charged; refused if it cannot be, or the ledger asks otherwise."""
     if privacy.seeded:
         raise InvalidParameter(
@@ -71,7 +71,7 @@ def check_chargeable(ledger: Ledger, scheme: Sampling, privacy: Spent) -> Plan:
     return privacy.plan
 
 
-def check_release(ledger: LedgerOrPath, scheme: Sampling, privacy: Spent) -> None:
+def check_release(ledger: LedgerOrPath, scheme: Sampling, privacy: PrivacySpent) -> None:
     """Refuse what cannot be charged, or would pass the limit; before any data are touched."""
     with opened(ledger) as found:
         if found is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mustdp.estimation.release.estimate import ReleasedEstimate
 from mustdp.estimation.release.planning import Expected
 from mustdp.estimation.release.result import ReleaseResult
-from mustdp.ledger.entry import Standing
+from mustdp.ledger.entry import LedgerStatus
 from mustdp.numerics.formatting import (
     as_stated,
     estimate_in_words,
@@ -31,7 +31,7 @@ _WIDTH, _HEIGHT = 4.6, 3.6
 _MOST_PICTURES, _MOST_BARS = 12, 40
 
 
-def release_page(result: ReleaseResult, standing: Standing | None = None) -> Page:
+def release_page(result: ReleaseResult, standing: LedgerStatus | None = None) -> Page:
     """The page of a result; ``standing`` says where the ledger stands after it."""
     count = len(result.estimates)
     page = Page(
@@ -86,7 +86,7 @@ def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Pag
     return page
 
 
-def _cost(page: Page, result: ReleaseResult, standing: Standing | None) -> None:
+def _cost(page: Page, result: ReleaseResult, standing: LedgerStatus | None) -> None:
     privacy = result.privacy
     page.heading("What it cost")
     if privacy.seeded:

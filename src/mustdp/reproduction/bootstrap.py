@@ -14,7 +14,7 @@ import numpy as np
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import subsample
-from mustdp.calibration.settle import Spent, certified_epsilon
+from mustdp.calibration.settle import PrivacySpent, certified_epsilon
 from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap.bootstrap import private_bootstrap
 from mustdp.estimation.bootstrap.designs import Design
@@ -149,7 +149,7 @@ class Released:
 
     row: Row
     design: Design
-    privacy: Spent
+    privacy: PrivacySpent
     values: FloatArray
     ends: FloatArray
     drowned: float  # share of the data sets on which the noise drowns the replicates
@@ -196,7 +196,7 @@ def paper_release(row: Row, count: int, seed: int, stream: int) -> Release:
     )  # fmt: skip
 
 
-def paper_sigmas(privacy: Spent) -> tuple[float, float]:
+def paper_sigmas(privacy: PrivacySpent) -> tuple[float, float]:
     """Deviation of the noise on the mean and on the variance of a subset, as it is added."""
     public = Public((LOWER,), (UPPER,), M)
     queries = (Mean(squares=False).query(public), Variance(form="pairs").query(public))
@@ -217,7 +217,7 @@ def release_all(job: Release) -> Released:
             at = time.process_time()
             results.append(job.on(k))
             seconds.append(time.process_time() - at)
-    drowned = [any(estimate.drowned for estimate in one.estimates) for one in results]
+    drowned = [any(estimate.noise_dominated for estimate in one.estimates) for one in results]
     return Released(
         job.row, job.design, results[0].privacy,
         np.array([[estimate.value for estimate in one.estimates] for one in results]),

@@ -8,7 +8,7 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.subsampling.one_slope import amplified_delta, base_epsilon
 from mustdp.calibration.noise import calibrate
 from mustdp.calibration.settle import PaperNoise
-from mustdp.calibration.settle import Spent as Spent
+from mustdp.calibration.settle import PrivacySpent as PrivacySpent
 from mustdp.mechanisms.mechanism import classical_sigma, gaussian
 from mustdp.mechanisms.relation import Relation
 from mustdp.reproduction.cells import scheme_called

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, steps_of
-from mustdp.calibration.settle import PaperNoise, PaperStatement, Settled, Spent, settle_noise
+from mustdp.calibration.settle import (
+    PaperNoise,
+    PaperStatement,
+    PrivacySpent,
+    Settled,
+    settle_noise,
+)
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
@@ -123,7 +129,7 @@ class Budget:
             return steps
         return min(-(-steps // self.scheme.bins) * self.scheme.bins, max(steps, self.steps))
 
-    def spent(self, steps: int | None = None) -> Spent:
+    def spent(self, steps: int | None = None) -> PrivacySpent:
         """What the first steps cost, certified.
 
         Parameters
@@ -133,7 +139,7 @@ class Budget:
 
         Returns
         -------
-        Spent
+        PrivacySpent
             Bounds of epsilon at the budget's delta.
         """
         done = self.steps if steps is None else checks.integer("steps", steps, 0, self.steps)

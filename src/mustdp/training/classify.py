@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.calibration.settle import Spent
+from mustdp.calibration.settle import PrivacySpent
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.files.replacing import refuse_other_than_files, replace_file
@@ -50,7 +50,7 @@ class Trial:
     """How a private model does on the test records, and what the training records paid."""
 
     test_accuracy: float
-    privacy: Spent
+    privacy: PrivacySpent
 
 
 class Interrupted(KeyboardInterrupt):

@@ -161,15 +161,15 @@ def normal_replicates(design: Design, noise: float, rng: np.random.Generator) ->
 def test_few_replicates_cover(subsets: int, relative: float) -> None:
     """2000 trials: 92 % is asked for, which 95 % does not miss; noise need not drown so few."""
     design, rng = Design(md.wor(10_000, 500), subsets), np.random.default_rng(8)
-    noise, hits, drowned = relative * math.sqrt(design.between), 0, 0
+    noise, hits, noise_dominated = relative * math.sqrt(design.between), 0, 0
     for _ in range(2000):
         replicates = normal_replicates(design, noise, rng)
         spread = spread_of(design, replicates, noise**2)
         reach = spread.quantile(0.95) * math.sqrt(spread.variance)
         hits += abs(float(replicates.mean())) <= reach
-        drowned += spread.drowned
+        noise_dominated += spread.noise_dominated
     assert hits >= 0.92 * 2000
-    assert drowned < 0.6 * 2000
+    assert noise_dominated < 0.6 * 2000
 
 
 def test_the_note_on_drowning_is_true_where_it_appears_only_sometimes() -> None:
@@ -179,7 +179,7 @@ def test_the_note_on_drowning_is_true_where_it_appears_only_sometimes() -> None:
     for _ in range(4000):
         replicates = normal_replicates(design, noise, rng)
         spread = spread_of(design, replicates, noise**2)
-        if not spread.drowned:
+        if not spread.noise_dominated:
             continue
         noted += 1
         reach = spread.quantile(0.95) * math.sqrt(spread.variance)

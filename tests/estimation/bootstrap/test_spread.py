@@ -68,15 +68,15 @@ def test_drowned_replicates_err_on_the_safe_side() -> None:
     """Noise 20 times the replicates' own spread: intervals must cover more than they promise."""
     design = Design(md.wor(10_000, 500), 100)
     noise, rng = 20 * math.sqrt(design.between), np.random.default_rng(5)
-    covered = drowned = 0
+    covered = noise_dominated = 0
     for _ in range(1000):
         replicates = simulated(design, noise, rng)
         spread = spread_of(design, replicates, noise**2)
-        drowned += spread.drowned
+        noise_dominated += spread.noise_dominated
         reach = spread.quantile(0.95) * math.sqrt(spread.variance)
         covered += abs(float(replicates.mean())) <= reach
     assert covered >= 950
-    assert drowned > 500
+    assert noise_dominated > 500
 
 
 def test_without_noise_nothing_is_left_to_doubt() -> None:

@@ -13,8 +13,8 @@ from mustdp.estimation.release.named import read_asked
 from mustdp.estimation.release.parts import Piece
 from mustdp.estimation.release.records import clustered
 from mustdp.estimation.release.rounds import run_rounds
-from mustdp.estimation.release.schema import Ground, read_ground
-from mustdp.estimation.release.statistic import Asked
+from mustdp.estimation.release.schema import PublicSchema, read_schema
+from mustdp.estimation.release.statistic import StatisticRequest
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.noise_bits import NoiseSource
@@ -23,19 +23,19 @@ from mustdp.randomness.noise_bits import NoiseSource
 ALPHA = 1e-4
 
 
-def public(*, upper: float = 1.0, relation: str = "replace_one", **settings: Any) -> Ground:
+def public(*, upper: float = 1.0, relation: str = "replace_one", **settings: Any) -> PublicSchema:
     """One column, x, from 0 to ``upper``."""
     given: dict[str, Any] = {
         "categories": None, "dates": None, "by": None, "groups": None, "dropped": False,
         "population": None, **settings,
     }  # fmt: skip
-    return read_ground(
+    return read_schema(
         ("x",), named=True, lower=0.0, upper=upper, relation=Relation.read(relation), **given
     )
 
 
 def released(
-    ground: Ground,
+    schema: PublicSchema,
     x: FloatArray,
     asked: Sequence[str],
     noise: float,
@@ -47,17 +47,17 @@ def released(
 ) -> tuple[ReleasedEstimate, ...]:
     """One release on the values ``x``, NaN for missing ones."""
     where = np.zeros(len(x), dtype=np.int64) if slots is None else np.asarray(slots)
-    values = np.clip(x, 0.0, ground.columns[0].numeric.upper)[:, None]
+    values = np.clip(x, 0.0, schema.columns[0].numeric.upper)[:, None]
     piece = Piece(values, where, None, values)
     if clusters is not None:
-        piece = clustered([piece], np.asarray(clusters, dtype=np.float64), ground)
+        piece = clustered([piece], np.asarray(clusters, dtype=np.float64), schema)
 
-    def bound(to: Ground) -> list[Asked]:
+    def bound(to: PublicSchema) -> list[StatisticRequest]:
         return [one for text in asked for one in read_asked(text, to)]
 
     key = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
     return run_rounds(
-        ground, lambda: iter((piece,)), bound, noise, charge=lambda: None,
+        schema, lambda: iter((piece,)), bound, noise, charge=lambda: None,
         source=NoiseSource(key), level=level,
     )  # fmt: skip
 

@@ -22,15 +22,15 @@ def movements(
 ) -> float:
     """The farthest that one record moves the sums of ``stack``; records from ``values``."""
     found: list[FloatArray] = []
-    for record, slot, weight in itertools.product(values, range(stack.ground.slots), weights):
+    for record, slot, weight in itertools.product(values, range(stack.schema.slots), weights):
         piece = Piece(
             np.array([record], dtype=np.float64),
             np.array([slot]),
-            np.array([weight]) if stack.ground.weighted else None,
+            np.array([weight]) if stack.schema.weighted else None,
         )
         found.append(stack.totals([piece])[0].ravel() * stack.noise.lattice.step)
     vectors = np.array(found)
-    if stack.ground.relation == Relation.ADD_REMOVE:
+    if stack.schema.relation == Relation.ADD_REMOVE:
         return float(np.sqrt((vectors**2).sum(axis=1).max()))
     squares = (vectors**2).sum(axis=1)
     apart = squares[:, None] + squares[None, :] - 2.0 * vectors @ vectors.T
@@ -39,5 +39,5 @@ def movements(
 
 def allowed(stack: Stack) -> float:
     """How far the noise of the stack lets one record move it: noise over noise multiplier."""
-    half = 0.5 if stack.ground.relation == Relation.REPLACE_ONE else 1.0
+    half = 0.5 if stack.schema.relation == Relation.REPLACE_ONE else 1.0
     return stack.noise.scale * math.sqrt(stack.share) / (half * stack.noise_multiplier)

@@ -18,7 +18,7 @@ from mustdp.estimation.release.cells import Cells, CellSquares, Crossed, Listed,
 from mustdp.estimation.release.moments import Influences, Moments
 from mustdp.estimation.release.parts import Part, Piece, Stack
 from mustdp.estimation.release.records import clustered
-from mustdp.estimation.release.schema import Column, Ground
+from mustdp.estimation.release.schema import Column, PublicSchema
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
 from tests.estimation.release.swapping import allowed
@@ -43,50 +43,50 @@ class People:
         mine, theirs = vars(self), vars(other)
         return People(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
 
-    def piece(self, ground: Ground) -> Piece:
-        weights = self.weights if ground.weighted else None
+    def piece(self, schema: PublicSchema) -> Piece:
+        weights = self.weights if schema.weighted else None
         plain = Piece(self.values, self.slots, weights, self.values)
-        return clustered([plain], self.homes.astype(float), ground)
+        return clustered([plain], self.homes.astype(float), schema)
 
 
-def people(count: int, ground: Ground, rng: np.random.Generator, homes: Any = None) -> People:
+def people(count: int, schema: PublicSchema, rng: np.random.Generator, homes: Any = None) -> People:
     """Records that are often alike, so that clusters are extreme."""
-    chosen = [0.0, 20.0, 20.0, 3.0, *([np.nan] if ground.dropped else [])]
+    chosen = [0.0, 20.0, 20.0, 3.0, *([np.nan] if schema.dropped else [])]
     alike = rng.random() < 0.5
     y = rng.choice(chosen, count) if not alike else np.full(count, rng.choice(chosen))
     kind = rng.integers(0, 3, count) if not alike else np.full(count, rng.integers(0, 3))
-    slots = rng.integers(0, ground.slots, count)
+    slots = rng.integers(0, schema.slots, count)
     weights = rng.choice([0.0, 0.5, 1.0, 1.0], count)
     own = rng.integers(0, 4, count) if homes is None else np.full(count, homes)
     return People(np.column_stack([y, kind.astype(float)]), slots, weights, own)
 
 
-def neighbour(table: People, ground: Ground, unit: str, rng: np.random.Generator) -> People:
-    replaced = ground.relation == Relation.REPLACE_ONE
+def neighbour(table: People, schema: PublicSchema, unit: str, rng: np.random.Generator) -> People:
+    replaced = schema.relation == Relation.REPLACE_ONE
     if unit == "record":
         rest = table.of(slice(1, None))
-        return rest.and_(people(1, ground, rng)) if replaced else rest
+        return rest.and_(people(1, schema, rng)) if replaced else rest
     rest = table.of(table.homes != table.homes[0])
     if not replaced:
         return rest
-    return people(int(rng.integers(1, 6)), ground, rng, homes=9).and_(rest)
+    return people(int(rng.integers(1, 6)), schema, rng, homes=9).and_(rest)
 
 
-def parts(ground: Ground, rng: np.random.Generator) -> dict[str, Part]:
-    moments = Moments(ground, (0,))
-    share = Cells(ground, (0,), Within(2.0, 10.0))
-    table = Cells(ground, (1, 0), Crossed((Listed(COLUMNS[1].cells), Within(2.0, 10.0))))
-    corners = rng.dirichlet(np.full(6, 0.1), ground.slots)
+def parts(schema: PublicSchema, rng: np.random.Generator) -> dict[str, Part]:
+    moments = Moments(schema, (0,))
+    share = Cells(schema, (0,), Within(2.0, 10.0))
+    table = Cells(schema, (1, 0), Crossed((Listed(COLUMNS[1].cells), Within(2.0, 10.0))))
+    corners = rng.dirichlet(np.full(6, 0.1), schema.slots)
     return {
         "moments": moments,
         "influences": Influences(
             moments,
-            rng.normal(size=(ground.slots, 2, 2)),
-            rng.uniform(-1.0, 1.0, size=(ground.slots, 2)),
+            rng.normal(size=(schema.slots, 2, 2)),
+            rng.uniform(-1.0, 1.0, size=(schema.slots, 2)),
         ),
         "share": share,
         "table": table,
-        "squares of a share": CellSquares(share, rng.dirichlet([0.1, 0.1], ground.slots)),
+        "squares of a share": CellSquares(share, rng.dirichlet([0.1, 0.1], schema.slots)),
         "squares of a table": CellSquares(table, 1.2 * corners),
     }
 
@@ -97,7 +97,7 @@ def parts(ground: Ground, rng: np.random.Generator) -> dict[str, Part]:
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_unit_moves_a_release_too_far(unit: str, relation: str, design: str, most: int) -> None:
     last = design == "dropped and weighted"
-    ground = Ground(
+    schema = PublicSchema(
         COLUMNS, Relation.read(relation), 20,
         groups=("a", "b", "other") if design == "grouped" else (),
         by="kind" if design == "grouped" else None,
@@ -106,13 +106,13 @@ def test_no_unit_moves_a_release_too_far(unit: str, relation: str, design: str, 
     )  # fmt: skip
     rng = np.random.default_rng([most, len(design)])
     farthest: dict[str, float] = {}
-    for _, (name, part) in itertools.product(range(5), parts(ground, rng).items()):
-        stack = Stack(ground, (part,), noise_multiplier=2.0)
+    for _, (name, part) in itertools.product(range(5), parts(schema, rng).items()):
+        stack = Stack(schema, (part,), noise_multiplier=2.0)
         for _ in range(TRIES // 5):
-            before = people(int(rng.integers(1, 9)), ground, rng)
-            after = neighbour(before, ground, unit, rng)
+            before = people(int(rng.integers(1, 9)), schema, rng)
+            after = neighbour(before, schema, unit, rng)
             first, second = (
-                stack.totals([one.piece(ground)] if len(one.slots) else [])[0]
+                stack.totals([one.piece(schema)] if len(one.slots) else [])[0]
                 for one in (before, after)
             )
             moved = float(np.linalg.norm(first - second)) * stack.noise.lattice.step
@@ -126,15 +126,15 @@ def test_no_unit_moves_a_release_too_far(unit: str, relation: str, design: str, 
 
 def test_squares_of_clusters_are_those_of_the_textbook() -> None:
     """Added up before they are squared."""
-    ground = Ground(COLUMNS, Relation.REPLACE_ONE, 400, largest_cluster=5)
+    schema = PublicSchema(COLUMNS, Relation.REPLACE_ONE, 400, largest_cluster=5)
     rng = np.random.default_rng(3)
     homes = rng.integers(0, 100, 400)
     values = np.column_stack([rng.uniform(0, 20, 400), rng.integers(0, 3, 400)])
     table = People(values, np.zeros(400, dtype=np.int64), np.ones(400), homes)
-    cells = Cells(ground, (1,), Listed(COLUMNS[1].cells))
+    cells = Cells(schema, (1,), Listed(COLUMNS[1].cells))
     p = np.array([[0.3, 0.3, 0.4]])
-    stack = Stack(ground, (CellSquares(cells, p),), noise_multiplier=1e-3)
-    totals = stack.totals([table.piece(ground)])[0] * stack.noise.lattice.step
+    stack = Stack(schema, (CellSquares(cells, p),), noise_multiplier=1e-3)
+    totals = stack.totals([table.piece(schema)])[0] * stack.noise.lattice.step
     found = stack.read(totals)[0].sums[0]
     for k in range(3):
         within = np.bincount(homes, (values[:, 1] == k) - p[0, k])

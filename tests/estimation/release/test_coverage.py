@@ -37,10 +37,10 @@ def check(one: Any, truth: float) -> None:
 @pytest.mark.parametrize("noise", [0.5, 8.0])
 @pytest.mark.parametrize("asked", ["count", "sum"])
 def test_missing_values_were_sampled_too(asked: str, noise: float) -> None:
-    ground = public(dropped=True)
+    schema = public(dropped=True)
 
     def one(seed: int) -> ReleasedEstimate:
-        return released(ground, column(seed), [asked], noise, [seed, 2])[0]
+        return released(schema, column(seed), [asked], noise, [seed, 2])[0]
 
     check(one, N * KEPT * (0.75 if asked == "sum" else 1.0))
 
@@ -49,11 +49,11 @@ def test_missing_values_were_sampled_too(asked: str, noise: float) -> None:
 @pytest.mark.parametrize("kept", [0.8, 1.0])
 def test_the_count_at_hand_is_within_the_noise(relation: str, kept: float) -> None:
     """Also where nothing is missing: the share of all records is no certain one."""
-    ground, hits = public(dropped=True, relation=relation), 0
+    schema, hits = public(dropped=True, relation=relation), 0
     for seed in range(RUNS):
         rng = np.random.default_rng([seed, 3])
         x = np.where(rng.random(N) < kept, 0.5, np.nan)
-        (found,) = released(ground, x, ["count"], 8.0, [seed, 4])
+        (found,) = released(schema, x, ["count"], 8.0, [seed, 4])
         here = float(np.isfinite(x).sum())
         hits += found.interval[0] <= here <= found.interval[1]
         if relation == "replace_one":
@@ -65,9 +65,9 @@ def test_the_count_at_hand_is_within_the_noise(relation: str, kept: float) -> No
 def test_numbers_of_groups_are_within_the_noise(relation: str) -> None:
     """Of an empty group and of one that holds all records, where a binomial law has no variance."""
     groups: dict[str, Any] = {"by": "kind", "groups": ["all", "none"], "relation": relation}
-    ground, hits = public(**groups), np.zeros(2)
+    schema, hits = public(**groups), np.zeros(2)
     for seed in range(RUNS):
-        found = released(ground, np.full(N, 0.5), ["count"], 8.0, [seed, 5])
+        found = released(schema, np.full(N, 0.5), ["count"], 8.0, [seed, 5])
         for k, here in enumerate((N, 0)):
             low, high = found[k].interval
             hits[k] += low <= here <= high
@@ -94,11 +94,11 @@ def clustered_values(seed: int, clusters: int, size: int) -> tuple[Any, Any]:
 ])  # fmt: skip
 def test_few_clusters(unit: str, clusters: int, asked: str, truth: float) -> None:
     """With normal quantiles 8 clusters cover in 88 to 90 % of all data sets."""
-    ground = public(largest_cluster=50, whole_clusters=unit == "cluster")
+    schema = public(largest_cluster=50, whole_clusters=unit == "cluster")
 
     def one(seed: int) -> ReleasedEstimate:
         x, homes = clustered_values(seed, clusters, 50)
-        return released(ground, x, [asked], 0.01, [seed, 7], clusters=homes)[0]
+        return released(schema, x, [asked], 0.01, [seed, 7], clusters=homes)[0]
 
     check(one, truth)
 
@@ -106,7 +106,7 @@ def test_few_clusters(unit: str, clusters: int, asked: str, truth: float) -> Non
 @pytest.mark.parametrize("asked", ["mean", "proportion:>0.5", "sd"])
 def test_strata_with_few_clusters(asked: str) -> None:
     """Four clusters in each of two strata; shares of the strata are public."""
-    ground = public(
+    schema = public(
         largest_cluster=50, by="kind", groups=["a", "b"], shares=(0.5, 0.5), population=None
     )
     truth = {"mean": 0.5, "proportion:>0.5": 0.5, "sd": math.hypot(0.1, 0.03)}[asked]
@@ -115,7 +115,7 @@ def test_strata_with_few_clusters(asked: str) -> None:
     def one(seed: int) -> ReleasedEstimate:
         x, homes = clustered_values(seed, 2 * per, 50)
         slots = (homes >= per).astype(np.int64)
-        return released(ground, x, [asked], 0.01, [seed, 8], slots=slots, clusters=homes)[0]
+        return released(schema, x, [asked], 0.01, [seed, 8], slots=slots, clusters=homes)[0]
 
     right, wrong = covered(RUNS, one, truth, OFF)
     assert accepted(right, RUNS, 0.92), right
@@ -124,9 +124,9 @@ def test_strata_with_few_clusters(asked: str) -> None:
 
 def test_degrees_of_freedom_are_those_of_clusters_less_the_noise() -> None:
     """Few clusters say little about sampling; where noise is most of it that matters little."""
-    ground = public(largest_cluster=50)
+    schema = public(largest_cluster=50)
     x, homes = clustered_values(0, 12, 50)
-    for found in released(ground, x, ["mean", "sum"], 0.001, [1, 9], clusters=homes):
+    for found in released(schema, x, ["mean", "sum"], 0.001, [1, 9], clusters=homes):
         half = 0.5 * found.width / found.standard_error
         assert half == pytest.approx(2.201, rel=0.02)  # t of 11
     for noise, quantile in ((0.0, 2.201), (1.0, 2.015), (99.0, 1.960)):
@@ -139,9 +139,9 @@ def test_degrees_of_freedom_are_those_of_clusters_less_the_noise() -> None:
 @pytest.mark.parametrize("unit", ["record", "cluster"])
 def test_shares_of_few_clusters_take_the_quantile_of_t(unit: str) -> None:
     """Wilson's interval of as many independent records as tell as much, with 11 degrees."""
-    ground = public(largest_cluster=50, whole_clusters=unit == "cluster")
+    schema = public(largest_cluster=50, whole_clusters=unit == "cluster")
     x, homes = clustered_values(3, 12, 50)
-    (found,) = released(ground, x, ["proportion:>0.5"], 0.01, [1, 10], clusters=homes)
+    (found,) = released(schema, x, ["proportion:>0.5"], 0.01, [1, 10], clusters=homes)
     p, effective = found.value, found.value * (1.0 - found.value) / found.standard_error**2
     share = np.bincount(homes, x > 0.5) / 50
     assert found.standard_error == pytest.approx(share.std(ddof=1) / math.sqrt(12), rel=0.02)
@@ -152,11 +152,11 @@ def test_shares_of_few_clusters_take_the_quantile_of_t(unit: str) -> None:
 
 @pytest.mark.parametrize("asked", ["mean", "sum", "proportion:>0.5"])
 def test_strata_of_few_clusters_take_the_quantile_of_t(asked: str) -> None:
-    ground = public(largest_cluster=50, by="kind", groups=["a", "b"], shares=(0.5, 0.5),
+    schema = public(largest_cluster=50, by="kind", groups=["a", "b"], shares=(0.5, 0.5),
                     population=10**9)  # fmt: skip
     x, homes = clustered_values(5, 12, 50)
     slots = (homes >= 6).astype(np.int64)
-    (found,) = released(ground, x, [asked], 0.001, [1, 11], slots=slots, clusters=homes)
+    (found,) = released(schema, x, [asked], 0.001, [1, 11], slots=slots, clusters=homes)
     values = (x > 0.5).astype(float) if "proportion" in asked else x
     parts = [np.bincount(homes, values)[k : k + 6] / 50 for k in (0, 6)]
     scale = 1e9 if asked == "sum" else 1.0

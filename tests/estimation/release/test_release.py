@@ -13,7 +13,7 @@ import mustdp as md
 from mustdp.estimation.bootstrap.query import Range
 from mustdp.estimation.release.moments import Moments
 from mustdp.estimation.release.parts import Stack
-from mustdp.estimation.release.schema import Column, Ground
+from mustdp.estimation.release.schema import Column, PublicSchema
 from mustdp.mechanisms.relation import Relation
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
@@ -63,8 +63,8 @@ def test_the_lattice_does_not_tell_the_number_of_records() -> None:
     column = (Column("x", Range(0.0, 1.0)),)
     lattices = set()
     for n in (None, 10, 10**6):
-        ground = Ground(column, Relation.ADD_REMOVE, n)
-        lattices.add(Stack(ground, (Moments(ground, (0,)),), 2.0).noise)
+        schema = PublicSchema(column, Relation.ADD_REMOVE, n)
+        lattices.add(Stack(schema, (Moments(schema, (0,)),), 2.0).noise)
     assert len(lattices) == 1
 
 

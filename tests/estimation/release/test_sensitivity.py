@@ -19,7 +19,7 @@ from mustdp.estimation.release.curve import Curve, Window
 from mustdp.estimation.release.moments import Influences, Moments, WeightSquares
 from mustdp.estimation.release.parts import Part, Piece, Stack
 from mustdp.estimation.release.records import open_table
-from mustdp.estimation.release.schema import Column, Ground
+from mustdp.estimation.release.schema import Column, PublicSchema
 from mustdp.mechanisms.relation import Relation
 from tests.estimation.release.swapping import allowed, movements
 
@@ -29,7 +29,7 @@ COLUMNS = (
     Column("z", Range(5.0, 6.0)),
     Column("kind", categories=("a", "b")),
 )
-REPLACE = Ground(COLUMNS, Relation.REPLACE_ONE, 50)
+REPLACE = PublicSchema(COLUMNS, Relation.REPLACE_ONE, 50)
 GROUPS = ("north", "south", "other")
 GROUNDS = {
     "fixed": REPLACE,
@@ -37,27 +37,27 @@ GROUNDS = {
     "grouped": replace(REPLACE, groups=GROUPS, by="kind"),
     "grouped and dropped": replace(REPLACE, groups=GROUPS, by="kind", dropped=True),
     "weighted": replace(REPLACE, largest_weight=3.0),
-    "private size": Ground(COLUMNS, Relation.ADD_REMOVE, None),
-    "private size, grouped": Ground(
+    "private size": PublicSchema(COLUMNS, Relation.ADD_REMOVE, None),
+    "private size, grouped": PublicSchema(
         COLUMNS, Relation.ADD_REMOVE, None, groups=GROUPS, by="kind", dropped=True
     ),
 }
 
 
-def parts(ground: Ground) -> dict[str, tuple[Part, ...]]:
-    one, two = Moments(ground, (0,)), Moments(ground, (0, 1))
-    three = Moments(ground, (0, 1, 2))
-    inside = Cells(ground, (0,), Within(2.0, 7.0))
-    table = Cells(ground, (3, 0), Crossed((Listed(COLUMNS[3].cells), Within(2.0, 7.0))))
-    curve = Curve(ground, (0,), tuple(np.linspace(0.0, 9.0, 7).tolist()))
+def parts(schema: PublicSchema) -> dict[str, tuple[Part, ...]]:
+    one, two = Moments(schema, (0,)), Moments(schema, (0, 1))
+    three = Moments(schema, (0, 1, 2))
+    inside = Cells(schema, (0,), Within(2.0, 7.0))
+    table = Cells(schema, (3, 0), Crossed((Listed(COLUMNS[3].cells), Within(2.0, 7.0))))
+    curve = Curve(schema, (0,), tuple(np.linspace(0.0, 9.0, 7).tolist()))
     rng = np.random.default_rng(3)
     squares = Influences(
         two,
-        rng.normal(size=(ground.slots, 3, 5)),
-        np.clip(rng.normal(scale=0.3, size=(ground.slots, 5)), -1.0, 1.0),
+        rng.normal(size=(schema.slots, 3, 5)),
+        np.clip(rng.normal(scale=0.3, size=(schema.slots, 5)), -1.0, 1.0),
     )
-    places = np.sort([rng.permutation(7)[:4] for _ in range(ground.slots)], axis=1)
-    everybody = Cells(ground, (0,), Everybody())
+    places = np.sort([rng.permutation(7)[:4] for _ in range(schema.slots)], axis=1)
+    everybody = Cells(schema, (0,), Everybody())
     found: dict[str, tuple[Part, ...]] = {
         "one column": (one,),
         "two columns": (two,),
@@ -69,17 +69,17 @@ def parts(ground: Ground) -> dict[str, tuple[Part, ...]]:
         "influences": (squares,),
         "many": (one, two, inside, table, curve),
     }
-    if ground.weighted:
-        found["squared weights"] = (WeightSquares(ground),)
-    if ground.counted:
+    if schema.weighted:
+        found["squared weights"] = (WeightSquares(schema),)
+    if schema.counted:
         found["count"] = (everybody,)
     return found
 
 
-def records(ground: Ground) -> list[list[float]]:
+def records(schema: PublicSchema) -> list[list[float]]:
     """Corners, middles and random places of the box; missing values where they are dropped."""
     numbers = [[r.lower, r.mid, r.upper] for c in COLUMNS if (r := c.range) is not None]
-    if ground.dropped:
+    if schema.dropped:
         numbers = [[*own, math.nan] for own in numbers]
     found = [list(map(float, one)) for one in itertools.product(*numbers, (0, 1, 2))]
     rng = np.random.default_rng(1)
@@ -89,15 +89,15 @@ def records(ground: Ground) -> list[list[float]]:
     return found
 
 
-CASES = [(name, part) for name, ground in GROUNDS.items() for part in parts(ground)]
+CASES = [(name, part) for name, schema in GROUNDS.items() for part in parts(schema)]
 
 
 @pytest.mark.parametrize(("name", "part"), CASES)
 def test_one_record_moves_the_release_by_what_the_noise_was_made_for(name: str, part: str) -> None:
-    ground = GROUNDS[name]
-    stack = Stack(ground, parts(ground)[part], noise_multiplier=2.0, share=0.7)
-    weights = (0.0, 0.4, 1.0) if ground.weighted else (1.0,)
-    moved = movements(stack, records(ground), weights)
+    schema = GROUNDS[name]
+    stack = Stack(schema, parts(schema)[part], noise_multiplier=2.0, share=0.7)
+    weights = (0.0, 0.4, 1.0) if schema.weighted else (1.0,)
+    moved = movements(stack, records(schema), weights)
     assert moved <= allowed(stack)
     # Nothing is wasted either, or the test would not see a bound that is far too large.
     least = {"many": 0.35, "influences": 0.6, "curve": 0.7, "window": 0.6}.get(part, 0.75)
@@ -106,9 +106,9 @@ def test_one_record_moves_the_release_by_what_the_noise_was_made_for(name: str, 
 
 @pytest.mark.parametrize("name", ["fixed", "grouped", "private size"])
 def test_the_test_would_see_noise_that_is_too_small(name: str) -> None:
-    ground = GROUNDS[name]
-    stack = Stack(ground, parts(ground)["two columns"], noise_multiplier=2.0)
-    moved = movements(stack, records(ground))
+    schema = GROUNDS[name]
+    stack = Stack(schema, parts(schema)["two columns"], noise_multiplier=2.0)
+    moved = movements(stack, records(schema))
     assert moved > 0.8 * allowed(stack)
 
 
@@ -152,9 +152,9 @@ def test_the_rounds_of_a_release_cost_what_one_does(monkeypatch: pytest.MonkeyPa
 
 
 def test_two_rounds_cost_what_one_does() -> None:
-    z, ground = 3.0, REPLACE
+    z, schema = 3.0, REPLACE
     first, second = (
-        Stack(ground, parts(ground)["one column"], z, share).noise.scale for share in (0.85, 0.15)
+        Stack(schema, parts(schema)["one column"], z, share).noise.scale for share in (0.85, 0.15)
     )
     together = 1.0 / math.sqrt(first**-2 + second**-2)
     assert together == pytest.approx(z / 2, rel=1e-5)

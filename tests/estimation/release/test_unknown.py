@@ -64,10 +64,10 @@ def test_empty_groups_have_no_estimate_in_any_form(relation: str) -> None:
 def test_counts_and_sums_of_empty_groups_are_at_their_end_with_room(relation: str) -> None:
     """No [0, 0] beside a standard error: the interval holds as much as the noise can hide."""
     given: dict[str, Any] = {"by": "kind", "groups": ["a", "empty"], "relation": relation}
-    ground = public(**given)
+    schema = public(**given)
     below = 0
     for seed in range(60):
-        for one in released(ground, np.full(300, 0.5), ["count", "sum"], 6.0, [seed, 1]):
+        for one in released(schema, np.full(300, 0.5), ["count", "sum"], 6.0, [seed, 1]):
             low, high = one.interval
             assert math.isfinite(one.value)
             assert low <= one.value <= high

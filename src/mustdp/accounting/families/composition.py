@@ -10,7 +10,7 @@ import numpy as np
 
 from mustdp.accounting.atoms import AtomPairs, atom_pairs
 from mustdp.accounting.bounds import ONE_PAIR, Bounds, DeltaProfile, FamilyBounds
-from mustdp.accounting.certify import Workings, consistent
+from mustdp.accounting.certify import Computation, consistent
 from mustdp.accounting.families.members import Attained, attained, chosen_members
 from mustdp.accounting.families.recursion import (
     Recursion,
@@ -142,7 +142,7 @@ def family_bounds(
     *,
     dimension: int | None = None,
     work: float = DEFAULT_WORK,
-    known: tuple[Workings, float] | None = None,
+    known: tuple[Computation, float] | None = None,
     watch: Watch = lambda _: None,
 ) -> FamilyBounds | None:
     """Bounds of epsilon at delta, or of delta at epsilon; None where no atom has a family.
@@ -164,7 +164,7 @@ class _Plan:
 
     def __init__(
         self, counted: tuple[Counted, ...], relation: Relation, question: Question,
-        dimension: int | None, known: tuple[Workings, float] | None,
+        dimension: int | None, known: tuple[Computation, float] | None,
     ) -> None:  # fmt: skip
         self.question = question
         self.atoms: tuple[Atom, ...] = tuple(atom for atom, _ in counted)
@@ -365,7 +365,7 @@ class _Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Along:
+class StepProfile:
     """Certified epsilons by number of steps, and deltas at the epsilons that were asked about."""
 
     epsilon: Mapping[int, float]
@@ -382,7 +382,7 @@ def family_along(
     epsilon: FloatArray,
     dimension: int | None,
     work: float,
-) -> Along | None:
+) -> StepProfile | None:
     """Epsilons at ``delta`` after each of ``counts`` steps, deltas at ``epsilon`` after ``steps``.
 
     None where the family is not worked through step by step, or fails.
@@ -405,7 +405,7 @@ def family_along(
         raise
     except NumericalFailure:  # one pair per step stands by itself
         return None
-    return Along(found, profile[0]) if profile else None
+    return StepProfile(found, profile[0]) if profile else None
 
 
 # Bounds of a plan made tighter by a family of pairs, where some of its steps have one.
@@ -433,7 +433,9 @@ _LOOKS: tuple[Question, ...] = (DeltaAt(0.0), EpsilonAt(1e-3))
 class FamilyComposition:
     """What the family says about one plan, each question worked out once."""
 
-    def __init__(self, plan: Plan, pair: Workings, composition: str, dimension: int | None) -> None:
+    def __init__(
+        self, plan: Plan, pair: Computation, composition: str, dimension: int | None
+    ) -> None:
         self._pair, self._relation, self._dimension = pair, pair.relation, dimension
         self._work = _WORK[composition]
         thorough = composition == "family"
@@ -486,7 +488,9 @@ class FamilyComposition:
         """Whether what is attained by choosing between orders as releases come in is found."""
         return len(self._counted) == 1
 
-    def along(self, delta: float, counts: Collection[int], epsilon: FloatArray) -> Along | None:
+    def along(
+        self, delta: float, counts: Collection[int], epsilon: FloatArray
+    ) -> StepProfile | None:
         """What one pass of the family says at other counts of steps and at many epsilons."""
         if not self.adaptive:  # none, or several kinds of steps
             return None

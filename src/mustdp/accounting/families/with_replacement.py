@@ -35,7 +35,7 @@ from mustdp.sampling.law import MultiplicityLaw
 #     sum_j rho_j Phi(a_j - z_j)  -  sum_i c_i Phi(b_i - z_i)
 #
 # (supplies rho_j at places a_j, demands c_i at places b_i; docs/derivations/family.md has them for
-# both schemes). A *flow* certifies an upper bound of it: send supply j to demands i <= j, theta_ji
+# both schemes). A *flow* certifies an upper bound of it: send source j to demands i <= j, theta_ji
 # of it against m_ji of the demand. With sum_i theta_ji >= rho_j and sum_j m_ji <= c_i,
 #
 #     sum_j rho_j P_j - sum_i c_i Q_i  <=  sum_ji (theta_ji P_j - m_ji Q_i)_+,
@@ -43,7 +43,7 @@ from mustdp.sampling.law import MultiplicityLaw
 # and each term is theta_ji times the profile of the noise at distance a_j - b_i and at
 # m_ji/theta_ji. Any flow is valid. A good one has all pairs decided at one threshold z, equal
 # inside a first block, and each multiplicity by itself behind it, as in ``mixed_slope.py``. Where
-# supply j meets two demands whose places form a triangle with its own, the two terms are joined
+# source j meets two demands whose places form a triangle with its own, the two terms are joined
 # and the triple's mean takes their place: (theta P - m Q - m' Q')_+ is at most the sum of the two
 # parts, at any angle.
 
@@ -64,10 +64,10 @@ _NOISE = GaussianNoise()
 
 
 @dataclass(frozen=True)
-class Bend:
-    """Supply ``supply`` and the demands ``near`` and ``far`` form a triangle with this cosine."""
+class SourceTriangle:
+    """Source ``source`` and the demands ``near`` and ``far`` form a triangle with this cosine."""
 
-    supply: int
+    source: int
     near: int
     far: int
     cosine: float
@@ -75,7 +75,7 @@ class Bend:
 
 @dataclass(frozen=True, eq=False)
 class _Sent:
-    """What one supply sends: theta P_j against m Q_i, one row per t and one column per demand."""
+    """What one source sends: theta P_j against m Q_i, one row per t and one column per demand."""
 
     theta: FloatArray
     m: FloatArray
@@ -95,8 +95,8 @@ def _values(theta: FloatArray, m: FloatArray, distance: FloatArray) -> FloatArra
     return np.asarray(out * (1.0 + _PROFILE_ERROR))
 
 
-def _bent(sent: _Sent, rows: IntArray, bends: Sequence[Bend]) -> FloatArray:
-    """The terms of one supply that form triangles, joined, at some rows of the same places."""
+def _bent(sent: _Sent, rows: IntArray, bends: Sequence[SourceTriangle]) -> FloatArray:
+    """The terms of one source that form triangles, joined, at some rows of the same places."""
     far = bends[0].far
     nears = [sent.theta[rows, bend.near] for bend in bends]
     whole = np.sum(nears, axis=0)
@@ -115,21 +115,21 @@ def _bent(sent: _Sent, rows: IntArray, bends: Sequence[Bend]) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Market:
+class FlowProblem:
     """Supplies and demands, one row per t and set of places, columns sorted by copies.
 
     Many sets of places are worked on at once; the rows of one of them lie together.
     """
 
-    supply: FloatArray  # rho_j for j = 1, 2, …
+    source: FloatArray  # rho_j for j = 1, 2, …
     supply_at: FloatArray
     demand: FloatArray
     demand_at: FloatArray
     demand_copies: IntArray
-    #: How far the rounding of the places may have brought a supply and a demand together.
+    #: How far the rounding of the places may have brought a source and a demand together.
     blur: float = 0.0
 
-    def certified(self, bends: Sequence[tuple[slice, Sequence[Bend]]] = ()) -> FloatArray:
+    def certified(self, bends: Sequence[tuple[slice, Sequence[SourceTriangle]]] = ()) -> FloatArray:
         """The value of a good flow in every row, without what the law left out.
 
         ``bends`` are the triangles of rows that share their places.
@@ -138,19 +138,19 @@ class Market:
         ready, wanted = self._densities(z, pooled)
         left = wanted.copy()
         total = np.zeros(z.shape[0])
-        turning = {bend.supply for _, triangles in bends for bend in triangles}
+        turning = {bend.source for _, triangles in bends for bend in triangles}
         turned: dict[int, _Sent] = {}
-        for j in range(self.supply.size):
+        for j in range(self.source.size):
             flow = self._flow(ready[:, j], left, pooled[:, j], j)
             columns = flow.shape[1]
             whole = flow.sum(axis=1)
-            # Supply that found no demand costs its whole mass; otherwise all of it is spread in
+            # A source that found no demand costs its whole mass; otherwise all of it is divided in
             # proportion over the demands that it met.
-            total += np.where(whole > 0.0, 0.0, self.supply[j])
+            total += np.where(whole > 0.0, 0.0, self.source[j])
             some = flow > 0.0
             theta = np.divide(flow, whole[:, None], out=np.zeros(flow.shape), where=some)
             used = np.divide(flow, wanted[:, :columns], out=np.zeros(flow.shape), where=some)
-            theta *= self.supply[j] * (1.0 + _ROOM)
+            theta *= self.source[j] * (1.0 + _ROOM)
             used *= self.demand[:, :columns] * (1.0 - _ROOM)
             gap = self.supply_at[:, j, None] - self.demand_at[:, :columns] + self.blur
             gap = np.maximum(gap, SHORTEST)
@@ -159,7 +159,7 @@ class Market:
             if j in turning:
                 turned[j] = sent
         total = self._joined(total, turned, bends)
-        total *= 1.0 + 4.0 * self.supply.size * (1 + self.demand_copies.size) * ROUNDOFF
+        total *= 1.0 + 4.0 * self.source.size * (1 + self.demand_copies.size) * ROUNDOFF
         if not np.all((total >= 0.0) & np.isfinite(total)):
             raise NumericalFailure("a flow between copies has a value that is not a number")
         return np.asarray(total)
@@ -167,7 +167,7 @@ class Market:
     def _flow(
         self, ready: FloatArray, left: FloatArray, pooled: NDArray[np.bool_], j: int
     ) -> FloatArray:
-        """Send one supply to its own demands, then to those of fewer copies; lowers ``left``."""
+        """Send one source to its own demands, then to those of fewer copies; lowers ``left``."""
         fewer, end = np.searchsorted(self.demand_copies, (j + 1, j + 2))
         parts = (slice(fewer, end), slice(0, fewer))
         flow = np.zeros((ready.size, int(end)))
@@ -186,7 +186,7 @@ class Market:
 
     def _joined(
         self, total: FloatArray, sent: dict[int, _Sent],
-        bends: Sequence[tuple[slice, Sequence[Bend]]],
+        bends: Sequence[tuple[slice, Sequence[SourceTriangle]]],
     ) -> FloatArray:  # fmt: skip
         """The totals with terms joined in triangles where that is less.
 
@@ -194,12 +194,12 @@ class Market:
         """
         spared = np.zeros(total.size)
         for rows, triangles in bends:
-            for j in {bend.supply for bend in triangles}:
+            for j in {bend.source for bend in triangles}:
                 own = sent[j]
                 here = [
                     bend
                     for bend in triangles
-                    if bend.supply == j
+                    if bend.source == j
                     and bend.cosine < STRAIGHT
                     and own.theta[rows, bend.near].any()
                     and own.theta[rows, bend.far].any()
@@ -218,12 +218,12 @@ class Market:
     def _densities(self, z: FloatArray, pooled: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Supplies and demands at their thresholds, in a common scale within each block."""
         with np.errstate(under="ignore"):
-            supply = np.log(self.supply) + _exponent(self.supply_at, z)
+            source = np.log(self.source) + _exponent(self.supply_at, z)
             column = np.maximum(self.demand_copies - 1, 0)
             demand = self._log_demand + _exponent(self.demand_at, z[:, column])
-            inside = np.where(pooled, supply, -np.inf).max(axis=1, keepdims=True)
-            top = np.where(pooled, inside, supply)
-            return np.exp(supply - top), np.exp(np.minimum(demand - top[:, column], 600.0))
+            inside = np.where(pooled, source, -np.inf).max(axis=1, keepdims=True)
+            top = np.where(pooled, inside, source)
+            return np.exp(source - top), np.exp(np.minimum(demand - top[:, column], 600.0))
 
     @cached_property
     def _log_demand(self) -> FloatArray:
@@ -232,7 +232,7 @@ class Market:
 
     def _thresholds(self) -> tuple[FloatArray, NDArray[np.bool_]]:
         """The threshold of every multiplicity, and which ones belong to the first block."""
-        rows, width = self.demand.shape[0], self.supply.size
+        rows, width = self.demand.shape[0], self.source.size
         alone = self._alone()
         low = np.zeros(rows, dtype=np.int64)
         high = np.full(rows, width - 1, dtype=np.int64)
@@ -255,17 +255,17 @@ class Market:
         return np.where(pooled, block[:, None], alone), pooled
 
     def _alone(self) -> FloatArray:
-        """Where each supply is in balance with the demands of its own number of copies."""
-        width = self.supply.size
+        """Where each source is in balance with the demands of its own number of copies."""
+        width = self.source.size
         own = [np.flatnonzero(self.demand_copies == j + 1) for j in range(width)]
         logs = np.concatenate([self._log_demand[:, at] for at in own])
         places = np.concatenate([self.demand_at[:, at] for at in own])
-        supply = np.repeat(np.log(self.supply), self.demand.shape[0])
+        source = np.repeat(np.log(self.source), self.demand.shape[0])
         place = self.supply_at.T.ravel()
 
         def balance(z: FloatArray, at: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
             low, slow = _log_sum(logs[at] + _exponent(places[at], z[:, None]), places[at])
-            return supply[at] + _exponent(place[at], z) - low, place[at] - slow
+            return source[at] + _exponent(place[at], z) - low, place[at] - slow
 
         far = _FAR + place
         found = increasing_root(balance, -far, far, _CLOSE)
@@ -274,11 +274,11 @@ class Market:
     def _balance(
         self, last: NDArray[np.int64], z: FloatArray, rows: NDArray[np.intp]
     ) -> tuple[FloatArray, FloatArray]:
-        """Log supply minus log demand at z up to column ``last``, and its derivative."""
+        """Log source minus log demand at z up to column ``last``, and its derivative."""
         supply_at, demand_at = self.supply_at[rows], self.demand_at[rows]
-        up = np.log(self.supply) + _exponent(supply_at, z[:, None])
+        up = np.log(self.source) + _exponent(supply_at, z[:, None])
         down = self._log_demand[rows] + _exponent(demand_at, z[:, None])
-        fits = np.arange(self.supply.size) <= last[:, None]
+        fits = np.arange(self.source.size) <= last[:, None]
         high, fast = _log_sum(np.where(fits, up, -np.inf), supply_at)
         fits = self.demand_copies <= last[:, None] + 1
         low, slow = _log_sum(np.where(fits, down, -np.inf), demand_at)
@@ -324,7 +324,7 @@ class _Stall:
 
     supply_at: FloatArray
     demand_at: FloatArray
-    bends: tuple[Bend, ...]
+    bends: tuple[SourceTriangle, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +358,7 @@ class Copies(ABC):
         stalls = [self._stall(corner) for corner in corners]
         copies, amounts = self._demands(epsilon)
         rows = epsilon.size
-        market = Market(
+        market = FlowProblem(
             self._supply * (1.0 + self._slack),
             np.repeat([stall.supply_at for stall in stalls], rows, axis=0),
             np.tile(amounts * (1.0 - self._slack), (len(corners), 1)),
@@ -419,7 +419,9 @@ class ReplacementCopies(Copies):
         u, w = corner.lengths
         copies, s = self.law.positive_values, self.shift
         demand_at = np.append(0.0, copies * (s - w) - (s - u))
-        return _Stall(copies * s - (s - u), demand_at, (Bend(0, 0, 1, corner.cosines[0]),))
+        return _Stall(
+            copies * s - (s - u), demand_at, (SourceTriangle(0, 0, 1, corner.cosines[0]),)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,9 +475,10 @@ class NestedCopies(Copies):
             copies * (s - w),
         )
         # Demand 2 i - 1 has i copies of y*, demand 2 i has i copies of x'.
-        bends = [Bend(0, 0, 2, corner.cosines[1])]
+        bends = [SourceTriangle(0, 0, 2, corner.cosines[1])]
         bends += [
-            Bend(j, 2 * j + 1, 2 * j + 2, corner.cosines[0]) for j in range(min(_BENT, copies.size))
+            SourceTriangle(j, 2 * j + 1, 2 * j + 2, corner.cosines[0])
+            for j in range(min(_BENT, copies.size))
         ]
         return _Stall(copies * s, demand_at, tuple(bends))
 

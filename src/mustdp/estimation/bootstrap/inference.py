@@ -137,11 +137,11 @@ def spread_of(
     if noise > 0 and influence < null:
         upper = (seen * df / float(chdtri(df, _SURE)) - own) / a
         hidden = max(upper, not_negative(influence, null), rare_limit(influence, largest, a / s))
-        return Spread(hidden * factor, own / s, drowned=True)
+        return Spread(hidden * factor, own / s, noise_dominated=True)
     influence = max(influence, 0.0)
     rare = rare_error(influence, largest, a / s)
     if influence < rare or (largest > 0 and influence == 0.0):
-        return Spread(rare_limit(influence, largest, a / s) * factor, own / s, drowned=True)
+        return Spread(rare_limit(influence, largest, a / s) * factor, own / s, noise_dominated=True)
     total = influence * factor + own / s
     doubt = math.hypot((influence + own / a) * math.sqrt(2.0 / df), rare) * factor
     return Spread(
@@ -201,7 +201,7 @@ class Estimate:
         Which share of the variance is that of the noise.
     degrees_of_freedom : float
         Those of the t quantile behind the interval.
-    drowned : bool
+    noise_dominated : bool
         Whether the noise hides the variation of the data, so that an upper limit stands for it.
     description : str
         What was estimated, in words.
@@ -213,7 +213,7 @@ class Estimate:
     interval: tuple[float, float]
     noise_share: float
     degrees_of_freedom: float
-    drowned: bool = False
+    noise_dominated: bool = False
     description: str = ""
 
     @property
@@ -273,7 +273,7 @@ def infer(
                 design, query, j, vectors, noise, at, gradient[j], errors, each, population
             )
         notes += [f"{label}: {flag}" for flag in reading.flags]
-        if reading.spread.drowned and not reading.flags:
+        if reading.spread.noise_dominated and not reading.flags:
             notes.append(f"{label}: {_DROWNED}")
         estimates.append(
             Estimate(
@@ -283,7 +283,7 @@ def infer(
                 reading.interval,
                 reading.spread.noise_share,
                 reading.spread.degrees_of_freedom,
-                reading.spread.drowned,
+                reading.spread.noise_dominated,
                 "" if descriptions is None else descriptions[j],
             )
         )
@@ -318,7 +318,7 @@ def _replicated(
     spread = spread_of(design, along, caused, population, behind.largest(at.vector[part]))
     reading = behind.read(own, value, spread, level)
     # Drowned, but not by the noise.
-    few = spread.drowned and spread.noise_share < 0.5 and not reading.flags
+    few = spread.noise_dominated and spread.noise_share < 0.5 and not reading.flags
     return replace(reading, flags=(RARE,)) if few else reading
 
 

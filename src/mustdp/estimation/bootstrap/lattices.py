@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import PaperStatement, Settled, Spent, settle_noise
+from mustdp.calibration.settle import PaperStatement, PrivacySpent, Settled, settle_noise
 from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap.designs import Design
 from mustdp.estimation.bootstrap.query import (
@@ -100,7 +100,7 @@ def shape_of(wanted: Sequence[Statistic], poisson: bool, *, charged: bool) -> Sh
     return Shape(all(shape.in_a_ball for shape in shapes), single)
 
 
-def check_shape(shape: Shape, query: Joint, privacy: Spent) -> None:
+def check_shape(shape: Shape, query: Joint, privacy: PrivacySpent) -> None:
     """Refuse a query that has not the shape for which its noise was settled, if it was charged."""
     if privacy.plan is None:
         return

@@ -221,9 +221,9 @@ class MeanQuery(MomentQuery):
         error = math.sqrt(doubt + 2.0 * max(influence, 0.0) ** 2 * at.factor)
         largest = 1.0 + min(abs(float(mean)), 1.0)
         own = known(influence, error, 1.0, at.factor, float(noise[0]), largest)
-        few = own.drowned and influence < rare_error(influence, largest, at.factor)
+        few = own.noise_dominated and influence < rare_error(influence, largest, at.factor)
         spread = Spread(
-            half2 * own.sampling, half2 * own.noise, own.degrees_of_freedom, own.drowned
+            half2 * own.sampling, half2 * own.noise, own.degrees_of_freedom, own.noise_dominated
         )
         value = float(self.estimate(at.vector)[0])
         reading = symmetric(value, spread, level, self.possible[0])

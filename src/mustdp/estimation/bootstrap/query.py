@@ -193,7 +193,7 @@ class Spread:
     sampling: float  # of the data and of the subsets
     noise: float
     degrees_of_freedom: float = math.inf
-    drowned: bool = False
+    noise_dominated: bool = False
 
     @property
     def variance(self) -> float:
@@ -234,7 +234,7 @@ def known(
     if influence < math.hypot(error, rare):
         upper = max(influence, 0.0) + _UPPER * error
         upper = min(max(upper, rare_limit(influence, largest, factor)), max(most, 0.0))
-        return Spread(upper * factor, noise, drowned=True)
+        return Spread(upper * factor, noise, noise_dominated=True)
     total, doubt = influence * factor + noise, math.hypot(error, rare) * factor
     freedom = 2.0 * (total / doubt) ** 2 if doubt > 0 else math.inf
     return Spread(max(influence, 0.0) * factor, noise, freedom)

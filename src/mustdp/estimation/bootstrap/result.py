@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from mustdp.calibration.settle import Spent
+from mustdp.calibration.settle import PrivacySpent
 from mustdp.estimation.bootstrap.designs import Design
 from mustdp.estimation.bootstrap.inference import Estimate, Kind
 from mustdp.numerics.arrays import FloatArray
@@ -56,7 +56,7 @@ class Estimates(Generic[E]):
     """What the results of all releases have in common: estimates by label, and a table of them."""
 
     estimates: tuple[E, ...]
-    privacy: Spent
+    privacy: PrivacySpent
     level: float
     notes: tuple[str, ...]
 
@@ -123,7 +123,7 @@ class BootstrapResult(Estimates[Estimate]):
     ----------
     estimates : tuple of Estimate
         All estimates, each with label, value, standard_error, interval and noise_share.
-    privacy : Spent
+    privacy : PrivacySpent
         What the release cost.
     design : Design
         What was drawn.
@@ -153,7 +153,7 @@ class BootstrapResult(Estimates[Estimate]):
     """
 
     estimates: tuple[Estimate, ...]
-    privacy: Spent
+    privacy: PrivacySpent
     design: Design
     level: float
     kind: Kind
@@ -224,7 +224,7 @@ class BootstrapResult(Estimates[Estimate]):
         return axes
 
 
-def cost_in_words(privacy: Spent) -> str:
+def cost_in_words(privacy: PrivacySpent) -> str:
     """What the release costs, in one sentence."""
     bounds, neighbours = privacy.epsilon, privacy.relation.option
     if privacy.seeded:

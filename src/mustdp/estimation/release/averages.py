@@ -23,13 +23,13 @@ from mustdp.estimation.release.estimate import (
 )
 from mustdp.estimation.release.moments import Moments
 from mustdp.estimation.release.parts import Noisy, Part
-from mustdp.estimation.release.schema import Ground
-from mustdp.estimation.release.statistic import Asked
+from mustdp.estimation.release.schema import PublicSchema
+from mustdp.estimation.release.statistic import StatisticRequest
 from mustdp.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True)
-class Mean(Asked):
+class Mean(StatisticRequest):
     """The mean of a column; SE^2 = h^2 (variance of u / n + noise), h half of the range."""
 
     @property
@@ -40,12 +40,12 @@ class Mean(Asked):
     @cached_property
     def part(self) -> Moments:
         """Moments of the column."""
-        return Moments(self.ground, self.columns)
+        return Moments(self.schema, self.columns)
 
     @property
     def possible(self) -> tuple[float, float]:
         """The range."""
-        column = self.ground.columns[self.columns[0]].numeric
+        column = self.schema.columns[self.columns[0]].numeric
         return (column.lower, column.upper)
 
     def read(
@@ -92,7 +92,7 @@ class InfluencedMean(Curved):
     @property
     def possible(self) -> tuple[float, float]:
         """The range."""
-        column = self.ground.columns[self.columns[0]].numeric
+        column = self.schema.columns[self.columns[0]].numeric
         return (column.lower, column.upper)
 
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
@@ -103,14 +103,14 @@ class InfluencedMean(Curved):
 
 
 @dataclass(frozen=True)
-class Total(Asked):
+class Total(StatisticRequest):
     """A sum as a mean times a number of records: of the population, or of those at hand.
 
     Over strata the population's size is public, ``population``; of records in clusters the noisy
     number of them is taken, whose own noise stays in.
     """
 
-    mean: Asked
+    mean: StatisticRequest
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ class Total(Asked):
         return self.mean.influenced
 
     @property
-    def linearised(self) -> Asked:
+    def linearised(self) -> StatisticRequest:
         """The mean: the second round is one for both."""
         return self.mean
 
@@ -141,11 +141,11 @@ class Total(Asked):
     def possible(self) -> tuple[float, float]:
         """Of the population."""
         low, high = self.mean.possible
-        return (self.ground.population * low, self.ground.population * high)
+        return (self.schema.population * low, self.schema.population * high)
 
     def describe(self, cell: str) -> str:
         """Of which records."""
-        return f"sum of {self.said(self.columns[0])} {self.ground.records_meant()}"
+        return f"sum of {self.said(self.columns[0])} {self.schema.records_meant()}"
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
@@ -153,14 +153,14 @@ class Total(Asked):
         """Mean and sampling error of the mean, each times the number of records."""
         if noisy is None:
             return
-        if self.ground.shares:
+        if self.schema.shares:
             for cell, reading in self.mean.read(noisy, second, slot, level):
-                yield cell, moved(reading, 0.0, self.ground.population)
+                yield cell, moved(reading, 0.0, self.schema.population)
             return
         records = float(noisy.sums[slot, 0])
         value, noise = noisy_sum(noisy, slot)
         (_, mean), *_ = self.mean.read(noisy, second, slot, level)
-        ends = possible_sum(self.ground, *self.mean.possible)
+        ends = possible_sum(self.schema, *self.mean.possible)
         if not mean.known:
             yield "", replace(everything(ends), flags=mean.flags)
             return
@@ -175,7 +175,7 @@ class Total(Asked):
 
 
 @dataclass(frozen=True)
-class Sum(Asked):
+class Sum(StatisticRequest):
     """The sum of a column: of the records of a group, and of those that have a value.
 
     Whether a record is in the group, and whether it has a value, was sampled as the value was. Of
@@ -191,12 +191,12 @@ class Sum(Asked):
     @cached_property
     def part(self) -> Moments:
         """Moments of the column."""
-        return Moments(self.ground, self.columns)
+        return Moments(self.schema, self.columns)
 
     def describe(self, cell: str) -> str:
         """Of which records."""
-        values = " that have a value" if self.ground.dropped else ""
-        return f"sum of {self.said(self.columns[0])} {self.ground.records_meant()}{values}"
+        values = " that have a value" if self.schema.dropped else ""
+        return f"sum of {self.said(self.columns[0])} {self.schema.records_meant()}{values}"
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
@@ -213,12 +213,12 @@ class Sum(Asked):
         error = half**2 * known * here
         # n Var(1_g x) = N_g Var(x | g) + mean^2 N_g (1 - N_g / n)
         mean = value / max(here, 1e-9)
-        column = self.ground.columns[self.columns[0]].numeric
+        column = self.schema.columns[self.columns[0]].numeric
         mean = min(max(mean, column.lower), column.upper)
         inside += mean**2 * here * max(1.0 - here / total, 0.0)
-        left = self.ground.unsampled(total)
+        left = self.schema.unsampled(total)
         judge = judged(inside * left, error * left, noise)
-        largest = self.ground.largest_weight
+        largest = self.schema.largest_weight
         if largest is not None:  # of all t y: the sum of t^2 times the mean of y^2
             square = mean**2 + half**2 * max(own, 0.0)
             judge = Judged(noisy.effective(slot) * square * left, noise)
@@ -226,16 +226,16 @@ class Sum(Asked):
             return
         yield (
             "",
-            symmetric(value, judge, level, possible_sum(self.ground, column.lower, column.upper)),
+            symmetric(value, judge, level, possible_sum(self.schema, column.lower, column.upper)),
         )
 
 
-def possible_sum(ground: Ground, lower: float, upper: float) -> tuple[float, float]:
+def possible_sum(schema: PublicSchema, lower: float, upper: float) -> tuple[float, float]:
     """What a sum of values in [lower, upper] can be."""
-    if not ground.public_size or ground.weighted:
+    if not schema.public_size or schema.weighted:
         return (0.0 if lower >= 0 else -math.inf, 0.0 if upper <= 0 else math.inf)
-    n = float(ground.n or 0)
-    if ground.counted:
+    n = float(schema.n or 0)
+    if schema.counted:
         return (min(n * lower, 0.0), max(n * upper, 0.0))
     return n * lower, n * upper
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from mustdp.estimation.release.parts import Covariance, Part, Piece, present
-from mustdp.estimation.release.schema import Ground
+from mustdp.estimation.release.schema import PublicSchema
 from mustdp.numerics.arrays import FloatArray, IntArray
 
 # Which of finitely many cells a record is in: the part behind counts, shares and tables.
@@ -135,13 +135,13 @@ class Cells(Part):
     Natural sums: all records, then those of every cell.
     """
 
-    ground: Ground
+    schema: PublicSchema
     columns: tuple[int, ...]
     cutting: Cutting
 
     @cached_property
     def _halved(self) -> bool:
-        return len(self.cutting.labels) == 2 and not self.ground.counted
+        return len(self.cutting.labels) == 2 and not self.schema.counted
 
     @property
     def width(self) -> int:
@@ -157,7 +157,7 @@ class Cells(Part):
     def diameter(self) -> float:
         """Between two unit vectors, or two halves; nothing where there is one cell."""
         if len(self.cutting.labels) == 1:
-            return 0.0 if self.ground.counted else 1.0
+            return 0.0 if self.schema.counted else 1.0
         return 1.0 if self._halved else math.sqrt(2.0) * (1.0 + 2.0**-50)
 
     def rows(self, values: FloatArray, slots: IntArray) -> FloatArray:
@@ -176,8 +176,8 @@ class Cells(Part):
         values, slots, _ = present(piece, self.columns)
         count = len(self.cutting.labels)
         places = slots * count + self.cutting.places(values)
-        counts = np.bincount(places, minlength=self.ground.slots * count)
-        found: FloatArray = counts.reshape(self.ground.slots, count).astype(np.float64)
+        counts = np.bincount(places, minlength=self.schema.slots * count)
+        found: FloatArray = counts.reshape(self.schema.slots, count).astype(np.float64)
         if self._halved:
             found = (found[:, :1] - found[:, 1:]) * 0.5
         found *= 2.0 * np.trunc(0.5 * per_step) if self._halved else np.trunc(per_step)
@@ -185,12 +185,12 @@ class Cells(Part):
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """All records, and those of every cell."""
-        n = float(self.ground.n or 0)
+        n = float(self.schema.n or 0)
         if self._halved:
             all_of_them = np.full_like(vectors, n)
             return np.concatenate([all_of_them, 0.5 * n + vectors, 0.5 * n - vectors], axis=1)
         total = vectors.sum(axis=1, keepdims=True)
-        if not self.ground.counted:
+        if not self.schema.counted:
             total = np.full_like(total, n)
         return np.concatenate([total, vectors], axis=1)
 
@@ -200,7 +200,7 @@ class Cells(Part):
         if self._halved:
             return Covariance(np.zeros(3), np.array([0.0, 1.0, 1.0]))
         count = len(self.cutting.labels)
-        both = np.ones(count) if self.ground.counted else np.zeros(count)
+        both = np.ones(count) if self.schema.counted else np.zeros(count)
         total = both.sum(keepdims=True)
         return Covariance(np.append(total, both), np.append(total, np.ones(count)))
 
@@ -243,26 +243,26 @@ class Unclipped(Cells):
 _FINE = 2.0**-26
 
 
-def reach(ground: Ground, length: float, box: float) -> float:
+def reach(schema: PublicSchema, length: float, box: float) -> float:
     """The radius of squared influences; ``length`` is L, ``box`` the radius of [0, 1]^J.
 
-    The ground multiplies by m where the units are whole clusters, which is taken off here.
+    The schema multiplies by m where the units are whole clusters, which is taken off here.
     """
     slack = 1.0 + 2.0**-40
-    if ground.largest_cluster is None:
+    if schema.largest_cluster is None:
         return box * slack
-    m = float(ground.largest_cluster)
-    return (length / m if ground.whole_clusters else min(box, 2.0 * length / m)) * slack
+    m = float(schema.largest_cluster)
+    return (length / m if schema.whole_clusters else min(box, 2.0 * length / m)) * slack
 
 
 def squared_sums(
-    shares: FloatArray, slots: IntArray, clusters: IntArray, ground: Ground
+    shares: FloatArray, slots: IntArray, clusters: IntArray, schema: PublicSchema
 ) -> FloatArray:
     """s^2 of every slot and cluster, for influences ``shares`` of the records, in [-1, 1]."""
     whole = np.trunc(shares / _FINE)
     most = int(clusters.max(initial=-1)) + 1
-    sums = np.bincount(slots * most + clusters, whole, ground.slots * most)
-    found = sums.reshape(ground.slots, most) * (_FINE / float(ground.largest_cluster or 1))
+    sums = np.bincount(slots * most + clusters, whole, schema.slots * most)
+    found = sums.reshape(schema.slots, most) * (_FINE / float(schema.largest_cluster or 1))
     squares: FloatArray = np.minimum(found**2, 1.0)
     return squares
 
@@ -276,14 +276,14 @@ class CellSquares(Part):
 
     cells: Cells
     shares: FloatArray
-    ground: Ground = field(init=False)
+    schema: PublicSchema = field(init=False)
     columns: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         shares = np.clip(self.shares, 0.0, 1.0)
         shares = shares / np.maximum(shares.sum(axis=1, keepdims=True) * (1.0 + 2.0**-40), 1.0)
         object.__setattr__(self, "shares", shares)
-        object.__setattr__(self, "ground", self.cells.ground)
+        object.__setattr__(self, "schema", self.cells.schema)
         object.__setattr__(self, "columns", self.cells.columns)
 
     @property
@@ -296,12 +296,12 @@ class CellSquares(Part):
     def radius(self) -> float:
         """Proved above."""
         length = 1.0 if self.width == 1 else math.sqrt(2.0)
-        return reach(self.ground, length, math.sqrt(self.width))
+        return reach(self.schema, length, math.sqrt(self.width))
 
     @property
     def diameter(self) -> float:
         """Proved above."""
-        if not self.ground.whole_clusters:
+        if not self.schema.whole_clusters:
             return 2.0 * self.radius
         return self.radius if self.width == 1 else math.sqrt(2.0) * self.radius
 
@@ -334,8 +334,8 @@ class CellSquares(Part):
         influences = self.rows(values[here], slots)
         if piece.weights is not None:
             influences *= piece.weights[here, None]
-        found = np.empty((self.ground.slots, self.width))
+        found = np.empty((self.schema.slots, self.width))
         for k in range(self.width):
-            squares = squared_sums(influences[:, k], slots, clusters[here], self.ground)
+            squares = squared_sums(influences[:, k], slots, clusters[here], self.schema)
             found[:, k] = np.trunc(squares * per_step).sum(axis=1)
         return found

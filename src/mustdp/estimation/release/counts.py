@@ -20,12 +20,12 @@ from mustdp.estimation.release.cells import (
 )
 from mustdp.estimation.release.estimate import Judged, Reading, judged, moved, ratio, symmetric
 from mustdp.estimation.release.parts import Noisy, Part
-from mustdp.estimation.release.statistic import Asked
+from mustdp.estimation.release.statistic import StatisticRequest
 from mustdp.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True)
-class Count(Asked):
+class Count(StatisticRequest):
     """The number of records, of those of a group, or of those that have a value."""
 
     @property
@@ -36,18 +36,18 @@ class Count(Asked):
     @cached_property
     def part(self) -> Cells | None:
         """One cell; nothing where the number is public."""
-        ground = self.ground
-        known = ground.public_size and not ground.groups and not ground.weighted
-        if known and not (ground.dropped and self.columns):
+        schema = self.schema
+        known = schema.public_size and not schema.groups and not schema.weighted
+        if known and not (schema.dropped and self.columns):
             return None
-        return Cells(self.ground, self.columns, Everybody())
+        return Cells(self.schema, self.columns, Everybody())
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
     ) -> Iterator[tuple[str, Reading]]:
         """The first natural sum of any part."""
         if noisy is None:
-            n = float(self.ground.n or 0)
+            n = float(self.schema.n or 0)
             yield "", Reading(n, 0.0, (n, n))
             return
         value, noise = float(noisy.sums[slot, 0]), float(noisy.noise.own[0])
@@ -61,21 +61,21 @@ class Count(Asked):
         So it is without a public number of all records, and with clusters, whose sizes are no draws
         of single records.
         """
-        ground = self.ground
-        known = ground.public_size and (ground.dropped or bool(ground.groups))
-        return ground.largest_cluster is not None or not (known or ground.groups)
+        schema = self.schema
+        known = schema.public_size and (schema.dropped or bool(schema.groups))
+        return schema.largest_cluster is not None or not (known or schema.groups)
 
     def describe(self, cell: str) -> str:
         """What is counted, and among which records."""
-        ground, found = self.ground, "number of records"
-        if self.columns and ground.dropped:
-            names = " and ".join(ground.columns[k].name for k in self.columns)
+        schema, found = self.schema, "number of records"
+        if self.columns and schema.dropped:
+            names = " and ".join(schema.columns[k].name for k in self.columns)
             found = f"number of records that have {names}"
-        return f"{found} {ground.records_meant(self._at_hand)}"
+        return f"{found} {schema.records_meant(self._at_hand)}"
 
 
 @dataclass(frozen=True)
-class InCells(Asked):
+class InCells(StatisticRequest):
     """A statistic of cells; where records come in clusters, a second round tells its errors."""
 
     @cached_property
@@ -86,14 +86,14 @@ class InCells(Asked):
     @property
     def twice(self) -> bool:
         """With clusters."""
-        return self.ground.largest_cluster is not None
+        return self.schema.largest_cluster is not None
 
     @property
     def possible(self) -> tuple[float, float]:
         """Of shares."""
         return (0.0, 1.0)
 
-    def again(self, noisy: Noisy, together: Sequence[Asked]) -> Part:
+    def again(self, noisy: Noisy, together: Sequence[StatisticRequest]) -> Part:
         """Squared influences on the shares, added up within clusters."""
         return CellSquares(self.part, _shares(noisy))
 
@@ -122,16 +122,16 @@ class InCells(Asked):
         At most the size m of the largest cluster, as (sum of m numbers)^2 <= m sum of squares; all
         of it times K / (K - 1), as it comes from K clusters, with K - 1 degrees of freedom.
         """
-        if second is None or self.ground.largest_cluster is None:
+        if second is None or self.schema.largest_cluster is None:
             return Judged(1.0, 0.0)
-        most = float(self.ground.largest_cluster)
+        most = float(self.schema.largest_cluster)
         inside = float(_shares(noisy)[slot, at - 1])
         binomial = noisy.effective(slot) * inside * (1.0 - inside)
         k = 0 if second.part.width == 1 else at - 1
         found = most**2 * float(second.sums[slot, k])
         error = most**2 * math.sqrt(float(second.noise.own[k]))
         if not binomial > error / most:
-            return Judged(most, 0.0, drowned=True)
+            return Judged(most, 0.0, noise_dominated=True)
         count = self.clusters(noisy, slot)
         deflated = (count - 1.0) / count * binomial
         doubt = 2.0 * (found / deflated) ** 2 / (count - 1.0)
@@ -155,7 +155,7 @@ class Tabulated(InCells):
     @cached_property
     def part(self) -> Cells:
         """The cells."""
-        return Cells(self.ground, self.columns, self.cutting)
+        return Cells(self.schema, self.columns, self.cutting)
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
@@ -164,9 +164,9 @@ class Tabulated(InCells):
         if noisy is None:
             return
         for k, label in enumerate(self.cutting.labels, start=1):
-            if self.ground.shares:
+            if self.schema.shares:
                 share = self.share(noisy, second, slot, k, level)
-                yield label, moved(share, 0.0, self.ground.population)
+                yield label, moved(share, 0.0, self.schema.population)
                 continue
             value, noise = float(noisy.sums[slot, k]), float(noisy.noise.own[k])
             effect = self.effect(noisy, second, slot, k)
@@ -175,11 +175,11 @@ class Tabulated(InCells):
     @property
     def possible(self) -> tuple[float, float]:
         """Of numbers of records in the population."""
-        return (0.0, self.ground.population)
+        return (0.0, self.schema.population)
 
     def describe(self, cell: str) -> str:
         """What is counted."""
-        columns, of = ", ".join(map(self.said, self.columns)), self.ground.records_meant()
+        columns, of = ", ".join(map(self.said, self.columns)), self.schema.records_meant()
         return f"number of records with {columns} in {cell} {of}"
 
 
@@ -198,7 +198,7 @@ class Share(InCells):
     @cached_property
     def part(self) -> Cells:
         """In and out."""
-        return Cells(self.ground, self.columns, self.cutting)
+        return Cells(self.schema, self.columns, self.cutting)
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
@@ -225,8 +225,8 @@ class Clipping(InCells):
     @cached_property
     def part(self) -> Unclipped:
         """Below, within and above."""
-        column = self.ground.columns[self.columns[0]].numeric
-        return Unclipped(self.ground, self.columns, Outside(column.lower, column.upper))
+        column = self.schema.columns[self.columns[0]].numeric
+        return Unclipped(self.schema, self.columns, Outside(column.lower, column.upper))
 
     def read(
         self, noisy: Noisy | None, second: Noisy | None, slot: int, level: float
@@ -239,7 +239,7 @@ class Clipping(InCells):
 
     def describe(self, cell: str) -> str:
         """Which end."""
-        column = self.ground.columns[self.columns[0]]
+        column = self.schema.columns[self.columns[0]]
         end = column.numeric.lower if cell == "below" else column.numeric.upper
         return f"share of records with {column.name} {cell} {end:g}, which are clipped to it"
 
@@ -251,7 +251,7 @@ def _shares(noisy: Noisy) -> FloatArray:
 
 
 def number(
-    asked: Asked,
+    asked: StatisticRequest,
     noisy: Noisy,
     slot: int,
     value: float,
@@ -267,18 +267,18 @@ def number(
     part of the interval.
     """
     total = asked.total(noisy)
-    most = total if asked.ground.public_size else math.inf
-    if asked.ground.largest_cluster is not None and asked.ground.dropped:
+    most = total if asked.schema.public_size else math.inf
+    if asked.schema.largest_cluster is not None and asked.schema.dropped:
         # How clusters differ is known of the records with a value: given their number.
         total = min(max(float(noisy.sums[:, 0].sum()), 1.0), most)
-    largest = asked.ground.largest_weight
+    largest = asked.schema.largest_weight
     if largest is not None:
         inside = value / max(float(noisy.sums[slot, 0]), 1e-9)
         sampling = noisy.effective(slot) * min(max(inside, 0.0), 1.0)
-        judge = Judged(sampling * asked.ground.unsampled(total), noise)
+        judge = Judged(sampling * asked.schema.unsampled(total), noise)
         return moved(symmetric(value, judge, level, (0.0, math.inf)), 0.0, largest)
     effect = effect or Judged(1.0, 0.0)
-    spread = total * asked.ground.unsampled(total) * effect.sampling
+    spread = total * asked.schema.unsampled(total) * effect.sampling
     inside = min(max(value / total, 0.0), 1.0)
     reading = ratio(
         value,

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import toeplitz
 
 from mustdp.estimation.release.parts import Covariance, Part, Piece, present
-from mustdp.estimation.release.schema import Ground
+from mustdp.estimation.release.schema import PublicSchema
 from mustdp.numerics.arrays import FloatArray, IntArray
 
 
@@ -46,12 +46,12 @@ class Running(Part):
 
     @property
     def _columns(self) -> _Columns:
-        return _columns(self.size, self.ground.counted)
+        return _columns(self.size, self.schema.counted)
 
     @property
     def width(self) -> int:
         """One number for each grid point, and one for all records if they are not counted."""
-        return self.size + int(self.ground.counted)
+        return self.size + int(self.schema.counted)
 
     @property
     def radius(self) -> float:
@@ -75,17 +75,17 @@ class Running(Part):
         values, slots, _ = present(piece, self.columns)
         count = len(self._columns.vectors)
         places = slots * count + self.cells(values, slots)
-        counts = np.bincount(places, minlength=self.ground.slots * count)
+        counts = np.bincount(places, minlength=self.schema.slots * count)
         whole = np.trunc(self._columns.vectors * per_step)
-        found: FloatArray = counts.reshape(self.ground.slots, count).astype(np.float64) @ whole
+        found: FloatArray = counts.reshape(self.schema.slots, count).astype(np.float64) @ whole
         return found
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """C once more; the total is the last running sum where it is not public."""
         running = vectors @ self._columns.root.T
-        if self.ground.counted:
+        if self.schema.counted:
             return np.concatenate([running[:, -1:], running[:, :-1]], axis=1)
-        total = np.full((len(running), 1), float(self.ground.n or 0))
+        total = np.full((len(running), 1), float(self.schema.n or 0))
         return np.concatenate([total, running], axis=1)
 
     @property
@@ -98,7 +98,7 @@ class Running(Part):
 class Curve(Running):
     """Numbers of records up to the points of ``grid``, the same in every slot."""
 
-    ground: Ground
+    schema: PublicSchema
     columns: tuple[int, ...]
     grid: tuple[float, ...]
 
@@ -118,11 +118,11 @@ class Window(Running):
 
     curve: Curve
     places: IntArray
-    ground: Ground = field(init=False)
+    schema: PublicSchema = field(init=False)
     columns: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ground", self.curve.ground)
+        object.__setattr__(self, "schema", self.curve.schema)
         object.__setattr__(self, "columns", self.curve.columns)
 
     @property

@@ -23,7 +23,7 @@ from mustdp.estimation.release.estimate import (
 )
 from mustdp.estimation.release.moments import Influences, Moments
 from mustdp.estimation.release.parts import Noisy
-from mustdp.estimation.release.statistic import Asked
+from mustdp.estimation.release.statistic import StatisticRequest
 from mustdp.numerics.arrays import FloatArray
 
 # Estimates that are curved functions of moments, judged by their influence on a second round.
@@ -59,13 +59,13 @@ class At:
 
 
 @dataclass(frozen=True)
-class Curved(Asked):
+class Curved(StatisticRequest):
     """A statistic that is read off moments in two rounds."""
 
     @cached_property
     def part(self) -> Moments:
         """Moments of the columns."""
-        return Moments(self.ground, self.columns)
+        return Moments(self.schema, self.columns)
 
     @property
     @abstractmethod
@@ -93,10 +93,10 @@ class Curved(Asked):
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
         """The estimate of one cell with its interval."""
 
-    def again(self, noisy: Noisy, together: Sequence[Asked]) -> Influences:
+    def again(self, noisy: Noisy, together: Sequence[StatisticRequest]) -> Influences:
         """Influences at the averages of every slot; over strata, on what all of them give."""
-        spots = [at_slot(self.part, noisy, slot) for slot in range(self.ground.slots)]
-        if self.ground.shares:
+        spots = [at_slot(self.part, noisy, slot) for slot in range(self.schema.slots)]
+        if self.schema.shares:
             whole = self.gradient(self._over_strata(noisy).means)
             gradients = np.stack([whole] * len(spots))
         else:
@@ -124,7 +124,7 @@ class Curved(Asked):
         if noisy is None or second is None:
             return
         at = at_slot(self.part, noisy, slot)
-        factor = np.zeros(self.ground.slots)
+        factor = np.zeros(self.schema.slots)
         factor[slot] = self.left(noisy, slot) / at.records**2
         yield from self._read(at, noisy, second, factor, level)
 
@@ -134,8 +134,8 @@ class Curved(Asked):
         """A function of the averages of the population, sum W_h mu_h."""
         if noisy is None or second is None:
             return
-        factor = np.zeros(self.ground.slots)
-        for slot, share in enumerate(self.ground.shares):
+        factor = np.zeros(self.schema.slots)
+        for slot, share in enumerate(self.schema.shares):
             records = at_slot(self.part, noisy, slot).records
             factor[slot] = self.left(noisy, slot) * (share / records) ** 2
         yield from self._read(self._over_strata(noisy), noisy, second, factor, level)
@@ -148,7 +148,7 @@ class Curved(Asked):
         Those of K clusters are multiplied by K / (K - 1) and have K - 1 degrees of freedom.
         """
         freedom = np.full(len(factor), np.inf)
-        if self.ground.largest_cluster is not None:
+        if self.schema.largest_cluster is not None:
             count = np.array([self.clusters(noisy, slot) for slot in range(len(factor))])
             freedom = count - 1.0
             factor = factor * count / freedom
@@ -165,9 +165,9 @@ class Curved(Asked):
 
     def _over_strata(self, noisy: Noisy) -> At:
         """The averages of the population."""
-        spots = [at_slot(self.part, noisy, h, False) for h in range(len(self.ground.shares))]
+        spots = [at_slot(self.part, noisy, h, False) for h in range(len(self.schema.shares))]
         sure = all(spot.sure for spot in spots)
-        pairs = list(zip(self.ground.shares, spots, strict=True))
+        pairs = list(zip(self.schema.shares, spots, strict=True))
         means = np.sum([share * spot.means for share, spot in pairs], axis=0)
         noise = np.sum([share**2 * spot.noise for share, spot in pairs], axis=0)
         if sure:
@@ -184,18 +184,18 @@ def at_slot(part: Moments, noisy: Noisy, slot: int, free: bool = True) -> At:
     deviation = float(np.sqrt(noisy.noise.own[0]))
     records = float(sums[0])
     worst = float(np.sqrt(noisy.noise.own[1 : 1 + d].max()))
-    least = 1e-9 if part.ground.weighted else 1.5
+    least = 1e-9 if part.schema.weighted else 1.5
     sure = records > max(CLEARLY * deviation, worst / _ROOM, least)
     if not sure:
         middle = np.zeros(len(sums) - 1)
         middle[d : 2 * d] = 0.5
-        return At(max(records, least), False, middle, np.eye(len(middle)), part.ground.weighted)
+        return At(max(records, least), False, middle, np.eye(len(middle)), part.schema.weighted)
     means = sums[1:] / records
     slope = np.concatenate([-means[:, None], np.eye(len(means))], axis=1) / records
     noise = slope @ noisy.noise.matrix @ slope.T
     if free:
         means = freed(part, means, noise)
-    return At(records, True, means, noise, part.ground.weighted)
+    return At(records, True, means, noise, part.schema.weighted)
 
 
 def freed(part: Moments, means: FloatArray, noise: FloatArray) -> FloatArray:
@@ -267,7 +267,7 @@ class Deviation(Variance):
     @property
     def linearised(self) -> Curved:
         """The variance: the second round is one for both."""
-        return Variance(self.ground, self.columns)
+        return Variance(self.schema, self.columns)
 
     def reading(self, cell: int, at: At, value: float, judge: Judged, level: float) -> Reading:
         """The error is that of a root where the variance is clear, else half of the interval."""
@@ -381,7 +381,7 @@ class Regression(Curved):
     @property
     def cells(self) -> tuple[str, ...]:
         """The terms: the intercept and the columns' names."""
-        return ("intercept", *(self.ground.columns[k].name for k in self.columns[:-1]))
+        return ("intercept", *(self.schema.columns[k].name for k in self.columns[:-1]))
 
     def describe(self, cell: str) -> str:
         """Which coefficient."""

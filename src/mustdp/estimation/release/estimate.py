@@ -67,12 +67,12 @@ def judged(sampling: float, error: float, noise: float, doubt: float = 0.0) -> J
     ``doubt`` is the variance that the sampling variance has by itself, as it comes from few units:
     2 V^2 / f with f degrees of freedom, added up over strata.
     """
-    drowned = error > 0 and sampling < error
-    used = not_negative(sampling, error) if drowned else max(sampling, 0.0)
+    noise_dominated = error > 0 and sampling < error
+    used = not_negative(sampling, error) if noise_dominated else max(sampling, 0.0)
     # A hidden variance is replaced by a larger one: its error by the noise is no longer counted.
-    unsure = math.sqrt(doubt) if drowned else math.hypot(math.sqrt(doubt), error)
+    unsure = math.sqrt(doubt) if noise_dominated else math.hypot(math.sqrt(doubt), error)
     freedom = 2.0 * ((used + noise) / unsure) ** 2 if unsure > 0 else math.inf
-    return Judged(used, noise, freedom, drowned)
+    return Judged(used, noise, freedom, noise_dominated)
 
 
 def satterthwaite(variances: Iterable[tuple[float, float]]) -> float:
@@ -91,7 +91,7 @@ def symmetric(
     reach = own.quantile(level) * error
     inside = into(value, possible)
     ends = (into(inside - reach, possible), into(inside + reach, possible))
-    flags = (ROUGH,) if own.drowned else ()
+    flags = (ROUGH,) if own.noise_dominated else ()
     return Reading(inside, error, ends, own.noise_share, flags, own.degrees_of_freedom)
 
 
@@ -141,7 +141,7 @@ def ratio(
     whole = max(zero + one * value + two * value**2, 0.0)
     mine = max(ours[0] + ours[1] * value + ours[2] * value**2, 0.0)
     share = min(mine / whole, 1.0) if whole > 0 else 0.0
-    flags = (ROUGH,) if judge.drowned else ()
+    flags = (ROUGH,) if judge.noise_dominated else ()
     interval = (min(ends[0], value), max(ends[1], value))
     error = math.sqrt(whole) / bottom
     return Reading(value, error, interval, share, flags, judge.degrees_of_freedom)

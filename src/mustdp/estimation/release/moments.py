@@ -11,7 +11,7 @@ import numpy as np
 
 from mustdp.estimation.release.cells import reach, squared_sums
 from mustdp.estimation.release.parts import Covariance, Part, Piece
-from mustdp.estimation.release.schema import Ground
+from mustdp.estimation.release.schema import PublicSchema
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
 
@@ -26,7 +26,7 @@ from mustdp.numerics.arrays import FloatArray, IntArray
 class WeightSquares(Part):
     """The sum of the squared weights of every slot."""
 
-    ground: Ground
+    schema: PublicSchema
     columns: tuple[int, ...] = ()
 
     @property
@@ -88,7 +88,7 @@ class Moments(Part):
     Natural sums: records, then sums of u_i, of u_i^2, and of u_i u_j in the order of ``pairs``.
     """
 
-    ground: Ground
+    schema: PublicSchema
     columns: tuple[int, ...]
 
     @property
@@ -105,13 +105,13 @@ class Moments(Part):
     @property
     def width(self) -> int:
         """Numbers released for one slot."""
-        return int(self.ground.counted) + 2 * self.count + len(self.pairs[0])
+        return int(self.schema.counted) + 2 * self.count + len(self.pairs[0])
 
     @cached_property
     def _balance(self) -> tuple[float, float, float]:
         """a^2, b^2 and the squared radius without the count."""
-        d, ground = self.count, self.ground
-        free = ground.relation == Relation.REPLACE_ONE and not ground.groups
+        d, schema = self.count, self.schema
+        free = schema.relation == Relation.REPLACE_ONE and not schema.groups
         b2 = 0.5 * (d + 2)
         if d == 1:
             b2 = 11.0 / 4.0 if free else 1.0
@@ -123,7 +123,7 @@ class Moments(Part):
     def radius(self) -> float:
         """Proved above."""
         a2, _, own = self._balance
-        return math.sqrt(own + (a2 if self.ground.counted else 0.0)) * (1.0 + 2.0**-40)
+        return math.sqrt(own + (a2 if self.schema.counted else 0.0)) * (1.0 + 2.0**-40)
 
     @property
     def diameter(self) -> float:
@@ -133,8 +133,8 @@ class Moments(Part):
     def natural(self, vectors: FloatArray) -> FloatArray:
         """Squares get their half back: from the noisy count, or from the public one."""
         found: FloatArray = vectors @ self._matrix.T
-        if not self.ground.counted:
-            n = float(self.ground.n or 0)
+        if not self.schema.counted:
+            n = float(self.schema.n or 0)
             found[:, 0] += n
             found[:, 1 + self.count : 1 + 2 * self.count] += 0.5 * n
         return found
@@ -147,7 +147,7 @@ class Moments(Part):
     @cached_property
     def _matrix(self) -> FloatArray:
         a2, b2, _ = self._balance
-        d, counted = self.count, int(self.ground.counted)
+        d, counted = self.count, int(self.schema.counted)
         found = np.zeros((1 + 2 * d + len(self.pairs[0]), self.width))
         scales = np.concatenate(
             [np.ones(d), np.full(d, 1.0 / math.sqrt(b2)), np.ones(len(self.pairs[0]))]
@@ -161,12 +161,12 @@ class Moments(Part):
     @cached_property
     def mids(self) -> FloatArray:
         """Midpoints of the ranges."""
-        return np.array([self.ground.columns[k].numeric.mid for k in self.columns])
+        return np.array([self.schema.columns[k].numeric.mid for k in self.columns])
 
     @cached_property
     def halves(self) -> FloatArray:
         """Half widths of the ranges."""
-        return np.array([self.ground.columns[k].numeric.half for k in self.columns])
+        return np.array([self.schema.columns[k].numeric.half for k in self.columns])
 
     def positions(self, columns: tuple[int, ...]) -> list[int]:
         """Where the natural sums of a part of these columns, some of its own, are among them."""
@@ -193,7 +193,7 @@ class Moments(Part):
         squares = found[:, self.count : 2 * self.count]
         squares -= 0.5
         squares *= math.sqrt(b2)
-        if self.ground.counted:
+        if self.schema.counted:
             ones = np.full((len(values), 1), math.sqrt(a2))
             found = np.concatenate([ones, found], axis=1)
         return found
@@ -230,12 +230,12 @@ class Influences(Part):
     moments: Moments
     gradients: FloatArray
     means: FloatArray
-    ground: Ground = field(init=False)
+    schema: PublicSchema = field(init=False)
     columns: tuple[int, ...] = field(init=False)
     bounds: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ground", self.moments.ground)
+        object.__setattr__(self, "schema", self.moments.schema)
         object.__setattr__(self, "columns", self.moments.columns)
         object.__setattr__(self, "bounds", self._bounds())
 
@@ -247,22 +247,22 @@ class Influences(Part):
     @property
     def radius(self) -> float:
         """Proved above, and in ``clusters.py``."""
-        return reach(self.ground, math.sqrt(self.width), math.sqrt(self.width))
+        return reach(self.schema, math.sqrt(self.width), math.sqrt(self.width))
 
     @property
     def diameter(self) -> float:
         """Proved above."""
-        ground = self.ground
-        two = ground.largest_cluster is not None and not ground.whole_clusters
+        schema = self.schema
+        two = schema.largest_cluster is not None and not schema.whole_clusters
         return (2.0 if two else 1.0) * self.radius
 
     @property
     def _centred(self) -> bool:
-        return not self.ground.counted and self.ground.largest_cluster is None
+        return not self.schema.counted and self.schema.largest_cluster is None
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """In shares of the bounds, which differ from slot to slot; halves are given back."""
-        return vectors + (0.5 * float(self.ground.n or 0) if self._centred else 0.0)
+        return vectors + (0.5 * float(self.schema.n or 0) if self._centred else 0.0)
 
     @property
     def covariance(self) -> Covariance:
@@ -301,13 +301,13 @@ class Influences(Part):
         slots = piece.slots[here]
         psi = self._psi(values[here], slots)
         weights = None if piece.weights is None else piece.weights[here]
-        roots = np.sqrt(self.bounds) / float(self.ground.largest_cluster or 1)
-        found = np.empty((self.ground.slots, self.width))
+        roots = np.sqrt(self.bounds) / float(self.schema.largest_cluster or 1)
+        found = np.empty((self.schema.slots, self.width))
         for k in range(self.width):
             shares = np.clip(psi[:, k] / roots[slots, k], -1.0, 1.0)
             if weights is not None:
                 shares *= weights
-            squares = squared_sums(shares, slots, clusters[here], self.ground)
+            squares = squared_sums(shares, slots, clusters[here], self.schema)
             found[:, k] = np.trunc(squares * per_step).sum(axis=1)
         return found
 
@@ -327,4 +327,4 @@ class Influences(Part):
         centred = features[None] - self.means[:, None, :]
         psi = np.einsum("srk,sjk->srj", centred, self.gradients)
         largest: FloatArray = (psi**2).max(axis=1)
-        return np.maximum(largest * float(self.ground.largest_cluster or 1) ** 2, 1e-300)
+        return np.maximum(largest * float(self.schema.largest_cluster or 1) ** 2, 1e-300)

@@ -26,13 +26,18 @@ from mustdp.estimation.release.curved import (
     Variance,
 )
 from mustdp.estimation.release.quantiles import Quantile, grid_for
-from mustdp.estimation.release.schema import Ground
-from mustdp.estimation.release.statistic import Asked
+from mustdp.estimation.release.schema import PublicSchema
+from mustdp.estimation.release.statistic import StatisticRequest
 from mustdp.numerics import checks
 from mustdp.numerics.checks import Cost, check_cost
 
-_SINGLE: dict[str, type[Asked]] = {"mean": Mean, "sum": Sum, "variance": Variance, "sd": Deviation}
-_PAIRED: dict[str, type[Asked]] = {"covariance": Covariance, "correlation": Correlation}
+_SINGLE: dict[str, type[StatisticRequest]] = {
+    "mean": Mean,
+    "sum": Sum,
+    "variance": Variance,
+    "sd": Deviation,
+}
+_PAIRED: dict[str, type[StatisticRequest]] = {"covariance": Covariance, "correlation": Correlation}
 #: Numbers of records and sums: totals, not averages.
 _TOTALS = ("count", "sum", "histogram", "contingency")
 #: Cells of a histogram of numbers if nothing is said, and the most that are accepted.
@@ -51,96 +56,96 @@ NAMES = (
 )
 
 
-def read_asked(text: str, ground: Ground) -> Iterator[Asked]:
-    """What ``text`` asks of the columns of ``ground``."""
+def read_asked(text: str, schema: PublicSchema) -> Iterator[StatisticRequest]:
+    """What ``text`` asks of the columns of ``schema``."""
     if not isinstance(text, str):
         raise _refused(text)
     said, at, chosen = text.strip().partition("@")
     name, colon, rest = said.partition(":")
-    columns = _chosen(chosen, ground) if at else tuple(range(len(ground.columns)))
-    _refuse_designs(name, text, ground)
+    columns = _chosen(chosen, schema) if at else tuple(range(len(schema.columns)))
+    _refuse_designs(name, text, schema)
     if name == "count" and not colon:
-        yield from _counts(ground, columns if at or ground.dropped else ())
+        yield from _counts(schema, columns if at or schema.dropped else ())
         return
     if not columns:
         raise InvalidParameter.refusing("columns", f"must be given for {name}", "none")
     if name not in ("proportion", "histogram", "contingency"):
         for k in columns:
-            _ = ground.columns[k].numeric  # refused here, before any data are read
+            _ = schema.columns[k].numeric  # refused here, before any data are read
     if name in _SINGLE and not colon:
-        clustered = ground.largest_cluster is not None
-        mean = InfluencedMean if ground.weighted or clustered else Mean
+        clustered = schema.largest_cluster is not None
+        mean = InfluencedMean if schema.weighted or clustered else Mean
         for k in columns:
-            if name == "sum" and (clustered or ground.shares):
-                yield Total(ground, (k,), mean(ground, (k,)))
+            if name == "sum" and (clustered or schema.shares):
+                yield Total(schema, (k,), mean(schema, (k,)))
             else:
-                yield (mean if name == "mean" else _SINGLE[name])(ground, (k,))
+                yield (mean if name == "mean" else _SINGLE[name])(schema, (k,))
     elif name == "median" and not colon:
-        yield from _quantiles(ground, columns, 0.5, None, "median")
+        yield from _quantiles(schema, columns, 0.5, None, "median")
     elif name == "quantile" and colon:
         p = checks.real("statistic", _number(text, rest), above=0, below=1)
-        yield from _quantiles(ground, columns, p, None, f"quantile:{p:g}")
+        yield from _quantiles(schema, columns, p, None, f"quantile:{p:g}")
     elif name == "proportion" and colon:
-        yield from (_share(ground, k, rest, text) for k in columns)
+        yield from (_share(schema, k, rest, text) for k in columns)
     elif name == "clipping" and not colon:
-        yield from (Clipping(ground, (k,)) for k in columns)
+        yield from (Clipping(schema, (k,)) for k in columns)
     elif name == "histogram":
         count = checks.integer("statistic", _whole(text, rest), 1, MOST_CELLS) if colon else CELLS
         yield from (
-            Tabulated(ground, (k,), _cutting(ground, k, count), "histogram") for k in columns
+            Tabulated(schema, (k,), _cutting(schema, k, count), "histogram") for k in columns
         )
     elif name in _PAIRED and not colon:
         _several(name, columns)
-        _check_effort(name, len(columns), ground.slots)
-        yield from (_PAIRED[name](ground, pair) for pair in itertools.combinations(columns, 2))
+        _check_effort(name, len(columns), schema.slots)
+        yield from (_PAIRED[name](schema, pair) for pair in itertools.combinations(columns, 2))
     elif name == "regression" and not colon:
         _several(name, columns)
-        _check_effort(name, len(columns), ground.slots)
-        yield Regression(ground, columns)
+        _check_effort(name, len(columns), schema.slots)
+        yield Regression(schema, columns)
     elif name == "contingency" and not colon:
         _several(name, columns)
-        cuttings = tuple(_cutting(ground, k, CELLS) for k in columns)
-        yield Tabulated(ground, columns, Crossed(cuttings), "contingency")
+        cuttings = tuple(_cutting(schema, k, CELLS) for k in columns)
+        yield Tabulated(schema, columns, Crossed(cuttings), "contingency")
     else:
         raise _refused(text)
 
 
-def _refuse_designs(name: str, text: str, ground: Ground) -> None:
+def _refuse_designs(name: str, text: str, schema: PublicSchema) -> None:
     """Refuse what a survey design has no proven errors for, with what to ask instead."""
     reason = None
-    if ground.largest_cluster is not None:
+    if schema.largest_cluster is not None:
         if name in ("median", "quantile"):
             reason = "must not be a quantile with clusters: ask for proportion:<=X at places X"
-        elif name in _TOTALS and (ground.weighted or (ground.by is not None and not ground.shares)):
+        elif name in _TOTALS and (schema.weighted or (schema.by is not None and not schema.shares)):
             reason = (
                 "must not be a total with clusters and weights or groups: ask for means and "
                 "proportions, or for a contingency table that has the groups as a column"
             )
-    if ground.shares and name in _TOTALS:
+    if schema.shares and name in _TOTALS:
         if name == "count":
             reason = "must not be count with strata, whose numbers in the population are public"
-        elif not math.isfinite(ground.population) or ground.census:
+        elif not math.isfinite(schema.population) or schema.census:
             reason = "must be a mean or a proportion with strata, or population must be a number"
     if reason is not None:
         raise InvalidParameter.refusing("statistic", reason, repr(text))
 
 
-def _counts(ground: Ground, columns: Sequence[int]) -> Iterator[Asked]:
+def _counts(schema: PublicSchema, columns: Sequence[int]) -> Iterator[StatisticRequest]:
     if not columns:
-        yield Count(ground, ())
-    yield from (Count(ground, (k,)) for k in columns)
+        yield Count(schema, ())
+    yield from (Count(schema, (k,)) for k in columns)
 
 
 def _quantiles(
-    ground: Ground, columns: Sequence[int], p: float, grid: int | None, called: str
-) -> Iterator[Asked]:
+    schema: PublicSchema, columns: Sequence[int], p: float, grid: int | None, called: str
+) -> Iterator[StatisticRequest]:
     for k in columns:
-        column = ground.columns[k]
-        yield Quantile(ground, (k,), p, grid_for(column.numeric, grid, column.whole), called)
+        column = schema.columns[k]
+        yield Quantile(schema, (k,), p, grid_for(column.numeric, grid, column.whole), called)
 
 
-def _cutting(ground: Ground, column: int, count: int) -> Cutting:
-    own = ground.columns[column]
+def _cutting(schema: PublicSchema, column: int, count: int) -> Cutting:
+    own = schema.columns[column]
     if own.categories:
         return Listed(own.cells)
     found = own.numeric
@@ -149,8 +154,8 @@ def _cutting(ground: Ground, column: int, count: int) -> Cutting:
     return Between(tuple(edges.tolist()))
 
 
-def _share(ground: Ground, column: int, conditions: str, text: str) -> Share:
-    own = ground.columns[column]
+def _share(schema: PublicSchema, column: int, conditions: str, text: str) -> Share:
+    own = schema.columns[column]
     if own.categories:
         sign, wanted = conditions.strip()[:1], conditions.strip()[1:].strip()
         if sign != "=" or wanted not in own.categories:
@@ -161,7 +166,7 @@ def _share(ground: Ground, column: int, conditions: str, text: str) -> Share:
                 repr(text),
             )
         at = float(own.categories.index(wanted))
-        return Share(ground, (column,), Within(at, at), f"={wanted}")
+        return Share(schema, (column,), Within(at, at), f"={wanted}")
     found = _limits(conditions, text)
     column_range = own.numeric
     for limit in found.values():
@@ -184,7 +189,7 @@ def _share(ground: Ground, column: int, conditions: str, text: str) -> Share:
         )
     if not (cutting.low < cutting.high or "=" in found):
         raise InvalidParameter.refusing("statistic", "must leave some values", repr(text))
-    return Share(ground, (column,), cutting, conditions.strip())
+    return Share(schema, (column,), cutting, conditions.strip())
 
 
 def _limits(conditions: str, text: str) -> dict[str, float]:
@@ -233,8 +238,8 @@ def _check_effort(name: str, columns: int, slots: int) -> None:
     check_cost("columns", f"a {name} of {columns} columns", cost)
 
 
-def _chosen(names: str, ground: Ground) -> tuple[int, ...]:
-    known = [column.name for column in ground.columns]
+def _chosen(names: str, schema: PublicSchema) -> tuple[int, ...]:
+    known = [column.name for column in schema.columns]
     found = []
     for name in names.split(","):
         if name.strip() not in known:

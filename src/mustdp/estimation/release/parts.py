@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation.release.schema import Ground
+from mustdp.estimation.release.schema import PublicSchema
 from mustdp.mechanisms.relation import Relation
 from mustdp.noise.lattice import lattice_for
 from mustdp.noise.release import LatticeNoise, release
@@ -23,7 +23,7 @@ from mustdp.randomness.noise_bits import NoiseSource
 
 # A part of a release: what one record adds to it, how far that reaches, and how it is read off.
 #
-# A part is bound to the :class:`Ground`. It adds up vectors of ``width`` numbers, slot by slot.
+# A part is bound to the :class:`PublicSchema`. It adds up vectors of ``width`` numbers per slot.
 # What is read off them, the *natural* sums, is a linear function of the vector. The first natural
 # sum is the number of records. Noise is independent from coordinate to coordinate of the vector,
 # with equal standard deviations; of what it becomes in the natural sums, the :class:`Covariance`
@@ -85,7 +85,7 @@ class Covariance:
 class Part(ABC):
     """Sums of bounded contributions over the records of every slot."""
 
-    ground: Ground
+    schema: PublicSchema
     columns: tuple[int, ...]
 
     @property
@@ -127,9 +127,9 @@ class Part(ABC):
         if weights is not None:
             whole *= weights[:, None]
         np.trunc(whole, out=whole)
-        found = np.empty((self.ground.slots, self.width))
+        found = np.empty((self.schema.slots, self.width))
         for k in range(self.width):
-            found[:, k] = np.bincount(slots, whole[:, k], self.ground.slots)
+            found[:, k] = np.bincount(slots, whole[:, k], self.schema.slots)
         return found
 
 
@@ -146,7 +146,7 @@ def present(
 
 # Several parts in one vector with one noise: their sums, exactly, and the release of them.
 #
-# Part p is multiplied by w_p / S_p, with S_p how far one record moves it (``ground.py``) and sum
+# Part p is multiplied by w_p / S_p, with S_p how far one record moves it (``schema.py``) and sum
 # w_p^2 = 1. Then one record moves the whole vector by at most sqrt(sum_p w_p^2) = 1. So the same
 # noise goes on every coordinate: of standard deviation z/2 under replace_one, where a noise
 # multiplier is noise over *half* of what swapping a record does, and z under add_remove.
@@ -189,7 +189,7 @@ class Noisy:
 class Stack:
     """Parts that share one release; ``weights`` have squares that add up to one."""
 
-    ground: Ground
+    schema: PublicSchema
     parts: tuple[Part, ...]
     noise_multiplier: float
     share: float = 1.0
@@ -200,20 +200,20 @@ class Stack:
         """w_p / S_p, rounded down."""
         equal = (1.0 / math.sqrt(max(len(self.parts), 1)),) * len(self.parts)
         return tuple(
-            weight / self.ground.sensitivity(part) * (1.0 - 2.0**-40)
+            weight / self.schema.sensitivity(part) * (1.0 - 2.0**-40)
             for weight, part in zip(self.weights or equal, self.parts, strict=True)
         )
 
     @cached_property
     def noise(self) -> LatticeNoise:
         """The noise of every coordinate, on its lattice."""
-        half = 0.5 if self.ground.relation == Relation.REPLACE_ONE else 1.0
+        half = 0.5 if self.schema.relation == Relation.REPLACE_ONE else 1.0
         scale = self.noise_multiplier * half / math.sqrt(self.share) * (1.0 + 2.0**-40)
         reach = self._reach()
         lattice = lattice_for(scale, reach=reach, records=self._room(scale, reach))
         width = sum(part.width for part in self.parts)
         # So many records are cut in one unit; a record that changes its cluster is in two of them.
-        most = self.ground.largest_cluster
+        most = self.schema.largest_cluster
         cut = 1.0 if most is None else max(float(most), 2.0)
         margin = cut * math.sqrt(2.0 * width) * lattice.step + 2.0**-40
         return LatticeNoise(scale * (1.0 + margin), lattice)
@@ -227,14 +227,14 @@ class Stack:
         """The largest coordinate of a contribution."""
         return max(
             scale * part.radius for scale, part in zip(self._scales, self.parts, strict=True)
-        ) * float(self.ground.largest_cluster or 1)
+        ) * float(self.schema.largest_cluster or 1)
 
     def totals(
         self, pieces: Iterable[Piece], progress: Progress | None = None
     ) -> tuple[FloatArray, int]:
         """The exact sums in steps, (slots, width of all parts), and the number of records."""
         step = self.noise.lattice.step if self.parts else 1.0
-        found = np.zeros((self.ground.slots, sum(part.width for part in self.parts)))
+        found = np.zeros((self.schema.slots, sum(part.width for part in self.parts)))
         done = 0
         for piece in pieces:
             sums = [
@@ -246,7 +246,7 @@ class Stack:
             if progress is not None:
                 # How far it has come is the number of records in the end: a sign of life where
                 # that is private.
-                progress("adding up", done if self.ground.public_size else 0)
+                progress("adding up", done if self.schema.public_size else 0)
         if self.parts and not done <= self._room(self.noise.scale, self._reach()):
             raise NumericalFailure(
                 "there are more records than sums are exact for with so little noise; nothing was "

@@ -23,8 +23,8 @@ from mustdp.estimation.release.estimate import ReleasedEstimate
 from mustdp.estimation.release.named import read_asked
 from mustdp.estimation.release.parts import Piece
 from mustdp.estimation.release.rounds import Expectation, run_rounds
-from mustdp.estimation.release.schema import OTHER, Ground, Limits, read_ground
-from mustdp.estimation.release.statistic import Asked
+from mustdp.estimation.release.schema import OTHER, Limits, PublicSchema, read_schema
+from mustdp.estimation.release.statistic import StatisticRequest
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.mechanisms.relation import Relation
@@ -199,26 +199,26 @@ def expected_widths(
     checks.choice("missing", missing, ("refuse", "drop"))
     used = Relation.read(relation)
     asked = (statistics,) if isinstance(statistics, str) else tuple(statistics)
-    ground = read_ground(
+    schema = read_schema(
         (columns,) if isinstance(columns, str) else tuple(columns),
         named=True, lower=lower, upper=upper, categories=categories, dates=None, by=by,
         groups=groups, dropped=missing == "drop", relation=used, population=population,
         whole=whole,
     )  # fmt: skip
 
-    def bound(to: Ground) -> list[Asked]:
+    def bound(to: PublicSchema) -> list[StatisticRequest]:
         return [one for text in asked for one in read_asked(text, to)]
 
-    bound(ground)
+    bound(schema)
     if noise_multiplier is None:
         budget = checks.real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
         if delta is None:
             raise InvalidParameter.refusing("delta", "must be given, well below 1/n", "none")
         move = 2.0 if used == Relation.REPLACE_ONE else 1.0
         noise_multiplier = analytic_sigma(budget, delta, move)
-    piece = made_up(ground, like)
+    piece = made_up(schema, like)
     estimates = run_rounds(
-        ground,
+        schema,
         lambda: iter((piece,)),
         bound,
         checks.real("noise_multiplier", noise_multiplier, above=0),
@@ -286,12 +286,12 @@ def smallest_epsilon(
     return high, found
 
 
-def made_up(ground: Ground, like: str) -> Piece:
+def made_up(schema: PublicSchema, like: str) -> Piece:
     """Records that nobody has: every column spread evenly in an order of its own."""
     rng = np.random.default_rng(0)  # an order, no secret
     even = (np.arange(_MADE_UP) + 0.5) / _MADE_UP
-    values = np.empty((_MADE_UP, len(ground.columns)))
-    for k, column in enumerate(ground.columns):
+    values = np.empty((_MADE_UP, len(schema.columns)))
+    for k, column in enumerate(schema.columns):
         shuffled = rng.permutation(even)
         if column.range is None:
             values[:, k] = np.floor(shuffled * len(column.categories))
@@ -301,8 +301,8 @@ def made_up(ground: Ground, like: str) -> Piece:
             if column.whole:
                 values[:, k] = np.round(values[:, k])
     slots = np.zeros(_MADE_UP, dtype=np.int64)
-    if ground.groups:
-        slots = np.arange(_MADE_UP) % (len(ground.groups) - 1)
+    if schema.groups:
+        slots = np.arange(_MADE_UP) % (len(schema.groups) - 1)
     return Piece(values, slots)
 
 

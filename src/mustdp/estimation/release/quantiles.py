@@ -27,7 +27,7 @@ from mustdp.estimation.bootstrap.query import ANYWHERE, CLEARLY, Range
 from mustdp.estimation.release.curve import Curve, Window
 from mustdp.estimation.release.estimate import FEW, Reading, everything
 from mustdp.estimation.release.parts import Noisy, Part
-from mustdp.estimation.release.statistic import MOST_UNKNOWN, Asked
+from mustdp.estimation.release.statistic import MOST_UNKNOWN, StatisticRequest
 from mustdp.numerics.arrays import FloatArray, IntArray
 
 #: A curve, the variance of its noise, and what sampling multiplies F (1 - F) by.
@@ -44,7 +44,7 @@ NEAR, WIDE = 32, 3.3
 
 
 @dataclass(frozen=True)
-class Quantile(Asked):
+class Quantile(StatisticRequest):
     """The smallest value that a share ``p`` of the records does not exceed."""
 
     p: float
@@ -59,24 +59,24 @@ class Quantile(Asked):
     @cached_property
     def part(self) -> Curve:
         """Running counts on the grid."""
-        return Curve(self.ground, self.columns, self.grid)
+        return Curve(self.schema, self.columns, self.grid)
 
     @property
     def twice(self) -> bool:
         """Wherever the records can be read twice; strata have their points in common."""
-        return not self.ground.once and not self.ground.shares
+        return not self.schema.once and not self.schema.shares
 
     @property
-    def linearised(self) -> Asked:
+    def linearised(self) -> StatisticRequest:
         """One second round for all quantiles of a curve."""
         return replace(self, p=0.5, called="curve")
 
-    def again(self, noisy: Noisy, together: Sequence[Asked]) -> Part:
+    def again(self, noisy: Noisy, together: Sequence[StatisticRequest]) -> Part:
         """The points where the quantiles can be, in every slot."""
         shares = [one.p for one in together if isinstance(one, Quantile)]
         count = min(NEAR * len(shares), len(self.grid))
-        places = np.empty((self.ground.slots, count), dtype=np.int64)
-        for slot in range(self.ground.slots):
+        places = np.empty((self.schema.slots, count), dtype=np.int64)
+        for slot in range(self.schema.slots):
             seen = self._seen(noisy, slot, noisy)
             places[slot] = _around(seen, shares, len(self.grid), count)
         return Window(self.part, places)
@@ -104,7 +104,7 @@ class Quantile(Asked):
         """The distribution function of the population is sum W_h F_h."""
         if noisy is None:
             return
-        shares = self.ground.shares
+        shares = self.schema.shares
         seen = [self._seen(noisy, slot, noisy) for slot in range(len(shares))]
         known = [(share, one) for share, one in zip(shares, seen, strict=True) if one is not None]
         unknown = math.fsum(x for x, one in zip(shares, seen, strict=True) if one is None)
@@ -122,7 +122,7 @@ class Quantile(Asked):
         # F of a stratum that is not known is anywhere in [0, 1].
         curve += 0.5 * unknown
         found = self._reading(curve, noise, sampling, level, at, whole, 0.5 * unknown)
-        few = [name for name, one in zip(self.ground.groups, seen, strict=False) if one is None]
+        few = [name for name, one in zip(self.schema.groups, seen, strict=False) if one is None]
         flags = (*found.flags, *(f"{name}: {FEW}" for name in few))
         yield "", replace(found, flags=flags)
 
@@ -141,7 +141,7 @@ class Quantile(Asked):
         return curve, variance, np.full(len(curve), factor)
 
     def _everything(self) -> Reading:
-        column = self.ground.columns[self.columns[0]].numeric
+        column = self.schema.columns[self.columns[0]].numeric
         return everything((column.lower, column.upper))
 
     def _reading(
@@ -155,7 +155,7 @@ class Quantile(Asked):
         beside: float = 0.0,
     ) -> Reading:
         """From the curve at the places ``at`` of the grid, off by at most ``beside`` besides."""
-        column = self.ground.columns[self.columns[0]].numeric
+        column = self.schema.columns[self.columns[0]].numeric
         sampling = self.p * (1.0 - self.p) * factor
         c = float(ndtri(0.5 + 0.5 * level))
         reach = c * np.sqrt(variance + sampling) + beside
@@ -178,7 +178,7 @@ class Quantile(Asked):
 
     def _whole(self, curve: FloatArray) -> bool:
         """Whether values are whole numbers: as is known, or as far as the curve tells."""
-        own = self.ground.columns[self.columns[0]]
+        own = self.schema.columns[self.columns[0]]
         if own.whole:
             return True
         column = own.numeric
@@ -187,7 +187,7 @@ class Quantile(Asked):
     def _value(self, curve: FloatArray, points: FloatArray, whole: bool) -> float:
         """The grid point where the curve reaches p; evenly between two, unless values are whole."""
         at = _first(curve >= self.p)
-        declared = self.ground.columns[self.columns[0]].whole
+        declared = self.schema.columns[self.columns[0]].whole
         if at == 0 or (whole and not (declared and points[at] - points[at - 1] > 1.0)):
             return float(points[at])
         below = float(curve[at - 1])

@@ -26,7 +26,7 @@ from mustdp.data.frames import as_frame
 from mustdp.data.opening import Records, open_records
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.release.parts import Piece
-from mustdp.estimation.release.schema import Ground
+from mustdp.estimation.release.schema import PublicSchema
 from mustdp.numerics.arrays import FloatArray
 
 #: Rows that are worked on at a time.
@@ -38,9 +38,9 @@ _IN_A_CLUSTER = "every record needs the number of a cluster, one of its own wher
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of the ground that are used, and that of groups; ``places`` is where they are."""
+    """The columns of the schema that are used, and that of groups; ``places`` is where they are."""
 
-    ground: Ground
+    schema: PublicSchema
     records: Records
     places: Mapping[str, int]
     weights: str | None = None
@@ -54,7 +54,7 @@ class Table:
         blocks = list(self.records.blocks())
         if blocks:
             numbers = np.concatenate([one.values[:, self.places[self.cluster]] for one in blocks])
-            yield clustered(list(self._parts()), numbers, self.ground)
+            yield clustered(list(self._parts()), numbers, self.schema)
 
     def _parts(self) -> Iterator[Piece]:
         for block in self.records.blocks():
@@ -62,29 +62,29 @@ class Table:
                 rows = slice(start, start + _ROWS)
                 given = np.where(block.missing[rows], np.nan, block.values[rows])
                 slots = np.zeros(len(given), dtype=np.int64)
-                if self.ground.by is not None:
-                    slots = given[:, self.places[self.ground.by]].astype(np.int64)
+                if self.schema.by is not None:
+                    slots = given[:, self.places[self.schema.by]].astype(np.int64)
                 raw = self._raw(given)
                 yield Piece(self._clipped(raw), slots, self._shares(given), raw)
 
     def _shares(self, given: FloatArray) -> FloatArray | None:
         """Weights over the largest one, cut to [0, 1]; none is a record that is dropped."""
-        if self.weights is None or self.ground.largest_weight is None:
+        if self.weights is None or self.schema.largest_weight is None:
             return None
         own = np.nan_to_num(given[:, self.places[self.weights]], nan=0.0)
-        return np.clip(own / self.ground.largest_weight, 0.0, 1.0)
+        return np.clip(own / self.schema.largest_weight, 0.0, 1.0)
 
     def _raw(self, given: FloatArray) -> FloatArray:
-        """The columns of the ground; nothing in those that nobody asks for."""
-        values = np.full((len(given), len(self.ground.columns)), np.nan)
-        for k, column in enumerate(self.ground.columns):
+        """The columns of the schema; nothing in those that nobody asks for."""
+        values = np.full((len(given), len(self.schema.columns)), np.nan)
+        for k, column in enumerate(self.schema.columns):
             if column.name in self.places:
                 values[:, k] = given[:, self.places[column.name]]
         return values
 
     def _clipped(self, raw: FloatArray) -> FloatArray:
         values = raw.copy()
-        for k, column in enumerate(self.ground.columns):
+        for k, column in enumerate(self.schema.columns):
             if column.range is not None:
                 np.clip(raw[:, k], column.range.lower, column.range.upper, out=values[:, k])
         return values
@@ -92,17 +92,17 @@ class Table:
 
 def open_table(
     data: Any,
-    ground: Ground,
+    schema: PublicSchema,
     used: Collection[int],
     missing: Missing | None,
     weights: str | None = None,
     cluster: str | None = None,
 ) -> Table:
-    """The records of ``data`` with the ``used`` columns, as the ground describes them."""
+    """The records of ``data`` with the ``used`` columns, as the schema describes them."""
     plain = _positions(data)
     wanted: dict[str, Wanted] = {}
     for k in sorted(used):
-        column = ground.columns[k]
+        column = schema.columns[k]
         name = plain.get(column.name, column.name)
         if column.categories:
             wanted[column.name] = Category(name, column.categories)
@@ -110,11 +110,11 @@ def open_table(
             wanted[column.name] = Day(name, column.origin, missing)
         else:
             wanted[column.name] = Number(name, missing)
-    if ground.by is not None:
-        groups = Category(plain.get(ground.by, ground.by), ground.groups[:-1])
-        if wanted.setdefault(ground.by, groups) != groups:
+    if schema.by is not None:
+        groups = Category(plain.get(schema.by, schema.by), schema.groups[:-1])
+        if wanted.setdefault(schema.by, groups) != groups:
             raise InvalidParameter.refusing(
-                "by", "must be another column, or one with the groups as categories", ground.by
+                "by", "must be another column, or one with the groups as categories", schema.by
             )
     for role, own in (("weights", weights), ("cluster", cluster)):
         if own is not None:
@@ -125,13 +125,13 @@ def open_table(
             whole = Number(name, "refuse", remedy=_IN_A_CLUSTER)
             wanted[own] = Number(name, missing) if role == "weights" else whole
     if not wanted:  # nothing but the number of records is asked for
-        first = next((column.name for column in ground.columns), None) or column_names(data)[0]
+        first = next((column.name for column in schema.columns), None) or column_names(data)[0]
         wanted[first] = Category(plain.get(first, first), ("-",))
     places = {name: place for place, name in enumerate(wanted)}
-    return Table(ground, open_records(data, list(wanted.values())), places, weights, cluster)
+    return Table(schema, open_records(data, list(wanted.values())), places, weights, cluster)
 
 
-def clustered(parts: Sequence[Piece], numbers: FloatArray, ground: Ground) -> Piece:
+def clustered(parts: Sequence[Piece], numbers: FloatArray, schema: PublicSchema) -> Piece:
     """All records as one piece with their clusters; the first of each, where it is the unit."""
     values, slots = (np.concatenate([getattr(one, name) for one in parts])
                      for name in ("values", "slots"))  # fmt: skip
@@ -141,11 +141,11 @@ def clustered(parts: Sequence[Piece], numbers: FloatArray, ground: Ground) -> Pi
     _, clusters = np.unique(numbers, return_inverse=True)
     clusters = clusters.astype(np.int64).ravel()
     kept = np.arange(len(values))
-    if ground.whole_clusters and ground.largest_cluster is not None:
+    if schema.whole_clusters and schema.largest_cluster is not None:
         order = np.argsort(clusters, kind="stable")
         starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-        kept = np.sort(order[rank < ground.largest_cluster])
+        kept = np.sort(order[rank < schema.largest_cluster])
     return Piece(
         values[kept],
         slots[kept],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import Spent, settle_noise
+from mustdp.calibration.settle import PrivacySpent, settle_noise
 from mustdp.data.columns import check_missing
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.bootstrap.query import Statistic
@@ -17,9 +17,9 @@ from mustdp.estimation.release.parts import Piece
 from mustdp.estimation.release.records import column_names, missing_of, open_table, read_once
 from mustdp.estimation.release.result import ReleaseResult
 from mustdp.estimation.release.rounds import run_rounds
-from mustdp.estimation.release.schema import OTHER, Ground, Limits, read_ground
+from mustdp.estimation.release.schema import OTHER, Limits, PublicSchema, read_schema
 from mustdp.estimation.release.spelled import spelled
-from mustdp.estimation.release.statistic import Asked, read_shares
+from mustdp.estimation.release.statistic import StatisticRequest, read_shares
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.mechanism import AdditiveNoise
@@ -53,7 +53,7 @@ def settle_release(
     delta: float | None,
     noise_multiplier: float | None,
     relation: Relation,
-) -> Spent:
+) -> PrivacySpent:
     """What a release with this budget costs; exactly one of epsilon and noise_multiplier."""
     if delta is None:
         raise InvalidParameter.refusing(
@@ -238,7 +238,7 @@ def private_release(
         by, groups = strata, tuple(name for name in shares if name != OTHER)
     missing = check_missing(missing_of(data, missing))
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
-    ground = read_ground(
+    schema = read_schema(
         column_names(data) if names is None else names,
         named=names is not None,
         lower=lower, upper=upper, categories=categories, dates=dates, by=by, groups=groups,
@@ -248,7 +248,7 @@ def private_release(
         once=read_once(data), whole=whole,
     )  # fmt: skip
 
-    def bound(to: Ground) -> list[Asked]:
+    def bound(to: PublicSchema) -> list[StatisticRequest]:
         found = [one for text in asked for one in read_asked(text, to)]
         if report_clipping is not None:
             used = dict.fromkeys(k for one in found for k in one.columns)
@@ -256,7 +256,7 @@ def private_release(
             found += [Clipping(to, (k,)) for k in numbers]
         return found
 
-    wanted = bound(ground)
+    wanted = bound(schema)
     if any(one.twice for one in wanted) and read_once(data):
         raise InvalidParameter.refusing(
             "data", f"must be a file for {', '.join(asked)}: it is gone through twice", "'-'"
@@ -268,7 +268,7 @@ def private_release(
     privacy = replace(privacy, seeded=key.seeded)
     check_release(ledger, OneRelease().scheme, privacy)
     table = open_table(
-        data, ground, {k for one in wanted for k in one.columns}, missing, weights, cluster
+        data, schema, {k for one in wanted for k in one.columns}, missing, weights, cluster
     )
     read = 0
 
@@ -280,12 +280,12 @@ def private_release(
             yield piece
 
     def charge() -> None:
-        if ground.public_size:
+        if schema.public_size:
             warn_of_large_delta(privacy.delta, read)
         charge_release(ledger, privacy.plan, f"release: {', '.join(asked)}"[:200])
 
     estimates = run_rounds(
-        ground,
+        schema,
         pieces,
         bound,
         privacy.noise_multiplier,

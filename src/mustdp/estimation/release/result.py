@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mustdp.calibration.settle import Spent
+from mustdp.calibration.settle import PrivacySpent
 from mustdp.estimation.bootstrap.result import Estimates
 from mustdp.estimation.release.estimate import ReleasedEstimate
 from mustdp.numerics.formatting import (
@@ -34,7 +34,7 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
     ----------
     estimates : tuple of ReleasedEstimate
         All estimates, in the order of the statistics.
-    privacy : Spent
+    privacy : PrivacySpent
         What the release cost.
     level : float
         Confidence of the intervals.
@@ -52,7 +52,7 @@ class ReleaseResult(Estimates[ReleasedEstimate]):
     """
 
     estimates: tuple[ReleasedEstimate, ...]
-    privacy: Spent
+    privacy: PrivacySpent
     level: float
     notes: tuple[str, ...] = ()
 

@@ -20,8 +20,8 @@ from mustdp.estimation.release.curve import Curve
 from mustdp.estimation.release.estimate import ReleasedEstimate
 from mustdp.estimation.release.moments import Moments, WeightSquares
 from mustdp.estimation.release.parts import Covariance, Noisy, Part, Piece, Stack
-from mustdp.estimation.release.schema import Ground
-from mustdp.estimation.release.statistic import Asked
+from mustdp.estimation.release.schema import PublicSchema
+from mustdp.estimation.release.statistic import StatisticRequest
 from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.randomness.noise_bits import NoiseSource
@@ -47,9 +47,9 @@ class Expectation:
 
 
 def run_rounds(
-    ground: Ground,
+    schema: PublicSchema,
     pieces: Callable[[], Iterable[Piece]],
-    asked: Callable[[Ground], Sequence[Asked]],
+    asked: Callable[[PublicSchema], Sequence[StatisticRequest]],
     noise_multiplier: float,
     *,
     charge: Callable[[], None],
@@ -63,9 +63,9 @@ def run_rounds(
 
     ``clipping`` is the share of the budget for what is said about clipping; None: as for the rest.
 
-    ``asked`` gives the statistics on a ground; ``pieces`` begins the records anew.
+    ``asked`` gives the statistics on a schema; ``pieces`` begins the records anew.
     """
-    wanted = asked(ground)
+    wanted = asked(schema)
     places = parts_of(wanted)
     shared = _shared(wanted)
     closer = {one.part for one in shared if isinstance(one.part, Curve)}
@@ -75,21 +75,21 @@ def run_rounds(
         x * (FIRST_OF_CURVE if one in closer else 1.0) for x, one in zip(own, places, strict=True)
     ]
     first: tuple[Noisy, ...] = ()
-    second: dict[Asked, Noisy] = {}
-    stack = _stack(ground, tuple(places), noise_multiplier, now)
+    second: dict[StatisticRequest, Noisy] = {}
+    stack = _stack(schema, tuple(places), noise_multiplier, now)
     _refuse_many(stack)
     totals, seen = stack.totals(pieces(), progress)
     records = source.records if isinstance(source, Expectation) else seen
     # Where the size is private nobody may learn that there are none: the noise alone is released.
-    refused = ground.public_size or isinstance(source, Expectation)
+    refused = schema.public_size or isinstance(source, Expectation)
     if refused and not (records and seen):
         raise InvalidParameter("data must have at least one record, got none")
-    if ground.public_size:
-        ground = replace(ground, n=records)
-        _check_population(ground)
-        wanted = asked(ground)
+    if schema.public_size:
+        schema = replace(schema, n=records)
+        _check_population(schema)
+        wanted = asked(schema)
         places = parts_of(wanted)
-        stack = replace(stack, ground=ground, parts=tuple(places))
+        stack = replace(stack, schema=schema, parts=tuple(places))
     if places:
         charge()
         first = _released(stack, totals, seen, source)
@@ -104,7 +104,7 @@ def run_rounds(
                 "two rounds must cost no more than one; nothing more is released"
             )
         again = tuple(one.again(_known(_behind(one, found)), shared[one]) for one in shared)
-        stack = _stack(ground, again, noise_multiplier, budgets)
+        stack = _stack(schema, again, noise_multiplier, budgets)
         totals, count = stack.totals(pieces(), progress)
         if count != seen:
             raise InvalidParameter("data must not change while they are read, got other records")
@@ -112,9 +112,9 @@ def run_rounds(
     return read_estimates(wanted, found, second, level, simultaneous)
 
 
-def _shared(wanted: Sequence[Asked]) -> dict[Asked, list[Asked]]:
+def _shared(wanted: Sequence[StatisticRequest]) -> dict[StatisticRequest, list[StatisticRequest]]:
     """What the second round is asked, and by which statistics."""
-    found: dict[Asked, list[Asked]] = {}
+    found: dict[StatisticRequest, list[StatisticRequest]] = {}
     for one in wanted:
         if one.twice:
             found.setdefault(one.linearised, []).append(one)
@@ -122,13 +122,13 @@ def _shared(wanted: Sequence[Asked]) -> dict[Asked, list[Asked]]:
 
 
 def _stack(
-    ground: Ground, parts: tuple[Part, ...], noise_multiplier: float, budgets: Sequence[float]
+    schema: PublicSchema, parts: tuple[Part, ...], noise_multiplier: float, budgets: Sequence[float]
 ) -> Stack:
     """One round, of which every part has its share of the whole budget."""
     share = math.fsum(budgets)
     # A square root may be rounded up, and so may the sum of the squares.
     weights = tuple(math.sqrt(one / share) * (1.0 - 2.0**-50) for one in budgets)
-    return Stack(ground, parts, noise_multiplier, share if parts else 1.0, weights)
+    return Stack(schema, parts, noise_multiplier, share if parts else 1.0, weights)
 
 
 def _released(
@@ -155,9 +155,9 @@ def _known(noisy: Noisy | None) -> Noisy:
 
 
 def read_estimates(
-    wanted: Sequence[Asked],
+    wanted: Sequence[StatisticRequest],
     found: dict[Part, Noisy],
-    second: dict[Asked, Noisy],
+    second: dict[StatisticRequest, Noisy],
     level: float,
     simultaneous: bool = False,
 ) -> tuple[ReleasedEstimate, ...]:
@@ -178,7 +178,7 @@ def read_estimates(
     return at(1.0 - (1.0 - level) / len(estimates)) if simultaneous else estimates
 
 
-def parts_of(wanted: Sequence[Asked]) -> dict[Part, None]:
+def parts_of(wanted: Sequence[StatisticRequest]) -> dict[Part, None]:
     """The different parts, in order; a count that another part tells needs none of its own."""
     found: dict[Part, None] = {}
     for one in sorted(wanted, key=lambda each: isinstance(each, Count)):
@@ -186,14 +186,14 @@ def parts_of(wanted: Sequence[Asked]) -> dict[Part, None]:
             continue
         if one.part is not None:
             found.setdefault(one.part)
-    if any(one.ground.weighted and not one.influenced for one in wanted):
-        found.setdefault(WeightSquares(wanted[0].ground))
+    if any(one.schema.weighted and not one.influenced for one in wanted):
+        found.setdefault(WeightSquares(wanted[0].schema))
     kept = [one for one in found if not any(_holds(other, one) for other in found)]
     earlier = ((one, kept[:k]) for k, one in enumerate(kept))
     return {one: None for one, before in earlier if not any(_same(other, one) for other in before)}
 
 
-def _behind(one: Asked, found: dict[Part, Noisy]) -> Noisy | None:
+def _behind(one: StatisticRequest, found: dict[Part, Noisy]) -> Noisy | None:
     if isinstance(one, Count):
         telling = _telling(one, found)
         return None if telling is None else found[telling]
@@ -218,7 +218,7 @@ def _holds(large: Part, small: Part) -> bool:
     return (
         isinstance(large, Moments)
         and isinstance(small, Moments)
-        and not large.ground.dropped
+        and not large.schema.dropped
         and set(small.columns) < set(large.columns)
         and large.count <= _MOST_MERGED
     )
@@ -237,18 +237,18 @@ def _telling(count: Count, found: Iterable[Part]) -> Part | None:
     for part in found:
         if isinstance(part, WeightSquares):
             continue
-        same = not count.ground.dropped or part.columns == count.columns
+        same = not count.schema.dropped or part.columns == count.columns
         if part == count.part or (same and part.covariance.own[0] <= _LONGEST_SUM):
             return part
     return None
 
 
-def _check_population(ground: Ground) -> None:
-    if ground.n is not None and not ground.population >= ground.n:
+def _check_population(schema: PublicSchema) -> None:
+    if schema.n is not None and not schema.population >= schema.n:
         raise InvalidParameter.refusing(
             "population",
-            f"must be at least the number of records, {ground.n}",
-            f"{ground.population:g}",
+            f"must be at least the number of records, {schema.n}",
+            f"{schema.population:g}",
         )
 
 
@@ -262,6 +262,6 @@ def _shares(parts: Collection[Part], clipping: float | None) -> list[float]:
 
 
 def _refuse_many(stack: Stack) -> None:
-    numbers = stack.ground.slots * sum(part.width for part in stack.parts)
+    numbers = stack.schema.slots * sum(part.width for part in stack.parts)
     if not numbers <= _MOST:
         raise InvalidParameter(f"a release must hold at most {_MOST} numbers, got {numbers}")

@@ -81,7 +81,7 @@ class Bounded(Protocol):
 
 
 @dataclass(frozen=True)
-class Ground:
+class PublicSchema:
     """What everybody may know.
 
     ``n`` is the number of records where it is public; before they are counted it is not used, and
@@ -172,7 +172,7 @@ class Ground:
         return max(0.0, 1.0 - max(total, 0.0) / (share * self.population))
 
 
-# From what a caller states about columns, groups and missing values to the ground of a release.
+# From what a caller states about columns, groups and missing values to the schema of a release.
 
 
 #: A bound for all columns, one for each, or one by name.
@@ -184,7 +184,7 @@ _MOST_GROUPS = 10**6
 _FARTHEST = 1e30
 
 
-def read_ground(
+def read_schema(
     names: Sequence[str],
     *,
     named: bool,
@@ -203,8 +203,8 @@ def read_ground(
     shares: Sequence[float] = (),
     once: bool = False,
     whole: str | Sequence[str] | None = None,
-) -> Ground:
-    """The ground of a release, before the number of records is known.
+) -> PublicSchema:
+    """The schema of a release, before the number of records is known.
 
     ``names`` are the columns; if they were not ``named`` by the caller, those with a range or with
     categories are meant.
@@ -225,7 +225,7 @@ def read_ground(
     census = population == "census"
     if population is not None and not census:
         population = checks.integer("population", population, 1)
-    return Ground(
+    return PublicSchema(
         tuple(found),
         relation,
         None,

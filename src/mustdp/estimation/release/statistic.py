@@ -20,7 +20,7 @@ from mustdp.estimation.release.estimate import (
     symmetric,
 )
 from mustdp.estimation.release.parts import Noisy, Part
-from mustdp.estimation.release.schema import OTHER, Column, Ground
+from mustdp.estimation.release.schema import OTHER, Column, PublicSchema
 from mustdp.numerics import checks
 
 # Strata: estimates of each, put together with their public shares of the population.
@@ -69,12 +69,12 @@ def read_shares(
 
 
 def over_strata(
-    readings: Sequence[Reading], ground: Ground, level: float, possible: tuple[float, float]
+    readings: Sequence[Reading], schema: PublicSchema, level: float, possible: tuple[float, float]
 ) -> Reading:
     """One reading for what is an average over strata, from those of each."""
-    named = zip(ground.groups, readings, strict=False)
+    named = zip(schema.groups, readings, strict=False)
     flags = tuple(dict.fromkeys(f"{name}: {flag}" for name, one in named for flag in one.flags))
-    pairs = list(zip(ground.shares, readings, strict=True))
+    pairs = list(zip(schema.shares, readings, strict=True))
     known = [(share, one) for share, one in pairs if one.known]
     if math.fsum(share for share, one in pairs if not one.known) > MOST_UNKNOWN:
         return replace(everything(possible), flags=(FEW, *flags))
@@ -115,10 +115,10 @@ UNLISTED = (
 
 
 @dataclass(frozen=True)
-class Asked(ABC):
-    """A statistic of some columns, bound to the ground."""
+class StatisticRequest(ABC):
+    """A statistic of some columns, bound to the schema."""
 
-    ground: Ground
+    schema: PublicSchema
     columns: tuple[int, ...]
 
     @property
@@ -142,11 +142,11 @@ class Asked(ABC):
         return False
 
     @property
-    def linearised(self) -> Asked:
+    def linearised(self) -> StatisticRequest:
         """The statistic that is asked about in the second round."""
         return self
 
-    def again(self, noisy: Noisy, together: Sequence[Asked]) -> Part:
+    def again(self, noisy: Noisy, together: Sequence[StatisticRequest]) -> Part:
         """What is asked in the second round, chosen by the first, for all that share it."""
         raise InvalidParameter(f"{self.name} must have no second round")
 
@@ -169,7 +169,7 @@ class Asked(ABC):
         larger than needed.
         """
         records = float(noisy.sums[slot, 0])
-        return max(records / float(self.ground.largest_cluster or 1), 2.0)
+        return max(records / float(self.schema.largest_cluster or 1), 2.0)
 
     def describe(self, cell: str) -> str:
         """What is estimated, in words."""
@@ -177,32 +177,32 @@ class Asked(ABC):
 
     def said(self, column: int) -> str:
         """A column, and what is done to it."""
-        return said(self.ground.columns[column])
+        return said(self.schema.columns[column])
 
     def read_strata(
         self, noisy: Noisy | None, second: Noisy | None, level: float
     ) -> Iterator[tuple[str, Reading]]:
         """The estimates of all strata together: here, of those that are averages of theirs."""
-        count = len(self.ground.shares)
+        count = len(self.schema.shares)
         rows = [list(self.read(noisy, second, slot, level)) for slot in range(count)]
         for cells in zip(*rows, strict=True):
             readings = [reading for _, reading in cells]
-            yield cells[0][0], over_strata(readings, self.ground, level, self.possible)
+            yield cells[0][0], over_strata(readings, self.schema, level, self.possible)
 
     def estimates(
         self, noisy: Noisy | None, second: Noisy | None, level: float
     ) -> Iterator[ReleasedEstimate]:
         """The estimates of all slots; ``second`` is for those that need another round."""
-        ground = self.ground
-        if ground.shares:
-            where = f", over {len(ground.shares)} strata"
-            left_out = _outside_strata(ground, noisy)
+        schema = self.schema
+        if schema.shares:
+            where = f", over {len(schema.shares)} strata"
+            left_out = _outside_strata(schema, noisy)
             for cell, reading in self.read_strata(noisy, second, level):
                 flagged = replace(reading, flags=(*reading.flags, *left_out))
                 yield self._named(flagged, None, cell, where)
             return
-        for slot, group in enumerate(ground.groups or (None,)):
-            where = "" if group is None else f" where {ground.by} is {group}"
+        for slot, group in enumerate(schema.groups or (None,)):
+            where = "" if group is None else f" where {schema.by} is {group}"
             for cell, reading in self.read(noisy, second, slot, level):
                 yield self._named(reading, group, cell, where)
 
@@ -212,7 +212,7 @@ class Asked(ABC):
         return estimated(
             reading,
             statistic=self.name,
-            column=", ".join(self.ground.columns[k].name for k in self.columns) or None,
+            column=", ".join(self.schema.columns[k].name for k in self.columns) or None,
             group=group,
             cell=cell or None,
             description=self.describe(cell) + where,
@@ -221,10 +221,10 @@ class Asked(ABC):
 
     def left(self, noisy: Noisy, slot: int) -> float:
         """The finite-population correction: of the stratum, where the slots are strata."""
-        ground = self.ground
-        if not ground.shares:
-            return ground.unsampled(self.total(noisy))
-        return ground.unsampled(float(noisy.sums[slot, 0]), ground.shares[slot])
+        schema = self.schema
+        if not schema.shares:
+            return schema.unsampled(self.total(noisy))
+        return schema.unsampled(float(noisy.sums[slot, 0]), schema.shares[slot])
 
     def total(self, noisy: Noisy) -> float:
         """The number of all records; of those that have a value, where no more is known.
@@ -232,17 +232,17 @@ class Asked(ABC):
         A public number counts the records with missing values, too: whether a value is missing is
         part of what was sampled.
         """
-        if self.ground.public_size:
-            return float(self.ground.n or 1)
+        if self.schema.public_size:
+            return float(self.schema.n or 1)
         return max(float(noisy.sums[:, 0].sum()), 1.0)
 
 
-def _outside_strata(ground: Ground, noisy: Noisy | None) -> tuple[str, ...]:
+def _outside_strata(schema: PublicSchema, noisy: Noisy | None) -> tuple[str, ...]:
     """What to say where clearly some records are in no stratum that has a share.
 
     Their number is released as that of any group: reading it costs nothing.
     """
-    if noisy is None or len(ground.shares) == ground.slots:
+    if noisy is None or len(schema.shares) == schema.slots:
         return ()
     found, error = float(noisy.sums[-1, 0]), math.sqrt(float(noisy.noise.own[0]))
     return (UNLISTED,) if found > CLEARLY * error else ()

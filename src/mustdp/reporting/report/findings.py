@@ -17,7 +17,7 @@ import numpy as np
 from mustdp.accounting.account import Account, account
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.certify import consistent
-from mustdp.accounting.families.composition import Along
+from mustdp.accounting.families.composition import StepProfile
 from mustdp.accounting.plan import Plan, repeat, steps_of, subsample
 from mustdp.accounting.risk import Risk
 from mustdp.accounting.subsampling.one_slope import Amplification, amplify
@@ -400,7 +400,7 @@ def _counts(asked: Question) -> set[int]:
     return {count for count in counts if count <= MOST_STEPS} | {asked.steps}
 
 
-def _profile(own: Account, points: FloatArray, passed: Along | None) -> Curve:
+def _profile(own: Account, points: FloatArray, passed: StepProfile | None) -> Curve:
     """Delta against epsilon: one pair per step, or what a pass of the family says if less."""
     curve = own.curve(points)
     if passed is None:
@@ -411,7 +411,7 @@ def _profile(own: Account, points: FloatArray, passed: Along | None) -> Curve:
     return Curve(curve.epsilon, np.minimum(curve.lower, upper), upper)
 
 
-def _by_steps(row: ComparisonRow, asked: Question, passed: Along | None) -> dict[int, Bounds]:
+def _by_steps(row: ComparisonRow, asked: Question, passed: StepProfile | None) -> dict[int, Bounds]:
     """Epsilon at several numbers of steps; the one asked about is known already.
 
     The others have one pair per step, or what a pass of the family says if that is less.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.calibration.settle import PaperNoise, Spent
+from mustdp.calibration.settle import PaperNoise, PrivacySpent
 from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
@@ -206,7 +206,7 @@ _PARAMETERS = """
     ----------
     coef_, intercept_ : ndarray
         The fitted weights, in the shapes of scikit-learn. Private.
-    privacy_ : Spent
+    privacy_ : PrivacySpent
         Certified bounds of epsilon at delta, relation, scheme, noise and steps.
     loss_curve_ : ndarray of shape (steps,)
         Only with ``keep_losses``: mean loss of every batch (NaN for an empty one). **NOT
@@ -316,7 +316,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         # Nothing of an earlier fit is touched until this one has succeeded.
         for name, value in learned.items():
             setattr(self, name, value)
-        self.privacy_: Spent = privacy
+        self.privacy_: PrivacySpent = privacy
         if self.keep_losses:
             self.loss_curve_: FloatArray = done.losses
         elif hasattr(self, "loss_curve_"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.calibration.settle import Spent
+from mustdp.calibration.settle import PrivacySpent
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
@@ -164,7 +164,7 @@ class Chains:
         (R, K): intercepts of each chain.
     losses : ndarray
         (R, steps): mean loss of every batch, without noise.
-    privacy : Spent
+    privacy : PrivacySpent
         What *one* chain would cost; chains on the same records would add up.
     coefficient_path : ndarray or None
         (R, steps, K, d): the weights after every step, if they were asked for.
@@ -185,7 +185,7 @@ class Chains:
     coefficients: FloatArray
     intercepts: FloatArray
     losses: FloatArray
-    privacy: Spent
+    privacy: PrivacySpent
     coefficient_path: FloatArray | None
     intercept_path: FloatArray | None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-from mustdp.calibration.settle import Spent
+from mustdp.calibration.settle import PrivacySpent
 from mustdp.ledger.ledger import Ledger
 from mustdp.numerics.formatting import readable
 from mustdp.training.budget import Budget
@@ -55,12 +55,12 @@ class Released:
     seeded: bool = False
     stopped: bool = field(default=False, init=False)
 
-    def spent(self) -> Spent:
+    def spent(self) -> PrivacySpent:
         """What the steps so far cost, certified.
 
         Returns
         -------
-        Spent
+        PrivacySpent
             Bounds of epsilon at the budget's delta.
         """
         return replace(self.budget.spent(self.steps), seeded=self.seeded)
@@ -115,7 +115,7 @@ class Trained:
     seeded: bool = False
 
     @property
-    def privacy(self) -> Spent:
+    def privacy(self) -> PrivacySpent:
         """What the run cost, certified; nothing is where it was seeded, which is an experiment."""
         return replace(self.budget.spent(self.steps), seeded=self.seeded)
 

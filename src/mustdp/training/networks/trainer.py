@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mustdp.calibration.settle import Spent
+from mustdp.calibration.settle import PrivacySpent
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath
@@ -370,7 +370,7 @@ class RunAnswers:
         return run_state.charged(self.budget, 0 if self._seeded else self._steps)
 
     @property
-    def privacy(self) -> Spent:
+    def privacy(self) -> PrivacySpent:
         """What has been spent so far, certified."""
         return replace(self.budget.spent(self.steps), seeded=self._seeded)
 
