@@ -150,6 +150,13 @@ def test_far_moves_are_seen_nearer_by_in_proportion(batches: int) -> None:
     # As many Gaussian releases that are moved by the difference tell no less.
     shift = 0.5 * math.sqrt(batches)
     assert pair.attained(0.0) <= math.erf(shift / math.sqrt(8.0))
+    assert maximum_pair("far", 5, 200.0, 100.0, moved=batches).attained(500.0) > 0.99
+
+
+def test_many_epochs_with_hardly_any_noise_attain_no_less_than_one() -> None:
+    one, several = (_account(1e-6, 159, "add_remove", epochs=count) for count in (1, 10))
+    assert one.delta(10.0).lower > 0.999
+    assert several.delta(10.0).lower > 0.999
 
 
 def test_the_largest_of_several_moved_batches() -> None:

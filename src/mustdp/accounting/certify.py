@@ -355,6 +355,9 @@ def certify(
         return replace(found, numerical_gap=found.upper - found.lower)
     if work.exact:
         levels = [fine for fine in _FINER if fine <= work.finest]
+        if work.steps > 1 and not strict:
+            # Whole tables take long: once, and only if that is likely to be enough.
+            levels = levels[:1] if found.upper - found.lower <= 4.0 * room else []
         found = _tabulated_finer(found, question, accuracy, again, levels)
     else:
         rough = again(0.5)

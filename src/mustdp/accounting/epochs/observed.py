@@ -313,8 +313,9 @@ class FewLarge:
 
 _CELLS = 12_000
 _FAR = 38.0
-#: Moves beyond this are seen as if noise had been added until they are this far: no less private.
-_FARTHEST = 80.0
+#: Moves that are further apart are seen as if noise had been added until they are this far, which
+#: hides no less; losses up to the largest epsilon are told apart, and their sums stay composable.
+_FARTHEST = 45.0
 _ERROR = 1e-10
 
 
@@ -322,7 +323,7 @@ def maximum_pair(
     name: str, steps: int, a: float, b: float, rest: float = 0.0, moved: int = 1
 ) -> OutcomePair:
     """The pair of the maximum of ``steps`` numbers, ``moved`` of them by ``a`` or by ``b``."""
-    nearer = min(1.0, _FARTHEST / max(abs(a), abs(b), 1.0))
+    nearer = min(1.0, _FARTHEST / max(abs(a - b), 1.0))
     a, b = a * nearer, b * nearer
     low, high = min(a, b, 0.0) - _FAR, max(a, b, 0.0) + _FAR
     x = np.linspace(low, high, _CELLS)
