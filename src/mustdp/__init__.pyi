@@ -88,7 +88,6 @@ from mustdp.progress import Progress as Progress
 from mustdp.randomness.keys import SeededRelease as SeededRelease
 from mustdp.reporting import plots as _plots
 from mustdp.sampling.batch import Batch as Batch
-from mustdp.sampling.catalogue import Stage as Stage
 from mustdp.sampling.epochs import Epoch as Epoch
 from mustdp.sampling.epochs import RandomAllocation as RandomAllocation
 from mustdp.sampling.epochs import Shuffle as Shuffle
@@ -107,6 +106,7 @@ from mustdp.sampling.schemes import must_ww as must_ww
 from mustdp.sampling.schemes import poisson as poisson
 from mustdp.sampling.schemes import wor as wor
 from mustdp.sampling.schemes import wr as wr
+from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.budget import Budget as Budget
 from mustdp.training.budget import settle as settle

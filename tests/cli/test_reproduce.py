@@ -127,4 +127,4 @@ def test_loading_the_command_loads_nothing_heavy() -> None:
 
     code = "import sys, mustdp.cli.main; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numpy", "scipy", "matplotlib", "mustdp.experiments"} & set(done.stdout.split())
+    assert not {"numpy", "scipy", "matplotlib", "mustdp.reproduction"} & set(done.stdout.split())

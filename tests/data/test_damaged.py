@@ -30,7 +30,7 @@ CHILD = """
 import resource, sys
 import numpy, pyarrow.csv
 from mustdp.errors import InvalidParameter
-from mustdp.resampling.sources.opening import open_source
+from mustdp.data.opening import open_source
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 resource.setrlimit(resource.RLIMIT_AS, (size + 2**28, size + 2**28))

@@ -98,7 +98,7 @@ def test_one_processor_needs_no_processes(monkeypatch: pytest.MonkeyPatch) -> No
 #: A script without a guard around its main part.
 SCRIPT = """
 import os, time
-from mustdp import processes
+from mustdp.execution import processes
 processes.processors = lambda: 2
 print("once", flush=True)
 with processes.Processes() as several:
@@ -132,7 +132,7 @@ def test_an_interrupted_command_says_nothing_and_leaves_nothing(worked: float) -
     """As soon as there are processes, and when one has worked for so many seconds."""
     line = "compare -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2"
     command = (
-        "import sys; from mustdp import processes; processes.processors = lambda: 2; "
+        "import sys; from mustdp.execution import processes; processes.processors = lambda: 2; "
         "from mustdp.cli.main import main; sys.exit(main())"
     )
     with subprocess.Popen(

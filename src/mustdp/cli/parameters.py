@@ -68,9 +68,9 @@ def one_of(option: str, text: str, allowed: Sequence[str]) -> str:
     """Return ``text`` if it is one of the ``allowed`` words; a near miss is pointed out.
 
     >>> one_of("--scheme", "mustow", ("wor", "must-ow"))
-    Traceback (most recent call last): mustdp.errors.InvalidParameter: --scheme must be one of wor,
-    must-ow, got 'mustow' (did you mean must-ow?)
-    """
+    Traceback (most recent call last):
+    mustdp.errors.InvalidParameter: --scheme must be one of wor, must-ow, got 'mustow' (did you mean must-ow?)
+    """  # noqa: E501
     if text in allowed:
         return text
     near = get_close_matches(text.lower(), allowed, n=1)

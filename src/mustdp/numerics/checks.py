@@ -145,7 +145,7 @@ def immutable(array: NDArray[T]) -> NDArray[T]:  # type: ignore[type-var]
 # Work that would not end or not fit is refused beforehand, with the estimate that says so.
 #
 # The estimates stand beside the work (``accounting/subsampling/stages.py``,
-# ``resampling/statistics``); the limits and the words are here. Estimates are rough, within a
+# ``estimation``); the limits and the words are here. Estimates are rough, within a
 # factor of a few, and the limits are generous: what is refused would have taken a night or filled
 # the machine.
 

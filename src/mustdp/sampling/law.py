@@ -24,7 +24,7 @@ from mustdp.numerics import windows
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.windows import Window
-from mustdp.sampling.catalogue import Stage
+from mustdp.sampling.stage import Stage
 
 #: Mass that a law may leave out unless the caller asks for more or less.
 TAIL = 1e-300

@@ -22,7 +22,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.randomness.keys import NESTED, BatchKey, Substreams, batch_key
 from mustdp.sampling.batch import Batch, drawn
-from mustdp.sampling.catalogue import KINDS, Kind, Stage, check_stages
+from mustdp.sampling.catalogue import KINDS, Kind
 from mustdp.sampling.draws import (
     check_held,
     choose,
@@ -33,6 +33,7 @@ from mustdp.sampling.draws import (
     throw,
 )
 from mustdp.sampling.schemes import Multistage
+from mustdp.sampling.stage import Stage, check_stages
 
 Path = tuple[int, ...]
 

@@ -19,17 +19,10 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import generator
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.catalogue import (
-    BY_NAME,
-    NAMES,
-    Stage,
-    check_stages,
-    name_of,
-    read_stage,
-    reduce_stages,
-)
+from mustdp.sampling.catalogue import BY_NAME, NAMES, name_of
 from mustdp.sampling.draws import draw_poisson, draw_stages
 from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law
+from mustdp.sampling.stage import Stage, check_stages, read_stage, reduce_stages
 
 if TYPE_CHECKING:
     from mustdp.randomness.keys import BatchKey

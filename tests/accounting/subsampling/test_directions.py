@@ -16,8 +16,8 @@ from mustdp.accounting.subsampling.one_step import _added, add_direction, remove
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
 from mustdp.mechanisms.profiles import NoiseProfiles
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.catalogue import Stage
 from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling.stage import Stage
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
 

@@ -24,8 +24,8 @@ from mustdp.accounting.subsampling.one_step import add_direction, remove_directi
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise
 from mustdp.mechanisms.profiles import NoiseProfiles
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.catalogue import Stage
 from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling.stage import Stage
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
 

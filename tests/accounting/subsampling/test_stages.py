@@ -17,8 +17,8 @@ from mustdp.accounting.subsampling.stages import (
 )
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.mechanisms.profiles import NoiseProfiles
-from mustdp.sampling.catalogue import Stage
 from mustdp.sampling.law import stage_law
+from mustdp.sampling.stage import Stage
 
 EPSILONS = np.array([0.0, 0.05, 0.3, 1.0, 4.0])
 

@@ -44,7 +44,7 @@ def test_empty_groups_have_no_estimate_in_any_form(relation: str) -> None:
     rows = list(csv.DictReader(io.StringIO(found.as_csv())))
     text, latex = str(found).splitlines(), found.as_latex().splitlines()
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))["estimates"]
-    for one, row, data, line in zip(found.estimates, rows, plain, latex[3:], strict=False):
+    for one, row, data, line in zip(found.estimates, rows, plain, latex[4:], strict=False):
         assert one.known == math.isfinite(one.value) == (data["estimate"] is not None)
         assert (row["estimate"] == "NA") == (not one.known)
         assert (" & NA & " in line) == (not one.known)

@@ -168,9 +168,9 @@ def test_words_are_in_the_ink_of_the_theme(theme: Any) -> None:
 
 def test_the_package_loads_no_pictures_until_they_are_asked_for() -> None:
     code = (
-        "import sys, mustdp as md; assert 'mustdp.plots' not in sys.modules; "
+        "import sys, mustdp as md; assert 'mustdp.reporting.plots' not in sys.modules; "
         "assert 'numpy' not in sys.modules; md.plot; "
-        "assert 'mustdp.plots' in sys.modules; assert 'matplotlib' not in sys.modules"
+        "assert 'mustdp.reporting.plots' in sys.modules; assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

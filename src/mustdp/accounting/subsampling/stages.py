@@ -13,9 +13,9 @@ from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import Cost, check_cost
 from mustdp.numerics.convex import TangentTable, chord, two_sided
-from mustdp.sampling.catalogue import Stage
 from mustdp.sampling.law import stage_law
 from mustdp.sampling.schemes import Multistage
+from mustdp.sampling.stage import Stage
 
 # What the certificate of a scheme costs, estimated from the widths of its stages' laws.
 #
