@@ -30,6 +30,7 @@ IN_FULL = (
     "ledger/test_declared.py",
     "ledger/test_documents.py",
     "estimation/bootstrap/test_shapes.py",
+    "site/test_code.py",
 )
 
 
