@@ -1,7 +1,7 @@
-"""What holds for all tests: those of a room above the accountant compose with one pair per step.
+"""What holds for all tests: packages above the accountant compose with one pair per step.
 
 The family of pairs takes a second or three per account, and what it finds is the business of the
-tests of the rooms below, of what a user is shown, and of those that ask for it by name.
+tests of the packages below, of what a user is shown, and of those that ask for it by name.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ IN_FULL = (
     "ledger/test_declared.py",
     "ledger/test_documents.py",
     "estimation/bootstrap/test_shapes.py",
+    "site/test_code.py",
 )
 
 
