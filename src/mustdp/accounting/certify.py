@@ -157,7 +157,7 @@ def lower_side(
     """The attained pairs of all atoms, composed: pure families, and mixtures of orders.
 
     Under replace_one an adaptive data holder may take a different order in every step; under
-    add_remove the record is on one side throughout. Whoever knows what an adaptive data holder
+    add_remove the record is on one side throughout. Anyone who knows what an adaptive data holder
     attains with aligned and reversed needs neither reversed alone nor mixtures (not ``mixed``).
     """
     names = [name for name in _OTHER_ORDER if all(name in pair.families for pair in pairs)]
@@ -345,7 +345,7 @@ def certify(
     if not both_sides or math.isinf(found.upper) or not work.on_grids:
         return _said_if_vacuous(found, question)
     # Some atoms are tabulated on grids of their own, which the spacing of losses says nothing of.
-    room = question.room(found.upper, accuracy)
+    room = question.tolerance(found.upper, accuracy)
 
     def again(fine: float) -> Bounds:
         other = work.at(fine)
@@ -364,7 +364,7 @@ def certify(
         # Twice as wide, errors are four times as large.
         moved = max(0.0, rough.upper - found.upper) + max(0.0, found.lower - rough.lower)
         gap = min(max(found.numerical_gap, moved / 3.0), found.upper - found.lower)
-        met = gap <= question.room(found.upper, accuracy) / 2
+        met = gap <= question.tolerance(found.upper, accuracy) / 2
         found = replace(found, numerical_gap=gap, coarse=not met)
     if strict and found.coarse and math.isfinite(found.upper):
         raise NumericalFailure(
@@ -395,7 +395,7 @@ def _tabulated_finer(
 
 def _apart(found: Bounds, question: Question, accuracy: float) -> bool:
     """Whether more than the accuracy is between two bounds; tiny deltas are as good as none."""
-    room = question.room(found.upper, accuracy)
+    room = question.tolerance(found.upper, accuracy)
     if isinstance(question, DeltaAt):
         room = max(room, SMALLEST_DELTA)
     return not found.upper - found.lower <= room
@@ -443,7 +443,7 @@ def _bounds(
             if isinstance(question, DeltaAt):
                 lower, name = max((lower, name), (pure.attained(question.epsilon), "aligned"))
         lower = consistent(lower, upper)
-        room = question.room(upper, accuracy)
+        room = question.tolerance(upper, accuracy)
         if math.isinf(upper) or upper - lower <= room:
             seen.append(Bounds(lower, upper, name, direction, upper - lower, relation))
             return Look(seen[-1], good_enough=True)
@@ -473,7 +473,7 @@ def _bounds(
         if strict or not (seen or _looked(look_at)):
             raise failure
         best = _best(seen)
-        room = question.room(best.upper, accuracy)
+        room = question.tolerance(best.upper, accuracy)
         met = best.upper - best.lower <= room or best.numerical_gap <= room / 2
         return replace(best, coarse=not met)
 

@@ -166,7 +166,7 @@ class Attained:
 class _NarrowDelta(DeltaAt):
     """Delta of a pair: both ends of the interval are known, so its own width is what counts."""
 
-    def room(self, answer: float, accuracy: float) -> float:
+    def tolerance(self, answer: float, accuracy: float) -> float:
         """So that the upper end is at most ``1 + accuracy`` times the lower."""
         return max(answer - answer / (1.0 + accuracy), SMALLEST_DELTA)
 
@@ -283,7 +283,7 @@ class PaperAccount:
             below, above = self._sides(fraction)
             upper = above.value(question)
             lower = min(question.of_composed(below), upper)
-            room = question.room(upper, width) if math.isfinite(upper) else 0.0
+            room = question.tolerance(upper, width) if math.isfinite(upper) else 0.0
             return Look(
                 Attained(lower, upper),
                 good_enough=upper - lower <= room,

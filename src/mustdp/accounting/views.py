@@ -184,7 +184,7 @@ def tradeoff(
 
     For a lower bound of it any alphas will do. For an upper bound all of them count: between two
     grid points h is at least what it is at the second. ``attained`` holds lower bounds of h and h'
-    for each concrete pair; whoever guesses misses 1 - fpr.
+    for each concrete pair; anyone who guesses misses 1 - fpr.
     """
     fpr = false_positive[:, None]
     alpha = np.exp(epsilon)

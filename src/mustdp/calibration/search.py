@@ -271,7 +271,7 @@ def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) ->
             steps.append((*_losses(pair), count))
             if _chooses(families, used):
                 above = _CHOOSING
-    except MustdpError:  # whoever asks for a certificate will hear of it
+    except MustdpError:  # anyone who asks for a certificate will hear of it
         return None
     found = _composed(steps, delta)
     return None if found is None else above * found

@@ -70,7 +70,7 @@ class PrivacySpent:
     plan : Plan or None
         What was released, and is charged for.
     seeded : bool
-        That the run is an experiment: whoever knows the seed can subtract the noise, and
+        That the run is an experiment: anyone who knows the seed can subtract the noise, and
         ``epsilon`` is what the run would cost without a seed.
     dimension : int or None
         1 where every release was accounted for as a single number.

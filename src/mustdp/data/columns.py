@@ -19,7 +19,7 @@ from mustdp.numerics import checks
 #
 # A record is recognised by a number, a date, a word for yes or no or for a missing value, or the
 # same text twice. A line without any of these may still be a record of texts; so it is quoted only
-# where the columns below hold numbers, for which it has none (whoever asks says so).
+# where the columns below hold numbers, for which it has none (anyone who asks says so).
 
 
 #: Texts that stand for a missing value, in any capitals and with blanks around them.

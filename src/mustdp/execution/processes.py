@@ -55,7 +55,7 @@ class Spread(Protocol):
     ) -> list[Result]:
         """``begun`` hears of every job before it begins, in this thread.
 
-        ``long`` is about how long one takes, in any unit: whoever does several at a time begins
+        ``long`` is about how long one takes, in any unit: anyone who does several at a time begins
         with the longest. The first job that fails, in their order, is the one that is raised.
         """
 

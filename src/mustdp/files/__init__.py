@@ -1,14 +1,12 @@
-"""Whole files: replaced in one move, locked, sealed; the only room that writes what must last.
+"""Files that must survive: replaced in one move, locked, sealed with a checksum.
 
-replacing   a file changes in one move and has reached the disk when the call returns
-creating    a new file that others fill appears complete, and replaces nothing
-parts       the new content on its way there, and what a killed process left of it
-reading     a file as a whole, links and devices refused, up to a size that is stated
+replacing   a file changes in one move and has reached the disk when the call returns; a new file
+            appears complete, and what a killed process left behind is removed
+reading     a whole file up to a stated size, links and devices refused; strict, canonical JSON
 lock        one process at a time, noticed when the lock is taken away
-plain       JSON that means one thing: canonical text, no duplicate names, no deep nesting
 envelope    format, version and checksum around a body of JSON or bytes
 
-A checksum finds damage, not malice: whoever may write a file may seal it again. What keeps others
-from writing is the folder: links in place of a file are refused, the folders on the way to it are
-taken as they are. This room knows nothing of privacy.
+A checksum finds damage, not malice: a user who may write a file may seal it again. What keeps
+others from writing is the folder: links in place of a file are refused, the folders on the way to
+it are taken as they are. This package knows nothing of privacy.
 """

@@ -133,7 +133,7 @@ def _locked(handle: int, surely: bool = False) -> bool:
     """Lock the descriptor; False if somebody else has.
 
     A file system without locks lets a writer go on (nobody can take its part for a rest there),
-    but not, with ``surely``, whoever wants to remove something.
+    but not, with ``surely``, anyone who wants to remove something.
     """
     if _FCNTL is None:
         return not surely
@@ -149,7 +149,7 @@ def _locked(handle: int, surely: bool = False) -> bool:
 # Replace a whole file in one move, with one policy of what has reached the disk when.
 #
 # The new content goes to a part file in the same folder; that is flushed to the disk (``fsync``),
-# takes the target's place (``rename``), and then the folder is flushed. So whoever reads the
+# takes the target's place (``rename``), and then the folder is flushed. So anyone who reads the
 # target, now or after a crash, finds the old content or the new one, complete; and when the call
 # returns, the new one stays. If anything fails before the move, the part is removed and the target
 # is untouched. If flushing the folder fails, the new content is in place but may not outlast a

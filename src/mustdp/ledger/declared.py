@@ -1,6 +1,6 @@
 """A plan declared in advance: which charges are a part of it, and what its beginnings cost.
 
-Whoever stops such a plan early, for whatever reason, releases a function of what the whole plan
+Anyone who stops such a plan early, for whatever reason, releases a function of what the whole plan
 would have released. So the bound of the whole plan, which was compared with the limit when the
 ledger was made, holds at every moment; and charges are admitted as long as they go on in the plan
 where the last one stopped.
@@ -25,7 +25,7 @@ _DIGITS = 4
 class History(Sequence):
     """What a ledger has recorded, as a plan: accounted for like any other, but no declaration.
 
-    What was released is known by now, so that whoever reads the plan off may have chosen it by
+    What was released is known by now, so that anyone who reads the plan off may have chosen it by
     what came out. Charged or declared, it counts as chosen along the way.
     """
 

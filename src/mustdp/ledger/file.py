@@ -224,7 +224,7 @@ def checked_entries(
 ) -> Iterator[EntryRow]:
     """The entries after ``start`` (a number and its hash), each checked against its hash.
 
-    Whoever takes all of them knows that they lead to the head, which is sealed.
+    Anyone who takes all of them knows that they lead to the head, which is sealed.
     """
     number, before = start
     rows = connection.execute(

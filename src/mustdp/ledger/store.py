@@ -25,7 +25,7 @@ from mustdp.files.replacing import refuse_other_than_files
 #
 # Without a key they find accidents, and tampering by people who do not know how the file is made:
 # whoever may write the file could write all hashes anew. With a key that is kept elsewhere nobody
-# else can. Neither notices that the whole file was put back to an older state; only whoever
+# else can. Neither notices that the whole file was put back to an older state; only anyone who
 # remembers a later head can (:meth:`LedgerFile.verify` takes one).
 
 
@@ -81,7 +81,7 @@ def same(one: object, other: bytes) -> bool:
 # A rollback journal that is truncated at each commit (``journal_mode=TRUNCATE``), ``synchronous=
 # FULL``: when a commit returns, database and journal have reached the disk. A write-ahead log would
 # be several times as fast (benchmarks/README.md), but what was committed would stand in a second
-# file for a while, and whoever moves or copies the first one alone would forget charges.
+# file for a while, and anyone who moves or copies the first one alone would forget charges.
 #
 # POSIX locks belong to a process and end when it closes *any* descriptor of the file, so nothing
 # here opens the file but SQLite itself. A connection does not go through a fork: the child makes

@@ -1,4 +1,4 @@
-"""What leaves the room: exact sums of lattice contributions plus exactly rounded noise.
+"""What is released: exact sums of lattice contributions plus exactly rounded noise.
 
 For X on the lattice, round(X + scale g) = X + round(scale g). So what :func:`release` returns is a
 function of the release in real numbers that was accounted for, and every certificate holds for it

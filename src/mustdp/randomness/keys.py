@@ -18,7 +18,7 @@ from mustdp.randomness.cipher import KEY_BYTES, aes_counter, refuse_cipher
 
 # Seeds: numbers that repeat a run, and a loud word where one is used.
 #
-# Whoever knows the seed of a run can subtract its noise. A seeded run is an experiment, never a
+# Anyone who knows the seed of a run can subtract its noise. A seeded run is an experiment, never a
 # private release; without a seed every key is fresh from the operating system (``keys.py``).
 
 
@@ -80,7 +80,7 @@ class BatchKey:
 
     @property
     def seeded(self) -> bool:
-        """Whether this is a seed, so that the batches can be repeated by whoever knows it."""
+        """Whether this is a seed, so that the batches can be repeated by anyone who knows it."""
         return len(self.text) == _SEED_DIGITS
 
     @property
@@ -139,7 +139,7 @@ def noise_generator(key: BatchKey | int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
 
 
-# Many generators from one key: number t is found at once, whoever asks and in whatever order.
+# Many generators from one key: number t is found at once, anyone who asks and in whatever order.
 #
 # A key, the name of a purpose and a path of numbers give the key of a block cipher, and t is
 # written into the upper half of its counter, so that no two numbers share a block. Setting the

@@ -65,7 +65,7 @@ class NoiseSource:
 
     @property
     def seeded(self) -> bool:
-        """Whether whoever knows the seed can subtract the noise."""
+        """Whether anyone who knows the seed can subtract the noise."""
         return self._seeded
 
     def words(self, count: int) -> NDArray[np.uint64]:

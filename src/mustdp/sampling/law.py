@@ -6,7 +6,7 @@ of a multistage draw is the product of these kernels started at i = (number of s
 
 Laws are truncated where what is left out is below a stated mass, down to about 1e-300 per stage,
 where double precision ends. The mass that was cut is carried along in ``cut`` and never dropped:
-whoever uses the law for a privacy bound adds it to delta. In exact terms, with e the relative
+anyone who uses the law for a privacy bound adds it to delta. In exact terms, with e the relative
 error, an entry p and the true probability t satisfy ``p (1 - e) <= t``, and the sum of all
 ``t - p (1 + e)``, where positive, is at most ``cut``.
 """
@@ -47,7 +47,7 @@ class MultiplicityLaw(Window):
     probabilities : ndarray
         Probabilities of ``first, first + 1, …``.
     cut : float
-        All the mass that the probabilities do not stand for; whoever bounds a delta adds it.
+        All the mass that the probabilities do not stand for; anyone who bounds a delta adds it.
     relative_error : float
         How far every probability may be off, as a share of it.
 

@@ -592,7 +592,7 @@ def scheme_from_description(description: object) -> Scheme:
     return scheme
 
 
-# Schemes by name, for whoever takes a name and sizes from a user.
+# Schemes by name, for anyone who takes a name and sizes from a user.
 
 
 def scheme_by_name(name: str, *, n: int, m: int, b: int | None = None) -> Scheme:

@@ -42,9 +42,9 @@ def test_every_way_of_reading_is_on_its_side(question: Question) -> None:
 
 
 def test_how_accurate_an_answer_has_to_be() -> None:
-    assert DeltaAt(1.0).room(1e-9, 1e-3) == pytest.approx(4e-12)
-    assert EpsilonAt(1e-5).room(2.0, 1e-3) == pytest.approx(2e-3)
-    assert EpsilonAt(1e-5).room(0.0, 1e-3) == pytest.approx(1e-6)
+    assert DeltaAt(1.0).tolerance(1e-9, 1e-3) == pytest.approx(4e-12)
+    assert EpsilonAt(1e-5).tolerance(2.0, 1e-3) == pytest.approx(2e-3)
+    assert EpsilonAt(1e-5).tolerance(0.0, 1e-3) == pytest.approx(1e-6)
 
 
 @pytest.mark.parametrize("bad", [-1e-9, 501.0, math.nan, math.inf, "1", None])

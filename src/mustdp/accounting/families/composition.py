@@ -422,7 +422,7 @@ COMPOSITIONS = tuple(_WORK)
 _NAMES = {"family": "exact-family", "family in blocks": "blocks"}
 #: Share of the work for what is only drawn: it is looser by a few thousandths at most.
 _SHARE_ALONG = 0.5
-#: More than any question leaves out of a law: whoever has no family then never has one.
+#: More than any question leaves out of a law: anyone who has no family then never has one.
 _COARSEST_TAIL = 1e-6
 #: Plans of more kinds of steps than this are left to one pair: each kind would take its time.
 _MOST_KINDS = 8

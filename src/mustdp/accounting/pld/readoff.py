@@ -122,7 +122,7 @@ class Question(ABC):
         """The answer for one loss from below, by a pair that attains it."""
 
     @abstractmethod
-    def room(self, answer: float, accuracy: float) -> float:
+    def tolerance(self, answer: float, accuracy: float) -> float:
         """How far an answer may be from the truth at this relative accuracy of epsilon."""
 
 
@@ -155,7 +155,7 @@ class DeltaAt(Question):
         """What a half-line near the best one attains."""
         return pair.attained(self.epsilon)
 
-    def room(self, answer: float, accuracy: float) -> float:
+    def tolerance(self, answer: float, accuracy: float) -> float:
         """In proportion to delta, however small."""
         return _DELTA_FACTOR * accuracy * answer
 
@@ -189,7 +189,7 @@ class EpsilonAt(Question):
         """The last epsilon at which the pair attains more, looked for below ``near`` first."""
         return last_above(pair, self.delta, near)
 
-    def room(self, answer: float, accuracy: float) -> float:
+    def tolerance(self, answer: float, accuracy: float) -> float:
         """In proportion to epsilon, unless that is tiny."""
         return accuracy * max(answer, _SMALL_EPSILON)
 

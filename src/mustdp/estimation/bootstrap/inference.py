@@ -44,7 +44,7 @@ REFUSED = {
     "BCa": "its acceleration needs the influence of every single record, which must not be "
     "released",
 }
-#: All of them, for whoever reads a word.
+#: All of them, for anyone who reads a word.
 WORDS = (*KINDS, *REFUSED)
 
 

@@ -1,4 +1,4 @@
-"""Statistics by name, for whoever takes one from a user."""
+"""Statistics by name, for anyone who takes one from a user."""
 
 from __future__ import annotations
 
