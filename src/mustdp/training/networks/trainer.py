@@ -21,7 +21,7 @@ from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath
 from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
-from mustdp.randomness.keys import BatchKey, release_key
+from mustdp.randomness.keys import BatchKey, Substreams, release_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
@@ -44,7 +44,6 @@ from mustdp.training.networks.clipping import (
 from mustdp.training.networks.distributed import Ranks
 from mustdp.training.networks.events import Callback, Progress, Released, Trained
 from mustdp.training.networks.loaders import Records, Rows, Terms, budget_of
-from mustdp.training.networks.masks import Masks
 from mustdp.training.networks.noise import StepNoise
 from mustdp.training.networks.record_by_record import trainable
 from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
@@ -252,56 +251,30 @@ def try_out(
         ) from problem
 
 
-# What a training run says about itself while it is under way.
+# What a model draws itself, such as dropout: a function of the run's key and the step.
 
 
-class RunAnswers:
-    """How far a run is, what it has spent, and how it clips."""
+#: The substream that a model's own draws come from.
+_MASKS = 0x6D61736B
 
-    _model: Any
-    _budget: Budget
-    _steps: int
-    _seeded: bool
-    _clipper: Clipper
 
-    @property
-    def model(self) -> Any:
-        """The model, as it was given."""
-        return self._model
+class Masks:
+    """What a model draws itself, such as dropout: fixed by the step, global state untouched."""
 
-    @property
-    def budget(self) -> Budget:
-        """What the run may spend."""
-        return self._budget
+    def __init__(self, key: BatchKey, device: torch.device, rank: int = 0) -> None:
+        self._generators = Substreams(key, _MASKS, (rank,))
+        self._device = device
 
-    @property
-    def steps(self) -> int:
-        """Steps made so far."""
-        return self._steps
-
-    @property
-    def remaining(self) -> int:
-        """Steps that are left of the budget."""
-        return self.budget.steps - self._steps
-
-    @property
-    def ledger(self) -> Ledger:
-        """What the steps so far are charged as; an epoch as a whole when it begins.
-
-        Nothing is where the run has a seed, which is an experiment.
-        """
-        return run_state.charged(self.budget, 0 if self._seeded else self._steps)
-
-    @property
-    def privacy(self) -> Spent:
-        """What has been spent so far, certified."""
-        return replace(self.budget.spent(self.steps), seeded=self._seeded)
-
-    @property
-    def method(self) -> str:
-        """How gradients are clipped: "book-keeping", or "torch.func" and why."""
-        way = self._clipper.way
-        return f"{way.name} ({way.reason})" if way.reason else way.name
+    @contextmanager
+    def __call__(self, step: int) -> Iterator[None]:
+        """torch's generators, seeded for this step inside and as before afterwards."""
+        seed = int(self._generators.at(step).integers(2**63))
+        on_gpu = self._device.type == "cuda"
+        with torch.random.fork_rng([self._device] if on_gpu else []):
+            torch.default_generator.manual_seed(seed)
+            if on_gpu:
+                torch.cuda.manual_seed(seed)
+            yield
 
 
 # Train a torch model with a certified budget: draw, clip, add noise, update, be charged.
@@ -320,7 +293,7 @@ class RunAnswers:
 # After a kill the run goes on with the same batches and fresh noise (``saving.py``).
 
 
-class PrivateTrainer(RunAnswers, NotCopied):
+class PrivateTrainer(NotCopied):
     """Trains a torch model within a budget: what has been seen has been paid for.
 
     Under ``torch.distributed`` all processes make one run together.
@@ -504,6 +477,45 @@ class PrivateTrainer(RunAnswers, NotCopied):
         state = self._ranks.agree(state)
         with self._ranks.together():
             self._restore(state)
+
+    @property
+    def model(self) -> Any:
+        """The model, as it was given."""
+        return self._model
+
+    @property
+    def budget(self) -> Budget:
+        """What the run may spend."""
+        return self._budget
+
+    @property
+    def steps(self) -> int:
+        """Steps made so far."""
+        return self._steps
+
+    @property
+    def remaining(self) -> int:
+        """Steps that are left of the budget."""
+        return self.budget.steps - self._steps
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the steps so far are charged as; an epoch as a whole when it begins.
+
+        Nothing is where the run has a seed, which is an experiment.
+        """
+        return run_state.charged(self.budget, 0 if self._seeded else self._steps)
+
+    @property
+    def privacy(self) -> Spent:
+        """What has been spent so far, certified."""
+        return replace(self.budget.spent(self.steps), seeded=self._seeded)
+
+    @property
+    def method(self) -> str:
+        """How gradients are clipped: "book-keeping", or "torch.func" and why."""
+        way = self._clipper.way
+        return f"{way.name} ({way.reason})" if way.reason else way.name
 
     def _agreed_rows(self, records: Rows, rows: int) -> int:
         """Rows of a piece with which all places give the same, on every process."""
