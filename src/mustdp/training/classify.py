@@ -35,7 +35,7 @@ from mustdp.training.linear.descent import (
     OnStep,
     Recipe,
     Records,
-    check_clip,
+    check_max_grad_norm,
     descend,
     exact_noise,
     learning_rates,
@@ -70,7 +70,7 @@ class Asked:
     """
 
     budget: Budget
-    clip: float = 1.0
+    max_grad_norm: float = 1.0
     learning_rate: float = 1.0
     schedule: str = "constant"
     seed: int | None = None
@@ -90,7 +90,7 @@ def train_classifier(data: DataSet, budget: Budget, *, model: str = "linear", **
     asked = Asked(budget, **how)
     check_model(model)
     check_files(model, asked.checkpoint, asked.resume, asked.save, asked.device)
-    asked = replace(asked, clip=check_clip(asked.clip))
+    asked = replace(asked, max_grad_norm=check_max_grad_norm(asked.max_grad_norm))
     learning_rates(asked.learning_rate, asked.schedule, budget.steps)  # refused before any work
     privacy = replace(budget.spent(), seeded=asked.seed is not None)
     predicted = (_linear if model == "linear" else _network)(data, asked)
@@ -134,7 +134,7 @@ def _linear(data: DataSet, asked: Asked) -> NDArray[Any]:
     targets = data.y_train if classes > 2 else data.y_train.astype(np.float64)
     rates = learning_rates(asked.learning_rate, asked.schedule, asked.budget.steps)
     records = Records(data.X_train, targets, loss, fit_intercept=True)
-    recipe = Recipe(asked.budget, asked.clip, rates, start=0.0)
+    recipe = Recipe(asked.budget, asked.max_grad_norm, rates, start=0.0)
     key = batch_key(asked.seed)
     privacy = replace(asked.budget.spent(), seeded=key.seeded)
     check_release(asked.ledger, asked.budget.scheme, privacy)
@@ -182,7 +182,7 @@ def _network(data: DataSet, asked: Asked) -> NDArray[Any]:
             ),
             budget,
             optimizer=optimizer,
-            clip=asked.clip,
+            max_grad_norm=asked.max_grad_norm,
             scheduler=torch.optim.lr_scheduler.LambdaLR(
                 optimizer, lambda step: float(factors[min(step, budget.steps - 1)])
             ),

@@ -47,7 +47,7 @@ def test_one_step_is_the_clipped_sum_over_the_fixed_size(scheme: Any) -> None:
         network,
         budget=runs.budget(scheme=scheme, z=QUIET),
         optimizer=sgd,
-        clip=0.7,
+        max_grad_norm=0.7,
         seed=11,
     )
     run.train(1)
@@ -65,7 +65,7 @@ def test_an_empty_batch_is_a_step_of_noise_alone() -> None:
         network,
         budget=runs.budget(scheme=scheme, z=2.0),
         optimizer=torch.optim.SGD(network.parameters(), lr=1.0),
-        clip=3.0,
+        max_grad_norm=3.0,
         seed=1,
         losses=True,
     )
@@ -88,7 +88,7 @@ def test_noise_has_the_deviation_that_is_charged() -> None:
             data=data,
             budget=runs.budget(scheme=scheme, z=z),
             optimizer=torch.optim.SGD(network.parameters(), lr=1.0),
-            clip=clip,
+            max_grad_norm=clip,
         )
         run.train(1)
         # Inputs are zero, so the weights move by noise alone.
@@ -132,7 +132,7 @@ def test_a_seed_repeats_everything_and_warns() -> None:
     network = plain()
     with pytest.warns(SeededRelease, match="seed is set"):
         PrivateTrainer(
-            network, runs.LOSS, runs.data(), runs.budget(), clip=1.0, seed=9,
+            network, runs.LOSS, runs.data(), runs.budget(), max_grad_norm=1.0, seed=9,
             optimizer=torch.optim.SGD(network.parameters(), lr=0.1),
         )  # fmt: skip
 

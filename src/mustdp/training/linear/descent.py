@@ -117,7 +117,7 @@ class Grid:
         if not np.all(largest < 2.0**_HIGHEST_WEIGHT):
             raise NumericalFailure(
                 "the weights are no longer finite, or too large to compute scores with: the "
-                "learning rate is too large for this clip and noise"
+                "learning rate is too large for this clipping norm and noise"
             )
         _to_multiples(found, largest, self.weight_bits, np.rint)
         return found
@@ -358,12 +358,12 @@ _FEWEST_ROWS = 32
 #: Norms of rows are taken as at least, and at most, this, so that no square leaves floating point.
 _SHORTEST, _LONGEST = 1e-100, 1e100
 #: Bounds on a record's gradient for which rounding, and those limits, are safe.
-SMALLEST_CLIP, LARGEST_CLIP = 1e-30, 1e9
+SMALLEST_NORM, LARGEST_NORM = 1e-30, 1e9
 
 
-def check_clip(clip: object) -> float:
+def check_max_grad_norm(max_grad_norm: object) -> float:
     """The bound on a record's gradient, as a number in the range where it can be kept."""
-    return checks.real("clip", clip, at_least=SMALLEST_CLIP, at_most=LARGEST_CLIP)
+    return checks.real("max_grad_norm", max_grad_norm, at_least=SMALLEST_NORM, at_most=LARGEST_NORM)
 
 
 class Records:
@@ -450,9 +450,9 @@ def clip_gradient(
     The K squares of r and the ``features`` + 1 of a row are added up with a relative error of at
     most K u and (features + 1) u, roots halve it, and six operations follow; with twice as much
     taken off the bound, no contribution exceeds it because of rounding. Where squares underflow,
-    |r| is below 2^-510, and times a norm of at most 1e100 far below any clip. A column that is not
-    finite contributes nothing. So whatever a record holds, it moves the sum by at most ``bound``
-    per copy.
+    |r| is below 2^-510, and times a norm of at most 1e100 far below any ``bound``. A column that is
+    not finite contributes nothing. So whatever a record holds, it moves the sum by at most
+    ``bound`` per copy.
     """
     bound = bound * (1.0 - (gradient.shape[-2] + features + 32) * ROUNDOFF)
     lengths = np.sqrt(sum_of_scores(np.square(gradient)))
@@ -495,11 +495,11 @@ def rows_and_norms(
 # (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.5, whatever the order).
 # Bringing each of the P entries to the nearest point of a lattice of step gamma moves the sum by at
 # most sqrt(P) gamma / 2. Both together are the slack E. What is released then moves by at most
-# 2 B + 2 E if one copy is replaced and B + 2 E if one is left out, so B = clip - 2 E keeps the
-# sensitivity that was accounted for, 2 clip and clip. E follows from sizes alone, never from data.
+# 2 B + 2 E if one copy is replaced and B + 2 E if one is left out, so B = C - 2 E keeps the
+# sensitivity that was accounted for, 2 C and C. E follows from sizes alone, never from data.
 
 
-#: The slack is at most this part of the clip.
+#: The slack is at most this part of max_grad_norm.
 _MOST_SLACK = 0.005
 
 
@@ -523,24 +523,24 @@ class ExactNoise:
         self,
         source: NoiseSource,
         deviation: float,
-        clip: float,
+        max_grad_norm: float,
         *,
         entries: int,
         copies: int,
         additions: int,
     ) -> None:
-        wanted = clip * _MOST_SLACK / (4.0 * math.sqrt(entries))
-        lattice = lattice_for(deviation, reach=clip, records=copies, wanted=wanted)
-        slack = 1.01 * additions * ROUNDOFF * copies * clip
+        wanted = max_grad_norm * _MOST_SLACK / (4.0 * math.sqrt(entries))
+        lattice = lattice_for(deviation, reach=max_grad_norm, records=copies, wanted=wanted)
+        slack = 1.01 * additions * ROUNDOFF * copies * max_grad_norm
         slack += 0.5 * math.sqrt(entries) * lattice.step
-        if not slack <= _MOST_SLACK * clip:
+        if not slack <= _MOST_SLACK * max_grad_norm:
             raise InvalidParameter.refusing(
-                "clip",
+                "max_grad_norm",
                 f"must be large enough against the noise of deviation {deviation:g} and {copies} "
                 f"copies that rounding stays below a two-hundredth of it",
-                repr(clip),
+                repr(max_grad_norm),
             )
-        self.bound = clip - 2.0 * slack
+        self.bound = max_grad_norm - 2.0 * slack
         self._noise, self._source = LatticeNoise(deviation, lattice), source
 
     def released(self, total: FloatArray) -> FloatArray:
@@ -551,13 +551,13 @@ class ExactNoise:
 # Noisy gradient descent on batches of a scheme: Algorithm S1 of the MUST paper, for linear models.
 #
 # Every step draws a batch, sums the clipped gradients of its distinct records weighted by their
-# counts, releases that sum with Gaussian noise of standard deviation z * clip (``perturbing.py``),
+# counts, releases that sum with Gaussian noise of standard deviation z * C (``perturbing.py``),
 # and divides by the batch size of the scheme: the fixed m, or the expected n * rate for Poisson
 # and n / bins for random allocation. It never divides by the realised size, which would be one
 # more thing to protect. An empty batch is a step of noise alone.
 #
 # [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, supplement, Algorithm S1. Their sigma is on the mean, so
-# that sigma = z * clip / m here.
+# that sigma = z * C / m here.
 
 
 #: Called with the number of each finished step: an event of the run, whose length the caller has
@@ -576,7 +576,7 @@ class Recipe:
     """All that a run needs besides the data; ``settings.py`` settles and checks it beforehand."""
 
     budget: Budget
-    clip: float
+    max_grad_norm: float
     rates: FloatArray
     start: float
 
@@ -586,7 +586,7 @@ class Recipe:
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise on the sum of clipped gradients."""
-        return self.budget.noise_multiplier * self.clip
+        return self.budget.noise_multiplier * self.max_grad_norm
 
     @property
     def step_sizes(self) -> FloatArray:
@@ -638,7 +638,7 @@ def exact_noise(records: Records, recipe: Recipe, source: NoiseSource) -> ExactN
     return ExactNoise(
         source,
         recipe.deviation,
-        recipe.clip,
+        recipe.max_grad_norm,
         entries=records.loss.outputs * records.width,
         copies=copies,
         additions=records.additions(copies),
@@ -650,7 +650,7 @@ def check_converged(weights: FloatArray, rates: FloatArray) -> None:
     if not np.isfinite(weights).all():
         raise NumericalFailure(
             "the weights are no longer finite: the learning rate (here up to "
-            f"{float(np.max(rates)):g}) is too large for this clip and noise"
+            f"{float(np.max(rates)):g}) is too large for this clipping norm and noise"
         )
 
 
@@ -698,7 +698,7 @@ def resolve_scheme(
 def settle_recipe(estimator: Any, n: int) -> Recipe:
     """Read the parameters of ``estimator`` for n records; refuse what makes no sense."""
     steps = checks.integer("steps", estimator.steps, 1, _MOST_STEPS)
-    clip = check_clip(estimator.clip)
+    max_grad_norm = check_max_grad_norm(estimator.max_grad_norm)
     start = checks.real("start", estimator.start, at_least=-1e9, at_most=1e9)
     checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
     checks.choice("keep_losses", estimator.keep_losses, (True, False))
@@ -719,4 +719,4 @@ def settle_recipe(estimator: Any, n: int) -> Recipe:
         paper_noise=estimator.paper_noise,
         relation=estimator.relation,
     )
-    return Recipe(budget, clip, rates, start)
+    return Recipe(budget, max_grad_norm, rates, start)

@@ -163,7 +163,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     b: int | None = None
     m: int | None = None
     steps: int = 100
-    clip: float = 1.0
+    max_grad_norm: float = 1.0
     learning_rate: LearningRate = 0.1
     schedule: str = "constant"
     noise_multiplier: float | None = None
@@ -306,15 +306,15 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
         records.
     steps : int, default=100
         Number of gradient steps; each is charged.
-    clip : float, default=1.0
+    max_grad_norm : float, default=1.0
         Bound on the 2-norm of one record's gradient, intercept included.
     learning_rate : float or callable, default=0.1
         A number, or a function of the step (from 0).
     schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
         What a learning rate that is a number is multiplied by over the steps.
     noise_multiplier : float, default=None
-        Scale of the noise over ``clip``, the bound C on the norm of what one record contributes to
-        a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
+        Scale of the noise over ``max_grad_norm``, the bound C on the norm of what one record
+        contributes to a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
     epsilon : float, default=None
         What the certified epsilon of the whole run must not exceed; the noise is calibrated for
         it. None means 1 where nothing else says what the noise is.
@@ -452,15 +452,15 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         records.
     steps : int, default=100
         Number of gradient steps; each is charged.
-    clip : float, default=1.0
+    max_grad_norm : float, default=1.0
         Bound on the 2-norm of one record's gradient, intercept included.
     learning_rate : float or callable, default=1.0
         A number, or a function of the step (from 0).
     schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
         What a learning rate that is a number is multiplied by over the steps.
     noise_multiplier : float, default=None
-        Scale of the noise over ``clip``, the bound C on the norm of what one record contributes to
-        a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
+        Scale of the noise over ``max_grad_norm``, the bound C on the norm of what one record
+        contributes to a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
     epsilon : float, default=None
         What the certified epsilon of the whole run must not exceed; the noise is calibrated for
         it. None means 1 where nothing else says what the noise is.

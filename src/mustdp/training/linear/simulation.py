@@ -70,7 +70,7 @@ class StackedRecords:
         return int(self.rows.shape[1]) + self.fit_intercept
 
     def clipped_sums(
-        self, weights: FloatArray, batches: Sequence[Batch], clip: float
+        self, weights: FloatArray, batches: Sequence[Batch], bound: float
     ) -> tuple[FloatArray, FloatArray]:
         """What ``Records.clipped_sum`` gives, for every chain: (R, K, width) and (R,)."""
         indices, counts = _padded(batches)
@@ -79,12 +79,12 @@ class StackedRecords:
         for begin in range(0, self.chains, together):
             part = slice(begin, begin + together)
             totals[part], losses[part] = self._some(
-                weights[part], indices[part], counts[part], clip, part
+                weights[part], indices[part], counts[part], bound, part
             )
         return totals, losses
 
     def _some(
-        self, weights: FloatArray, indices: IntArray, counts: FloatArray, clip: float, part: slice
+        self, weights: FloatArray, indices: IntArray, counts: FloatArray, bound: float, part: slice
     ) -> tuple[FloatArray, FloatArray]:
         features = self.rows.shape[1]
         places = indices + self._row_offset[part, None]
@@ -94,7 +94,7 @@ class StackedRecords:
             scores += weights[:, :, features, None]
         targets = self.targets[indices + self._target_offset[part, None]]
         gradient, values = self.loss.evaluate(scores, targets)
-        clip_gradient(gradient, self.norms[places], counts, clip, features)
+        clip_gradient(gradient, self.norms[places], counts, bound, features)
         totals = np.empty_like(weights)
         totals[:, :, :features] = gradient @ rows
         if self.fit_intercept:
@@ -124,7 +124,7 @@ def descend_chains(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for step, size in enumerate(recipe.step_sizes):
             batches = [next(stream) for stream in streams]
-            totals, losses[:, step] = records.clipped_sums(weights, batches, recipe.clip)
+            totals, losses[:, step] = records.clipped_sums(weights, batches, recipe.max_grad_norm)
             for noise, own in zip(noises, drawn, strict=True):
                 noise.standard_normal(out=own)
             totals += recipe.deviation * drawn

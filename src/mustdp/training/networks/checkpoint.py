@@ -39,7 +39,11 @@ _FIELDS = {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
 
 
 def description(
-    budget: Budget, clip: float, model: nn.Module, optimizer: torch.optim.Optimizer, seeded: bool
+    budget: Budget,
+    max_grad_norm: float,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    seeded: bool,
 ) -> dict[str, str]:
     """Everything that must not change while a run is interrupted, as text by name."""
     shapes = {
@@ -48,7 +52,7 @@ def description(
     found = {
         "plan": describe(budget.plan()),
         "relation": budget.relation,
-        "clip": clip,
+        "max_grad_norm": max_grad_norm,
         "model": {"class": type(model).__name__, "parameters": shapes},
         "optimizer": type(optimizer).__name__,
         "seed": "given" if seeded else "none",

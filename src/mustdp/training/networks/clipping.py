@@ -39,7 +39,7 @@ from mustdp.training.networks.separation import Loss, Unsuitable, Watch
 
 
 #: Bounds C that are taken: no weight and no weighted product underflows or overflows in between.
-SMALLEST_CLIP, LARGEST_CLIP = 1e-30, 1e30
+SMALLEST_NORM, LARGEST_NORM = 1e-30, 1e30
 #: By how much the terms of a record may cancel before it is scaled down further, at most.
 _CANCELLATION = 2**10
 #: Share of C that the rounding of sums should not exceed; the above is reduced for it, but not
@@ -78,7 +78,7 @@ class Bound:
     two and ``error`` the E that all of it was derived from.
     """
 
-    clip: float
+    max_grad_norm: float
     inner: float
     cancellation: float
     step: float
@@ -104,37 +104,37 @@ class Bound:
             )
 
 
-def check_clip(clip: object) -> float:
+def check_max_grad_norm(max_grad_norm: object) -> float:
     """The bound C as a number in the range that the arithmetic is proven for."""
-    return checks.real("clip", clip, at_least=SMALLEST_CLIP, at_most=LARGEST_CLIP)
+    return checks.real("max_grad_norm", max_grad_norm, at_least=SMALLEST_NORM, at_most=LARGEST_NORM)
 
 
-def bound_for(clip: float, deviation: float, workload: Workload) -> Bound:
-    """The bound for contributions of norm ``clip`` under noise of this deviation."""
+def bound_for(max_grad_norm: float, deviation: float, workload: Workload) -> Bound:
+    """The bound for contributions of norm ``max_grad_norm`` under noise of this deviation."""
     relative = gamma(workload.terms + workload.pieces + 3) * workload.copies
     cancellation = float(_CANCELLATION)
     while cancellation > 1.0 and cancellation * relative > (
         _AIM if cancellation > _USUAL else _MOST / 2.0
     ):
         cancellation /= 2.0
-    step = _step(clip, deviation, workload)
+    step = _step(max_grad_norm, deviation, workload)
     in_lattice = workload.processes * math.sqrt(workload.parameters) * step / 2.0
-    error = (cancellation * relative * clip + in_lattice) * (1.0 + 2.0**-40)
-    if not error <= _MOST * clip:
+    error = (cancellation * relative * max_grad_norm + in_lattice) * (1.0 + 2.0**-40)
+    if not error <= _MOST * max_grad_norm:
         raise InvalidParameter(
-            f"rounding could move the sum by {error / clip:.2g} times clip, which leaves too "
-            f"little of it: batches of up to {workload.copies} records and "
+            f"rounding could move the sum by {error / max_grad_norm:.2g} times the clipping norm, "
+            f"which leaves too little of it: batches of up to {workload.copies} records and "
             f"{workload.parameters} parameters are too many; smaller batches or max_rows help"
         )
-    inner = (clip - 2.0 * error) * (1.0 - 2.0**-48)
-    return Bound(clip, inner, cancellation, step, error, workload)
+    inner = (max_grad_norm - 2.0 * error) * (1.0 - 2.0**-48)
+    return Bound(max_grad_norm, inner, cancellation, step, error, workload)
 
 
-def _step(clip: float, deviation: float, workload: Workload) -> float:
+def _step(max_grad_norm: float, deviation: float, workload: Workload) -> float:
     """The lattice: far below the noise, fine enough for many parameters, and fit for integers."""
     among = workload.processes * math.sqrt(workload.parameters)
-    fine = min(deviation * _BELOW_NOISE, clip * 2.0**-12 / among)
-    fits = max(2.0 * workload.copies * clip / _INTEGERS, deviation * _FINEST)
+    fine = min(deviation * _BELOW_NOISE, max_grad_norm * 2.0**-12 / among)
+    fits = max(2.0 * workload.copies * max_grad_norm / _INTEGERS, deviation * _FINEST)
     if fine <= fits:
         return 2.0 ** math.ceil(math.log2(fits))
     return 2.0 ** max(math.floor(math.log2(fine)), math.ceil(math.log2(fits)))

@@ -101,7 +101,7 @@ class Trained:
     >>> model, data = torch.nn.Linear(2, 1), (torch.randn(50, 2), torch.randn(50, 1))
     >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     >>> squared = lambda outputs, target: (outputs - target).square().sum(1)
-    >>> trainer = md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, clip=1.0)
+    >>> trainer = md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, max_grad_norm=1.0)
     >>> trained = trainer.train(2)
     >>> trained.steps, trained.ledger.steps, trained.privacy.certified
     (2, 2, True)

@@ -286,7 +286,7 @@ def check_scaling(
 #: By how much a row of errors may miss its scale, relative to its largest entry.
 _SCALING = 2.0**-10
 #: Errors below this are zero to some processors and not to others: float32 ends at 2^-126, and
-#: up to eight times that is compared with it. No clip is that small.
+#: up to eight times that is compared with it. No clipping norm is that small.
 _FLUSHED = 2.0**-120
 MIXED = (
     "the loss of one record depends on other records of the batch; the first dimension of every "

@@ -38,7 +38,7 @@ from mustdp.training.networks.clipping import (
     Trial,
     Trials,
     bound_for,
-    check_clip,
+    check_max_grad_norm,
     rows_of_pieces,
 )
 from mustdp.training.networks.distributed import Ranks
@@ -313,7 +313,7 @@ class PrivateTrainer(NotCopied):
         allocation, and a warning says so (LoaderRedrawn).
     optimizer : torch.optim.Optimizer
         One of all parameters of the model that are to be trained.
-    clip : float
+    max_grad_norm : float
         The bound C on the norm of one record's gradient, above 0.
     epochs : int, default=None
         How many times the run goes through the data of a loader.
@@ -377,7 +377,8 @@ class PrivateTrainer(NotCopied):
     >>> model, data = torch.nn.Linear(2, 1), (torch.randn(50, 2), torch.randn(50, 1))
     >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     >>> squared = lambda outputs, target: (outputs - target).square().sum(1)
-    >>> md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, clip=1.0).train().steps
+    >>> trainer = md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, max_grad_norm=1.0)
+    >>> trainer.train().steps
     3
     """
 
@@ -389,7 +390,7 @@ class PrivateTrainer(NotCopied):
         budget: Budget | None = None,
         *,
         optimizer: torch.optim.Optimizer,
-        clip: float,
+        max_grad_norm: float,
         epochs: int | None = None,
         epsilon: float | None = None,
         noise_multiplier: float | None = None,
@@ -417,8 +418,8 @@ class PrivateTrainer(NotCopied):
             terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
             budget = budget_of(data, budget, terms)
             self._model, self._budget, self._module = model, budget, bare(model)
-            self._steps, self._clip = 0, check_clip(clip)
-            self._deviation = budget.noise_multiplier * self._clip
+            self._steps, self._max_grad_norm = 0, check_max_grad_norm(max_grad_norm)
+            self._deviation = budget.noise_multiplier * self._max_grad_norm
             self._size = checks.real(
                 "expected size of the scheme", budget.scheme.expected_size, above=0
             )
@@ -430,7 +431,7 @@ class PrivateTrainer(NotCopied):
             self._scheduled_every = read_schedule(scheduler_every, budget.scheme)
             self._device = read_device(device, self._module)
             self._run = run_state.description(
-                budget, self._clip, self._module, optimizer, self._seeded
+                budget, self._max_grad_norm, self._module, optimizer, self._seeded
             )
             saves = checkpoint is not None
             charge = RunCharge(ledger, budget, seeded=self._seeded, checkpoint=saves)
@@ -471,7 +472,7 @@ class PrivateTrainer(NotCopied):
         with self._ranks.together():
             self._pieces = Pieces(self._records, self._device, self._clipper, rows)
             workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
-            self._bound = bound_for(self._clip, self._deviation, workload)
+            self._bound = bound_for(self._max_grad_norm, self._deviation, workload)
             self._noise = StepNoise(key, self._deviation / self._bound.step)
         self._ranks.same({"lattice": repr(self._bound)})
         state = self._ranks.agree(state)
