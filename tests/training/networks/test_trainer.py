@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.randomness.keys import SeededRelease
-from mustdp.training.networks.events import Released
+from mustdp.training.networks.events import StepEvent
 from mustdp.training.networks.trainer import PrivateTrainer
 from tests.training.networks import runs
 from tests.training.networks.brute_force import clipped_sum_one_by_one
@@ -185,7 +185,7 @@ def test_a_gradient_left_over_from_before_is_not_used() -> None:
 def test_callbacks_see_each_step_and_may_stop() -> None:
     seen: list[tuple[int, int, float]] = []
 
-    def watch(event: Released) -> None:
+    def watch(event: StepEvent) -> None:
         seen.append((event.steps, len(event.losses_not_private), event.spent().epsilon.upper))
         if event.steps == 3:
             event.stop()
@@ -255,7 +255,7 @@ def test_progress_of_a_run_without_a_certified_epsilon(capsys: pytest.CaptureFix
 
 
 def test_losses_leave_only_if_asked_for_and_are_never_printed() -> None:
-    seen: list[Released] = []
+    seen: list[StepEvent] = []
     done = runs.trainer(callbacks=[seen.append]).train()
     assert done.losses_not_private == ()
     assert all(event.losses_not_private == () for event in seen)

@@ -18,7 +18,7 @@ from mustdp.training.budget import Budget
 
 
 @dataclass(frozen=True)
-class Released:
+class StepEvent:
     """Steps that were charged and may now be seen; callbacks are called with it.
 
     Attributes
@@ -42,7 +42,7 @@ class Released:
     --------
     >>> import mustdp as md
     >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
-    >>> event = md.Released(model=None, steps=2, losses_not_private=(), budget=budget)
+    >>> event = md.StepEvent(model=None, steps=2, losses_not_private=(), budget=budget)
     >>> event.stop()
     >>> event.stopped, event.steps
     (True, 2)
@@ -70,11 +70,11 @@ class Released:
         object.__setattr__(self, "stopped", True)
 
 
-Callback = Callable[[Released], None]
+Callback = Callable[[StepEvent], None]
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """A trained model, what it cost, and the ledger that says so.
 
     Attributes

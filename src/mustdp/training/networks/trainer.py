@@ -42,7 +42,7 @@ from mustdp.training.networks.clipping import (
     rows_of_pieces,
 )
 from mustdp.training.networks.distributed import Ranks
-from mustdp.training.networks.events import Callback, Progress, Released, Trained
+from mustdp.training.networks.events import Callback, Progress, StepEvent, TrainingResult
 from mustdp.training.networks.loaders import Records, Rows, Terms, budget_of
 from mustdp.training.networks.noise import StepNoise
 from mustdp.training.networks.record_by_record import trainable
@@ -352,7 +352,7 @@ class PrivateTrainer(NotCopied):
     resume : bool, default=True
         Whether a run may go on from a file that exists; it is refused otherwise.
     callbacks : iterable of callable, default=()
-        Called with a :class:`Released` whenever steps are released.
+        Called with a :class:`StepEvent` whenever steps are released.
     progress : bool, default=None
         Whether to show a line on the terminal; None means where there is one.
     losses : bool, default=False
@@ -528,7 +528,7 @@ class PrivateTrainer(NotCopied):
             if len(set(found)) == 1:
                 return rows
 
-    def train(self, steps: int | None = None) -> Trained:
+    def train(self, steps: int | None = None) -> TrainingResult:
         """Make more steps.
 
         Parameters
@@ -538,26 +538,26 @@ class PrivateTrainer(NotCopied):
 
         Returns
         -------
-        Trained
+        TrainingResult
             The model and what it cost.
         """
         return self._train(steps, self._show)
 
-    def step(self) -> Trained:
+    def step(self) -> TrainingResult:
         """One more step, released when this returns: for a loop of one's own.
 
         Returns
         -------
-        Trained
+        TrainingResult
             The model and what it cost.
         """
         return self._train(1, show=False)
 
-    def _train(self, steps: int | None, show: bool | None) -> Trained:
+    def _train(self, steps: int | None, show: bool | None) -> TrainingResult:
         with self._ownership.held(self, self._module):
             return self._make(steps, show)
 
-    def _make(self, steps: int | None, show: bool | None) -> Trained:
+    def _make(self, steps: int | None, show: bool | None) -> TrainingResult:
         with self._ranks.together():
             last = self.steps + steps_left(steps, self.remaining, self.budget.steps)
         self._ranks.same({"number of steps": f"{self.steps} to {last}"})
@@ -583,7 +583,7 @@ class PrivateTrainer(NotCopied):
                 self._ranks.leave(problem)
                 self._restore(self._saved.back())
                 raise
-        return Trained(
+        return TrainingResult(
             self.model, self.steps, self.budget, self.ledger, tuple(losses), seeded=self._seeded
         )
 
@@ -630,7 +630,7 @@ class PrivateTrainer(NotCopied):
         """Charge on disk, then show; whether a callback asked for the end."""
         if self._saved.file is not None:
             self._saved.save(self._state(), self.steps)
-        event = Released(self.model, self.steps, losses, self.budget, self._seeded)
+        event = StepEvent(self.model, self.steps, losses, self.budget, self._seeded)
         with self._ranks.together():
             for callback in self._callbacks:
                 callback(event)
