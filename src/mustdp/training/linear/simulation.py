@@ -32,8 +32,8 @@ from mustdp.training.linear.models import PrivateLinearModel, checked, split_wei
 # Many independent runs side by side, for simulations: the same results as one after another.
 #
 # Chain number r is decided by seed number r alone. It draws the batches that a single run with that
-# seed would draw, and noise in floating point, which is no release but
-# quickly made; the arithmetic of all chains is done at once.
+# seed would draw, and noise in floating point, which is fast but no release; the arithmetic of all
+# chains is done at once.
 
 
 #: Entries of gathered rows that are worked on at once.
@@ -149,7 +149,7 @@ def _padded(batches: Sequence[Batch]) -> tuple[IntArray, FloatArray]:
     return indices, counts
 
 
-# Simulations: one estimator, many seeds or data sets, all fitted in one batched run.
+# The public function and what it returns.
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ class Chains:
     privacy : Spent
         What *one* chain would cost; chains on the same records would add up.
     coefficient_path : ndarray or None
-        (R, steps, K, d): the weights after every step, if they were asked for.
+        (R, steps, K, d): the weights after every step, with ``keep_path=True``.
     intercept_path : ndarray or None
-        (R, steps, K): the intercepts after every step, if they were asked for.
+        (R, steps, K): the intercepts after every step, with ``keep_path=True``.
 
     Examples
     --------

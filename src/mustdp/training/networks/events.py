@@ -28,7 +28,7 @@ class StepEvent:
     steps : int
         Steps made so far.
     losses_not_private : tuple of float
-        Where they were asked for, the mean losses of the batches since the last release. They are
+        With ``losses=True``, the mean losses of the batches since the last release. They are
         computed from the data without noise: for the person who may see the data, not for
         publication. They are not printed.
     budget : Budget
@@ -88,7 +88,7 @@ class TrainingResult:
     ledger : Ledger
         What the steps so far are charged as.
     losses_not_private : tuple of float
-        Where they were asked for, the mean loss of every step this process made, computed from the
+        With ``losses=True``, the mean loss of every step this process made, computed from the
         data without noise. It is not printed.
     seeded : bool
         Whether the run is an experiment with a seed.
@@ -120,13 +120,13 @@ class TrainingResult:
         return replace(self.budget.spent(self.steps), seeded=self.seeded)
 
 
-# A line on the terminal: steps, what has been spent so far, and losses if asked for.
+# A line on the terminal: steps, what has been spent so far, and losses if they are shown.
 #
 # The epsilon shown is that of a step a little ahead, so that it is never too small and need not be
 # computed anew at every step.
 
 
-#: The epsilon shown is computed so many times in a run, at most.
+#: How many times in a run the epsilon shown is computed, at most.
 _MILESTONES = 10
 
 
@@ -167,7 +167,7 @@ class Progress:
             self._bar.stop()
 
     def step(self, done: int, loss: float | None) -> None:
-        """Show that so many steps are done; a loss is not private."""
+        """Show that ``done`` steps are made; a loss is not private."""
         if self._bar is None:
             return
         if done > self._milestone:

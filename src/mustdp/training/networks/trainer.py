@@ -26,10 +26,17 @@ from mustdp.sampling.batch import Batch
 from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
-from mustdp.training.networks import checkpoint as run_state
-from mustdp.training.networks import noise as release
 from mustdp.training.networks.bookkeeping import MaskContext
-from mustdp.training.networks.checkpoint import RunCharge, SavedRun
+from mustdp.training.networks.checkpoint import (
+    RunCharge,
+    SavedRun,
+    check_state,
+    ledger_after,
+    restore_state,
+    run_description,
+    shared_facts,
+    state_of,
+)
 from mustdp.training.networks.clipping import (
     ClippedSum,
     Clipper,
@@ -44,11 +51,16 @@ from mustdp.training.networks.clipping import (
 from mustdp.training.networks.distributed import Ranks
 from mustdp.training.networks.events import Callback, Progress, StepEvent, TrainingResult
 from mustdp.training.networks.loaders import Records, Rows, Terms, budget_of
-from mustdp.training.networks.noise import StepNoise
+from mustdp.training.networks.noise import (
+    StepNoise,
+    as_gradients,
+    on_lattice,
+    refuse_not_finite,
+)
 from mustdp.training.networks.record_by_record import trainable
 from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
 
-# A run belongs to one trainer, in one process, and is made by one thread at a time.
+# Ownership: a run belongs to one trainer, in one process, and to one thread at a time.
 #
 # A copy of a trainer, a fork of its process or a second thread would draw the same batches again
 # under other noise, or release steps that nothing was charged for.
@@ -119,7 +131,7 @@ class NotCopied:
         raise InvalidParameter(COPIED)
 
 
-# What a trainer is given, checked in one place.
+# The checks of a trainer's arguments.
 
 
 _CLASSIFIES = (functional.cross_entropy, functional.nll_loss)
@@ -140,7 +152,7 @@ def bare(model: Any) -> nn.Module:
 
 
 def read_device(device: Any, model: nn.Module) -> torch.device:
-    """The device asked for, or the one the model is on."""
+    """The requested device, or the one the model is on."""
     if device is None:
         return next(model.parameters()).device
     try:
@@ -277,20 +289,19 @@ class Masks:
             yield
 
 
-# Train a torch model with a certified budget: draw, clip, add noise, update, be charged.
-#
-# One step is the plan's own mechanism: the scheme draws a multiset, the gradients of its distinct
-# records are clipped to C and weighted by their counts, Gaussian noise of deviation z C is added to
-# the sum, and the result is divided by the scheme's size (the expected one for Poisson sampling),
-# never by the size that came out. What the optimiser then does is post-processing.
+# The trainer itself. One step is the plan's own mechanism: the scheme draws a multiset, the
+# gradients of its distinct records are clipped to C and weighted by their counts, Gaussian noise of
+# deviation z C is added to the sum, and the result is divided by the scheme's size (the expected
+# one for Poisson sampling), never by the size that came out. What the optimiser then does is
+# post-processing.
 #
 # **Charged before released.** A step is *released* when a callback sees it, when ``train`` returns
 # or raises, or when it is in the checkpoint. Before that it is in the ledger, and with a
 # checkpoint the ledger that holds it has reached the disk. So wherever a run is killed, what has
 # been seen has been paid for. The model is changed in place while ``train`` runs; another thread
-# that reads it there and then steps outside of this.
+# that reads it there and then is not covered by this.
 #
-# After a kill the run goes on with the same batches and fresh noise (``saving.py``).
+# After a kill the run goes on with the same batches and fresh noise (``checkpoint.py``).
 
 
 class PrivateTrainer(NotCopied):
@@ -365,7 +376,7 @@ class PrivateTrainer(NotCopied):
     InvalidParameter
         An argument is outside what is allowed.
     NotCovered
-        No theorem of this package covers what was asked, such as a layer that mixes records.
+        No theorem of this package covers the request, such as a layer that mixes records.
     BudgetExceeded
         The budget does not fit the limit of the ledger; nothing was written.
 
@@ -430,7 +441,7 @@ class PrivateTrainer(NotCopied):
             self._optimizer, self._scheduler = optimizer, scheduler
             self._scheduled_every = read_schedule(scheduler_every, budget.scheme)
             self._device = read_device(device, self._module)
-            self._run = run_state.description(
+            self._run = run_description(
                 budget, self._max_grad_norm, self._module, optimizer, self._seeded
             )
             saves = checkpoint is not None
@@ -445,9 +456,7 @@ class PrivateTrainer(NotCopied):
             self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
         charges = self._ranks.agree(charge.ledger)
-        shared = run_state.facts(
-            self._run, budget, self._records, scheduler, charge.ledger or charges
-        )
+        shared = shared_facts(self._run, budget, self._records, scheduler, charge.ledger or charges)
         own = {"losses": str(losses), "max_rows": str(most_rows)}
         self._ranks.same(shared | own | {"checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
@@ -505,7 +514,7 @@ class PrivateTrainer(NotCopied):
 
         Nothing is where the run has a seed, which is an experiment.
         """
-        return run_state.charged(self.budget, 0 if self._seeded else self._steps)
+        return ledger_after(self.budget, 0 if self._seeded else self._steps)
 
     @property
     def privacy(self) -> Spent:
@@ -595,12 +604,12 @@ class PrivateTrainer(NotCopied):
             if self._ranks.first:
                 self._noise.begin(number, self._bound.workload.parameters, self._device)
             found = self._clipped(number, self._ranks.part(batch))
-            sums = release.on_lattice(found.gradients, self._bound.step)
+            sums = on_lattice(found.gradients, self._bound.step)
             if self._ranks.first:
                 self._noise.add(number, sums)
         sums, bad = self._ranks.add_up([sums, found.not_finite])
         with self._ranks.together():
-            release.refuse_not_finite(int(bad), number + 1)
+            refuse_not_finite(int(bad), number + 1)
             self._steps = number + 1  # charged from here on
             self._update(sums)
         if not self._losses:
@@ -620,14 +629,14 @@ class PrivateTrainer(NotCopied):
 
     def _update(self, sums: Tensor) -> None:
         parameters = self._clipper.parameters
-        release.as_gradients(sums, self._bound.step, self._size, parameters)
+        as_gradients(sums, self._bound.step, self._size, parameters)
         self._optimizer.step()
         self._optimizer.zero_grad()
         if self._scheduler is not None and self._steps % self._scheduled_every == 0:
             self._scheduler.step()
 
     def _release(self, losses: tuple[float, ...]) -> bool:
-        """Charge on disk, then show; whether a callback asked for the end."""
+        """Charge on disk, then show; whether a callback has stopped the run."""
         if self._saved.file is not None:
             self._saved.save(self._state(), self.steps)
         event = StepEvent(self.model, self.steps, losses, self.budget, self._seeded)
@@ -641,11 +650,11 @@ class PrivateTrainer(NotCopied):
             self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
         )
         parts = (self._module, self._optimizer, self._scheduler)
-        ledger = run_state.charged(self.budget, self._steps)
-        return run_state.state_of(self._run, at, ledger, *parts)
+        ledger = ledger_after(self.budget, self._steps)
+        return state_of(self._run, at, ledger, *parts)
 
     def _checked(self, state: dict[str, Any]) -> BatchStream:
-        return run_state.check_state(state, self._run, self.budget, self._saved.path)
+        return check_state(state, self._run, self.budget, self._saved.path)
 
     def _restore(self, state: dict[str, Any] | None) -> None:
         """Back to a state: one to go on from, or what was shown last of a run that broke off."""
@@ -654,7 +663,7 @@ class PrivateTrainer(NotCopied):
         batches = self._checked(state)
         if self._seeded and batches.key != self._batches.key:
             raise InvalidParameter(f"checkpoint {self._saved.path} was made with another seed")
-        run_state.restore(state, self._module, self._optimizer, self._scheduler)
+        restore_state(state, self._module, self._optimizer, self._scheduler)
         self._steps = batches.position
         self._draw_by(batches.key)
 
