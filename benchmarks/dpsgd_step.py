@@ -96,7 +96,7 @@ class Setting:
         budget = settle(scheme, steps=10**6, noise_multiplier=NOISE, delta=1e-6)
         loss = nn.CrossEntropyLoss(reduction="none")
         trainer = PrivateTrainer(
-            model, loss, self.data, budget, optimizer=optimizer, clip=CLIP, progress=False
+            model, loss, self.data, budget, optimizer=optimizer, max_grad_norm=CLIP, progress=False
         )
         return trainer.train
 

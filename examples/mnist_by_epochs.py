@@ -61,7 +61,7 @@ def main() -> None:
         nn.CrossEntropyLoss(reduction="none"),
         loader,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9),
-        clip=1.0,
+        max_grad_norm=1.0,
         noise_multiplier=asked.noise_multiplier,
         delta=1e-5,
         epochs=asked.epochs,

@@ -118,8 +118,8 @@ from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
 from mustdp.training.linear.simulation import Chains as Chains
 from mustdp.training.linear.simulation import fit_chains as fit_chains
 from mustdp.training.networks.batchnorm import replace_batchnorm as replace_batchnorm
-from mustdp.training.networks.events import Released as Released
-from mustdp.training.networks.events import Trained as Trained
+from mustdp.training.networks.events import StepEvent as StepEvent
+from mustdp.training.networks.events import TrainingResult as TrainingResult
 from mustdp.training.networks.loaders import LoaderRedrawn as LoaderRedrawn
 from mustdp.training.networks.opacus_bridge import charged_to as charged_to
 from mustdp.training.networks.opacus_bridge import multiset_loader as multiset_loader

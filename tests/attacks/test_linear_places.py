@@ -64,8 +64,8 @@ def released_sum(rows: FloatArray, targets: FloatArray) -> FloatArray:
     """What noise would be added to in the first step of a certified run."""
     n = BLOCK * BLOCKS
     model = md.DPLinearRegression(
-        scheme=md.random_allocation(n, 1), steps=1, clip=1.0, noise_multiplier=20.0, delta=1e-6,
-        learning_rate=float(n), start=START, fit_intercept=False,
+        scheme=md.random_allocation(n, 1), steps=1, max_grad_norm=1.0, noise_multiplier=20.0,
+        delta=1e-6, learning_rate=float(n), start=START, fit_intercept=False,
     ).fit(rows, targets)  # fmt: skip
     assert model.privacy_.certified
     assert model.privacy_.epsilon.upper < 0.25

@@ -66,7 +66,7 @@ def sum_of_a_step(kind: Any, inputs: Any, target: Any) -> Any:
             (inputs, target),
             budget,
             optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
-            clip=1.0,
+            max_grad_norm=1.0,
             seed=3,
             progress=False,
         )

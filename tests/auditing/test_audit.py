@@ -26,7 +26,7 @@ FIFTH = settle(md.wor(300, 60), steps=8, noise_multiplier=10.0, delta=1e-5)
 def trainer(budget: Budget, clip: float = 1.0) -> Callable[[Game], Any]:
     return lambda game: md.PrivateTrainer(
         game.model, game.loss, game.data, budget,
-        optimizer=game.optimizer, clip=clip, progress=False,
+        optimizer=game.optimizer, max_grad_norm=clip, progress=False,
     )  # fmt: skip
 
 

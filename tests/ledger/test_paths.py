@@ -45,7 +45,7 @@ def network(ledger: Any) -> None:
 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     trainer = md.PrivateTrainer(
-        model, loss, (data, data), budget, optimizer=optimizer, clip=1.0, ledger=ledger
+        model, loss, (data, data), budget, optimizer=optimizer, max_grad_norm=1.0, ledger=ledger
     )
     trainer.train()
 

@@ -403,7 +403,8 @@ def audit(
     ----------
     trainer : callable
         From a :class:`Game` to what has ``train(1)`` for one step on ``game.data``, such as a
-        :class:`PrivateTrainer` made of the game's parts with this ``budget`` and ``clip``.
+        :class:`PrivateTrainer` made of the game's parts with this ``budget`` and
+        ``clip`` as its ``max_grad_norm``.
     budget : Budget
         What :func:`settle` gives, for batches that are drawn one by one.
     clip : float
@@ -433,7 +434,8 @@ def audit(
     >>> budget = md.settle(md.poisson(40, 0.5), noise_multiplier=1.0, steps=2, delta=1e-5)
     >>> def trainer(game):
     ...     return md.PrivateTrainer(
-    ...         game.model, game.loss, game.data, budget, optimizer=game.optimizer, clip=1.0
+    ...         game.model, game.loss, game.data, budget,
+    ...         optimizer=game.optimizer, max_grad_norm=1.0,
     ...     )
     >>> found = md.audit(trainer, budget, clip=1.0)
     >>> found.canaries, found.level

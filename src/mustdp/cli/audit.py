@@ -42,7 +42,7 @@ def audit(
     scheme: SchemeOptions,
     run: RunOptions,
     budget: BudgetOptions,
-    clip: Annotated[float, _game("--clip", read_scale)] = 1.0,
+    max_grad_norm: Annotated[float, _game("--clip", read_scale)] = 1.0,
     runs: Annotated[int, _game("--runs", partial(read_integer, high=1000))] = 1,
     level: Annotated[float, _game("--level", partial(read_number, above=0.5, below=1))] = 0.95,
     seed: Annotated[int | None, _game("--seed", read_natural)] = None,
@@ -73,15 +73,15 @@ def audit(
         settled = settle(plan, steps=steps, relation=run.relation, **noise)
         words.two_sided(settled.spent().epsilon, "here")
     with progress("playing") as move:
-        player = _player(settled, clip, seed, lambda k: move("runs", k - 1, runs))
-        found = room.audit(player, settled, clip=clip, runs=runs, level=level, seed=seed)
+        player = _player(settled, max_grad_norm, seed, lambda k: move("runs", k - 1, runs))
+        found = room.audit(player, settled, clip=max_grad_norm, runs=runs, level=level, seed=seed)
     if found.contradicted:
         raise NumericalFailure(_contradicted(found))
-    return _answer(settled, found, {"clip": clip, "runs": runs}, json)
+    return _answer(settled, found, {"clip": max_grad_norm, "runs": runs}, json)
 
 
 def _player(
-    budget: Budget, clip: float, seed: int | None, begin: Callable[[int], object]
+    budget: Budget, max_grad_norm: float, seed: int | None, begin: Callable[[int], object]
 ) -> Callable[[Game], Any]:
     """What makes the trainer of each run, on the CPU; runs of one seed have seeds of their own."""
     import numpy as np
@@ -103,7 +103,8 @@ def _player(
             warnings.simplefilter("ignore", SeededRelease)
             return PrivateTrainer(
                 game.model, game.loss, game.data, budget,
-                optimizer=game.optimizer, clip=clip, device="cpu", seed=own, progress=False,
+                optimizer=game.optimizer, max_grad_norm=max_grad_norm, device="cpu", seed=own,
+                progress=False,
             )  # fmt: skip
 
     return player

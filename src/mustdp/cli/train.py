@@ -126,7 +126,7 @@ class TrainingOptions:
     model: Annotated[str, _training("--model", word_from("mustdp.training.classify", "MODELS"))] = (
         "linear"
     )
-    clip: Annotated[float, _training("--clip", read_scale)] = 1.0
+    max_grad_norm: Annotated[float, _training("--clip", read_scale)] = 1.0
     learning_rate: Annotated[float, _training("--learning-rate", read_scale)] = 1.0
     schedule: Annotated[
         str, _training("--schedule", word_from("mustdp.training.linear.descent", "SCHEDULES"))
@@ -242,7 +242,10 @@ def _answer(
     promised = not_poisson(scheme, noise, spent.steps, "epsilon", spent.delta, spent.epsilon)
     data = {
         "dataset": records.name,
-        **{key: value for key, value in settings.items() if key != "seed"},
+        "model": settings["model"],
+        "clip": settings["max_grad_norm"],
+        "learning_rate": settings["learning_rate"],
+        "schedule": settings["schedule"],
         **words.described(scheme),
         "noise_multiplier": spent.noise_multiplier,
         "noise": spent.source,

@@ -210,7 +210,7 @@ def run_job(job: Job) -> Runs:
     began = time.process_time()
     if job.way == PRIVATE:
         trial = train_classifier(
-            data, budget, model="mlp", clip=MNIST.clip, learning_rate=MNIST.rate, seed=seed
+            data, budget, model="mlp", max_grad_norm=MNIST.clip, learning_rate=MNIST.rate, seed=seed
         )
         return _runs(trial.test_accuracy, time.process_time() - began, budget.steps)
     sigma = 0.0 if job.way == SILENT else MNIST.paper_sigma(budget)

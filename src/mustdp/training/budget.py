@@ -36,7 +36,7 @@ _PAPER = "per-step epsilon' of the MUST paper with sensitivity C/n: not a guaran
 
 @dataclass(frozen=True)
 class _Run:
-    """So many steps on fresh draws of a scheme, whatever their noise."""
+    """A number of steps on fresh draws of a scheme, whatever their noise."""
 
     scheme: Sampling
     steps: int
@@ -204,7 +204,7 @@ def settle(
     InvalidParameter
         An argument is outside what is allowed.
     NotCovered
-        No theorem of this package covers what was asked.
+        No theorem of this package covers the request.
     NumericalFailure
         No number that can be trusted was found.
 

@@ -35,7 +35,7 @@ from mustdp.training.linear.descent import (
     OnStep,
     Recipe,
     Records,
-    check_clip,
+    check_max_grad_norm,
     descend,
     exact_noise,
     learning_rates,
@@ -62,7 +62,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainingRequest:
     """How to train.
 
     ``ledger`` is charged before the first step. ``save`` names a file for the trained model. A
@@ -70,7 +70,7 @@ class Asked:
     """
 
     budget: Budget
-    clip: float = 1.0
+    max_grad_norm: float = 1.0
     learning_rate: float = 1.0
     schedule: str = "constant"
     seed: int | None = None
@@ -85,15 +85,15 @@ class Asked:
 def train_classifier(data: DataSet, budget: Budget, *, model: str = "linear", **how: Any) -> Trial:
     """Train ``model`` within ``budget`` on the training records of ``data``, and test it.
 
-    ``how`` are the other fields of :class:`Asked`.
+    ``how`` are the other fields of :class:`TrainingRequest`.
     """
-    asked = Asked(budget, **how)
+    request = TrainingRequest(budget, **how)
     check_model(model)
-    check_files(model, asked.checkpoint, asked.resume, asked.save, asked.device)
-    asked = replace(asked, clip=check_clip(asked.clip))
-    learning_rates(asked.learning_rate, asked.schedule, budget.steps)  # refused before any work
-    privacy = replace(budget.spent(), seeded=asked.seed is not None)
-    predicted = (_linear if model == "linear" else _network)(data, asked)
+    check_files(model, request.checkpoint, request.resume, request.save, request.device)
+    request = replace(request, max_grad_norm=check_max_grad_norm(request.max_grad_norm))
+    learning_rates(request.learning_rate, request.schedule, budget.steps)  # refused before any work
+    privacy = replace(budget.spent(), seeded=request.seed is not None)
+    predicted = (_linear if model == "linear" else _network)(data, request)
     return Trial(float(np.mean(predicted == data.y_test)), privacy)
 
 
@@ -128,39 +128,39 @@ def check_files(
         refuse_other_than_files(Path(save))
 
 
-def _linear(data: DataSet, asked: Asked) -> NDArray[Any]:
+def _linear(data: DataSet, request: TrainingRequest) -> NDArray[Any]:
     classes = len(data.classes)
     loss: Loss = LogisticLoss() if classes == 2 else MultinomialLoss(classes)
     targets = data.y_train if classes > 2 else data.y_train.astype(np.float64)
-    rates = learning_rates(asked.learning_rate, asked.schedule, asked.budget.steps)
+    rates = learning_rates(request.learning_rate, request.schedule, request.budget.steps)
     records = Records(data.X_train, targets, loss, fit_intercept=True)
-    recipe = Recipe(asked.budget, asked.clip, rates, start=0.0)
-    key = batch_key(asked.seed)
-    privacy = replace(asked.budget.spent(), seeded=key.seeded)
-    check_release(asked.ledger, asked.budget.scheme, privacy)
+    recipe = Recipe(request.budget, request.max_grad_norm, rates, start=0.0)
+    key = batch_key(request.seed)
+    privacy = replace(request.budget.spent(), seeded=key.seeded)
+    check_release(request.ledger, request.budget.scheme, privacy)
     noise = exact_noise(records, recipe, NoiseSource(key.seed))
-    charge_release(asked.ledger, privacy.plan, f"training: linear model on {data.name}")
-    weights = descend(records, recipe, key, asked.on_step, noise).weights
-    if asked.save is not None:
+    charge_release(request.ledger, privacy.plan, f"training: linear model on {data.name}")
+    weights = descend(records, recipe, key, request.on_step, noise).weights
+    if request.save is not None:
         content = io.BytesIO()
         mark: dict[str, Any] = {"seeded": True} if key.seeded else {}
         np.savez(content, coef=weights[:, :-1], intercept=weights[:, -1], **mark)
-        replace_file(asked.save, content.getvalue())
+        replace_file(request.save, content.getvalue())
     scores = data.X_test @ weights[:, :-1].T + weights[:, -1]
     return np.asarray(scores.argmax(axis=1) if scores.shape[1] > 1 else scores[:, 0] > 0)
 
 
-def _network(data: DataSet, asked: Asked) -> NDArray[Any]:
+def _network(data: DataSet, request: TrainingRequest) -> NDArray[Any]:
     import torch
     from torch import nn
 
     from mustdp.training.networks.trainer import PrivateTrainer
 
     def released(event: Any) -> None:
-        if asked.on_step is not None:
-            asked.on_step(event.steps)
+        if request.on_step is not None:
+            request.on_step(event.steps)
 
-    budget, seed = asked.budget, asked.seed
+    budget, seed = request.budget, request.seed
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed if seed is not None else torch.seed())
         network = nn.Sequential(
@@ -168,10 +168,10 @@ def _network(data: DataSet, asked: Asked) -> NDArray[Any]:
             nn.ReLU(),
             nn.Linear(HIDDEN, len(data.classes)),
         )
-    optimizer = torch.optim.SGD(network.parameters(), lr=asked.learning_rate)
-    factors = learning_rates(1.0, asked.schedule, budget.steps)
+    optimizer = torch.optim.SGD(network.parameters(), lr=request.learning_rate)
+    factors = learning_rates(1.0, request.schedule, budget.steps)
     with warnings.catch_warnings():
-        # Whoever gives a seed on the command line is told so there, once.
+        # The command line says by itself, once, that a seed was given.
         warnings.simplefilter("ignore", SeededRelease)
         trainer = PrivateTrainer(
             network,
@@ -182,31 +182,31 @@ def _network(data: DataSet, asked: Asked) -> NDArray[Any]:
             ),
             budget,
             optimizer=optimizer,
-            clip=asked.clip,
+            max_grad_norm=request.max_grad_norm,
             scheduler=torch.optim.lr_scheduler.LambdaLR(
                 optimizer, lambda step: float(factors[min(step, budget.steps - 1)])
             ),
             seed=seed,
-            device=asked.device,
-            ledger=asked.ledger,
-            checkpoint=asked.checkpoint,
+            device=request.device,
+            ledger=request.ledger,
+            checkpoint=request.checkpoint,
             callbacks=(released,),
             progress=False,
         )
     try:
         trainer.train(trainer.remaining)  # none, where a run that was finished is resumed
     except KeyboardInterrupt:
-        if asked.checkpoint is None:
+        if request.checkpoint is None:
             raise
         raise Interrupted(trainer.steps, budget.steps) from None
     network.eval().cpu()
-    if asked.save is not None:
+    if request.save is not None:
         content = io.BytesIO()
         state: Any = network.state_dict()
         if seed is not None:  # beside the versions that torch notes of its layers
             state._metadata["mustdp"] = {"seeded": True}
         torch.save(state, content)
-        replace_file(asked.save, content.getvalue())
+        replace_file(request.save, content.getvalue())
     with torch.no_grad():
         scores = network(torch.tensor(data.X_test, dtype=torch.float32))
     return np.asarray(scores.argmax(dim=1).numpy())

@@ -66,7 +66,7 @@ def test_chains_equal_single_fits(
     """With the noise of simulations in the place of the exact one, which chains do without."""
 
     def simulated(records: Any, recipe: Any, key: Any, on_step: Any, exact: Any) -> Any:
-        noise = SimulatedNoise(noise_generator(key), recipe.deviation, recipe.clip)
+        noise = SimulatedNoise(noise_generator(key), recipe.deviation, recipe.max_grad_norm)
         return descend(records, recipe, key, on_step, noise)
 
     monkeypatch.setattr(estimator, "descend", simulated)

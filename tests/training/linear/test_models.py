@@ -49,7 +49,7 @@ def test_regression_finds_the_line() -> None:
         keep_losses=True,
         delta=1e-5,
         noise_multiplier=1.0,
-        clip=2.0,
+        max_grad_norm=2.0,
         m=200,
         steps=200,
         random_state=1,

@@ -50,7 +50,7 @@ def test_errors_of_tables_4_and_s2() -> None:
     X = rng.normal(size=(DATA_SETS, 1000, 2))
     y = 1 + X @ [0.5, 0.2] + rng.normal(size=(DATA_SETS, 1000))
     model = DPLinearRegression(
-        scheme="wor", m=100, steps=200, clip=3.0, learning_rate=0.04, start=-1.0,
+        scheme="wor", m=100, steps=200, max_grad_norm=3.0, learning_rate=0.04, start=-1.0,
         epsilon_prime=0.001, delta=1e-3, paper_noise="classical",
     )  # fmt: skip
     done = fit_chains(model, X, y, range(DATA_SETS), keep_path=True)

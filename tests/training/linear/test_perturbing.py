@@ -126,5 +126,5 @@ def test_weights_are_in_the_range_of_no_normal_generator() -> None:
     ("deviation", "clip", "copies"), [(1e9, 1.0, 10), (1e-12, 1.0, 10**6), (1.0, 1.0, 2**53)]
 )
 def test_what_rounding_would_decide_is_refused(deviation: float, clip: float, copies: int) -> None:
-    with pytest.raises(InvalidParameter, match=r"clip must|records \* reach"):
+    with pytest.raises(InvalidParameter, match=r"max_grad_norm must|records \* reach"):
         ExactNoise(NoiseSource(), deviation, clip, entries=100, copies=copies, additions=1000)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mustdp.randomness.keys import batch_key
 from mustdp.training.networks.clipping import Bound, Clipper, Trial, Workload, bound_for
 from mustdp.training.networks.loaders import Records, Rows
-from mustdp.training.networks.masks import Masks
+from mustdp.training.networks.trainer import Masks
 
 Case = tuple[nn.Module, Any, tuple[Tensor, ...], Tensor]
 

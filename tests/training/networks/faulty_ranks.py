@@ -61,7 +61,7 @@ def differing(rank: int, folder: Path) -> Found:
     budget = runs.budget()
     wide = settle(budget.scheme, steps=6, noise_multiplier=1.5, delta=1e-2)
     cases: dict[str, dict[str, Any]] = {
-        "clip": {"clip": 100.0 if other else 1.0},
+        "max_grad_norm": {"max_grad_norm": 100.0 if other else 1.0},
         "noise": {"budget": runs.budget(z=0.1 if other else 1.5)},
         "scheme": {"budget": runs.budget(scheme=md.wor(60, 20) if other else None)},
         "steps": {"budget": runs.budget(7 if other else 6)},

@@ -62,7 +62,7 @@ def trainer(model: nn.Module | None = None, data: Any = None, **options: Any) ->
     settled = {} if "budget" in options else {
         "epochs": EPOCHS, "noise_multiplier": 1.0, "delta": 1e-3,
     }  # fmt: skip
-    given = {"seed": 5, "progress": False, "clip": 1.0, **settled, **options}
+    given = {"seed": 5, "progress": False, "max_grad_norm": 1.0, **settled, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return md.PrivateTrainer(
@@ -75,7 +75,7 @@ def trainer(model: nn.Module | None = None, data: Any = None, **options: Any) ->
 
 
 def main(checkpoint: str, step: str) -> None:
-    def killed(event: md.Released) -> None:
+    def killed(event: md.StepEvent) -> None:
         if event.steps == int(step):
             os.kill(os.getpid(), signal.SIGKILL)
 

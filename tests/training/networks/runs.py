@@ -42,7 +42,7 @@ def trainer(network: nn.Module | None = None, **options: Any) -> PrivateTrainer:
         "loss": LOSS,
         "data": data(),
         "budget": budget(),
-        "clip": 1.0,
+        "max_grad_norm": 1.0,
         "progress": False,
         **options,
     }

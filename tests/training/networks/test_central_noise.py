@@ -68,7 +68,7 @@ def test_the_margin_covers_every_continuation_of_a_word() -> None:
     leading = [min(int(2**63 * t) + int(k), 2**63 - 1) for t, k in zip(
         tails, rng.integers(0, 2**20, 300), strict=True)]  # fmt: skip
     words = np.array(leading + [-m - 1 for m in leading], dtype=np.int64).view(np.uint64)
-    points = torch.from_numpy((words ^ noise._TURNED).view(np.int64)).double()
+    points = torch.from_numpy((words ^ noise._LOWEST_63_BITS).view(np.int64)).double()
     sizes = points.mul_(2.0**-63).erfinv_().mul_(math.sqrt(2.0)).abs().tolist()
     used = 0.0
     with mpmath.workdps(50):

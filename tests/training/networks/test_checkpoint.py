@@ -141,7 +141,7 @@ OTHER_RUNS: list[tuple[dict[str, Any], str]] = [
     ({"budget": runs.budget(steps=7)}, "its plan is"),
     ({"budget": runs.budget(scheme=md.must_ow(60, 30, 21))}, "its plan is"),
     ({"budget": runs.budget(scheme=md.wor(60, 20))}, "its plan is"),
-    ({"clip": 2.0}, "its clip is"),
+    ({"max_grad_norm": 2.0}, "its max_grad_norm is"),
     ({"seed": 1}, "its seed is"),
     ({"network": torch.nn.Linear(6, 3)}, "its model is"),
 ]

@@ -18,13 +18,13 @@ from mustdp.randomness.keys import batch_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.training.networks.clipping import Clipper
 from mustdp.training.networks.loaders import Records
-from mustdp.training.networks.masks import Masks
 from mustdp.training.networks.noise import (
     Begun,
     StepNoise,
     check_device,
     random_words,
 )
+from mustdp.training.networks.trainer import Masks
 from tests.training.networks import runs, zoo
 from tests.training.networks.brute_force import (
     Case,

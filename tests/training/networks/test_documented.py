@@ -27,7 +27,14 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_options_of_the_page_exist() -> None:
     options = set(inspect.signature(PrivateTrainer).parameters)
-    named = {"clip", "checkpoint", "checkpoint_every", "max_rows", "mixed_precision", "seed"}
+    named = {
+        "max_grad_norm",
+        "checkpoint",
+        "checkpoint_every",
+        "max_rows",
+        "mixed_precision",
+        "seed",
+    }
     named |= {"epochs", "epsilon", "n", "scheduler_every", "noise_multiplier"}
     assert named <= options
     assert all(re.search(rf"[`\"]{name}\b", PAGE) for name in named)

@@ -94,7 +94,7 @@ def test_no_contribution_exceeds_the_clip(seed: int, clip: float) -> None:
 
 def test_sums_over_several_parts_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows than are lengthened at a time, weight and bias in the same pass."""
-    monkeypatch.setattr(rounding, "_ON_CPU", 1)
+    monkeypatch.setattr(rounding, "_CONVERTED_ON_CPU", 1)
     generator = torch.Generator().manual_seed(11)
     known = exact.dense(random(generator, 150, 1, 3), random(generator, 150, 1, 2), True)
     check(known, 0.3, torch.randint(1, 4, (150,), generator=generator).double())

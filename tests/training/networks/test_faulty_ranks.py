@@ -34,7 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 DIFFERENT = {
-    "clip": "the same clip.*rank 0 has 1.0, rank 1 100.0",
+    "max_grad_norm": "the same max_grad_norm.*rank 0 has 1.0, rank 1 100.0",
     "noise": "the same plan",
     "scheme": "the same plan",
     "steps": "the same plan",

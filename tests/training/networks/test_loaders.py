@@ -53,7 +53,7 @@ def test_a_shuffling_loader_becomes_random_allocation_and_says_so() -> None:
             torch.nn.CrossEntropyLoss(reduction="none"),
             loader(),
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
-            clip=1.0,
+            max_grad_norm=1.0,
             epsilon=4.0,
             delta=1e-3,
             epochs=EPOCHS,
@@ -177,7 +177,7 @@ def test_an_estimate_is_all_that_is_said_of_the_number_of_records() -> None:
             torch.nn.CrossEntropyLoss(reduction="none"),
             loader(),
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
-            clip=1.0,
+            max_grad_norm=1.0,
             noise_multiplier=1.0,
             delta=1e-3,
             epochs=1,
@@ -199,7 +199,7 @@ def test_with_a_budget_its_scheme_draws_and_nothing_is_said() -> None:
             loader(),
             runs.budget(scheme=md.wor(N, 20)),
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
-            clip=1.0,
+            max_grad_norm=1.0,
         )
     assert run._batches.batch(0).size == 20
 

@@ -18,7 +18,7 @@ from mustdp.training.networks.clipping import (
 )
 from mustdp.training.networks.devices import aligned
 from mustdp.training.networks.loaders import Rows
-from mustdp.training.networks.masks import Masks
+from mustdp.training.networks.trainer import Masks
 from tests.training.networks import runs, zoo
 from tests.training.networks.brute_force import Case, clipper
 

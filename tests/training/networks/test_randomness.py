@@ -22,13 +22,13 @@ from mustdp.training.networks.clipping import (
     rows_of_pieces,
 )
 from mustdp.training.networks.loaders import Records
-from mustdp.training.networks.masks import Masks
 from mustdp.training.networks.noise import (
     Begun,
     StepNoise,
     check_device,
     random_words,
 )
+from mustdp.training.networks.trainer import Masks
 
 CPU = torch.device("cpu")
 

@@ -186,8 +186,8 @@ GOOD, LABELS = runs.data()
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clip": 0.0}, "clip must be"),
-        ({"clip": float("nan")}, "clip must be"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm must be"),
+        ({"max_grad_norm": float("nan")}, "max_grad_norm must be"),
         ({"max_rows": 0}, "max_rows must be"),
         ({"checkpoint_every": 0}, "checkpoint_every must be"),
         ({"mixed_precision": torch.float16}, "mixed_precision must be"),

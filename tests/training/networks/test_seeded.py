@@ -61,7 +61,7 @@ def data() -> DataSet:
 
 @pytest.mark.parametrize("seed", [3, None])
 def test_saved_models(tmp_path: Path, seed: int | None) -> None:
-    how: dict[str, Any] = {"seed": seed, "clip": 1.0}
+    how: dict[str, Any] = {"seed": seed, "max_grad_norm": 1.0}
     arrays, network = tmp_path / "linear.npz", tmp_path / "mlp.pt"
     train_classifier(data(), runs.budget(steps=2), model="linear", save=str(arrays), **how)
     train_classifier(data(), runs.budget(steps=2), model="mlp", save=str(network), **how)

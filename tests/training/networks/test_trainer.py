@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.randomness.keys import SeededRelease
-from mustdp.training.networks.events import Released
+from mustdp.training.networks.events import StepEvent
 from mustdp.training.networks.trainer import PrivateTrainer
 from tests.training.networks import runs
 from tests.training.networks.brute_force import clipped_sum_one_by_one
@@ -47,7 +47,7 @@ def test_one_step_is_the_clipped_sum_over_the_fixed_size(scheme: Any) -> None:
         network,
         budget=runs.budget(scheme=scheme, z=QUIET),
         optimizer=sgd,
-        clip=0.7,
+        max_grad_norm=0.7,
         seed=11,
     )
     run.train(1)
@@ -65,7 +65,7 @@ def test_an_empty_batch_is_a_step_of_noise_alone() -> None:
         network,
         budget=runs.budget(scheme=scheme, z=2.0),
         optimizer=torch.optim.SGD(network.parameters(), lr=1.0),
-        clip=3.0,
+        max_grad_norm=3.0,
         seed=1,
         losses=True,
     )
@@ -88,7 +88,7 @@ def test_noise_has_the_deviation_that_is_charged() -> None:
             data=data,
             budget=runs.budget(scheme=scheme, z=z),
             optimizer=torch.optim.SGD(network.parameters(), lr=1.0),
-            clip=clip,
+            max_grad_norm=clip,
         )
         run.train(1)
         # Inputs are zero, so the weights move by noise alone.
@@ -132,7 +132,7 @@ def test_a_seed_repeats_everything_and_warns() -> None:
     network = plain()
     with pytest.warns(SeededRelease, match="seed is set"):
         PrivateTrainer(
-            network, runs.LOSS, runs.data(), runs.budget(), clip=1.0, seed=9,
+            network, runs.LOSS, runs.data(), runs.budget(), max_grad_norm=1.0, seed=9,
             optimizer=torch.optim.SGD(network.parameters(), lr=0.1),
         )  # fmt: skip
 
@@ -185,7 +185,7 @@ def test_a_gradient_left_over_from_before_is_not_used() -> None:
 def test_callbacks_see_each_step_and_may_stop() -> None:
     seen: list[tuple[int, int, float]] = []
 
-    def watch(event: Released) -> None:
+    def watch(event: StepEvent) -> None:
         seen.append((event.steps, len(event.losses_not_private), event.spent().epsilon.upper))
         if event.steps == 3:
             event.stop()
@@ -255,7 +255,7 @@ def test_progress_of_a_run_without_a_certified_epsilon(capsys: pytest.CaptureFix
 
 
 def test_losses_leave_only_if_asked_for_and_are_never_printed() -> None:
-    seen: list[Released] = []
+    seen: list[StepEvent] = []
     done = runs.trainer(callbacks=[seen.append]).train()
     assert done.losses_not_private == ()
     assert all(event.losses_not_private == () for event in seen)

@@ -107,7 +107,7 @@ def _fetched(fetch: Fetch, name: str, version: int) -> Any:
         ) from None
 
 
-# Data sets by name, for whoever takes a name from a user.
+# Data sets by name.
 
 
 NAMES = ("digits", "mnist", "adult", "cifar10")

@@ -47,15 +47,15 @@ from mustdp.training.budget import Budget, settle
 
 #: Integers up to 2^53 are exact in double precision.
 _EXACT_BITS = 53
-#: Fewer bits than this would be felt.
+#: Fewer bits than this would change the fitted model noticeably.
 _FEWEST_BITS = 12
 #: Exponents of the largest entry of a row, and of the largest weight of a score. Units are then at
 #: least 2^-853, and scores below 2^1000.
-_LOWEST = -400
-_HIGHEST_ROW, _HIGHEST_WEIGHT = 333, 600
+_LOWEST_EXPONENT = -400
+_HIGHEST_ROW_EXPONENT, _HIGHEST_WEIGHT_EXPONENT = 333, 600
 #: Entries that are rounded at once, and entries of the product that is tried.
-_PIECE = 1 << 18
-_TRIED = 1 << 15
+_ENTRIES_ROUNDED = 1 << 18
+_ENTRIES_TRIED = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ class Grid:
         """
         kept = np.empty(rows.shape, rows.dtype)
         short = np.empty(len(rows), dtype=np.bool_)
-        piece = max(1, _PIECE // self.columns)
+        piece = max(1, _ENTRIES_ROUNDED // self.columns)
         for begin in range(0, len(rows), piece):
             part = rows[begin : begin + piece].astype(np.float64)
             largest = np.abs(part).max(axis=1, initial=0.0)
-            within = largest < 2.0**_HIGHEST_ROW
+            within = largest < 2.0**_HIGHEST_ROW_EXPONENT
             part[~within] = 0.0
             _to_multiples(part, np.where(within, largest, 0.0), self.row_bits, np.trunc)
             # What is cut off leaves no more digits than there were: single precision holds it.
@@ -114,10 +114,10 @@ class Grid:
         """Weights (..., K, d) on the grid; weights that allow no score are refused."""
         found = np.array(weights, dtype=np.float64)
         largest = np.abs(found).max(axis=-1, initial=0.0)
-        if not np.all(largest < 2.0**_HIGHEST_WEIGHT):
+        if not np.all(largest < 2.0**_HIGHEST_WEIGHT_EXPONENT):
             raise NumericalFailure(
                 "the weights are no longer finite, or too large to compute scores with: the "
-                "learning rate is too large for this clip and noise"
+                "learning rate is too large for this clipping norm and noise"
             )
         _to_multiples(found, largest, self.weight_bits, np.rint)
         return found
@@ -127,7 +127,7 @@ class Grid:
 
         A library that does not multiply in double precision is found out here, before any step.
         """
-        count = min(37, max(5, _TRIED // (self.columns * outputs)))
+        count = min(37, max(5, _ENTRIES_TRIED // (self.columns * outputs)))
         rows = _alternating((count, self.columns), self.row_bits)
         weights = _alternating((outputs, self.columns), self.weight_bits)
         exact = rows @ weights.T
@@ -142,7 +142,7 @@ class Grid:
 
 def _to_multiples(values: FloatArray, largest: FloatArray, bits: int, whole: Any) -> None:
     """Bring the last axis to multiples of 2^(e - bits), in place, with 2^e above ``largest``."""
-    exponents = np.maximum(np.frexp(largest)[1], _LOWEST)[..., None]
+    exponents = np.maximum(np.frexp(largest)[1], _LOWEST_EXPONENT)[..., None]
     # Powers of two change no digit; what underflows is far below a unit.
     with np.errstate(under="ignore"):
         values *= np.ldexp(1.0, bits - exponents)
@@ -245,7 +245,7 @@ def sum_of_scores(values: FloatArray) -> FloatArray:
 _LOG2_HIGH, _LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 #: Below this the power would leave the normal numbers.
 _SMALLEST_EXPONENT = -708.0
-_TERMS = 13
+_SERIES_TERMS = 13
 
 
 def exp_of_negative(values: FloatArray) -> FloatArray:
@@ -258,8 +258,8 @@ def exp_of_negative(values: FloatArray) -> FloatArray:
     whole = np.rint(values * (1.0 / math.log(2.0)))
     rest = values - whole * _LOG2_HIGH
     rest -= whole * _LOG2_LOW
-    series = np.full_like(rest, 1.0 / math.factorial(_TERMS))
-    for term in range(_TERMS - 1, -1, -1):
+    series = np.full_like(rest, 1.0 / math.factorial(_SERIES_TERMS))
+    for term in range(_SERIES_TERMS - 1, -1, -1):
         series *= rest
         series += 1.0 / math.factorial(term)
     # 2^k, written as the bits of a double; a NaN has its way whatever k is.
@@ -306,7 +306,7 @@ _FACTORS: dict[str, Callable[[int, int], float]] = {
     "inverse-sqrt": lambda t, T: 1.0 / math.sqrt(1.0 + t),
 }
 SCHEDULES = tuple(_FACTORS)
-_LARGEST = 1e9
+_LARGEST_RATE = 1e9
 
 
 def learning_rates(learning_rate: Any, schedule: str, steps: int) -> NDArray[np.float64]:
@@ -319,7 +319,7 @@ def learning_rates(learning_rate: Any, schedule: str, steps: int) -> NDArray[np.
     """
     checks.choice("schedule", schedule, SCHEDULES)
     if not callable(learning_rate):
-        rate = checks.real("learning_rate", learning_rate, above=0, at_most=_LARGEST)
+        rate = checks.real("learning_rate", learning_rate, above=0, at_most=_LARGEST_RATE)
         factor = _FACTORS[schedule]
         return frozen(np.array([rate * factor(step, steps) for step in range(steps)]))
     if schedule != "constant":
@@ -330,7 +330,7 @@ def learning_rates(learning_rate: Any, schedule: str, steps: int) -> NDArray[np.
         np.array(
             [
                 checks.real(
-                    f"learning_rate({step})", learning_rate(step), at_least=0, at_most=_LARGEST
+                    f"learning_rate({step})", learning_rate(step), at_least=0, at_most=_LARGEST_RATE
                 )
                 for step in range(steps)
             ]
@@ -347,8 +347,8 @@ def learning_rates(learning_rate: Any, schedule: str, steps: int) -> NDArray[np.
 #
 # What a record contributes is a function of that record and of the released weights alone, to the
 # last bit, wherever it stands in a batch and whatever stands beside it: scores and norms are exact
-# (``exact_scores.py``), and all else until the weighted product is done entry by entry. The error
-# of that product is part of what a record may move (``perturbing.py``).
+# (:class:`Grid`), and all else until the weighted product is done entry by entry. The error
+# of that product is part of what a record may move (:class:`ExactNoise`).
 
 
 #: Bytes of rows in one block, in double precision, and multiplications in one slice of a product.
@@ -356,14 +356,14 @@ _BLOCK = 3 << 19
 _SLICE = 1 << 19
 _FEWEST_ROWS = 32
 #: Norms of rows are taken as at least, and at most, this, so that no square leaves floating point.
-_SHORTEST, _LONGEST = 1e-100, 1e100
+_SHORTEST_ROW, _LONGEST_ROW = 1e-100, 1e100
 #: Bounds on a record's gradient for which rounding, and those limits, are safe.
-SMALLEST_CLIP, LARGEST_CLIP = 1e-30, 1e9
+SMALLEST_NORM, LARGEST_NORM = 1e-30, 1e9
 
 
-def check_clip(clip: object) -> float:
+def check_max_grad_norm(max_grad_norm: object) -> float:
     """The bound on a record's gradient, as a number in the range where it can be kept."""
-    return checks.real("clip", clip, at_least=SMALLEST_CLIP, at_most=LARGEST_CLIP)
+    return checks.real("max_grad_norm", max_grad_norm, at_least=SMALLEST_NORM, at_most=LARGEST_NORM)
 
 
 class Records:
@@ -393,7 +393,7 @@ class Records:
         return int(self.rows.shape[1]) + self.fit_intercept
 
     def additions(self, records: int) -> int:
-        """The most that are made, one after another, for a sum over so many distinct records."""
+        """The most additions, one after another, in a sum over ``records`` distinct records."""
         blocks = -(-records // self._block)
         return int(self._block + blocks * (2 + -(-self._block // self._slice)))
 
@@ -450,9 +450,9 @@ def clip_gradient(
     The K squares of r and the ``features`` + 1 of a row are added up with a relative error of at
     most K u and (features + 1) u, roots halve it, and six operations follow; with twice as much
     taken off the bound, no contribution exceeds it because of rounding. Where squares underflow,
-    |r| is below 2^-510, and times a norm of at most 1e100 far below any clip. A column that is not
-    finite contributes nothing. So whatever a record holds, it moves the sum by at most ``bound``
-    per copy.
+    |r| is below 2^-510, and times a norm of at most 1e100 far below any ``bound``. A column that is
+    not finite contributes nothing. So whatever a record holds, it moves the sum by at most
+    ``bound`` per copy.
     """
     bound = bound * (1.0 - (gradient.shape[-2] + features + 32) * ROUNDOFF)
     lengths = np.sqrt(sum_of_scores(np.square(gradient)))
@@ -478,28 +478,28 @@ def rows_and_norms(
     for begin in range(0, len(rows), piece):
         part = rows[begin : begin + piece].astype(np.float64, copy=False)
         squares[begin : begin + piece] = np.einsum("ij,ij->i", part, part)
-    norms = np.maximum(np.sqrt(squares + fit_intercept), _SHORTEST)
-    norms[~short | (norms > _LONGEST)] = np.inf
+    norms = np.maximum(np.sqrt(squares + fit_intercept), _SHORTEST_ROW)
+    norms[~short | (norms > _LONGEST_ROW)] = np.inf
     return rows, norms
 
 
 # From the clipped sum of a batch to what a step releases.
 #
 # A record that is counted c times adds g (x, 1)', with g stored in double precision and
-# |g| |(x, 1)| <= c B for a bound B (``clipping.py``); x is exact. Let N be the most copies a batch
-# can hold. The products of a batch are added up in blocks of at most s rows, t blocks in all, so
-# that with the unit roundoff u the computed sum is off, in the 2-norm, by at most
+# |g| |(x, 1)| <= c B for a bound B (:func:`clip_gradient`); x is exact. Let N be the most copies a
+# batch can hold. The products of a batch are added up in blocks of at most s rows, t blocks in all,
+# so that with the unit roundoff u the computed sum is off, in the 2-norm, by at most
 #
 #     (s + t) u / (1 - (s + t) u)  *  sum of |g| |(x, 1)|    <=    1.01 (s + t) u N B
 #
 # (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.5, whatever the order).
 # Bringing each of the P entries to the nearest point of a lattice of step gamma moves the sum by at
 # most sqrt(P) gamma / 2. Both together are the slack E. What is released then moves by at most
-# 2 B + 2 E if one copy is replaced and B + 2 E if one is left out, so B = clip - 2 E keeps the
-# sensitivity that was accounted for, 2 clip and clip. E follows from sizes alone, never from data.
+# 2 B + 2 E if one copy is replaced and B + 2 E if one is left out, so B = C - 2 E keeps the
+# sensitivity that was accounted for, 2 C and C. E follows from sizes alone, never from data.
 
 
-#: The slack is at most this part of the clip.
+#: The slack is at most this part of max_grad_norm.
 _MOST_SLACK = 0.005
 
 
@@ -523,24 +523,24 @@ class ExactNoise:
         self,
         source: NoiseSource,
         deviation: float,
-        clip: float,
+        max_grad_norm: float,
         *,
         entries: int,
         copies: int,
         additions: int,
     ) -> None:
-        wanted = clip * _MOST_SLACK / (4.0 * math.sqrt(entries))
-        lattice = lattice_for(deviation, reach=clip, records=copies, wanted=wanted)
-        slack = 1.01 * additions * ROUNDOFF * copies * clip
+        wanted = max_grad_norm * _MOST_SLACK / (4.0 * math.sqrt(entries))
+        lattice = lattice_for(deviation, reach=max_grad_norm, records=copies, wanted=wanted)
+        slack = 1.01 * additions * ROUNDOFF * copies * max_grad_norm
         slack += 0.5 * math.sqrt(entries) * lattice.step
-        if not slack <= _MOST_SLACK * clip:
+        if not slack <= _MOST_SLACK * max_grad_norm:
             raise InvalidParameter.refusing(
-                "clip",
+                "max_grad_norm",
                 f"must be large enough against the noise of deviation {deviation:g} and {copies} "
                 f"copies that rounding stays below a two-hundredth of it",
-                repr(clip),
+                repr(max_grad_norm),
             )
-        self.bound = clip - 2.0 * slack
+        self.bound = max_grad_norm - 2.0 * slack
         self._noise, self._source = LatticeNoise(deviation, lattice), source
 
     def released(self, total: FloatArray) -> FloatArray:
@@ -551,13 +551,13 @@ class ExactNoise:
 # Noisy gradient descent on batches of a scheme: Algorithm S1 of the MUST paper, for linear models.
 #
 # Every step draws a batch, sums the clipped gradients of its distinct records weighted by their
-# counts, releases that sum with Gaussian noise of standard deviation z * clip (``perturbing.py``),
+# counts, releases that sum with Gaussian noise of standard deviation z * C,
 # and divides by the batch size of the scheme: the fixed m, or the expected n * rate for Poisson
 # and n / bins for random allocation. It never divides by the realised size, which would be one
 # more thing to protect. An empty batch is a step of noise alone.
 #
 # [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, supplement, Algorithm S1. Their sigma is on the mean, so
-# that sigma = z * clip / m here.
+# that sigma = z * C / m here.
 
 
 #: Called with the number of each finished step: an event of the run, whose length the caller has
@@ -573,10 +573,10 @@ def check_draws(scheme: Sampling) -> None:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a run needs besides the data; ``settings.py`` settles and checks it beforehand."""
+    """All that a run needs besides the data, settled and checked by :func:`settle_recipe`."""
 
     budget: Budget
-    clip: float
+    max_grad_norm: float
     rates: FloatArray
     start: float
 
@@ -586,7 +586,7 @@ class Recipe:
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise on the sum of clipped gradients."""
-        return self.budget.noise_multiplier * self.clip
+        return self.budget.noise_multiplier * self.max_grad_norm
 
     @property
     def step_sizes(self) -> FloatArray:
@@ -611,7 +611,7 @@ def descend(
     on_step: OnStep | None = None,
     noise: Perturbation | None = None,
 ) -> Descent:
-    """Run all steps of ``recipe`` on ``records``; ``on_step`` hears the number of each.
+    """Run all steps of ``recipe`` on ``records``; ``on_step`` is called with the number of each.
 
     ``key`` decides the batches. The noise is exact, secret unless the key is a seed; ``noise``
     puts another in its place, for simulations.
@@ -638,7 +638,7 @@ def exact_noise(records: Records, recipe: Recipe, source: NoiseSource) -> ExactN
     return ExactNoise(
         source,
         recipe.deviation,
-        recipe.clip,
+        recipe.max_grad_norm,
         entries=records.loss.outputs * records.width,
         copies=copies,
         additions=records.additions(copies),
@@ -650,7 +650,7 @@ def check_converged(weights: FloatArray, rates: FloatArray) -> None:
     if not np.isfinite(weights).all():
         raise NumericalFailure(
             "the weights are no longer finite: the learning rate (here up to "
-            f"{float(np.max(rates)):g}) is too large for this clip and noise"
+            f"{float(np.max(rates)):g}) is too large for this clipping norm and noise"
         )
 
 
@@ -698,7 +698,7 @@ def resolve_scheme(
 def settle_recipe(estimator: Any, n: int) -> Recipe:
     """Read the parameters of ``estimator`` for n records; refuse what makes no sense."""
     steps = checks.integer("steps", estimator.steps, 1, _MOST_STEPS)
-    clip = check_clip(estimator.clip)
+    max_grad_norm = check_max_grad_norm(estimator.max_grad_norm)
     start = checks.real("start", estimator.start, at_least=-1e9, at_most=1e9)
     checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
     checks.choice("keep_losses", estimator.keep_losses, (True, False))
@@ -719,4 +719,4 @@ def settle_recipe(estimator: Any, n: int) -> Recipe:
         paper_noise=estimator.paper_noise,
         relation=estimator.relation,
     )
-    return Recipe(budget, clip, rates, start)
+    return Recipe(budget, max_grad_norm, rates, start)

@@ -32,8 +32,8 @@ from mustdp.training.linear.models import PrivateLinearModel, checked, split_wei
 # Many independent runs side by side, for simulations: the same results as one after another.
 #
 # Chain number r is decided by seed number r alone. It draws the batches that a single run with that
-# seed would draw, and noise in floating point, which is no release but
-# quickly made; the arithmetic of all chains is done at once.
+# seed would draw, and noise in floating point, which is fast but no release; the arithmetic of all
+# chains is done at once.
 
 
 #: Entries of gathered rows that are worked on at once.
@@ -70,7 +70,7 @@ class StackedRecords:
         return int(self.rows.shape[1]) + self.fit_intercept
 
     def clipped_sums(
-        self, weights: FloatArray, batches: Sequence[Batch], clip: float
+        self, weights: FloatArray, batches: Sequence[Batch], bound: float
     ) -> tuple[FloatArray, FloatArray]:
         """What ``Records.clipped_sum`` gives, for every chain: (R, K, width) and (R,)."""
         indices, counts = _padded(batches)
@@ -79,12 +79,12 @@ class StackedRecords:
         for begin in range(0, self.chains, together):
             part = slice(begin, begin + together)
             totals[part], losses[part] = self._some(
-                weights[part], indices[part], counts[part], clip, part
+                weights[part], indices[part], counts[part], bound, part
             )
         return totals, losses
 
     def _some(
-        self, weights: FloatArray, indices: IntArray, counts: FloatArray, clip: float, part: slice
+        self, weights: FloatArray, indices: IntArray, counts: FloatArray, bound: float, part: slice
     ) -> tuple[FloatArray, FloatArray]:
         features = self.rows.shape[1]
         places = indices + self._row_offset[part, None]
@@ -94,7 +94,7 @@ class StackedRecords:
             scores += weights[:, :, features, None]
         targets = self.targets[indices + self._target_offset[part, None]]
         gradient, values = self.loss.evaluate(scores, targets)
-        clip_gradient(gradient, self.norms[places], counts, clip, features)
+        clip_gradient(gradient, self.norms[places], counts, bound, features)
         totals = np.empty_like(weights)
         totals[:, :, :features] = gradient @ rows
         if self.fit_intercept:
@@ -124,7 +124,7 @@ def descend_chains(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for step, size in enumerate(recipe.step_sizes):
             batches = [next(stream) for stream in streams]
-            totals, losses[:, step] = records.clipped_sums(weights, batches, recipe.clip)
+            totals, losses[:, step] = records.clipped_sums(weights, batches, recipe.max_grad_norm)
             for noise, own in zip(noises, drawn, strict=True):
                 noise.standard_normal(out=own)
             totals += recipe.deviation * drawn
@@ -149,7 +149,7 @@ def _padded(batches: Sequence[Batch]) -> tuple[IntArray, FloatArray]:
     return indices, counts
 
 
-# Simulations: one estimator, many seeds or data sets, all fitted in one batched run.
+# The public function and what it returns.
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ class Chains:
     privacy : PrivacySpent
         What *one* chain would cost; chains on the same records would add up.
     coefficient_path : ndarray or None
-        (R, steps, K, d): the weights after every step, if they were asked for.
+        (R, steps, K, d): the weights after every step, with ``keep_path=True``.
     intercept_path : ndarray or None
-        (R, steps, K): the intercepts after every step, if they were asked for.
+        (R, steps, K): the intercepts after every step, with ``keep_path=True``.
 
     Examples
     --------

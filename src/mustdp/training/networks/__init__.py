@@ -1,6 +1,6 @@
 """Networks: per-example clipping, noise, update, for any torch model and any sampling scheme.
 
-The only rooms of the package that import torch; ``import mustdp`` does not load them.
+Only this package imports torch when it is loaded; ``import mustdp`` does not load it.
 """
 
 from __future__ import annotations

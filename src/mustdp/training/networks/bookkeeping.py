@@ -73,11 +73,10 @@ def layers_of(model: nn.Module) -> list[Layer]:
     return list(found.values())
 
 
-# Book-keeping: one forward, one backward, then norms and weighted sums layer by layer.
-#
-# Every layer with parameters to train leaves a note: what it was given, and where its output stands
-# in the graph. One backward pass then gives the gradients of the losses with respect to those
-# outputs, and nothing else; no gradient of a parameter is computed that would be thrown away.
+# The passes over the model. Every layer with parameters to train leaves a note: what it was given,
+# and where its output stands in the graph. One backward pass then gives the gradients of the losses
+# with respect to those outputs, and nothing else; no gradient of a parameter is computed that would
+# be thrown away.
 
 
 MaskContext = Callable[[], AbstractContextManager[None]]
@@ -85,7 +84,7 @@ MaskContext = Callable[[], AbstractContextManager[None]]
 #: relative to the largest entry of all.
 _TRIAL_TOLERANCE = 1e-5
 #: How far a record's values may differ, relative to the largest, when others beside it change.
-_SAME = 1e-4
+_SAME_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,8 @@ class Bookkeeping:
         self._model, self._loss, self._mixed = model, loss, mixed
         self._layers = layers_of(model)
         self._randomness = "different"
-        #: Whether every record is passed through alone, as nobody knows what else would happen.
+        #: Whether every record is passed through alone, as the model is not known to keep records
+        #: apart.
         self.alone = not keeps_apart(model, loss)
         if any(layer.module is model and layer.rule is None for layer in self._layers):
             raise Unsuitable("the model itself owns parameters")
@@ -335,4 +335,4 @@ def _same(one: Tensor, other: Tensor) -> bool:
     if not one.numel():
         return True
     size = max(float(one.abs().max()), float(other.abs().max()))
-    return not float((one - other).abs().max()) > _SAME * size
+    return not float((one - other).abs().max()) > _SAME_TOLERANCE * size

@@ -32,14 +32,18 @@ from mustdp.training.networks.distributed import RECORDS, Ranks
 from mustdp.training.networks.loaders import Records
 from mustdp.version import __version__
 
-# What makes a run this run, and its state as plain values and tensors.
+# The state of a run as plain values and tensors, and what identifies the run.
 
 
-_FIELDS = {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
+_STATE_FIELDS = {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
 
 
-def description(
-    budget: Budget, clip: float, model: nn.Module, optimizer: torch.optim.Optimizer, seeded: bool
+def run_description(
+    budget: Budget,
+    max_grad_norm: float,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    seeded: bool,
 ) -> dict[str, str]:
     """Everything that must not change while a run is interrupted, as text by name."""
     shapes = {
@@ -48,7 +52,7 @@ def description(
     found = {
         "plan": describe(budget.plan()),
         "relation": budget.relation,
-        "clip": clip,
+        "max_grad_norm": max_grad_norm,
         "model": {"class": type(model).__name__, "parameters": shapes},
         "optimizer": type(optimizer).__name__,
         "seed": "given" if seeded else "none",
@@ -56,7 +60,7 @@ def description(
     return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
 
 
-def facts(
+def shared_facts(
     run: dict[str, str], budget: Budget, records: Records, scheduler: Any, ledger: str | None
 ) -> dict[str, str]:
     """Everything that processes which make one run together must have in common, by name."""
@@ -70,7 +74,7 @@ def facts(
     }
 
 
-def charged(budget: Budget, steps: int) -> Ledger:
+def ledger_after(budget: Budget, steps: int) -> Ledger:
     """The ledger of the first steps of a budget; of epochs, all that were begun."""
     ledger = Ledger(budget.relation)
     if steps:
@@ -102,7 +106,7 @@ def check_state(
 ) -> BatchStream:
     """Batches, at the step reached, of a state that belongs to this run; any other is refused."""
     refused = f"checkpoint {path} belongs to another run, nothing was changed: "
-    if not isinstance(state, dict) or set(state) - {"charge"} != _FIELDS:
+    if not isinstance(state, dict) or set(state) - {"charge"} != _STATE_FIELDS:
         raise InvalidParameter(f"{path} is no checkpoint of a training run")
     for name, here in run.items():
         there = state["run"].get(name)
@@ -111,12 +115,12 @@ def check_state(
     batches = BatchStream.restore(state["batches"], budget.scheme)
     steps = batches.position
     ledger = Ledger.from_json(state["ledger"])
-    if steps > budget.steps or ledger.to_json() != charged(budget, steps).to_json():
+    if steps > budget.steps or ledger.to_json() != ledger_after(budget, steps).to_json():
         raise InvalidParameter(f"{refused}its ledger does not hold the steps that were drawn")
     return batches
 
 
-def restore(
+def restore_state(
     state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any
 ) -> None:
     """Put model, optimiser and schedule back where the state was taken."""
@@ -332,13 +336,13 @@ class RunCharge:
 # that is taken back on every process, to what was shown last.
 #
 # **After a kill** the run goes on from the checkpoint with the same batches. Steps behind the
-# checkpoint are made again, with fresh noise, and charged once: nobody has seen the first attempt.
+# checkpoint are made again, with fresh noise, and charged once: the first attempt was never shown.
 # Fresh rather than the same noise, because noise that can be made again must be written down, and
-# whoever has it and two checkpoints has the gradients; and because two runs that go on from copies
-# of one checkpoint would release different gradients under the same noise, which cancels. Batches
-# are repeated, so copies of a checkpoint are not independent runs either: go on from one of them,
-# the latest, which a ledger enforces (``charging.py``).
-# With a seed everything is repeated exactly, for experiments; there is no privacy then anyway.
+# together with two checkpoints it reveals the gradients; and because two runs that go on from
+# copies of one checkpoint would release different gradients under the same noise, which cancels.
+# Batches are repeated, so copies of a checkpoint are not independent runs either: go on from one of
+# them, the latest, which a ledger enforces (:class:`RunCharge`). With a seed everything is repeated
+# exactly, for experiments; there is no privacy then anyway.
 
 
 State = dict[str, Any]
@@ -356,7 +360,7 @@ class SavedRun:
         self._shown: State | None = None
 
     def found(self, resume: bool, steps_of: Callable[[State], int]) -> State | None:
-        """The state to go on from; whether it, or a new run, fits the ledger is asked here."""
+        """The state to go on from; checks that it, or a new run, fits the ledger."""
         if not self._ranks.first:
             return None
         state = None
@@ -388,7 +392,7 @@ class SavedRun:
         self._keep(state)
 
     def save(self, state: State, steps: int) -> None:
-        """Save the state after so many steps; when this returns, all processes may show it."""
+        """Save the state after ``steps`` steps; when this returns, all processes may show it."""
         if self.file is None:
             return
         with self._ranks.together():

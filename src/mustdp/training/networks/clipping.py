@@ -28,7 +28,8 @@ from mustdp.training.networks.loaders import Records, Rows
 from mustdp.training.networks.record_by_record import Contributions, RecordByRecord, trainable
 from mustdp.training.networks.separation import Loss, Unsuitable, Watch
 
-# How much shorter than C a record is clipped, so that rounding cannot carry it beyond C.
+# The clipping bound: how much shorter than C a record is clipped, so that rounding cannot carry it
+# beyond C.
 #
 # The sum that is released differs from the sum of the clipped contributions in real arithmetic by
 # E at most: by the rounding of products and sums in double precision, and by the rounding to a
@@ -38,21 +39,22 @@ from mustdp.training.networks.separation import Loss, Unsuitable, Watch
 # step and on nothing in the data. The derivation is in docs/derivations/clipping.md.
 
 
-#: Bounds C that are taken: no weight and no weighted product underflows or overflows in between.
-SMALLEST_CLIP, LARGEST_CLIP = 1e-30, 1e30
+#: Clipping norms C that are allowed: between them no weight and no weighted product underflows or
+#: overflows.
+SMALLEST_NORM, LARGEST_NORM = 1e-30, 1e30
 #: By how much the terms of a record may cancel before it is scaled down further, at most.
-_CANCELLATION = 2**10
+_MOST_CANCELLATION = 2**10
 #: Share of C that the rounding of sums should not exceed; the above is reduced for it, but not
 #: below what terms of random signs at some hundred places come to.
-_AIM, _USUAL = 2.0**-10, 16
+_USUAL_ROUNDING, _LEAST_CANCELLATION = 2.0**-10, 16
 #: Share of C that rounding may take in all; beyond it the sizes are refused.
-_MOST = 2.0**-7
+_MOST_ROUNDING = 2.0**-7
 #: The lattice is finer than the noise by this factor, unless the integers would not fit.
 _BELOW_NOISE = 2.0**-24
 #: Sums are integers below this on the lattice, so that doubles hold them exactly.
-_INTEGERS = 2.0**52
-#: The noise has at most so many steps, which is as fine as it can be made exactly.
-_FINEST = 2.0**-32
+_LARGEST_INTEGER = 2.0**52
+#: The lattice is no finer than this part of the noise: finer noise cannot be made exactly.
+_FINEST_STEP = 2.0**-32
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Bound:
     two and ``error`` the E that all of it was derived from.
     """
 
-    clip: float
+    max_grad_norm: float
     inner: float
     cancellation: float
     step: float
@@ -104,55 +106,54 @@ class Bound:
             )
 
 
-def check_clip(clip: object) -> float:
+def check_max_grad_norm(max_grad_norm: object) -> float:
     """The bound C as a number in the range that the arithmetic is proven for."""
-    return checks.real("clip", clip, at_least=SMALLEST_CLIP, at_most=LARGEST_CLIP)
+    return checks.real("max_grad_norm", max_grad_norm, at_least=SMALLEST_NORM, at_most=LARGEST_NORM)
 
 
-def bound_for(clip: float, deviation: float, workload: Workload) -> Bound:
-    """The bound for contributions of norm ``clip`` under noise of this deviation."""
+def bound_for(max_grad_norm: float, deviation: float, workload: Workload) -> Bound:
+    """The bound for contributions of norm ``max_grad_norm`` under noise of this deviation."""
     relative = gamma(workload.terms + workload.pieces + 3) * workload.copies
-    cancellation = float(_CANCELLATION)
+    cancellation = float(_MOST_CANCELLATION)
     while cancellation > 1.0 and cancellation * relative > (
-        _AIM if cancellation > _USUAL else _MOST / 2.0
+        _USUAL_ROUNDING if cancellation > _LEAST_CANCELLATION else _MOST_ROUNDING / 2.0
     ):
         cancellation /= 2.0
-    step = _step(clip, deviation, workload)
+    step = _step(max_grad_norm, deviation, workload)
     in_lattice = workload.processes * math.sqrt(workload.parameters) * step / 2.0
-    error = (cancellation * relative * clip + in_lattice) * (1.0 + 2.0**-40)
-    if not error <= _MOST * clip:
+    error = (cancellation * relative * max_grad_norm + in_lattice) * (1.0 + 2.0**-40)
+    if not error <= _MOST_ROUNDING * max_grad_norm:
         raise InvalidParameter(
-            f"rounding could move the sum by {error / clip:.2g} times clip, which leaves too "
-            f"little of it: batches of up to {workload.copies} records and "
+            f"rounding could move the sum by {error / max_grad_norm:.2g} times the clipping norm, "
+            f"which leaves too little of it: batches of up to {workload.copies} records and "
             f"{workload.parameters} parameters are too many; smaller batches or max_rows help"
         )
-    inner = (clip - 2.0 * error) * (1.0 - 2.0**-48)
-    return Bound(clip, inner, cancellation, step, error, workload)
+    inner = (max_grad_norm - 2.0 * error) * (1.0 - 2.0**-48)
+    return Bound(max_grad_norm, inner, cancellation, step, error, workload)
 
 
-def _step(clip: float, deviation: float, workload: Workload) -> float:
+def _step(max_grad_norm: float, deviation: float, workload: Workload) -> float:
     """The lattice: far below the noise, fine enough for many parameters, and fit for integers."""
     among = workload.processes * math.sqrt(workload.parameters)
-    fine = min(deviation * _BELOW_NOISE, clip * 2.0**-12 / among)
-    fits = max(2.0 * workload.copies * clip / _INTEGERS, deviation * _FINEST)
+    fine = min(deviation * _BELOW_NOISE, max_grad_norm * 2.0**-12 / among)
+    fits = max(2.0 * workload.copies * max_grad_norm / _LARGEST_INTEGER, deviation * _FINEST_STEP)
     if fine <= fits:
         return 2.0 ** math.ceil(math.log2(fits))
     return 2.0 ** max(math.floor(math.log2(fine)), math.ceil(math.log2(fits)))
 
 
-# The sum of clipped gradients over a multiset: the only thing noise is added to.
-#
-# Each distinct record is computed once. Its gradient is scaled down to norm C if it is longer and
-# then counted as often as the record was drawn. A batch may be worked on in pieces; sums add up.
+# The sum over a multiset. Each distinct record is computed once. Its gradient is scaled down to
+# norm C if it is longer and then counted as often as the record was drawn. A batch may be worked on
+# in pieces; sums add up.
 #
 # In floating point "to norm C" means: a bound from above of the norm, a weight rounded down, and a
-# little less than C, so that the rounding of the sum fits in between (``sensitivity.py``).
+# little less than C, so that the rounding of the sum fits in between (:func:`bound_for`).
 
 
 #: Records, and how often each of them was drawn.
 Piece = tuple[Rows, Tensor]
 #: A factor that covers the square root, the product and the quotient that make a weight.
-_DOWN = 1.0 - 2.0**-48
+_WEIGHT_ROUNDED_DOWN = 1.0 - 2.0**-48
 
 
 Scales = Callable[[int], Tensor]
@@ -196,7 +197,7 @@ class ClippedSum:
 def weights_for(sizes: Sizes, bound: Bound) -> Tensor:
     """Weights w <= 1 with w |g| <= C' and w R <= rho C' in real arithmetic, for every record."""
     longest = torch.maximum(sizes.squares.sqrt(), sizes.absolute.sqrt() / bound.cancellation)
-    return (bound.inner * _DOWN / longest).clamp_(max=1.0)
+    return (bound.inner * _WEIGHT_ROUNDED_DOWN / longest).clamp_(max=1.0)
 
 
 class Clipper:
@@ -323,7 +324,7 @@ class Clipper:
 
 #: Rows of a piece come in multiples of this where there are as many: no kernel that works on
 #: several rows or numbers at once is left with a remainder.
-TOGETHER = 32
+ROW_MULTIPLE = 32
 _DIFFERENT = (
     "the results of a record depend on its place in the batch, or are not the same whenever it is "
     "computed, so that one record may change those of all others; "
@@ -418,8 +419,8 @@ def _projected(outputs: Any, target: Tensor) -> Tensor:
 
 def smaller(rows: int) -> int:
     """The next number of rows to be tried."""
-    if rows > TOGETHER:
-        return max(TOGETHER, rows // 2 // TOGETHER * TOGETHER)
+    if rows > ROW_MULTIPLE:
+        return max(ROW_MULTIPLE, rows // 2 // ROW_MULTIPLE * ROW_MULTIPLE)
     return 1 << ((rows - 1).bit_length() - 1)
 
 
@@ -443,7 +444,7 @@ def _first_two(rows: Rows) -> Rows:
 
 
 def _filled_with(records: Rows, count: int) -> Rows:
-    """So many records made of these: all but the first have numbers with all bits in use."""
+    """``count`` records made of these: all but the first have numbers with all bits in use."""
     which = torch.arange(count, device=records.target.device) % len(records.target)
     found = _at(records, which)
     generator = torch.Generator().manual_seed(count)
@@ -484,9 +485,9 @@ def _stirred(model: nn.Module) -> Iterator[None]:
 
 
 #: Records that are worked on at once, at most: the rounding of a sum grows with their number.
-_LARGEST = 1 << 13
+_MOST_ROWS = 1 << 13
 #: How many times longer than in the trial a record may be.
-_LONGER = 4
+_MOST_TIMES_LONGER = 4
 
 
 def rows_of_pieces(
@@ -497,13 +498,13 @@ def rows_of_pieces(
     One piece is enough for nearly all batches, unless fewer rows fit; rows that are filled up cost
     as much as others.
     """
-    most = min(fit, _LARGEST, max_rows or _LARGEST)
+    most = min(fit, _MOST_ROWS, max_rows or _MOST_ROWS)
     distinct = scheme.expected_distinct / processes
     varies = 1.0 - scheme.expected_distinct / _most_distinct(scheme, relation)
     usual = max(1, math.ceil(distinct + 2.0 * math.sqrt(distinct * max(0.0, varies))))
     rows = -(-usual // -(-usual // most))
-    filled = -(-rows // TOGETHER) * TOGETHER
-    return filled if filled <= most else most // TOGETHER * TOGETHER or most
+    filled = -(-rows // ROW_MULTIPLE) * ROW_MULTIPLE
+    return filled if filled <= most else most // ROW_MULTIPLE * ROW_MULTIPLE or most
 
 
 def _most_distinct(scheme: Sampling, relation: Relation) -> int:
@@ -512,7 +513,7 @@ def _most_distinct(scheme: Sampling, relation: Relation) -> int:
 
 
 class Pieces:
-    """Cuts batches into pieces of so many rows, the last of which are filled up."""
+    """Cuts batches into pieces of ``rows`` rows; the last piece is filled up."""
 
     def __init__(self, records: Records, device: torch.device, clipper: Clipper, rows: int) -> None:
         self._records, self._device, self._clipper = records, device, clipper
@@ -536,7 +537,7 @@ class Pieces:
         """
         return Workload(
             copies=most_copies(scheme, relation),
-            terms=_LONGER * self._clipper.places * self._rows,
+            terms=_MOST_TIMES_LONGER * self._clipper.places * self._rows,
             pieces=-(-_most_distinct(scheme, relation) // self._rows),
             parameters=sum(p.numel() for p in self._clipper.parameters),
             processes=processes,
@@ -551,9 +552,9 @@ class Pieces:
 # the data has something that the first trials did not show.
 
 
-TRIALS = 0x74726961
+_TRIALS = 0x74726961
 #: Records in the trials before the first step; the last number is also that of later ones.
-SIZES = (5, 7)
+_TRIAL_SIZES = (5, 7)
 
 
 class Trials:
@@ -561,13 +562,13 @@ class Trials:
 
     def __init__(self, records: Records, key: BatchKey, rank: int = 0) -> None:
         self._records = records
-        self._generators = Substreams(key, TRIALS, (rank,))
+        self._generators = Substreams(key, _TRIALS, (rank,))
 
     def at_first(self) -> list[Trial]:
         """Records from all of the data."""
         everything = np.arange(self._records.n)
         rng = self._generators.at(0)
-        return [self._trial(everything, size, rng) for size in SIZES]
+        return [self._trial(everything, size, rng) for size in _TRIAL_SIZES]
 
     @staticmethod
     def due(step: int) -> bool:
@@ -576,10 +577,10 @@ class Trials:
 
     def of_batch(self, step: int, indices: NDArray[np.int64]) -> Trial:
         """A few records of this step's batch, which must not be empty."""
-        return self._trial(indices, SIZES[-1], self._generators.at(step + 1))
+        return self._trial(indices, _TRIAL_SIZES[-1], self._generators.at(step + 1))
 
     def scales(self, step: int) -> Scales:
-        """Factors 1, 2, 4 or 8, at random, for so many records."""
+        """Factors 1, 2, 4 or 8, at random, for each of a number of records."""
         rng = self._generators.at(step + 1)
         return lambda rows: torch.tensor(2.0 ** rng.integers(4, size=rows))
 

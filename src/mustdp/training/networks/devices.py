@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-# Small tensors between a CPU and a GPU, which nobody waits for.
+# Copies of small tensors between a CPU and a GPU that neither of them waits for.
 #
 # A plain copy makes the CPU wait until the GPU has done all it was told before. Copies from and to
 # page-locked memory take their place in the queue instead.
@@ -28,8 +28,8 @@ def fetched(values: Tensor) -> Tensor:
     """On the CPU, complete when an event that is recorded after this has come."""
     if not values.is_cuda:
         return values
-    room = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-    return room.copy_(values, non_blocking=True)
+    buffer = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    return buffer.copy_(values, non_blocking=True)
 
 
 # In which formats torch multiplies: shortened for speed, or as long as the numbers are.
@@ -92,8 +92,8 @@ def _set(switch: Switch, value: Any) -> Iterator[None]:
 #
 # Measured with torch 2.13: with five or ten columns in float32 every second or fourth row of a
 # product differs in its last bits, and with one column the last rows do. Of products whose sizes
-# are multiples of eight none was found in which equal rows differ (``places.py`` tries it on the
-# model).
+# are multiples of eight none was found in which equal rows differ (``clipping.Places`` tries it
+# on the model).
 
 
 T = TypeVar("T")

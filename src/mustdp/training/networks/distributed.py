@@ -7,7 +7,7 @@ and all of them make the same update.
 What a process does by itself stands in ``with ranks.together():``. At its end they tell each other
 whether all went well, so that one that fails does not let the others wait, and they go no further.
 One that neither fails nor answers is waited for as long as the trainer was told to; the exchanges
-have a group of their own for that, whose time-out is no business of the rest of the program.
+have a group of their own for that, whose time-out does not affect the rest of the program.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Ranks:
         self.size = distributed.get_world_size() if joined else 1
         #: Whether the others know why the run has ended, or cannot be reached.
         self._told = False
-        #: Whether somebody has pressed Ctrl-C.
+        #: Whether Ctrl-C was pressed.
         self._pressed = False
         #: Where flags have to be for the processes to exchange them.
         self._device = "cuda" if joined and distributed.get_backend() == "nccl" else "cpu"
@@ -172,7 +172,7 @@ class Ranks:
 
     @contextmanager
     def _exchange(self) -> Iterator[None]:
-        """After an exchange that fails there is nobody who could be told."""
+        """After an exchange that fails the other processes cannot be told."""
         try:
             yield
         except RuntimeError as problem:  # all that torch raises here is one

@@ -18,7 +18,7 @@ from mustdp.training.budget import Budget
 
 
 @dataclass(frozen=True)
-class Released:
+class StepEvent:
     """Steps that were charged and may now be seen; callbacks are called with it.
 
     Attributes
@@ -28,7 +28,7 @@ class Released:
     steps : int
         Steps made so far.
     losses_not_private : tuple of float
-        Where they were asked for, the mean losses of the batches since the last release. They are
+        With ``losses=True``, the mean losses of the batches since the last release. They are
         computed from the data without noise: for the person who may see the data, not for
         publication. They are not printed.
     budget : Budget
@@ -42,7 +42,7 @@ class Released:
     --------
     >>> import mustdp as md
     >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
-    >>> event = md.Released(model=None, steps=2, losses_not_private=(), budget=budget)
+    >>> event = md.StepEvent(model=None, steps=2, losses_not_private=(), budget=budget)
     >>> event.stop()
     >>> event.stopped, event.steps
     (True, 2)
@@ -70,11 +70,11 @@ class Released:
         object.__setattr__(self, "stopped", True)
 
 
-Callback = Callable[[Released], None]
+Callback = Callable[[StepEvent], None]
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """A trained model, what it cost, and the ledger that says so.
 
     Attributes
@@ -88,7 +88,7 @@ class Trained:
     ledger : Ledger
         What the steps so far are charged as.
     losses_not_private : tuple of float
-        Where they were asked for, the mean loss of every step this process made, computed from the
+        With ``losses=True``, the mean loss of every step this process made, computed from the
         data without noise. It is not printed.
     seeded : bool
         Whether the run is an experiment with a seed.
@@ -101,7 +101,7 @@ class Trained:
     >>> model, data = torch.nn.Linear(2, 1), (torch.randn(50, 2), torch.randn(50, 1))
     >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     >>> squared = lambda outputs, target: (outputs - target).square().sum(1)
-    >>> trainer = md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, clip=1.0)
+    >>> trainer = md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, max_grad_norm=1.0)
     >>> trained = trainer.train(2)
     >>> trained.steps, trained.ledger.steps, trained.privacy.certified
     (2, 2, True)
@@ -120,13 +120,13 @@ class Trained:
         return replace(self.budget.spent(self.steps), seeded=self.seeded)
 
 
-# A line on the terminal: steps, what has been spent so far, and losses if asked for.
+# A line on the terminal: steps, what has been spent so far, and losses if they are shown.
 #
 # The epsilon shown is that of a step a little ahead, so that it is never too small and need not be
 # computed anew at every step.
 
 
-#: The epsilon shown is computed so many times in a run, at most.
+#: How many times in a run the epsilon shown is computed, at most.
 _MILESTONES = 10
 
 
@@ -167,7 +167,7 @@ class Progress:
             self._bar.stop()
 
     def step(self, done: int, loss: float | None) -> None:
-        """Show that so many steps are done; a loss is not private."""
+        """Show that ``done`` steps are made; a loss is not private."""
         if self._bar is None:
             return
         if done > self._milestone:

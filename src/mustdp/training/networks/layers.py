@@ -24,27 +24,26 @@ from mustdp.training.networks.separation import Unsuitable
 # products are exact in double precision and lie between 2^-298 and 2^256 or are zero: nothing here
 # underflows, and what overflows is refused as not finite. So each operation has a relative error
 # of at most u = 2^-53, and k of them in any order one of at most gamma_k = k u / (1 - k u) (Higham
-# 2002,
-# "Accuracy and Stability of Numerical Algorithms", 2nd edition, lemma 3.1 and section 4.2). The
-# bounds built from these are derived in docs/derivations/clipping.md.
+# 2002, "Accuracy and Stability of Numerical Algorithms", 2nd edition, lemma 3.1 and section 4.2).
+# The bounds built from these are derived in docs/derivations/clipping.md.
 
 
 UNIT = 2.0**-53
 #: Operations behind one number, at most: up to here gamma_k <= k u (1 + 2^-12).
-_MOST = 1 << 40
+_MOST_OPERATIONS = 1 << 40
 #: Operations that the bounds themselves take; covered by every factor below.
-_OWN = 16
+_OPERATIONS_OF_BOUNDS = 16
 #: Numbers that are converted at a time: they stay in the cache of a CPU.
-_ON_CPU, _ON_GPU = 1 << 17, 1 << 26
+_CONVERTED_ON_CPU, _CONVERTED_ON_GPU = 1 << 17, 1 << 26
 #: Rows that one thread of a GPU adds up, if the others come in as many.
-_IN_ONE_GO = 64
+_ROWS_PER_THREAD = 64
 #: Numbers that are squared and added up in float32, at the cost of 2^-14 of their norm.
 _SEGMENT = 1024
 
 
 def gamma(operations: int) -> float:
-    """Relative error of so many operations in any order, at most."""
-    return (_counted(operations) + _OWN) * UNIT * (1.0 + 2.0**-11)
+    """Relative error of this number of operations in any order, at most."""
+    return (_counted(operations) + _OPERATIONS_OF_BOUNDS) * UNIT * (1.0 + 2.0**-11)
 
 
 def upward(operations: int) -> float:
@@ -53,7 +52,7 @@ def upward(operations: int) -> float:
     With k operations behind it the true value is at most the computed one over 1 - gamma_k, and
     (1 + 2 (k + 16) u) (1 - gamma_k) (1 - u)^8 > 1.
     """
-    return 1.0 + 2.0 * (_counted(operations) + _OWN) * UNIT
+    return 1.0 + 2.0 * (_counted(operations) + _OPERATIONS_OF_BOUNDS) * UNIT
 
 
 def single(values: Tensor) -> Tensor:
@@ -73,7 +72,7 @@ def row_squares(rows: Tensor) -> Tensor:
     if whole:
         segments = torch.unflatten(rows[..., :whole], -1, (-1, _SEGMENT))
         found += _norms(segments).square_().sum(-1)
-    up = 1.0 + 2.0 * (min(size, _SEGMENT) + _OWN) * 2.0**-24
+    up = 1.0 + 2.0 * (min(size, _SEGMENT) + _OPERATIONS_OF_BOUNDS) * 2.0**-24
     return found.mul_(up).add_(2.0**-124 * size)
 
 
@@ -85,25 +84,25 @@ def weighted_product(
     To ``alone``, where it is given, ``left' weights`` is added on the way.
     """
     total = weights.new_zeros(left.shape[1], right.shape[1])
-    room: list[Tensor] = []
+    buffers: list[Tensor] = []
     most = _at_once(right, left.shape[1], least=64)
     parts = zip(*(torch.split(x, most) for x in (weights, left, right)), strict=True)
     for w, a, b in parts:
-        if not (room and room[0].shape == a.shape):
-            room = [weights.new_empty(a.shape), weights.new_empty(b.shape)]
-        scaled = room[0].copy_(a)
+        if not (buffers and buffers[0].shape == a.shape):
+            buffers = [weights.new_empty(a.shape), weights.new_empty(b.shape)]
+        scaled = buffers[0].copy_(a)
         if alone is not None:
             alone.addmv_(scaled.T, w)
-        total.addmm_(scaled.mul_(w[:, None]).T, room[1].copy_(b))
+        total.addmm_(scaled.mul_(w[:, None]).T, buffers[1].copy_(b))
     return total
 
 
 def weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
     """``weights' values`` for a vector of weights, likewise."""
     if values.is_cuda:
-        together = math.gcd(len(values), _IN_ONE_GO)
+        together = math.gcd(len(values), _ROWS_PER_THREAD)
         parts = values.view(-1, together, values.shape[1])
-        return _compiled()(weights.view(-1, together, 1), parts).sum(0)
+        return _compiled_weighted_rows()(weights.view(-1, together, 1), parts).sum(0)
     total = weights.new_zeros(values.shape[1])
     most = _at_once(values)
     for w, part in zip(torch.split(weights, most), torch.split(values, most), strict=True):
@@ -116,17 +115,17 @@ def _weighted_rows(weights: Tensor, values: Tensor) -> Tensor:
 
 
 @cache
-def _compiled() -> Callable[[Tensor, Tensor], Tensor]:
+def _compiled_weighted_rows() -> Callable[[Tensor, Tensor], Tensor]:
     """One pass over the values, which are lengthened on the way and not written out."""
     compiled = torch.compile(_weighted_rows, dynamic=True)
     return cast("Callable[[Tensor, Tensor], Tensor]", compiled)
 
 
 def _counted(operations: int) -> int:
-    if not 0 <= operations <= _MOST:
+    if not 0 <= operations <= _MOST_OPERATIONS:
         raise NotCovered(
-            f"sums of more than {_MOST} terms are not covered, {operations} are needed; max_rows "
-            "makes the pieces smaller that a batch is worked on in"
+            f"sums of more than {_MOST_OPERATIONS} terms are not covered, {operations} are needed; "
+            "max_rows makes the pieces smaller that a batch is worked on in"
         )
     return operations
 
@@ -134,7 +133,7 @@ def _counted(operations: int) -> int:
 def _at_once(values: Tensor, beside: int = 0, least: int = 1) -> int:
     """Rows that are lengthened at a time, with as many numbers ``beside`` those of each."""
     one = max(1, values.shape[1] + beside)
-    return max(least, (_ON_GPU if values.is_cuda else _ON_CPU) // one)
+    return max(least, (_CONVERTED_ON_GPU if values.is_cuda else _CONVERTED_ON_CPU) // one)
 
 
 def _norms(rows: Tensor) -> Tensor:
@@ -268,7 +267,7 @@ class Products:
         a = row_squares(self.inputs).mul_(row_squares(self.errors)).sqrt_()
         absolute = a.sum(2).square_().sum(1).mul_(upward(2 * (places + groups) + 8))
         value = torch.empty_like(absolute)
-        most = max(1, _GRAM // (groups * places * max(places, p, self.errors.shape[-1])))
+        most = max(1, _GRAM_NUMBERS // (groups * places * max(places, p, self.errors.shape[-1])))
         for start in range(0, len(value), most):
             rows = slice(start, start + most)
             inputs, errors = self.inputs[rows].double(), self.errors[rows].double()
@@ -288,7 +287,7 @@ class Products:
 
 
 #: Numbers of the Gram matrices and of what they are made of that are written out at a time.
-_GRAM = 1 << 22
+_GRAM_NUMBERS = 1 << 22
 
 
 def total_of(sizes: list[Sizes]) -> Sizes:
@@ -422,8 +421,7 @@ class Patches(Share):
 # The layers whose contributions are known in short form: Linear, Embedding, LayerNorm, GroupNorm.
 #
 # Each rule takes the layer, what it was given and the gradient of the loss with respect to what it
-# returned, records first, and answers with their :class:`~mustdp.training.networks.layers.Share`.
-# Conv2d has a file of its own.
+# returned, records first, and answers with their :class:`Share`. The rule of Conv2d is above.
 
 
 #: Layer, what it was given, errors of what it returned.

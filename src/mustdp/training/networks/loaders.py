@@ -31,7 +31,7 @@ from mustdp.sampling.epochs import RandomAllocation, random_allocation
 from mustdp.training.budget import Budget, settle
 from mustdp.training.networks.devices import sent
 
-# A ``DataLoader`` as people have it, and the budget that is settled for it in one call.
+# A user's ``DataLoader``, and the budget that is settled for it in one call.
 #
 # Of a loader its dataset, batch size, workers and collate function are taken; batches are drawn
 # here. Shuffled batches have no amplification that could be proved, so that a shuffling loader
@@ -115,8 +115,8 @@ def check_loader(loader: DataLoader[Any]) -> None:
     """Refuse a loader whose batches are not those of shuffled epochs."""
     if isinstance(loader.dataset, IterableDataset) or not hasattr(loader.dataset, "__len__"):
         raise NotCovered(
-            "the dataset of a loader must have a length and dataset[i]: of a stream nobody knows "
-            "which records a batch was drawn from"
+            "the dataset of a loader must have a length and dataset[i]: of a stream it is not "
+            "known which records a batch was drawn from"
         )
     if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
         raise NotCovered(f"a batch_sampler of one's own is not charged for{_INSTEAD}")
@@ -174,14 +174,14 @@ class Fetched:
         #: None for torch's own, which puts records side by side as they are.
         self.collate = None if loader.collate_fn is default_collate else loader.collate_fn
         together = default_collate if self.collate is None else _Alone(self.collate)
-        self._asked = _Asked()
+        self._next = _NextBatches()
         self._workers = max(1, loader.num_workers)
         # With a generator of its own: torch's global one is left as it was.
         generator = torch.Generator()
         generator.seed()
         self._loader: DataLoader[Any] = DataLoader(
             self.dataset,
-            batch_sampler=self._asked,
+            batch_sampler=self._next,
             collate_fn=together,
             num_workers=loader.num_workers,
             timeout=loader.timeout,
@@ -200,11 +200,11 @@ class Fetched:
     def collated(self, indices: NDArray[np.int64]) -> Any:
         """Some records side by side, fetched by all workers at once."""
         parts = np.array_split(indices, min(self._workers, len(indices)))
-        self._asked.parts = tuple(part.tolist() for part in parts)
+        self._next.parts = tuple(part.tolist() for part in parts)
         return beside(list(self._loader))
 
 
-class _Asked:
+class _NextBatches:
     """The numbers of the records that each worker is to fetch next: a sampler of batches."""
 
     parts: tuple[list[int], ...] = ()
@@ -306,7 +306,7 @@ class Records:
     def fingerprint(self) -> str:
         """A hash of a few records, for processes that must number the same ones alike.
 
-        It is compared and never shown. A dataset may draw anew whenever it is asked, so that of
+        It is compared and never shown. A dataset may draw anew at every access, so that of
         it only the length can be compared.
         """
         found = hashlib.sha256(str(self.n).encode())

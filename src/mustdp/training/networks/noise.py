@@ -25,7 +25,7 @@ from mustdp.training.networks.devices import fetched, sent
 #
 # One block is 64 bytes for a key, a counter and a nonce; blocks are independent of each other, so a
 # GPU computes all of them at once. Words are carried as signed 32-bit integers, whose sums wrap
-# around as the cipher wants it; a right shift of a negative one is masked.
+# around as the cipher needs it; a right shift of a negative one is masked.
 
 
 KEY_BYTES, NONCE_BYTES = 32, 12
@@ -50,7 +50,7 @@ def random_words(key: bytes, nonce: bytes, count: int, device: torch.device) -> 
     counters = torch.arange(blocks, dtype=torch.int32, device=device)
     secret = sent(torch.tensor(struct.unpack("<8i", key), dtype=torch.int32), device)
     once = sent(torch.tensor(struct.unpack("<3i", nonce), dtype=torch.int32), device)
-    run = _compiled() if device.type == "cuda" else chacha_blocks
+    run = _compiled_chacha() if device.type == "cuda" else chacha_blocks
     return run(secret, counters, once).view(torch.int64).flatten()[:count]
 
 
@@ -77,7 +77,7 @@ def _rotated(words: Tensor, bits: int) -> Tensor:
 
 
 @cache
-def _compiled() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def _compiled_chacha() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """One kernel for all 80 quarter rounds, where the machine can make one."""
     compiled = torch.compile(chacha_blocks, dynamic=True)
     return cast("Callable[[Tensor, Tensor, Tensor], Tensor]", compiled)
@@ -94,10 +94,10 @@ def _compiled() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 #: Sizes up to here are found by ``erfinv``; one value in two thousand is larger.
 WITHIN = 3.5
 #: What 1 - V can be off by: 2^-54 as it is rounded and 2^-63 for the bits that follow.
-_ROUNDED = 2.0**-53
+_COMPLEMENT_ERROR = 2.0**-53
 #: Values worked on at once: what they need stays in the cache.
-_CHUNK = 16_384
-_TURNED = np.uint64((1 << 63) - 1)
+_CPU_CHUNK = 16_384
+_LOWEST_63_BITS = np.uint64((1 << 63) - 1)
 
 
 def central_noise(ratio: float, count: int, source: NoiseSource) -> Tensor:
@@ -105,10 +105,10 @@ def central_noise(ratio: float, count: int, source: NoiseSource) -> Tensor:
     if not erfinv_is_good():
         return torch.from_numpy(exact_noise(GAUSSIAN, ratio, count, source))
     found = np.empty(count, dtype=np.int64)
-    rounding = _Rounding(ratio, min(count, _CHUNK))
+    rounding = _Rounding(ratio, min(count, _CPU_CHUNK))
     places, doubtful = [], []
-    for start in range(0, count, _CHUNK):
-        part = found[start : start + _CHUNK]
+    for start in range(0, count, _CPU_CHUNK):
+        part = found[start : start + _CPU_CHUNK]
         words = source.words(len(part))
         some = rounding(words, part)
         places.append(start + some)
@@ -129,7 +129,7 @@ def margin(size: float) -> float:
     size turns what that is off by into a distance.
     """
     density = math.sqrt(2.0 / math.pi) * math.exp(-0.5 * size * size)
-    return ARITHMETIC * max(1.0, size) + 2.0 * _ROUNDED / density
+    return ARITHMETIC * max(1.0, size) + 2.0 * _COMPLEMENT_ERROR / density
 
 
 class _Rounding:
@@ -150,7 +150,7 @@ class _Rounding:
         bits, whole = self._bits[:count], self._whole[:count]
         sure, near = self._sure[:count], self._near[:count]
         # With its 63 bits turned over a word stands for 1 - V, and its sign is still the sign.
-        np.bitwise_xor(words, _TURNED, out=bits)
+        np.bitwise_xor(words, _LOWEST_63_BITS, out=bits)
         points = self._points[:count].copy_(torch.from_numpy(bits.view(np.int64)))
         sizes = points.mul_(2.0**-63).erfinv_().mul_(self._ratio * math.sqrt(2.0)).numpy()
         np.rint(sizes, out=whole)
@@ -188,19 +188,17 @@ def erfinv_is_good() -> bool:
     return True
 
 
-# The noise of a training step: exactly rounded Gaussian integers, made where the sums are.
-#
-# On a CPU they are those of ``mustdp.noise`` (``central_noise.py``). On a GPU the same rounding is
-# done there, on words of ChaCha20 under a fresh key for every step: the first 64 bits of each value
-# are pushed through the inverse tail in double precision, with the margin of ``mustdp.noise.laws``.
-# The few values that the margin does not decide go to the CPU, where they are settled with as many
-# further bits as they need.
+# The noise of a step. On a CPU it is that of ``mustdp.noise`` (:func:`central_noise`). On a GPU the
+# same rounding is done there, on words of ChaCha20 under a fresh key for every step: the first 64
+# bits of each value are pushed through the inverse tail in double precision, with the margin of
+# ``mustdp.noise.laws``. The few values that the margin does not decide go to the CPU, where they
+# are settled with as many further bits as they need.
 
 
 #: Values that a GPU works on at once.
-_TOGETHER = 1 << 24
+_GPU_CHUNK = 1 << 24
 #: Values in doubt that are fetched without asking how many there are; about 5 in a million are.
-_FEW = 1 << 10
+_FETCHED_AT_ONCE = 1 << 10
 Candidates = Callable[[Tensor, float, float, float], tuple[Tensor, Tensor]]
 
 
@@ -230,13 +228,13 @@ class StepNoise:
         begun, self._begun = self._begun, None  # used once
         if begun is None or begun[0] != step or sum(map(len, begun[1])) != len(flat):
             begun = step, list(self._start(step, len(flat), sums.device))
-        for part, noise in zip(torch.split(flat, _TOGETHER), begun[1], strict=True):
+        for part, noise in zip(torch.split(flat, _GPU_CHUNK), begun[1], strict=True):
             part += noise.finished()
 
     def _start(self, step: int, count: int, device: torch.device) -> Iterator[Begun]:
         source = self._of(step)
-        for start in range(0, count, _TOGETHER):
-            yield begin(self._ratio, min(_TOGETHER, count - start), device, source)
+        for start in range(0, count, _GPU_CHUNK):
+            yield begin(self._ratio, min(_GPU_CHUNK, count - start), device, source)
 
     def _of(self, step: int) -> NoiseSource:
         return self._source or NoiseSource(self._seed, path=(step,))
@@ -257,18 +255,18 @@ def begin(ratio: float, count: int, device: torch.device, source: NoiseSource) -
 class Begun:
     """The integers that begin with these words; what they leave open, the source decides.
 
-    The values in doubt are on their way to the CPU as soon as a GPU has found them, which nobody
-    waits for before :meth:`finished`.
+    The values in doubt are on their way to the CPU as soon as a GPU has found them; only
+    :meth:`finished` waits for them.
     """
 
     def __init__(self, words: Tensor, ratio: float, source: NoiseSource) -> None:
         law = GAUSSIAN
         widest = float(law.uncertainty(np.array([law.surely_within]))[0])
         within = float(math.floor(ratio * law.surely_within) - 1)
-        run = _compiled_step_noise() if words.is_cuda else _candidates
+        run = _compiled_candidates() if words.is_cuda else _candidates
         self._words, self._ratio, self._source = words, ratio, source
         self._found, self._doubtful = run(words, ratio, 0.5 - ratio * widest, within)
-        few = min(_FEW, len(words))
+        few = min(_FETCHED_AT_ONCE, len(words))
         self._places = torch.nonzero_static(self._doubtful, size=few, fill_value=0).flatten()
         self._number = fetched(self._doubtful.sum())
         self._leading = fetched(words[self._places])
@@ -314,7 +312,7 @@ def _candidates(
 
 
 @cache
-def _compiled_step_noise() -> Candidates:
+def _compiled_candidates() -> Candidates:
     return cast("Candidates", torch.compile(_candidates, dynamic=True))
 
 
@@ -340,7 +338,7 @@ def check_device(device: torch.device) -> None:
 # Between sums and what is released: integers on a lattice, which add up exactly in any order.
 #
 # A sum is rounded to the lattice of multiples of a power of two. Noise that is rounded exactly to
-# the same lattice is added (``step_noise.py``), so that what is released is a rounding of the sum
+# the same lattice is added (:class:`StepNoise`), so that what is released is a rounding of the sum
 # plus Gaussian noise in real numbers, whatever the sum was (docs/derivations/clipping.md and
 # noise.md). Everything after that is post-processing.
 
@@ -364,7 +362,7 @@ def as_gradients(
 
 
 def refuse_not_finite(records: int, step: int) -> None:
-    """End a step in which the gradients of so many records are not numbers."""
+    """End a step in which the gradients of ``records`` records are not numbers."""
     if not records == 0:
         raise NumericalFailure(
             f"step {step}: the gradients of some records are not finite; the data holds NaN or "

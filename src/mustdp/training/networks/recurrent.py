@@ -1,6 +1,6 @@
 """Recurrent layers, unrolled: in every step of time each of them is two linear layers.
 
-torch runs them in one piece, from which nobody learns what a step was given, and which
+torch runs them in one piece, which does not show what a step was given and which
 ``torch.func.vmap`` does not take. Here they are written out in time. The linear layers inside leave
 notes like any other, one for each call, and the calls of a weight are joined afterwards: its
 contributions are sums over time. The equations are those of torch's documentation.

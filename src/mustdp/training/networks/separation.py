@@ -286,7 +286,7 @@ def check_scaling(
 #: By how much a row of errors may miss its scale, relative to its largest entry.
 _SCALING = 2.0**-10
 #: Errors below this are zero to some processors and not to others: float32 ends at 2^-126, and
-#: up to eight times that is compared with it. No clip is that small.
+#: up to eight times that is compared with it. No clipping norm is that small.
 _FLUSHED = 2.0**-120
 MIXED = (
     "the loss of one record depends on other records of the batch; the first dimension of every "
@@ -312,7 +312,7 @@ def per_record(losses: Tensor, rows: int) -> Tensor:
 
 # Modules and losses that are known to work on each record by itself.
 #
-# Whatever is not listed here (a forward written by somebody else, a hook, a softmax over the first
+# Whatever is not listed here (a forward of the user's own, a hook, a softmax over the first
 # dimension) may look at other records in ways that a trial does not show. A model with such a part
 # is run by ``torch.func.vmap``, in which every record is alone by construction.
 
@@ -391,7 +391,7 @@ def _torchs(kind: type[nn.Module]) -> type[nn.Module]:
 #
 # Inside, the model sees one record; it cannot see another, whatever it does. The tensors behind it
 # hold all records, and torch's ordinary graph runs through them, so that errors of layers can be
-# asked for as in any other backward pass.
+# computed as in any other backward pass.
 
 
 Loss = Callable[[Any, Tensor], Tensor]

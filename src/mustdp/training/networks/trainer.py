@@ -21,16 +21,22 @@ from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath
 from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
-from mustdp.randomness.keys import BatchKey, release_key
+from mustdp.randomness.keys import BatchKey, Substreams, release_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import Budget
-from mustdp.training.documented import documented
-from mustdp.training.networks import checkpoint as run_state
-from mustdp.training.networks import noise as release
 from mustdp.training.networks.bookkeeping import MaskContext
-from mustdp.training.networks.checkpoint import RunCharge, SavedRun
+from mustdp.training.networks.checkpoint import (
+    RunCharge,
+    SavedRun,
+    check_state,
+    ledger_after,
+    restore_state,
+    run_description,
+    shared_facts,
+    state_of,
+)
 from mustdp.training.networks.clipping import (
     ClippedSum,
     Clipper,
@@ -39,94 +45,22 @@ from mustdp.training.networks.clipping import (
     Trial,
     Trials,
     bound_for,
-    check_clip,
+    check_max_grad_norm,
     rows_of_pieces,
 )
 from mustdp.training.networks.distributed import Ranks
-from mustdp.training.networks.events import Callback, Progress, Released, Trained
+from mustdp.training.networks.events import Callback, Progress, StepEvent, TrainingResult
 from mustdp.training.networks.loaders import Records, Rows, Terms, budget_of
-from mustdp.training.networks.masks import Masks
-from mustdp.training.networks.noise import StepNoise
+from mustdp.training.networks.noise import (
+    StepNoise,
+    as_gradients,
+    on_lattice,
+    refuse_not_finite,
+)
 from mustdp.training.networks.record_by_record import trainable
 from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
 
-# What a private trainer takes, as its documentation lists it.
-
-
-PARAMETERS = """
-    Parameters
-    ----------
-    model : torch.nn.Module
-        The model; it is changed in place while ``train`` runs.
-    loss : callable
-        From the model's outputs and the targets to one value per record.
-    data : tuple of Tensor, Dataset or DataLoader
-        The records: tensors ``(inputs, ..., target)``, a dataset with a length and ``data[i]``, or
-        a shuffling ``DataLoader``, whose batches are then drawn by the scheme of the budget.
-    budget : Budget, default=None
-        What :func:`settle` gives. Where data is a loader, ``epochs``, ``delta`` and one of
-        ``epsilon`` and ``noise_multiplier`` may take its place: batches are then drawn by random
-        allocation, and a warning says so (LoaderRedrawn).
-    optimizer : torch.optim.Optimizer
-        One of all parameters of the model that are to be trained.
-    clip : float
-        The bound C on the norm of one record's gradient, above 0.
-    epochs : int, default=None
-        How many times the run goes through the data of a loader.
-    epsilon : float, default=None
-        What the certified epsilon of the whole run must not exceed.
-    noise_multiplier : float, default=None
-        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
-    delta : float, default=None
-        The delta at which epsilon is stated, well below 1/n; needed where there is no budget.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    n : int, default=None
-        A public estimate of the number of records of a loader; None takes their number as public.
-    scheduler : torch.optim.lr_scheduler.LRScheduler, default=None
-        Moves the learning rate on.
-    scheduler_every : {"step", "epoch"}, default="step"
-        After what it does so.
-    max_rows : int, default=None
-        Works on larger batches in pieces of so many records, with the same result.
-    device : torch.device or str, default=None
-        Where to compute; None means where the model is.
-    mixed_precision : torch.dtype, default=None
-        ``torch.bfloat16``, or None for the precision of the model.
-    seed : int, default=None
-        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
-        None takes fresh entropy from the operating system.
-    ledger : Ledger, str or path, default=None
-        Charged for the whole budget, once, before the first step; what would pass its limit is
-        refused before the data are read. With a checkpoint it must be one in a file, which a path
-        leads to.
-    checkpoint : str or path, default=None
-        A file; if it exists the run goes on from it.
-    checkpoint_every : int, default=1
-        After how many steps the file is written; steps are released then.
-    resume : bool, default=True
-        Whether a run may go on from a file that exists; it is refused otherwise.
-    callbacks : iterable of callable, default=()
-        Called with a :class:`Released` whenever steps are released.
-    progress : bool, default=None
-        Whether to show a line on the terminal; None means where there is one.
-    losses : bool, default=False
-        Whether to hand out the mean losses of batches, which are **not private**.
-    timeout : float, default=600.0
-        Seconds that the processes of ``torch.distributed`` wait for each other at most.
-
-    Raises
-    ------
-    InvalidParameter
-        An argument is outside what is allowed.
-    NotCovered
-        No theorem of this package covers what was asked, such as a layer that mixes records.
-    BudgetExceeded
-        The budget does not fit the limit of the ledger; nothing was written.
-"""
-
-# A run belongs to one trainer, in one process, and is made by one thread at a time.
+# Ownership: a run belongs to one trainer, in one process, and to one thread at a time.
 #
 # A copy of a trainer, a fork of its process or a second thread would draw the same batches again
 # under other noise, or release steps that nothing was charged for.
@@ -197,7 +131,7 @@ class NotCopied:
         raise InvalidParameter(COPIED)
 
 
-# What a trainer is given, checked in one place.
+# The checks of a trainer's arguments.
 
 
 _CLASSIFIES = (functional.cross_entropy, functional.nll_loss)
@@ -218,7 +152,7 @@ def bare(model: Any) -> nn.Module:
 
 
 def read_device(device: Any, model: nn.Module) -> torch.device:
-    """The device asked for, or the one the model is on."""
+    """The requested device, or the one the model is on."""
     if device is None:
         return next(model.parameters()).device
     try:
@@ -329,79 +263,122 @@ def try_out(
         ) from problem
 
 
-# What a training run says about itself while it is under way.
+# What a model draws itself, such as dropout: a function of the run's key and the step.
 
 
-class RunAnswers:
-    """How far a run is, what it has spent, and how it clips."""
-
-    _model: Any
-    _budget: Budget
-    _steps: int
-    _seeded: bool
-    _clipper: Clipper
-
-    @property
-    def model(self) -> Any:
-        """The model, as it was given."""
-        return self._model
-
-    @property
-    def budget(self) -> Budget:
-        """What the run may spend."""
-        return self._budget
-
-    @property
-    def steps(self) -> int:
-        """Steps made so far."""
-        return self._steps
-
-    @property
-    def remaining(self) -> int:
-        """Steps that are left of the budget."""
-        return self.budget.steps - self._steps
-
-    @property
-    def ledger(self) -> Ledger:
-        """What the steps so far are charged as; an epoch as a whole when it begins.
-
-        Nothing is where the run has a seed, which is an experiment.
-        """
-        return run_state.charged(self.budget, 0 if self._seeded else self._steps)
-
-    @property
-    def privacy(self) -> PrivacySpent:
-        """What has been spent so far, certified."""
-        return replace(self.budget.spent(self.steps), seeded=self._seeded)
-
-    @property
-    def method(self) -> str:
-        """How gradients are clipped: "book-keeping", or "torch.func" and why."""
-        way = self._clipper.way
-        return f"{way.name} ({way.reason})" if way.reason else way.name
+#: The substream that a model's own draws come from.
+_MASKS = 0x6D61736B
 
 
-# Train a torch model with a certified budget: draw, clip, add noise, update, be charged.
-#
-# One step is the plan's own mechanism: the scheme draws a multiset, the gradients of its distinct
-# records are clipped to C and weighted by their counts, Gaussian noise of deviation z C is added to
-# the sum, and the result is divided by the scheme's size (the expected one for Poisson sampling),
-# never by the size that came out. What the optimiser then does is post-processing.
+class Masks:
+    """What a model draws itself, such as dropout: fixed by the step, global state untouched."""
+
+    def __init__(self, key: BatchKey, device: torch.device, rank: int = 0) -> None:
+        self._generators = Substreams(key, _MASKS, (rank,))
+        self._device = device
+
+    @contextmanager
+    def __call__(self, step: int) -> Iterator[None]:
+        """torch's generators, seeded for this step inside and as before afterwards."""
+        seed = int(self._generators.at(step).integers(2**63))
+        on_gpu = self._device.type == "cuda"
+        with torch.random.fork_rng([self._device] if on_gpu else []):
+            torch.default_generator.manual_seed(seed)
+            if on_gpu:
+                torch.cuda.manual_seed(seed)
+            yield
+
+
+# The trainer itself. One step is the plan's own mechanism: the scheme draws a multiset, the
+# gradients of its distinct records are clipped to C and weighted by their counts, Gaussian noise of
+# deviation z C is added to the sum, and the result is divided by the scheme's size (the expected
+# one for Poisson sampling), never by the size that came out. What the optimiser then does is
+# post-processing.
 #
 # **Charged before released.** A step is *released* when a callback sees it, when ``train`` returns
 # or raises, or when it is in the checkpoint. Before that it is in the ledger, and with a
 # checkpoint the ledger that holds it has reached the disk. So wherever a run is killed, what has
 # been seen has been paid for. The model is changed in place while ``train`` runs; another thread
-# that reads it there and then steps outside of this.
+# that reads it there and then is not covered by this.
 #
-# After a kill the run goes on with the same batches and fresh noise (``saving.py``).
+# After a kill the run goes on with the same batches and fresh noise (``checkpoint.py``).
 
 
-@documented(PARAMETERS)
-class PrivateTrainer(RunAnswers, NotCopied):
+class PrivateTrainer(NotCopied):
     """Trains a torch model within a budget: what has been seen has been paid for.
 
     Under ``torch.distributed`` all processes make one run together.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model; it is changed in place while ``train`` runs.
+    loss : callable
+        From the model's outputs and the targets to one value per record.
+    data : tuple of Tensor, Dataset or DataLoader
+        The records: tensors ``(inputs, ..., target)``, a dataset with a length and ``data[i]``, or
+        a shuffling ``DataLoader``, whose batches are then drawn by the scheme of the budget.
+    budget : Budget, default=None
+        What :func:`settle` gives. Where data is a loader, ``epochs``, ``delta`` and one of
+        ``epsilon`` and ``noise_multiplier`` may take its place: batches are then drawn by random
+        allocation, and a warning says so (LoaderRedrawn).
+    optimizer : torch.optim.Optimizer
+        One of all parameters of the model that are to be trained.
+    max_grad_norm : float
+        The bound C on the norm of one record's gradient, above 0.
+    epochs : int, default=None
+        How many times the run goes through the data of a loader.
+    epsilon : float, default=None
+        What the certified epsilon of the whole run must not exceed.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
+    delta : float, default=None
+        The delta at which epsilon is stated, well below 1/n; needed where there is no budget.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    n : int, default=None
+        A public estimate of the number of records of a loader; None takes their number as public.
+    scheduler : torch.optim.lr_scheduler.LRScheduler, default=None
+        Moves the learning rate on.
+    scheduler_every : {"step", "epoch"}, default="step"
+        After what it does so.
+    max_rows : int, default=None
+        Works on larger batches in pieces of at most this many records, with the same result.
+    device : torch.device or str, default=None
+        Where to compute; None means where the model is.
+    mixed_precision : torch.dtype, default=None
+        ``torch.bfloat16``, or None for the precision of the model.
+    seed : int, default=None
+        Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
+        None takes fresh entropy from the operating system.
+    ledger : Ledger, str or path, default=None
+        Charged for the whole budget, once, before the first step; what would pass its limit is
+        refused before the data are read. With a checkpoint it must be one in a file, which a path
+        leads to.
+    checkpoint : str or path, default=None
+        A file; if it exists the run goes on from it.
+    checkpoint_every : int, default=1
+        After how many steps the file is written; steps are released then.
+    resume : bool, default=True
+        Whether a run may go on from a file that exists; it is refused otherwise.
+    callbacks : iterable of callable, default=()
+        Called with a :class:`StepEvent` whenever steps are released.
+    progress : bool, default=None
+        Whether to show a line on the terminal; None means where there is one.
+    losses : bool, default=False
+        Whether to hand out the mean losses of batches, which are **not private**.
+    timeout : float, default=600.0
+        Seconds that the processes of ``torch.distributed`` wait for each other at most.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        No theorem of this package covers the request, such as a layer that mixes records.
+    BudgetExceeded
+        The budget does not fit the limit of the ledger; nothing was written.
 
     Examples
     --------
@@ -411,7 +388,8 @@ class PrivateTrainer(RunAnswers, NotCopied):
     >>> model, data = torch.nn.Linear(2, 1), (torch.randn(50, 2), torch.randn(50, 1))
     >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     >>> squared = lambda outputs, target: (outputs - target).square().sum(1)
-    >>> md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, clip=1.0).train().steps
+    >>> trainer = md.PrivateTrainer(model, squared, data, budget, optimizer=sgd, max_grad_norm=1.0)
+    >>> trainer.train().steps
     3
     """
 
@@ -423,7 +401,7 @@ class PrivateTrainer(RunAnswers, NotCopied):
         budget: Budget | None = None,
         *,
         optimizer: torch.optim.Optimizer,
-        clip: float,
+        max_grad_norm: float,
         epochs: int | None = None,
         epsilon: float | None = None,
         noise_multiplier: float | None = None,
@@ -451,8 +429,8 @@ class PrivateTrainer(RunAnswers, NotCopied):
             terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
             budget = budget_of(data, budget, terms)
             self._model, self._budget, self._module = model, budget, bare(model)
-            self._steps, self._clip = 0, check_clip(clip)
-            self._deviation = budget.noise_multiplier * self._clip
+            self._steps, self._max_grad_norm = 0, check_max_grad_norm(max_grad_norm)
+            self._deviation = budget.noise_multiplier * self._max_grad_norm
             self._size = checks.real(
                 "expected size of the scheme", budget.scheme.expected_size, above=0
             )
@@ -463,8 +441,8 @@ class PrivateTrainer(RunAnswers, NotCopied):
             self._optimizer, self._scheduler = optimizer, scheduler
             self._scheduled_every = read_schedule(scheduler_every, budget.scheme)
             self._device = read_device(device, self._module)
-            self._run = run_state.description(
-                budget, self._clip, self._module, optimizer, self._seeded
+            self._run = run_description(
+                budget, self._max_grad_norm, self._module, optimizer, self._seeded
             )
             saves = checkpoint is not None
             charge = RunCharge(ledger, budget, seeded=self._seeded, checkpoint=saves)
@@ -478,9 +456,7 @@ class PrivateTrainer(RunAnswers, NotCopied):
             self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
         charges = self._ranks.agree(charge.ledger)
-        shared = run_state.facts(
-            self._run, budget, self._records, scheduler, charge.ledger or charges
-        )
+        shared = shared_facts(self._run, budget, self._records, scheduler, charge.ledger or charges)
         own = {"losses": str(losses), "max_rows": str(most_rows)}
         self._ranks.same(shared | own | {"checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
@@ -505,12 +481,51 @@ class PrivateTrainer(RunAnswers, NotCopied):
         with self._ranks.together():
             self._pieces = Pieces(self._records, self._device, self._clipper, rows)
             workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
-            self._bound = bound_for(self._clip, self._deviation, workload)
+            self._bound = bound_for(self._max_grad_norm, self._deviation, workload)
             self._noise = StepNoise(key, self._deviation / self._bound.step)
         self._ranks.same({"lattice": repr(self._bound)})
         state = self._ranks.agree(state)
         with self._ranks.together():
             self._restore(state)
+
+    @property
+    def model(self) -> Any:
+        """The model, as it was given."""
+        return self._model
+
+    @property
+    def budget(self) -> Budget:
+        """What the run may spend."""
+        return self._budget
+
+    @property
+    def steps(self) -> int:
+        """Steps made so far."""
+        return self._steps
+
+    @property
+    def remaining(self) -> int:
+        """Steps that are left of the budget."""
+        return self.budget.steps - self._steps
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the steps so far are charged as; an epoch as a whole when it begins.
+
+        Nothing is where the run has a seed, which is an experiment.
+        """
+        return ledger_after(self.budget, 0 if self._seeded else self._steps)
+
+    @property
+    def privacy(self) -> PrivacySpent:
+        """What has been spent so far, certified."""
+        return replace(self.budget.spent(self.steps), seeded=self._seeded)
+
+    @property
+    def method(self) -> str:
+        """How gradients are clipped: "book-keeping", or "torch.func" and why."""
+        way = self._clipper.way
+        return f"{way.name} ({way.reason})" if way.reason else way.name
 
     def _agreed_rows(self, records: Rows, rows: int) -> int:
         """Rows of a piece with which all places give the same, on every process."""
@@ -522,7 +537,7 @@ class PrivateTrainer(RunAnswers, NotCopied):
             if len(set(found)) == 1:
                 return rows
 
-    def train(self, steps: int | None = None) -> Trained:
+    def train(self, steps: int | None = None) -> TrainingResult:
         """Make more steps.
 
         Parameters
@@ -532,26 +547,26 @@ class PrivateTrainer(RunAnswers, NotCopied):
 
         Returns
         -------
-        Trained
+        TrainingResult
             The model and what it cost.
         """
         return self._train(steps, self._show)
 
-    def step(self) -> Trained:
+    def step(self) -> TrainingResult:
         """One more step, released when this returns: for a loop of one's own.
 
         Returns
         -------
-        Trained
+        TrainingResult
             The model and what it cost.
         """
         return self._train(1, show=False)
 
-    def _train(self, steps: int | None, show: bool | None) -> Trained:
+    def _train(self, steps: int | None, show: bool | None) -> TrainingResult:
         with self._ownership.held(self, self._module):
             return self._make(steps, show)
 
-    def _make(self, steps: int | None, show: bool | None) -> Trained:
+    def _make(self, steps: int | None, show: bool | None) -> TrainingResult:
         with self._ranks.together():
             last = self.steps + steps_left(steps, self.remaining, self.budget.steps)
         self._ranks.same({"number of steps": f"{self.steps} to {last}"})
@@ -577,7 +592,7 @@ class PrivateTrainer(RunAnswers, NotCopied):
                 self._ranks.leave(problem)
                 self._restore(self._saved.back())
                 raise
-        return Trained(
+        return TrainingResult(
             self.model, self.steps, self.budget, self.ledger, tuple(losses), seeded=self._seeded
         )
 
@@ -589,12 +604,12 @@ class PrivateTrainer(RunAnswers, NotCopied):
             if self._ranks.first:
                 self._noise.begin(number, self._bound.workload.parameters, self._device)
             found = self._clipped(number, self._ranks.part(batch))
-            sums = release.on_lattice(found.gradients, self._bound.step)
+            sums = on_lattice(found.gradients, self._bound.step)
             if self._ranks.first:
                 self._noise.add(number, sums)
         sums, bad = self._ranks.add_up([sums, found.not_finite])
         with self._ranks.together():
-            release.refuse_not_finite(int(bad), number + 1)
+            refuse_not_finite(int(bad), number + 1)
             self._steps = number + 1  # charged from here on
             self._update(sums)
         if not self._losses:
@@ -614,17 +629,17 @@ class PrivateTrainer(RunAnswers, NotCopied):
 
     def _update(self, sums: Tensor) -> None:
         parameters = self._clipper.parameters
-        release.as_gradients(sums, self._bound.step, self._size, parameters)
+        as_gradients(sums, self._bound.step, self._size, parameters)
         self._optimizer.step()
         self._optimizer.zero_grad()
         if self._scheduler is not None and self._steps % self._scheduled_every == 0:
             self._scheduler.step()
 
     def _release(self, losses: tuple[float, ...]) -> bool:
-        """Charge on disk, then show; whether a callback asked for the end."""
+        """Charge on disk, then show; whether a callback has stopped the run."""
         if self._saved.file is not None:
             self._saved.save(self._state(), self.steps)
-        event = Released(self.model, self.steps, losses, self.budget, self._seeded)
+        event = StepEvent(self.model, self.steps, losses, self.budget, self._seeded)
         with self._ranks.together():
             for callback in self._callbacks:
                 callback(event)
@@ -635,11 +650,11 @@ class PrivateTrainer(RunAnswers, NotCopied):
             self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
         )
         parts = (self._module, self._optimizer, self._scheduler)
-        ledger = run_state.charged(self.budget, self._steps)
-        return run_state.state_of(self._run, at, ledger, *parts)
+        ledger = ledger_after(self.budget, self._steps)
+        return state_of(self._run, at, ledger, *parts)
 
     def _checked(self, state: dict[str, Any]) -> BatchStream:
-        return run_state.check_state(state, self._run, self.budget, self._saved.path)
+        return check_state(state, self._run, self.budget, self._saved.path)
 
     def _restore(self, state: dict[str, Any] | None) -> None:
         """Back to a state: one to go on from, or what was shown last of a run that broke off."""
@@ -648,7 +663,7 @@ class PrivateTrainer(RunAnswers, NotCopied):
         batches = self._checked(state)
         if self._seeded and batches.key != self._batches.key:
             raise InvalidParameter(f"checkpoint {self._saved.path} was made with another seed")
-        run_state.restore(state, self._module, self._optimizer, self._scheduler)
+        restore_state(state, self._module, self._optimizer, self._scheduler)
         self._steps = batches.position
         self._draw_by(batches.key)
 
