@@ -10,8 +10,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from mustdp.errors import InvalidParameter
-from mustdp.training.networks.noise import chacha_blocks, random_words
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.training.networks import noise
+from mustdp.training.networks.noise import chacha_blocks, check_device, random_words
 
 CPU = torch.device("cpu")
 
@@ -70,3 +71,18 @@ def test_words_are_the_stream_in_order() -> None:
 def test_keys_of_another_length_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="32 and 12 bytes"):
         random_words(bytes(16), bytes(12), 1, CPU)
+
+
+def test_a_device_with_another_cipher_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off_by_one_bit(key: bytes, nonce: bytes, count: int, device: torch.device) -> torch.Tensor:
+        words = random_words(key, nonce, count, device)
+        words[-1] ^= 1
+        return words
+
+    check_device.cache_clear()
+    check_device(CPU)
+    check_device.cache_clear()
+    monkeypatch.setattr(noise, "random_words", off_by_one_bit)
+    with pytest.raises(NumericalFailure, match="RFC 8439"):
+        check_device(CPU)
+    check_device.cache_clear()

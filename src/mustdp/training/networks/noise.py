@@ -316,13 +316,30 @@ def _compiled_candidates() -> Candidates:
     return cast("Candidates", torch.compile(_candidates, dynamic=True))
 
 
+#: RFC 8439, section 2.3.2: key, nonce and the block of counter 1.
+_VECTOR_KEY = bytes(range(32))
+_VECTOR_NONCE = bytes.fromhex("000000090000004a00000000")
+_VECTOR_BLOCK = (
+    "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+    "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+)
+
+
 @lru_cache(maxsize=8)
 def check_device(device: torch.device) -> None:
-    """Refuse a device whose inverse normal tail is worse than the margin of the noise assumes.
+    """Refuse a device whose cipher or inverse normal tail is not what the noise assumes.
 
-    scipy's is compared with enclosures (``mustdp.noise.exact``); a device's is compared with it.
+    The cipher is compared with RFC 8439, section 2.3.2. scipy's tail is compared with enclosures
+    (``mustdp.noise.exact``); a device's tail is compared with scipy's.
     """
     check_arithmetic(GAUSSIAN)
+    words = random_words(_VECTOR_KEY, _VECTOR_NONCE, 2 * WORDS_PER_BLOCK, device)
+    block = words[WORDS_PER_BLOCK:].cpu().numpy().astype("<i8").tobytes()
+    if block.hex() != _VECTOR_BLOCK:
+        raise NumericalFailure(
+            f"the cipher on {device} does not give the published block of RFC 8439; nothing was "
+            "drawn"
+        )
     edges = [math.exp(-2.0) * (1.0 + k * 2.0**-50) for k in range(-64, 65)]
     points = np.array([*np.geomspace(2.0**-64, 0.4999, 20_000), *edges])
     expected = GAUSSIAN.negative_sizes(points)
