@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import json
 import re
@@ -176,3 +177,83 @@ def test_every_exit_status_is_documented() -> None:
     assert statuses <= documented
     assert set(map(int, re.findall(r"status (\d)", str(app.info.epilog)))) == statuses
     assert set(map(int, re.findall(r"^(\d+)  ", str(errors.__doc__), re.MULTILINE))) >= statuses
+
+
+def test_commands_do_not_import_each_other() -> None:
+    """What several of them share is in options, data_options, parameters or output."""
+    from mustdp.cli import main
+
+    modules = {command.__module__ for command in main.COMMANDS}
+    for module in modules:
+        source = (ROOT / "src" / Path(*module.split("."))).with_suffix(".py")
+        tree = ast.parse(source.read_text(encoding="utf-8"))
+        imported = {
+            name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names))
+        }
+        assert not imported & modules, module
+
+
+def test_options_are_in_panels_named_for_what_they_are() -> None:
+    def panel(command: str, option: str) -> Any:
+        [found] = [one for one in GROUP.commands[command].params if option in one.opts]
+        return found.rich_help_panel
+
+    for command in ("release", "bootstrap", "plan"):
+        assert panel(command, "--column") == "Data"
+        assert panel(command, "--lower") == panel(command, "--statistic") == "Statistics"
+    for command in ("release", "bootstrap", "train"):
+        assert panel(command, "--ledger") == "Run"
+    assert panel("bootstrap", "--replicates") == "Resampling"
+    assert panel("release", "--noise-multiplier") == "Accounting"
+
+
+def test_the_help_lists_every_command_once_in_its_group(run: Run) -> None:
+    from mustdp.cli.main import GROUPS
+
+    grouped = [command.__name__ for commands in GROUPS.values() for command in commands]
+    assert sorted(grouped) == sorted(GROUP.commands)
+    out = run("--help").out
+    for title in GROUPS:
+        assert f" {title} " in out
+    assert re.findall(r"^│ (\w+) ", out, re.MULTILINE) == grouped
+
+
+@pytest.mark.parametrize("name", ["", *sorted(GROUP.commands)])
+def test_flags_are_shown_without_a_type(run: Run, name: str) -> None:
+    out = run(*name.split(), "--help").out
+    assert "--json" in out
+    assert "<bool>" not in out
+
+
+@pytest.mark.parametrize("name", sorted(GROUP.commands))
+def test_ranges_are_public_and_deltas_below_one_in_n(name: str) -> None:
+    for parameter in GROUP.commands[name].params:
+        if set(parameter.opts) & {"--lower", "--upper"}:
+            assert "public range" in parameter.help
+        if "--delta" in parameter.opts:
+            assert "below 1/n" in parameter.help
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("compare", "-n"),
+        ("report", "-n"),
+        ("plan --epsilon 1", "-n"),
+        ("amplify --scheme wr -n 9 -m 3 --shift 1", "--epsilon"),
+        ("bootstrap ages.csv", "--lower"),
+        ("account --scheme wr -n 9 -m 3 --shift 1 --delta 1e-5", "--steps"),
+        ("calibrate --scheme wr -n 9 -m 3 --steps 3 --epsilon 1", "--delta"),
+        ("release ages.csv --epsilon 1", "--delta"),
+    ],
+)
+def test_what_is_refused_as_missing_is_marked_as_required(
+    run: Run, line: str, missing: str
+) -> None:
+    outcome = run(*line.split())
+    assert outcome.status == 2
+    assert outcome.err.startswith(f"mustdp: {missing} is missing")
+    assert "required" in _help(line.split()[0], missing).lower()

@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mustdp.reproduction import adult
-from mustdp.reproduction import adult as adult_overall
-from mustdp.reproduction import guarantees as many_steps
+from mustdp.reproduction import adult, guarantees
 from mustdp.reproduction.adult import ADULT, EARLIER, noise_of, overall_tables, run_job, train
 from mustdp.reproduction.cells import Settings
 from mustdp.reproduction.simulation import Job
@@ -65,10 +63,10 @@ def test_delta_c_belongs_to_the_earlier_version(name: str, printed: float) -> No
     """To the printed digit at its sigma; one per cent more noise is told apart for MUSTow."""
     scheme = EARLIER.scheme(name)
     sigma = round(noise_of(EARLIER, name) * EARLIER.clip, 3)
-    found = adult_overall._authors(scheme, sigma, name)
+    found = adult._authors(scheme, sigma, name)
     assert float(f"{found:.3g}") == printed
     if name == "MUSTow":
-        assert abs(adult_overall._authors(scheme, 1.01 * sigma, name) / printed - 1) > 0.05
+        assert abs(adult._authors(scheme, 1.01 * sigma, name) / printed - 1) > 0.05
 
 
 def test_overall_tables_say_what_is_attained() -> None:
@@ -108,7 +106,7 @@ def test_chains_and_program_agree_where_noise_is_small() -> None:
 @needs_adult
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adult, "_QUICK_RUNS", 24)
-    monkeypatch.setattr(many_steps, "names_at", lambda _: ("Poisson", "MUSTow"))
+    monkeypatch.setattr(guarantees, "names_at", lambda _: ("Poisson", "MUSTow"))
     monkeypatch.setattr(adult, "overall_tables", lambda _, *a: overall_tables(("Poisson",), *a))
     outcome = adult.run(Settings(True, 1, SHARED, workers=1), quiet)
     table_5 = outcome.tables[0]

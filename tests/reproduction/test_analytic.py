@@ -13,11 +13,7 @@ import pytest
 import mustdp as md
 from mustdp.accounting.bounds import Bounds
 from mustdp.reporting.plots.drawing import THEMES
-from mustdp.reproduction import composition
-from mustdp.reproduction import draws as distinct
-from mustdp.reproduction import guarantees as needed_noise
-from mustdp.reproduction import one_step as crossings
-from mustdp.reproduction import one_step as table_s1
+from mustdp.reproduction import composition, draws, one_step
 from mustdp.reproduction.budgets import noiseless
 from mustdp.reproduction.catalogue import items_called
 from mustdp.reproduction.cells import NAMES, Cell, Item, Outcome, Settings, published, scheme_called
@@ -76,8 +72,8 @@ def test_the_repeated_row_is_found_and_not_assumed(monkeypatch: pytest.MonkeyPat
     def change(paper: dict[str, Any]) -> None:
         paper["delta_prime"]["gaussian"]["1"]["MUSTww"][0] = "0.124"
 
-    publish(monkeypatch, table_s1, change)
-    monkeypatch.setattr(needed_noise, "settle", few)
+    publish(monkeypatch, one_step, change)
+    monkeypatch.setattr(one_step, "calibrate_schemes", few)
     found = cells(run(TABLE_S1), "delta-gaussian-1")
     assert verdicts([cell for cell in found if cell.row == "MUSTww δ′"])["differs"] == 6
 
@@ -87,8 +83,8 @@ def test_a_wrong_digit_in_table_s1_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
         paper["epsilon_prime"]["WR"][1] = "0.195"
         paper["delta_prime"]["gaussian"]["0.25"]["WOR"][5] = "5.07e-74"
 
-    publish(monkeypatch, table_s1, change)
-    monkeypatch.setattr(needed_noise, "settle", few)
+    publish(monkeypatch, one_step, change)
+    monkeypatch.setattr(one_step, "calibrate_schemes", few)
     outcome = run(TABLE_S1)
     assert verdicts(cells(outcome, "epsilon-prime")) == {"matches": 23, "differs": 1}
     assert verdicts(cells(outcome, "delta-gaussian-0.25")) == {"matches": 29, "differs": 1}
@@ -167,8 +163,8 @@ def test_thresholds_are_not_explained_by_a_grid_that_does_not_fit(
     def change(paper: dict[str, Any]) -> None:
         paper["delta"]["laplace"]["WR"] = "0.045"
 
-    publish(monkeypatch, crossings, change)
-    tables, reading = crossings.crossing_tables()
+    publish(monkeypatch, one_step, change)
+    tables, reading = one_step.crossing_tables()
     assert verdicts(list(tables[0].cells)) == {"matches": 1, "differs": 5}
     assert "none" in reading[0]
 
@@ -177,14 +173,14 @@ def test_a_meeting_point_elsewhere_is_not_explained(monkeypatch: pytest.MonkeyPa
     def change(paper: dict[str, Any]) -> None:
         paper["curves_cross"]["gaussian"] = ["0.20", "0.08"]
 
-    publish(monkeypatch, crossings, change)
-    tables, _ = crossings.crossing_tables()
+    publish(monkeypatch, one_step, change)
+    tables, _ = one_step.crossing_tables()
     assert verdicts(list(tables[1].cells))["differs"] == 2
 
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Outcome]:
-    monkeypatch.setattr(needed_noise, "settle", few)
+    monkeypatch.setattr(composition, "calibrate_schemes", few)
     return lambda: run(FIGURE_S3)
 
 
@@ -255,7 +251,7 @@ def test_wrong_counts_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
             "1000,200,100": {**paper["min_mean_max_distinct"]["1000,200,100"], "WR": [80, 96, 103]}
         }
 
-    publish(monkeypatch, distinct, change)
+    publish(monkeypatch, draws, change)
     found = [cell for cell in cells(run(TABLE_6), "distinct") if cell.row.endswith(", WR")]
     assert verdicts([cell for cell in found if cell.paper is not None])["differs"] == 3
 
@@ -263,7 +259,7 @@ def test_wrong_counts_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_law_of_distinct_records_by_enumeration(name: str) -> None:
     n, b, m = 4, 3, 2
-    law = distinct.distinct_law(name, n, b, m)
+    law = draws.distinct_law(name, n, b, m)
     expected = np.zeros(law.size)
     if name == "Poisson":
         for drawn in product((0, 1), repeat=n):
@@ -287,14 +283,14 @@ def test_the_law_of_distinct_records_by_enumeration(name: str) -> None:
 
 
 def test_extremes_by_enumeration() -> None:
-    law, draws = np.array([0.1, 0.2, 0.3, 0.4]), 3
+    law, count = np.array([0.1, 0.2, 0.3, 0.4]), 3
     smallest, largest = np.zeros(4), np.zeros(4)
-    for drawn in product(range(4), repeat=draws):
+    for drawn in product(range(4), repeat=count):
         chance = float(np.prod(law[list(drawn)]))
         smallest[min(drawn)] += chance
         largest[max(drawn)] += chance
     values = np.arange(4)
-    for spread, expected in zip(distinct.extremes(law, draws), (smallest, largest), strict=True):
+    for spread, expected in zip(draws.extremes(law, count), (smallest, largest), strict=True):
         mean = float(expected @ values)
         assert spread.mean == pytest.approx(mean)
         assert spread.deviation == pytest.approx(np.sqrt(expected @ (values - mean) ** 2))

@@ -24,10 +24,6 @@ from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap.lattices import settle_design
 from mustdp.mechanisms.relation import Relation
 from mustdp.reproduction import bootstrap
-from mustdp.reproduction import bootstrap as bootstrap_equal
-from mustdp.reproduction import bootstrap as bootstrap_guarantee
-from mustdp.reproduction import bootstrap as runs
-from mustdp.reproduction import bootstrap as tables
 from mustdp.reproduction.bootstrap import ROWS, Released, Row
 from mustdp.reproduction.catalogue import ITEMS
 from mustdp.reproduction.cells import NON_PRIVATE, Cell, Settings, Table, judge, published
@@ -45,8 +41,8 @@ def quiet(*_: object) -> None:
 def settled(row: Row, replicates: int = 1) -> PrivacySpent:
     """What the bootstrap settles for the paper's setting."""
     return settle_design(
-        md.Design(row.scheme(), replicates), queries=2, epsilon_prime=runs.EPSILON_PRIME,
-        delta=runs.PAPER_DELTA, relation="replace_one",
+        md.Design(row.scheme(), replicates), queries=2, epsilon_prime=bootstrap.EPSILON_PRIME,
+        delta=bootstrap.PAPER_DELTA, relation="replace_one",
     ).spent()  # fmt: skip
 
 
@@ -70,7 +66,7 @@ def publish(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], 
         change(paper)
         return paper
 
-    monkeypatch.setattr(tables, "published", changed)
+    monkeypatch.setattr(bootstrap, "published", changed)
 
 
 @pytest.fixture
@@ -91,7 +87,7 @@ def noise() -> dict[Row, Released]:
 
 
 def test_sigma_matches_to_the_printed_digit(noise: dict[Row, Released]) -> None:
-    table = tables.table_2(noise)
+    table = bootstrap.table_2(noise)
     assert len(table.cells) == 26
     assert {cell.verdict for cell in table.cells} == {"matches"}
 
@@ -103,7 +99,7 @@ def test_sigma_is_the_classical_formula_with_the_sensitivity_of_n_records(
         base = float(md.base_epsilon(0.1, row.scheme().eta)[0])
         expected = [md.classical_sigma(base, 1 / 300, 8.0**k / 300, beyond_proof=True)
                     for k in (1, 2)]  # fmt: skip
-        assert runs.paper_sigmas(noise[row].privacy) == pytest.approx(expected, rel=1e-12)
+        assert bootstrap.paper_sigmas(noise[row].privacy) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
@@ -117,7 +113,7 @@ def test_a_sigma_close_by_is_rejected(noise: dict[Row, Released], factor: float)
         )
         for label, each in noise.items()
     }  # fmt: skip
-    cells = [c for c in tables.table_2(off).cells if c.column == "sigma of the variance"]
+    cells = [c for c in bootstrap.table_2(off).cells if c.column == "sigma of the variance"]
     assert {cell.verdict for cell in cells} == {"differs"}
 
 
@@ -130,14 +126,14 @@ def test_the_noise_that_is_added_has_that_sigma(unwarned: None) -> None:
         design=row.scheme(), replicates=count, noise_multiplier=settled(row).noise_multiplier,
         relation="replace_one", delta=1 / 300, correct_bias=False, seed=1,
     )  # fmt: skip
-    for k, sigma in enumerate(runs.paper_sigmas(settled(row))):
+    for k, sigma in enumerate(bootstrap.paper_sigmas(settled(row))):
         seen, error = float(result.replicates[:, k].std()), sigma / math.sqrt(2 * count)
         assert judge("", "", sigma, seen, half_unit=0.0, error=error).verdict == "matches"
         assert judge("", "", 1.03 * sigma, seen, half_unit=0.0, error=error).verdict == "differs"
 
 
 def test_delta_prime_matches_but_for_three_rows_that_are_explained() -> None:
-    cells = tables.delta_table().cells
+    cells = bootstrap.delta_table().cells
     off = {cell.row: cell for cell in cells if cell.verdict != "matches"}
     assert {cell.verdict for cell in off.values()} == {"differs, explained"}
     assert set(off) == {"Poisson", "WOR", "WR"}
@@ -155,7 +151,7 @@ def test_delta_prime_is_explained_by_computing_and_not_by_name(
         printed.update({"WOR": 4.0, "WR": 5.9})
 
     publish(monkeypatch, change)
-    found = {cell.row: cell.verdict for cell in tables.delta_table().cells}
+    found = {cell.row: cell.verdict for cell in bootstrap.delta_table().cells}
     assert (found["WOR"], found["WR"]) == ("differs", "differs")
     assert found["Poisson"] == "differs, explained"
 
@@ -169,7 +165,7 @@ def simulated() -> dict[Row, Released]:
 
 
 def test_table_3_is_within_its_errors(simulated: dict[Row, Released]) -> None:
-    cells = tables.table_3(simulated, beyond=3).cells
+    cells = bootstrap.table_3(simulated, beyond=3).cells
     paper = [cell for cell in cells if cell.paper is not None]
     assert len(paper) == 4 * len(SOME)
     assert {cell.verdict for cell in paper} == {"matches"}
@@ -186,7 +182,7 @@ def test_table_3_rejects_other_averages(
             printed["WOR"] = [value + by for value, by in zip(printed["WOR"], off, strict=True)]
 
     publish(monkeypatch, change)
-    cells = tables.table_3(simulated, beyond=3).cells
+    cells = bootstrap.table_3(simulated, beyond=3).cells
     assert {cell.verdict for cell in cells if cell.row == "WOR"} == {"differs"}
     assert {cell.verdict for cell in cells if cell.row == "Poisson"} == {"matches"}
 
@@ -194,7 +190,7 @@ def test_table_3_rejects_other_averages(
 def test_the_bias_is_the_chance_of_repeated_pairs(
     simulated: dict[Row, Released], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = by_place(tables.bias_table(simulated))
+    found = by_place(bootstrap.bias_table(simulated))
     assert {cell.verdict for cell in found.values()} == {"matches"}
     expected = found["MUSTow, b = 10", "expected: chance of different records"]
     assert expected.ours == pytest.approx(0.9)
@@ -207,7 +203,7 @@ def test_the_bias_is_the_chance_of_repeated_pairs(
         paper["mean_sd_tau2"]["MUSTow"][0] = [0.93, 0.082]
 
     publish(monkeypatch, change)
-    again = by_place(tables.bias_table(simulated))
+    again = by_place(bootstrap.bias_table(simulated))
     assert again["MUSTow, b = 10", expected.column].verdict == "differs"
 
 
@@ -215,7 +211,7 @@ def test_the_correction_is_that_of_the_bootstrap(
     simulated: dict[Row, Released], unwarned: None
 ) -> None:
     for k, row in enumerate(SOME):
-        job = replace(runs.paper_release(row, 60, HERE.seed, k), correct_bias=True)
+        job = replace(bootstrap.paper_release(row, 60, HERE.seed, k), correct_bias=True)
         found = [estimate.value for estimate in job.on(7).estimates]
         assert simulated[row].corrected[7] == pytest.approx(found, rel=1e-12)
     biased = simulated[Row("MUSTow", 10)]
@@ -223,14 +219,14 @@ def test_the_correction_is_that_of_the_bootstrap(
 
 
 def test_the_noise_of_the_non_private_row_is_out_of_sight(simulated: dict[Row, Released]) -> None:
-    mean, variance = runs.paper_sigmas(simulated[Row(NON_PRIVATE)].privacy)
-    assert max(mean / 0.058, variance / 0.084) / math.sqrt(runs.T) < 0.005
+    mean, variance = bootstrap.paper_sigmas(simulated[Row(NON_PRIVATE)].privacy)
+    assert max(mean / 0.058, variance / 0.084) / math.sqrt(bootstrap.T) < 0.005
 
 
 def test_data_sets_begin_alike() -> None:
-    few, more = runs.data_sets(300, 3, 5), runs.data_sets(300, 8, 5)
+    few, more = bootstrap.data_sets(300, 3, 5), bootstrap.data_sets(300, 8, 5)
     assert np.array_equal(few, more[:3])
-    assert not np.array_equal(few, runs.data_sets(300, 3, 6))
+    assert not np.array_equal(few, bootstrap.data_sets(300, 3, 6))
 
 
 # What the noise really gives
@@ -239,7 +235,7 @@ def test_data_sets_begin_alike() -> None:
 @pytest.fixture(scope="module")
 def really(simulated: dict[Row, Released]) -> dict[str, Guarantee]:
     private = [simulated[row] for row in SOME[1:]]
-    found = bootstrap_guarantee.certify_runs(private, (1e-5,), 1, quiet)
+    found = bootstrap.certify_runs(private, (1e-5,), 1, quiet)
     return {each.row: each for each in found}
 
 
@@ -250,9 +246,9 @@ def test_the_papers_noise_costs_far_more_than_is_claimed(
         each = really[row]
         assert each.claimed == pytest.approx(100.0)
         assert each.part is not None
-        assert each.part.lower > 30 * runs.EPSILON_PRIME
+        assert each.part.lower > 30 * bootstrap.EPSILON_PRIME
         (delta, paper), (small, more) = each.whole
-        assert (delta, small) == (runs.PAPER_DELTA, 1e-5)
+        assert (delta, small) == (bootstrap.PAPER_DELTA, 1e-5)
         assert each.claimed < low < paper.lower < paper.upper < high
         assert paper.lower < more.lower
         assert paper.upper < more.upper
@@ -261,7 +257,7 @@ def test_the_papers_noise_costs_far_more_than_is_claimed(
 def test_where_nothing_is_certified_the_table_says_so(
     really: dict[str, Guarantee],
 ) -> None:
-    cells = bootstrap_guarantee.bootstrap_guarantee(list(really.values())).cells
+    cells = bootstrap.bootstrap_guarantee(list(really.values())).cells
     for delta in ("0.0033", "1e-05"):
         place = {cell.row: cell for cell in cells
                  if cell.column == f"epsilon certified at delta {delta}"}  # fmt: skip
@@ -291,16 +287,16 @@ def test_a_single_release_attains_no_more_than_all(
 def test_what_is_attained_at_a_larger_delta_is_attained_at_a_smaller_one() -> None:
     endless = Bounds(0.0, math.inf)
     each = Guarantee(
-        "a row", 0.5, 0.1, 1000, runs.PAPER_DELTA, Bounds(30.0, 31.0), Bounds(70.0, 71.0),
-        ((runs.PAPER_DELTA, Bounds(1280.0, 1320.0)), (1e-5, endless)),
+        "a row", 0.5, 0.1, 1000, bootstrap.PAPER_DELTA, Bounds(30.0, 31.0), Bounds(70.0, 71.0),
+        ((bootstrap.PAPER_DELTA, Bounds(1280.0, 1320.0)), (1e-5, endless)),
     )  # fmt: skip
     found = by_place(guarantee_table("x", "x", [each]))
     cell = found["a row", "epsilon attained at delta 1e-05"]
     assert (cell.ours, cell.reason) == (1280.0, "attained at delta 0.0033 already")
     assert found["a row", "epsilon certified at delta 1e-05"].ours is None
     # Never the other way round: an epsilon of a smaller delta says nothing of a larger one.
-    turned = replace(each, whole=((runs.PAPER_DELTA, endless), (1e-5, Bounds(1280.0, 1320.0))))
-    assert known_lower(turned, runs.PAPER_DELTA)[0] == 70.0
+    turned = replace(each, whole=((bootstrap.PAPER_DELTA, endless), (1e-5, Bounds(1280.0, 1320.0))))
+    assert known_lower(turned, bootstrap.PAPER_DELTA)[0] == 70.0
     # Nor does one subset at the paper's delta say anything of a delta that is larger still.
     assert known_lower(replace(each, whole=((0.1, endless),)), 0.1)[0] == 0.0
 
@@ -309,12 +305,12 @@ def test_what_is_attained_at_a_larger_delta_is_attained_at_a_smaller_one() -> No
 
 
 @pytest.fixture(scope="module")
-def compared() -> bootstrap_equal.Compared:
-    return bootstrap_equal.compare_all(HERE, 8, quiet)
+def compared() -> bootstrap.Compared:
+    return bootstrap.compare_all(HERE, 8, quiet)
 
 
 def test_each_scheme_is_certified_within_the_target(
-    compared: bootstrap_equal.Compared,
+    compared: bootstrap.Compared,
 ) -> None:
     assert {epsilon for _, epsilon, _ in compared} == {4.0}
     for each in compared.values():
@@ -328,7 +324,7 @@ def test_each_scheme_is_certified_within_the_target(
         assert md.account(less, relation="replace_one").epsilon(1e-5).upper > 4.0
 
 
-def test_more_copies_need_more_noise(compared: bootstrap_equal.Compared) -> None:
+def test_more_copies_need_more_noise(compared: bootstrap.Compared) -> None:
     noise = {
         (sizes.n, row.label): each.privacy.noise_multiplier
         for (sizes, _, row), each in compared.items()
@@ -344,19 +340,19 @@ def test_a_cost_beyond_the_target_is_refused() -> None:
     for bounds in (Bounds(3.9, 4.01), Bounds(0.0, math.inf), Bounds(0.0, math.nan)):
         found = fake(row, PrivacySpent(bounds, 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
         with pytest.raises(NumericalFailure, match="not certified"):
-            bootstrap_equal.certified(found, 4.0)
+            bootstrap.certified(found, 4.0)
     fine = fake(row, PrivacySpent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
-    assert bootstrap_equal.certified(fine, 4.0) == Bounds(3.9, 4.0)
+    assert bootstrap.certified(fine, 4.0) == Bounds(3.9, 4.0)
 
 
 def test_errors_and_coverage_are_those_of_the_estimates() -> None:
     privacy = PrivacySpent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None)
     found = fake(Row("WOR"), privacy, ((0.5, 1.0), (-1.5, 2.5), (0.0, 1.0), (0.0, 0.0)))
     assert found.covered.mean(axis=0).tolist() == [0.75, 0.75]
-    sizes = bootstrap_equal.PAPERS
-    plain_ones = bootstrap_equal.plain_measures(sizes, 4, HERE.seed)
+    sizes = bootstrap.PAPERS
+    plain_ones = bootstrap.plain_measures(sizes, 4, HERE.seed)
     table = by_place(
-        bootstrap_equal.table_at(sizes, {(sizes, 4.0, Row("WOR")): found}, plain_ones, quick=True)
+        bootstrap.table_at(sizes, {(sizes, 4.0, Row("WOR")): found}, plain_ones, quick=True)
     )
     row = "WOR, epsilon 4"
     assert table[row, "RMSE of the mean"].ours == pytest.approx(math.sqrt(2.5 / 4))
@@ -372,13 +368,13 @@ def test_errors_and_coverage_are_those_of_the_estimates() -> None:
 def test_the_item_can_be_stored_and_read(
     simulated: dict[Row, Released],
     really: dict[str, Guarantee],
-    compared: bootstrap_equal.Compared,
+    compared: bootstrap.Compared,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bootstrap, "simulate_rows", lambda *given: simulated)
-    monkeypatch.setattr(runs, "rows_at", lambda quick: SOME[1:])
-    monkeypatch.setattr(bootstrap_guarantee, "certify_runs", lambda *given: list(really.values()))
-    monkeypatch.setattr(bootstrap_equal, "compare_all", lambda *given: compared)
+    monkeypatch.setattr(bootstrap, "rows_at", lambda quick: SOME[1:])
+    monkeypatch.setattr(bootstrap, "certify_runs", lambda *given: list(really.values()))
+    monkeypatch.setattr(bootstrap, "compare_all", lambda *given: compared)
     outcome = bootstrap.run(HERE, quiet)
     item = next(item for item in ITEMS if item.name == "tables-2-3")
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.reproduction import guarantees as many_steps
-from mustdp.reproduction import mnist
+from mustdp.reproduction import guarantees, mnist
 from mustdp.reproduction.cells import NAMES, NON_PRIVATE, Settings, published
 from mustdp.reproduction.mnist import (
     MNIST,
@@ -169,7 +168,7 @@ def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(done, losses=(3.0,) * 300, checked=((10, 0.5),))
 
     monkeypatch.setattr(mnist, "run_job", shortened)
-    monkeypatch.setattr(many_steps, "names_at", lambda _: ("Poisson", "MUSTow"))
+    monkeypatch.setattr(guarantees, "names_at", lambda _: ("Poisson", "MUSTow"))
     outcome = mnist.run(Settings(True, 1, SHARED, workers=1), quiet)
     assert [table.kind for table in outcome.tables] == ["paper", "paper", "guarantee", "equal"]
     sigma = [cell for cell in outcome.tables[0].cells if cell.column == "sigma"]

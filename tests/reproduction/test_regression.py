@@ -9,9 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mustdp.reproduction import guarantees as certified
-from mustdp.reproduction import guarantees as many_steps
-from mustdp.reproduction import regression
+from mustdp.reproduction import guarantees, regression
 from mustdp.reproduction.cells import NAMES, Settings, published
 from mustdp.reproduction.guarantees import (
     Target,
@@ -90,7 +88,7 @@ def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
     assert [cell.bound for cell in table.cells[:6]] == [
         "plain", "plain", "lower", "plain", "lower", "upper",
     ]  # fmt: skip
-    line = many_steps.Comparison(setting, found, ()).claims()[0]
+    line = guarantees.Comparison(setting, found, ()).claims()[0]
     assert "n/m = 10 times" in line
     shown = re.search(r"between (\S+) \(attained\) and (\S+) \(certified\)", line)
     assert shown is not None
@@ -114,7 +112,7 @@ def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     distinct = [each.budget.scheme.expected_distinct for each in settled]
     assert distinct[3] < distinct[2] < distinct[1] == pytest.approx(10)
     measured = {(name, target): [Measured("error", 1.0 + k, 0.1)] for k, name in enumerate(NAMES)}
-    compared = many_steps.Comparison(REGRESSION, (), settled)
+    compared = guarantees.Comparison(REGRESSION, (), settled)
     table = compared.equal(measured, [("none", [Measured("error", 0.5)])], "a note")
     assert table.kind == "equal"
     assert len(table.cells) == 5 * 4 + 1
@@ -245,9 +243,9 @@ def test_a_job_taken_apart_is_put_together_by_its_key() -> None:
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "_QUICK_SETS", 40)
     monkeypatch.setattr(
-        certified, "certify", lambda setting, runs, *_: certify(setting, runs[:2], 1, quiet)
+        guarantees, "certify", lambda setting, runs, *_: certify(setting, runs[:2], 1, quiet)
     )
-    monkeypatch.setattr(many_steps, "names_at", lambda _: ("Poisson", "MUSTow"))
+    monkeypatch.setattr(guarantees, "names_at", lambda _: ("Poisson", "MUSTow"))
     outcome = regression.run(Settings(True, 4, None, workers=1), quiet)
     kinds = [table.kind for table in outcome.tables]
     assert kinds == ["paper", "paper", "paper", "guarantee", "equal"]

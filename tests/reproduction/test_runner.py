@@ -13,7 +13,7 @@ import pytest
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_RESULT
 from mustdp.progress import Progress
-from mustdp.reproduction import runner as stored
+from mustdp.reproduction import runner
 from mustdp.reproduction.catalogue import ITEMS, items_called
 from mustdp.reproduction.cells import Cell, Item, Outcome, Picture, Settings, Table, judge
 from mustdp.reproduction.page import counted, write_report
@@ -111,7 +111,7 @@ def with_changed(change: Callable[[Any], object], sealed: bool = True) -> Callab
         change(data)
         if sealed:
             body = {name: data[name] for name in data.keys() - {"format", "version", "checksum"}}
-            return stored.ENVELOPE.seal_text(body).encode()
+            return runner.ENVELOPE.seal_text(body).encode()
         return json.dumps(data).encode()
 
     return damage
@@ -315,8 +315,8 @@ def test_names_of_items() -> None:
 
 def test_stored_text_is_read_back_as_it_was() -> None:
     one = Counting("one")
-    found = stored.Stored(one.run(SETTINGS, quiet), 1.5)
-    text = stored.as_text(one.item, SETTINGS, found)
-    again = stored.from_text(text, one.item, SETTINGS)
+    found = runner.Stored(one.run(SETTINGS, quiet), 1.5)
+    text = runner.as_text(one.item, SETTINGS, found)
+    again = runner.from_text(text, one.item, SETTINGS)
     assert again.seconds == 1.5
-    assert stored.as_text(one.item, SETTINGS, again) == text
+    assert runner.as_text(one.item, SETTINGS, again) == text

@@ -73,17 +73,16 @@ def guesses(score: FloatArray, count: int) -> tuple[NDArray[np.intp], FloatArray
     return chosen, np.where(centred[chosen] > 0, 1.0, -1.0)
 
 
-# What so many right guesses in one run say about its privacy.
+# What the number of right guesses in one run says about its privacy.
 #
-# The game: m bits are thrown independently and fairly, each decides what one record of the data
+# In the game m bits are drawn independently and fairly, each decides what one record of the data
 # is, a mechanism runs once, and somebody guesses some of the bits from what it released. Guessing
 # too well contradicts a claim about the mechanism.
 #
 # *Claim (epsilon, delta).* Steinke, Nasr & Jagielski 2023, arXiv 2305.08846v1, Theorem 5.2: among r
 # guesses, v or more are right with chance at most
 #
-#     P(B >= v) + 2 m delta max over i of P(v > B >= v - i) / i,      B = Bin(r, 1/(1 +
-#     e^-epsilon)).
+#     P(B >= v) + 2 m delta max over i of P(v > B >= v - i) / i,   B = Bin(r, 1/(1 + e^-epsilon)).
 #
 # *Claim f-DP.* Mahloujifar, Melis & Chaudhuri 2024, arXiv 2410.22235v1, Theorem 3.2 and Algorithm
 # 3, for two possible values: suppose that v or more of r guesses are right with chance tau. Then
@@ -132,7 +131,7 @@ def chance_under_curve(canaries: int, guesses: int, right: int, missed: Curve) -
 
 
 def least_epsilon(canaries: int, guesses: int, right: int, delta: float, doubt: float) -> float:
-    """The largest epsilon that so many right guesses contradict, with ``doubt`` of being wrong."""
+    """The largest epsilon that the right guesses contradict, with ``doubt`` of being wrong."""
 
     def contradicted(epsilon: float) -> bool:
         return chance_under_epsilon(canaries, guesses, right, epsilon, delta) <= doubt
@@ -269,7 +268,7 @@ def _pulled(outputs: Tensor, target: Tensor) -> Tensor:
     return -outputs.flatten(1).sum(1) - 0.0 * target
 
 
-# Audit a training run: canaries in one run, guesses from all it released, beside the certificate.
+# The audit of a training run: canaries, guesses from all it released, beside the certificate.
 #
 # Every record is a canary. Canary i pulls in a direction of its own, parameter i of a linear
 # model, ten times harder than the clip allows; a fair bit decides whether it pulls one way or the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import output as words
+from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
     EpochOptions,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
 
-# What ``mustdp account`` is asked: delta or epsilon, by which method, composed how.
+# What is computed: delta or epsilon, by which method, composed how.
 
 
 #: An older word for a method, still understood.
@@ -62,16 +62,16 @@ def _read_delta(name: str, text: str) -> float:
 _accounting = Panel(
     ACCOUNTING,
     """
-    --epsilon E         Ask for delta at this epsilon, at least 0.
-    --delta D           Ask for epsilon at this delta, well below one in the number of records; 0
-                        asks for the largest loss, which Laplace noise bounds.
+    --epsilon E         Find delta at this epsilon, at least 0. Give this or --delta.
+    --delta D           Instead of --epsilon: find epsilon at this delta, well below 1/n; 0 finds
+                        the largest loss, which Laplace noise bounds.
     --method NAME       certified; one-slope (or section4): the upper bound from the theorem of the
                         MUST paper, composed; paper: the paper's own composition, which follows one
                         pair of data sets only.
     --composition NAME  auto: the worst of a family of pairs is chosen anew in every step, where one
                         is proved, in a second or three; family: the same in up to twenty, for
                         closer bounds; pair: one dominating pair for every step.
-    --dimension D       Every release has this many coordinates; 1, a single number, brings the
+    --dimension INT     Every release has this many coordinates; 1, a single number, brings the
                         bounds of wor closer.
     --reuse R           Repeat the last of several stages R times on what the stages before it drew,
                         in each of the K steps.
@@ -97,8 +97,8 @@ class QuestionOptions:
     group: GroupOption = 1
 
     @property
-    def asked(self) -> str:
-        """The one of the two that is asked for."""
+    def unknown(self) -> str:
+        """The one of the two that is computed."""
         return "epsilon" if self.epsilon is None else "delta"
 
     @property
@@ -112,7 +112,7 @@ class QuestionOptions:
         return next(value for value in (self.epsilon, self.delta) if value is not None)
 
     def check_method(self) -> None:
-        """Refuse a method that does not cover what else is asked for."""
+        """Refuse a method that does not cover the other options."""
         if self.method == "paper" and self.group != 1:
             raise InvalidParameter(f"--group {self.group} does not fit --method paper")
         if self.method == "paper" and self.composition == "family":
@@ -121,11 +121,11 @@ class QuestionOptions:
             raise InvalidParameter(f"--reuse {self.reuse} is not covered by --method {self.method}")
 
 
-# ``mustdp account``: what many applications of a scheme cost together.
+# The command and its two kinds of answers: certified bounds, and what the paper's pair attains.
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """A plan and the question about it, read from the options."""
 
     scheme: Sampling
@@ -157,7 +157,7 @@ class _Asked:
         """What every answer begins with."""
         optional = {"reuse": self.options.reuse, "dimension": self.options.dimension}
         return {
-            **words.begun(self.scheme, self.mechanism, relation, shift, self.options.group),
+            **output.begun(self.scheme, self.mechanism, relation, shift, self.options.group),
             "steps": self.steps,
             **counted(self.scheme, self.steps),
             **{name: value for name, value in optional.items() if value is not None},
@@ -167,7 +167,7 @@ class _Asked:
     def heading(self) -> str:
         reuse = self.options.reuse
         reused = "" if reuse is None else f", the last stage {reuse} times in each"
-        return f"{words.describe(self.scheme)}; steps: {self.steps}{reused}"
+        return f"{output.describe(self.scheme)}; steps: {self.steps}{reused}"
 
 
 @with_bundles
@@ -191,81 +191,83 @@ def account(
     mechanism, steps = noise.build(), epochs.batches(drawn, run)
     if options.given == "delta":
         warn_of_large_delta(at, drawn.n)
-    asked = _Asked(drawn, mechanism, steps, run.relation, options, at)
-    plan = asked.plan()
+    request = _Request(drawn, mechanism, steps, run.relation, options, at)
+    plan = request.plan()
     options.check_method()
     answered = _paper if options.method == "paper" else _bounds
     try:
         with progress("accounting"):
-            return answered(asked, plan, json)
+            return answered(request, plan, json)
     except NotCovered as problem:
         if problem.argument is not None:
             raise
         raise NotCovered(f"--method {options.method}: {problem}") from None
 
 
-def _bounds(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
+def _bounds(request: _Request, plan: Plan, as_json: bool) -> Answer:
     import mustdp
 
-    options, question = asked.options, asked.options.asked
+    options, question = request.options, request.options.unknown
     result: Any = mustdp.account(
         plan,
-        relation=asked.relation,
+        relation=request.relation,
         method=SAME.get(options.method, options.method),
         composition=options.composition,
         group=options.group,
         dimension=options.dimension,
     )
-    found: Bounds = getattr(result, question)(asked.at)
+    found: Bounds = getattr(result, question)(request.at)
     relation = result.relation
     data = {
-        **asked.data(relation, result.shift),
-        **({"theorem": words.THEOREM} if result.method == "one-slope" else {}),
-        options.given: asked.at,
-        question: words.two_sided(found, f"at --delta {as_stated(asked.at)}"),
-        **words.origin(found),
+        **request.data(relation, result.shift),
+        **({"theorem": output.THEOREM} if result.method == "one-slope" else {}),
+        options.given: request.at,
+        question: output.two_sided(found, f"at --delta {as_stated(request.at)}"),
+        **output.origin(found),
         "composition": result.composition,
     }
-    data |= not_poisson(asked.scheme, asked.mechanism, asked.steps, question, asked.at, found)
+    data |= not_poisson(
+        request.scheme, request.mechanism, request.steps, question, request.at, found
+    )
     if result.method == "one-slope":
         upper = (
-            f"upper: {words.THEOREM}, composed; it holds for every pair of neighbouring data sets "
+            f"upper: {output.THEOREM}, composed; it holds for every pair of neighbouring data sets "
             f"({relation.differing(options.group)}) and is looser than what --method certified "
             "finds."
         )
     else:
-        upper = words.upper_in_words(question, relation, found.direction, options.group)
+        upper = output.upper_in_words(question, relation, found.direction, options.group)
     notes = [
         upper,
-        words.lower_in_words(found, relation, asked.scheme, options.group, question),
-        *words.coarse_in_words(found),
-        words.noise_in_words(asked.mechanism, result.shift, relation),
+        output.lower_in_words(found, relation, request.scheme, options.group, question),
+        *output.coarse_in_words(found),
+        output.noise_in_words(request.mechanism, result.shift, relation),
         not_poisson_in_words(data, question),
     ]
     return Answer(
         data,
         as_json=as_json,
-        heading=asked.heading(),
+        heading=request.heading(),
         columns=(options.given, f"{question}, lower", f"{question}, upper"),
-        rows=((as_stated(asked.at), *words.ends(found)),),
+        rows=((as_stated(request.at), *output.ends(found)),),
         note="\n".join(filter(None, notes)),
     )
 
 
-def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
+def _paper(request: _Request, plan: Plan, as_json: bool) -> Answer:
     """What the paper's pair of data sets attains, which other pairs may exceed."""
     import mustdp
 
-    question = asked.options.asked
-    result = mustdp.account(plan, relation=asked.relation, method="paper")
+    question = request.options.unknown
+    result = mustdp.account(plan, relation=request.relation, method="paper")
     relation = result.relation
-    found: Attained = getattr(result, question)(asked.at)
+    found: Attained = getattr(result, question)(request.at)
     lower, upper = found.attained_lower, found.attained_upper
-    words.check_finite(lower, upper, f"at --delta {as_stated(asked.at)}")
+    output.check_finite(lower, upper, f"at --delta {as_stated(request.at)}")
     pair = "aligned" if relation == Relation.ADD_REMOVE else "symmetric"
     data = {
-        **asked.data(relation, result.shift),
-        asked.options.given: asked.at,
+        **request.data(relation, result.shift),
+        request.options.given: request.at,
         question: {"attained_lower": lower, "attained_upper": upper},
         "attained_by": pair,
         "meaning": "attained by this pair of data sets; other pairs may lose more",
@@ -273,11 +275,11 @@ def _paper(asked: _Asked, plan: Plan, as_json: bool) -> Answer:
     return Answer(
         data,
         as_json=as_json,
-        heading=asked.heading(),
-        columns=(asked.options.given, f"attained {question}, from", "to"),
-        rows=((as_stated(asked.at), readable(lower, "down"), readable(upper, "up")),),
-        note=f"What {words.pair_in_words(pair, relation, asked.scheme)} attains lies between the "
-        "two, by the composition of arXiv 2312.13389.\n"
+        heading=request.heading(),
+        columns=(request.options.given, f"attained {question}, from", "to"),
+        rows=((as_stated(request.at), readable(lower, "down"), readable(upper, "up")),),
+        note=f"What {output.pair_in_words(pair, relation, request.scheme)} attains lies between "
+        "the two, by the composition of arXiv 2312.13389.\n"
         "Other neighbouring data sets may lose more: only --method certified says how much.\n"
-        + words.noise_in_words(asked.mechanism, result.shift, relation),
+        + output.noise_in_words(request.mechanism, result.shift, relation),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from mustdp.cli import output as words
+from mustdp.cli import output
 from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.parameters import Panel, read_number, with_bundles
@@ -17,7 +17,7 @@ FIELDS = ("epsilon", "delta", "epsilon_prime", "delta_prime", "kind", "ratio", "
 _amplify = Panel(
     None,
     """
-    --epsilon E  Base epsilon, at least 0; may be given several times.
+    --epsilon E  Required: base epsilon, at least 0; may be given several times.
     """,
 )
 EpsilonOption = Annotated[
@@ -49,8 +49,8 @@ def amplify(
 
     result = mustdp.amplify(plan, mechanism, epsilon)
     data = {
-        **words.begun(result.scheme, result.mechanism, result.relation, result.shift),
-        "theorem": words.THEOREM,
+        **output.begun(result.scheme, result.mechanism, result.relation, result.shift),
+        "theorem": output.THEOREM,
         "rows": [{name: row[name] for name in FIELDS} for row in result],
     }
     rows = tuple(
@@ -68,11 +68,11 @@ def amplify(
     return Answer(
         data,
         as_json=json,
-        heading=f"{words.describe(result.scheme)}: eta = {chance_drawn(result.eta)}, "
+        heading=f"{output.describe(result.scheme)}: eta = {chance_drawn(result.eta)}, "
         f"expected distinct records = {readable(result.scheme.expected_distinct, 'nearest')}",
         columns=("epsilon", "delta", "epsilon'", "delta'", "kind", "ratio", "difference"),
         rows=rows,
         note=f"{result.mechanism.name} noise, "
-        f"{words.shift_in_words(result.mechanism, result.shift)}"
-        f"relation {result.relation.option}; by {words.THEOREM}.",
+        f"{output.shift_in_words(result.mechanism, result.shift)}"
+        f"relation {result.relation.option}; by {output.THEOREM}.",
     )

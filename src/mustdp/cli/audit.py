@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import output as words
+from mustdp.cli import output
 from mustdp.cli.options import BudgetOptions, JsonOption, RunOptions, SchemeOptions
 from mustdp.cli.output import Answer, progress
 from mustdp.cli.parameters import (
@@ -65,16 +65,17 @@ def audit(
     from mustdp.extras import required
 
     required("torch", "an audit")
-    from mustdp.auditing import audit as room
+    import mustdp
+    from mustdp.auditing.audit import check_size
     from mustdp.training.budget import settle
 
-    room.check_size(plan.n)
+    check_size(plan.n)
     with progress("certifying"):
         settled = settle(plan, steps=steps, relation=run.relation, **noise)
-        words.two_sided(settled.spent().epsilon, "here")
+        output.two_sided(settled.spent().epsilon, "here")
     with progress("playing") as move:
         player = _player(settled, max_grad_norm, seed, lambda k: move("runs", k - 1, runs))
-        found = room.audit(player, settled, clip=max_grad_norm, runs=runs, level=level, seed=seed)
+        found = mustdp.audit(player, settled, clip=max_grad_norm, runs=runs, level=level, seed=seed)
     if found.contradicted:
         raise NumericalFailure(_contradicted(found))
     return _answer(settled, found, {"clip": max_grad_norm, "runs": runs}, json)
@@ -124,7 +125,7 @@ def _contradicted(found: Audit) -> str:
 def _answer(budget: Budget, found: Audit, settings: dict[str, Any], as_json: bool) -> Answer:
     scheme, certified = budget.scheme, found.certified
     data = {
-        **words.described(scheme),
+        **output.described(scheme),
         "noise_multiplier": budget.noise_multiplier,
         "noise": budget.source,
         "steps": budget.steps,
@@ -132,7 +133,7 @@ def _answer(budget: Budget, found: Audit, settings: dict[str, Any], as_json: boo
         **found.as_dict(),
     }
     heading = (
-        f"{words.describe(scheme)}; steps: {budget.steps}, runs: {settings['runs']}; "
+        f"{output.describe(scheme)}; steps: {budget.steps}, runs: {settings['runs']}; "
         f"attacker: {found.attacker}"
     )
     return Answer(
@@ -159,7 +160,7 @@ def _answer(budget: Budget, found: Audit, settings: dict[str, Any], as_json: boo
                 f"certified: no pair of neighbouring data sets ({found.relation.neighbours}) has a "
                 "larger epsilon.",
                 "the certificate is not contradicted, which proves nothing.",
-                words.settled_in_words(budget.noise_multiplier, budget.source, found.relation),
+                output.settled_in_words(budget.noise_multiplier, budget.source, found.relation),
             )
         ),
     )  # fmt: skip

@@ -10,13 +10,22 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import output as words
-from mustdp.cli.data_options import FileArgument, ReadingOptions, per_column
+from mustdp.cli import output
+from mustdp.cli.data_options import (
+    STATISTICS,
+    ColumnOption,
+    FileArgument,
+    ReadingOptions,
+    per_column,
+)
 from mustdp.cli.options import (
     ACCOUNTING,
+    RUN,
     BudgetOptions,
     JsonOption,
+    LedgerOption,
     SchemeOptions,
+    SeedOption,
     read_relation,
     read_repeats,
 )
@@ -34,13 +43,13 @@ from mustdp.cli.parameters import (
 )
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.formatting import estimate_in_words, percent_stated
+from mustdp.numerics.formatting import percent_stated
 
 if TYPE_CHECKING:
     from mustdp.estimation.bootstrap.designs import Design
     from mustdp.estimation.bootstrap.result import BootstrapResult
 
-# The options that describe a resampling design, and the design they make.
+# Resampling designs.
 
 
 #: Designs by the names statisticians know, and the scheme behind each.
@@ -59,9 +68,10 @@ _resampling = Panel(
     --design NAME   Instead of --scheme: subsampling (-m), m-out-of-n (-m), poisson (--rate),
                     must-ow and must-ww (-b, -m), double (double bootstrap: -b, -m, --subsets,
                     --reuse) or blb (bag of little bootstraps: -b, --subsets, --reuse).
-    --replicates T  Number of subsets, one release each.
+    --replicates T  Number of subsets, one release each. Required, unless --subsets and --reuse are
+                    given.
     --subsets S     With --reuse: number of first-stage subsets.
-    --reuse R       Second-stage draws from each first-stage subset.
+    --reuse R       With --subsets: second-stage draws from each first-stage subset.
     """,
 )
 
@@ -132,16 +142,15 @@ class DesignOptions:
         return self.subsets, self.reuse
 
 
-# ``mustdp bootstrap``: estimates and intervals from noisy replicates on random subsets.
+# The command.
 
 
-_resampling_bootstrap = Panel(
-    "Resampling",
+_statistics = Panel(
+    STATISTICS,
     """
-    --column NAME     Column to read; repeat it for several.
-    --lower L         Values below are clipped to it. Once, or once for each --column. Must be known
-                      without looking at the data.
-    --upper U         Values above are clipped to it.
+    --lower L         Required: lower end of the public range; values below are clipped to it. Once,
+                      or once for each --column. Public means known without looking at the data.
+    --upper U         Required: upper end of the public range; values above are clipped to it.
     --statistic NAME  mean (the default), variance, sd, median, quantile:P, proportion:>X (or >=, <,
                       <=, =), covariance, correlation, regression (the last column on the others).
                       Repeat it for several in one release.
@@ -149,14 +158,15 @@ _resampling_bootstrap = Panel(
     --level P         Coverage of the interval.
     --simultaneous    Widen all intervals until they hold together (Bonferroni).
     --population N    Size of the population that the records were drawn from, without replacement.
-    --workers W       Processes on this machine. Default: by the work.
-    --dask ADDRESS    Run on a Dask cluster: the scheduler's address (tls://...), or local.
-    --insecure        Accept a scheduler without certificates (tcp://...): anybody who reaches it
-                      can read the records and run code.
-    --seed INT        Reproducible, for experiments only: whoever knows the seed can subtract the
-                      noise.
-    --ledger FILE     Charge the release to this ledger (mustdp ledger create); one that would pass
-                      its limit is refused before the data are read.
+    """,
+)
+_run = Panel(
+    RUN,
+    """
+    --workers W     Processes on this machine. Default: by the work.
+    --dask ADDRESS  Run on a Dask cluster: the scheduler's address (tls://...), or local.
+    --insecure      Accept a scheduler without certificates (tcp://...): anyone who reaches it can
+                    read the records and run code.
     """,
 )
 _accounting = Panel(
@@ -167,9 +177,6 @@ _accounting = Panel(
                      replace-one otherwise.
     """,
 )
-ColumnOption = Annotated[list[str] | None, _resampling_bootstrap("--column")]
-SeedOption = Annotated[int | None, _resampling_bootstrap("--seed", read_natural)]
-LedgerOption = Annotated[str | None, _resampling_bootstrap("--ledger")]
 
 
 @dataclass(frozen=True)
@@ -179,18 +186,14 @@ class ResamplingOptions:
     relation: Annotated[Relation | None, _accounting("--relation", read_relation)] = None
     interval: Annotated[
         str,
-        _resampling_bootstrap(
-            "--interval", word_from("mustdp.estimation.bootstrap.inference", "WORDS")
-        ),
+        _statistics("--interval", word_from("mustdp.estimation.bootstrap.inference", "WORDS")),
     ] = "normal"
-    level: Annotated[float, _resampling_bootstrap("--level", read_inner_rate)] = 0.95
-    simultaneous: Annotated[bool, _resampling_bootstrap("--simultaneous")] = False
-    population: Annotated[int | None, _resampling_bootstrap("--population", read_natural)] = None
-    workers: Annotated[
-        int | None, _resampling_bootstrap("--workers", partial(read_integer, high=4096))
-    ] = None
-    dask: Annotated[str | None, _resampling_bootstrap("--dask")] = None
-    insecure: Annotated[bool, _resampling_bootstrap("--insecure")] = False
+    level: Annotated[float, _statistics("--level", read_inner_rate)] = 0.95
+    simultaneous: Annotated[bool, _statistics("--simultaneous")] = False
+    population: Annotated[int | None, _statistics("--population", read_natural)] = None
+    workers: Annotated[int | None, _run("--workers", partial(read_integer, high=4096))] = None
+    dask: Annotated[str | None, _run("--dask")] = None
+    insecure: Annotated[bool, _run("--insecure")] = False
     seed: SeedOption = None
 
 
@@ -203,9 +206,9 @@ def bootstrap(
     budget: BudgetOptions,
     reading: ReadingOptions,
     column: ColumnOption = None,
-    lower: Annotated[list[float] | None, _resampling_bootstrap("--lower", read_number)] = None,
-    upper: Annotated[list[float] | None, _resampling_bootstrap("--upper", read_number)] = None,
-    statistic: Annotated[list[str] | None, _resampling_bootstrap("--statistic")] = None,
+    lower: Annotated[list[float] | None, _statistics("--lower", read_number)] = None,
+    upper: Annotated[list[float] | None, _statistics("--upper", read_number)] = None,
+    statistic: Annotated[list[str] | None, _statistics("--statistic")] = None,
     settings: ResamplingOptions,
     ledger: LedgerOption = None,
     json: JsonOption = False,
@@ -271,7 +274,7 @@ def _limits(
 def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
     privacy = result.privacy
     if privacy.plan is not None:
-        words.two_sided(privacy.epsilon, "here")
+        output.two_sided(privacy.epsilon, "here")
     data = result.as_dict()
     data["privacy"]["relation"] = privacy.relation.option
     percent = f"{percent_stated(result.level)} interval"
@@ -280,27 +283,21 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
     return Answer(
         data,
         as_json=as_json,
-        heading=words.headed(
-            privacy, f"{words.describe(design.scheme)}; subsets: {design.subsets}{reused}"
+        heading=output.headed(
+            privacy, f"{output.describe(design.scheme)}; subsets: {design.subsets}{reused}"
         ),
         columns=("estimate of", "value", "standard error", percent, "noise share"),
         rows=tuple(
             (
                 estimate.description or estimate.label,
-                *numbers_of(estimate),
+                *output.estimate_cells(estimate),
                 f"{100 * estimate.noise_share:.0f} %",
             )
             for estimate in result.estimates
         ),
         note="\n".join((*_cost(result), *(f"note: {note}." for note in result.notes))),
-        remark=words.seed_in_words(seed),
+        remark=output.seed_in_words(seed),
     )
-
-
-def numbers_of(one: Any) -> tuple[str, str, str]:
-    """Value, standard error and interval of an estimate."""
-    value, error, low, high = estimate_in_words(one.value, one.standard_error, one.interval)
-    return value, error, f"[{low}, {high}]"
 
 
 def _cost(result: BootstrapResult) -> Iterator[str]:
@@ -309,9 +306,9 @@ def _cost(result: BootstrapResult) -> Iterator[str]:
     if privacy.plan is None:
         yield f"epsilon: no guarantee is known ({privacy.source})."
     else:
-        yield words.spent_in_words(privacy, "for all replicates together")
-        yield words.both_in_words(privacy.epsilon, "epsilon", relation, result.design.scheme)
-    settled = words.settled_in_words(privacy.noise_multiplier, privacy.source, relation)
+        yield output.spent_in_words(privacy, "for all replicates together")
+        yield output.both_in_words(privacy.epsilon, "epsilon", relation, result.design.scheme)
+    settled = output.settled_in_words(privacy.noise_multiplier, privacy.source, relation)
     yield f"gaussian noise, {settled}"
     if privacy.dimension == 1:
         yield "accounted for as one number a subset (dimension 1)."

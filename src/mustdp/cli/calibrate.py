@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import output as words
+from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
     DeltaOption,
@@ -19,7 +19,7 @@ from mustdp.cli.options import (
     counted,
     stated,
 )
-from mustdp.cli.output import Answer, progress
+from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_as_data, risk_rows
 from mustdp.cli.parameters import (
     Panel,
     as_typed,
@@ -29,7 +29,6 @@ from mustdp.cli.parameters import (
     with_bundles,
     word_of,
 )
-from mustdp.cli.risk import COLUMNS, as_data, in_rows
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.formatting import as_stated, noise_needed
 
@@ -39,10 +38,10 @@ if TYPE_CHECKING:
     from mustdp.mechanisms.relation import Relation
     from mustdp.sampling.epochs import Sampling
 
-# Noise for what an attacker may achieve: options of ``mustdp calibrate``, and its answer.
+# Targets in terms of an attacker, --tpr with --fpr or --advantage: options and answer.
 
 
-_accounting = Panel(
+_risk_target = Panel(
     ACCOUNTING,
     """
     --tpr T        Instead of --epsilon and --delta: the largest true-positive rate of an attacker
@@ -58,9 +57,9 @@ _accounting = Panel(
 class RiskOptions:
     """``--tpr`` with ``--fpr``, or ``--advantage``."""
 
-    tpr: Annotated[float | None, _accounting("--tpr", read_inner_rate)] = None
-    fpr: Annotated[float | None, _accounting("--fpr", read_rate)] = None
-    advantage: Annotated[float | None, _accounting("--advantage", read_inner_rate)] = None
+    tpr: Annotated[float | None, _risk_target("--tpr", read_inner_rate)] = None
+    fpr: Annotated[float | None, _risk_target("--fpr", read_rate)] = None
+    advantage: Annotated[float | None, _risk_target("--advantage", read_inner_rate)] = None
 
     @property
     def given(self) -> dict[str, float]:
@@ -114,36 +113,36 @@ def calibrate_risk(
     shift = shift_of(mechanism, built, relation)
     data = {
         "solve_for": "noise",
-        **words.begun(built, mechanism, relation, shift),
+        **output.begun(built, mechanism, relation, shift),
         "steps": steps,
         **{f"target_{name}": value for name, value in target.given.items()},
-        **as_data(found.risk),
-        **words.limited(found.limit),
+        **risk_as_data(found.risk),
+        **output.limited(found.limit),
     }
-    multiplier = noise_needed(found.noise_multiplier, words.MULTIPLIER)
+    multiplier = noise_needed(found.noise_multiplier, output.MULTIPLIER)
     noted = (
         *found.risk.sentences(),
-        words.noise_in_words(mechanism, shift, relation, found=True),
-        *words.limited(found.limit).values(),
+        output.noise_in_words(mechanism, shift, relation, found=True),
+        *output.limited(found.limit).values(),
     )
     return Answer(
         data,
         as_json=as_json,
-        heading=f"{words.describe(built)}; steps: {steps}; noise multiplier {multiplier}",
-        columns=COLUMNS,
-        rows=in_rows(found.risk),
+        heading=f"{output.describe(built)}; steps: {steps}; noise multiplier {multiplier}",
+        columns=RISK_COLUMNS,
+        rows=risk_rows(found.risk),
         note="\n".join(noted),
     )
 
 
-# ``mustdp calibrate``: the noise that a target needs, or the steps or sizes that it allows.
+# The command: noise for a target of epsilon and delta, or the steps or sizes that it allows.
 
 
 UNKNOWNS = ("noise", "steps", "m", "b")
 #: Schemes whose batch, and whose first stage, can be solved for.
 _SIZED = {"m": ("poisson", "wor", "wr", "must-ow", "must-ww"), "b": ("must-ow", "must-ww")}
 
-_accounting_calibrate = Panel(
+_solving = Panel(
     ACCOUNTING,
     """
     --solve-for NAME  noise: the smallest; steps: the most; m: the largest batch; b: the smallest
@@ -161,7 +160,7 @@ def calibrate(
     run: RunOptions,
     epsilon: TargetOption = None,
     delta: DeltaOption = None,
-    solve_for: Annotated[str, _accounting_calibrate("--solve-for", word_of(UNKNOWNS))] = "noise",
+    solve_for: Annotated[str, _solving("--solve-for", word_of(UNKNOWNS))] = "noise",
     risk: RiskOptions,
     group: GroupOption = 1,
     epochs: EpochOptions,
@@ -171,7 +170,7 @@ def calibrate(
 
     With --solve-for, find instead the most steps, the largest batch or the smallest first stage
     for a given noise. The answer was itself accounted for: its certified epsilon, the upper bound,
-    is at most the epsilon asked for. With --tpr and --fpr, or --advantage, the noise keeps an
+    is at most that target. With --tpr and --fpr, or --advantage, the noise keeps an
     attacker within these instead.
 
     Example: mustdp calibrate --scheme must-ow -n 10000 -b 500 -m 200 --steps 1000 --epsilon 2
@@ -265,21 +264,21 @@ def _answer(
     size = {"m": round(scheme.expected_size)} if unknown == "m" else {}
     data = {
         "solve_for": unknown,
-        **words.begun(scheme, mechanism, relation, shift, target["group"]),
+        **output.begun(scheme, mechanism, relation, shift, target["group"]),
         **size,
         "steps": steps,
         **counted(scheme, steps),
         "target_epsilon": target["epsilon"],
-        "epsilon": words.two_sided(found),
+        "epsilon": output.two_sided(found),
         "delta": target["delta"],
-        **words.origin(found),
-        **words.limited(limit),
+        **output.origin(found),
+        **output.limited(limit),
     }
     first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
     solved = {
         "noise": (
             "noise multiplier",
-            noise_needed(float(data.get("noise_multiplier", 0.0)), words.MULTIPLIER),
+            noise_needed(float(data.get("noise_multiplier", 0.0)), output.MULTIPLIER),
         ),
         "steps": ("steps", str(steps)),
         "m": ("m", str(size.get("m"))),
@@ -288,15 +287,15 @@ def _answer(
     return Answer(
         data,
         as_json=as_json,
-        heading=f"{words.describe(scheme)}; steps: {steps}",
+        heading=f"{output.describe(scheme)}; steps: {steps}",
         columns=(solved[0], "delta", "epsilon, lower", "epsilon, upper"),
-        rows=((solved[1], as_stated(target["delta"]), *words.ends(found, 4)),),
+        rows=((solved[1], as_stated(target["delta"]), *output.ends(found, 4)),),
         note="\n".join(
             (
-                words.both_in_words(found, "epsilon", relation, scheme, target["group"]),
-                *words.coarse_in_words(found),
-                words.noise_in_words(mechanism, shift, relation, found=unknown == "noise"),
-                *words.limited(limit).values(),
+                output.both_in_words(found, "epsilon", relation, scheme, target["group"]),
+                *output.coarse_in_words(found),
+                output.noise_in_words(mechanism, shift, relation, found=unknown == "noise"),
+                *output.limited(limit).values(),
             )
         ),
     )

@@ -1,4 +1,4 @@
-"""The options that say how a file of data is read, shared by every command that reads one."""
+"""Options about data, shared by commands: how a file is read, which statistics, survey designs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.parameters import Panel, clipped, read_number
+from mustdp.cli.options import ACCOUNTING, read_relation
+from mustdp.cli.parameters import (
+    Panel,
+    clipped,
+    read_inner_rate,
+    read_integer,
+    read_number,
+    read_positive,
+    word_of,
+)
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.relation import Relation
 
 if TYPE_CHECKING:
     from mustdp.data.columns import Reading
 
+#: Titles of panels to which commands add options of their own.
+STATISTICS = "Statistics"
+FILES = "Files to write"
+
+# How a file is read, and which of its columns.
+
+
+_data = Panel(
+    "Data",
+    """
+    --column NAME  Column to read; repeat it for several.
+    """,
+)
 _reading = Panel(
     "Reading",
     """
     --header             The first line has names, even if it looks like a record.
-    --no-header          The first line is a record; columns are called 0, 1, 2 and so on.
+    --no-header          Instead of --header: the first line is a record; columns are called 0, 1, 2
+                         and so on.
     --delimiter CHAR     What separates fields: one character, or tab, comma, semicolon, space.
                          Default: tab for .tsv, else comma.
     --missing WHAT       refuse a file with missing values (the default), drop them, or a number in
@@ -35,6 +59,7 @@ FileArgument = Annotated[
         metavar="FILE", help="A CSV or Parquet file; - is standard input.", show_default=False
     ),
 ]
+ColumnOption = Annotated[list[str] | None, _data("--column")]
 #: Options by the names that the package has for what they say.
 NAMES = {
     "data": "FILE",
@@ -100,3 +125,178 @@ class ReadingOptions:
             missing="refuse" if self.missing is None else self.missing,
             marks=tuple(self.missing_mark or ()),
         )
+
+
+# Which statistics of which columns are released: the options of release and plan.
+
+
+def read_population(name: str, text: str) -> int | str:
+    """A whole number, or census."""
+    if text == "census":
+        return text
+    if not text.isdecimal():
+        raise InvalidParameter.refusing(
+            name, "must be a whole number or census", repr(clipped(text))
+        )
+    return int(text)
+
+
+def read_list(name: str, text: str) -> tuple[str, ...]:
+    """Words between commas."""
+    found = tuple(word.strip() for word in text.split(","))
+    if not all(found):
+        raise InvalidParameter.refusing(name, "must be a list A,B,C", repr(clipped(text)))
+    return found
+
+
+def read_limit(name: str, text: str) -> tuple[str | None, float]:
+    """A number, or COLUMN=NUMBER."""
+    column, sign, number = text.rpartition("=")
+    return (column if sign else None), read_number(name, number)
+
+
+def read_categories(name: str, text: str) -> tuple[str, tuple[str, ...]]:
+    """COLUMN=A,B,C."""
+    column, sign, rest = text.partition("=")
+    if not (sign and column):
+        raise InvalidParameter.refusing(name, "must be COLUMN=A,B,C", repr(clipped(text)))
+    return column, read_list(name, rest)
+
+
+_statistics = Panel(
+    STATISTICS,
+    """
+    --lower L                  Lower end of the public range; values below are clipped to it. Once
+                               for all, once for each --column, or as COLUMN=L. Public means known
+                               without looking at the data.
+    --upper U                  Upper end of the public range; values above are clipped to it.
+    --statistic NAME           count, sum, mean (the default), proportion:>X (or >=, <, <=, =,
+                               =CATEGORY), variance, sd, median, quantile:P, histogram[:CELLS],
+                               covariance, correlation, regression (the last column on the others),
+                               contingency. Of every --column, or of some: mean@age. Repeat it for
+                               several in one release. Numbers of records and sums are those
+                               expected among as many records of the population; with --population
+                               census those at hand.
+    --categories COLUMN=A,B,C  A column of categories; the list is public, and what is not in it is
+                               'other'.
+    --whole COLUMN             Its values are whole numbers, as is publicly known; so are its
+                               quantiles then.
+    --by COLUMN                With --groups: release everything for each of them.
+    --groups A,B,C             With --by: the groups, a public list; all others, and missing
+                               ones, are 'other'.
+    --population N             Size of the population sampled from, for smaller errors; census: the
+                               records are all of it, and only noise is left.
+    --level P                  Coverage of the intervals.
+    """,
+)
+
+
+@dataclass(frozen=True)
+class StatisticsOptions:
+    """Columns with their ranges or categories, statistics, groups, population and level."""
+
+    column: ColumnOption = None
+    lower: Annotated[list[Any] | None, _statistics("--lower", read_limit)] = None
+    upper: Annotated[list[Any] | None, _statistics("--upper", read_limit)] = None
+    statistic: Annotated[list[str] | None, _statistics("--statistic")] = None
+    categories: Annotated[list[Any] | None, _statistics("--categories", read_categories)] = None
+    whole: Annotated[list[str] | None, _statistics("--whole")] = None
+    by: Annotated[str | None, _statistics("--by")] = None
+    groups: Annotated[tuple[str, ...] | None, _statistics("--groups", read_list)] = None
+    population: Annotated[Any, _statistics("--population", read_population)] = None
+    level: Annotated[float, _statistics("--level", read_inner_rate)] = 0.95
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The statistics, mean where none is named."""
+        return tuple(self.statistic or ("mean",))
+
+    def read(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Everything else, as the package takes it; ``names`` are the columns."""
+        return {
+            "columns": names,
+            "lower": limits("--lower", self.lower, names),
+            "upper": limits("--upper", self.upper, names),
+            "categories": dict(self.categories or ()),
+            "whole": tuple(self.whole or ()),
+            "by": self.by,
+            "groups": self.groups,
+            "population": self.population,
+            "level": self.level,
+        }
+
+
+def limits(
+    name: str, given: list[tuple[str | None, float]] | None, columns: tuple[str, ...]
+) -> float | tuple[float, ...] | dict[str, float] | None:
+    """The ends of the ranges, as the package takes them."""
+    if not given:
+        return None
+    named = {column: value for column, value in given if column is not None}
+    if named:
+        if len(named) != len(given):
+            raise InvalidParameter(f"{name} must be given as COLUMN=NUMBER everywhere or nowhere")
+        return named
+    return per_column(name, [value for _, value in given], columns)
+
+
+_release_accounting = Panel(
+    ACCOUNTING,
+    """
+    --relation NAME  Which data sets are neighbours: replace-one (one record is swapped, and the
+                     number of records is public; the default) or add-remove (one record more or
+                     less; numbers of records are released with noise).
+    """,
+)
+_report = Panel(
+    FILES,
+    """
+    --report FILE  Write a page with pictures, in words for everybody.
+    """,
+)
+ReleaseRelationOption = Annotated[Relation | None, _release_accounting("--relation", read_relation)]
+ReportOption = Annotated[str | None, _report("--report")]
+
+
+# The options of survey designs: weights, strata and clusters.
+
+
+_survey = Panel(
+    "Survey design",
+    """
+    --weights COLUMN          A column of survey weights.
+    --largest-weight W        The largest weight, which is public; larger ones are cut to it.
+    --strata COLUMN           A column of strata.
+    --stratum-shares A=X,B=Y  Shares of the strata in the population, which are public.
+    --cluster COLUMN          A column of numbers of clusters, such as households.
+    --largest-cluster M       The most records that a cluster has, or that count of it, which is
+                              public.
+    --unit UNIT               What the guarantee protects: a record, or a whole cluster.
+    """,
+)
+
+
+def read_shares(name: str, text: str) -> dict[str, float]:
+    """A=0.3,B=0.7."""
+    found = {}
+    for item in text.split(","):
+        stratum, sign, share = item.rpartition("=")
+        if not (sign and stratum.strip()) or stratum.strip() in found:
+            raise InvalidParameter.refusing(
+                name, "must be a list A=SHARE,B=SHARE", repr(clipped(text))
+            )
+        found[stratum.strip()] = read_positive(name, share)
+    return found
+
+
+@dataclass(frozen=True)
+class SurveyOptions:
+    """``--weights``, ``--strata`` and ``--cluster`` with what is public about them."""
+
+    weights: Annotated[str | None, _survey("--weights")] = None
+    largest_weight: Annotated[float | None, _survey("--largest-weight", read_positive)] = None
+    strata: Annotated[str | None, _survey("--strata")] = None
+    stratum_shares: Annotated[Any, _survey("--stratum-shares", read_shares)] = None
+    cluster: Annotated[str | None, _survey("--cluster")] = None
+    largest_cluster: Annotated[int | None, _survey("--largest-cluster", read_integer)] = None
+    unit: Annotated[str, _survey("--unit", word_of(("record", "cluster")))] = "record"

@@ -17,8 +17,8 @@ LARGEST_BATCH = 1_000_000
 _draw = Panel(
     None,
     """
-    --seed INT  Draw reproducibly, for experiments only: privacy rests on a draw that nobody can
-                repeat. Without it, the operating system's entropy is used.
+    --seed INT  Draw reproducibly, for experiments only: privacy rests on a draw that cannot be
+                repeated. Without it, the operating system's entropy is used.
     """,
 )
 

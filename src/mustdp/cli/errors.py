@@ -5,7 +5,7 @@
 3    a computation that cannot be trusted or was lost, and why
 4    a budget that would be exceeded, and what still fits
 130  interrupted
-141  whoever was reading standard output has gone
+141  the reader of standard output has gone
 """
 
 from __future__ import annotations

@@ -48,13 +48,13 @@ def explore(
     """
     from urllib.parse import parse_qsl
 
-    from mustdp.reporting.explorer.answers import Asked
+    from mustdp.reporting.explorer.answers import PageState
     from mustdp.reporting.explorer.server import Explorer, in_browser
 
     fields = dict(parse_qsl((state or "").rpartition("?")[2], keep_blank_values=True))
     if state is not None and not fields:
         raise InvalidParameter.refusing("ADDRESS", "must be what Copy address gives", state[:40])
-    wanted = Asked.read(fields)
+    wanted = PageState.read(fields)
     try:
         explorer = Explorer(port or 0)
     except OSError as problem:
@@ -69,7 +69,8 @@ def explore(
             {"address": address, "port": explorer.port},
             as_json=json,
             heading=f"The explorer: {address}",
-            note=f"Whoever has this address can use it on this machine.{by_hand} Ctrl-C ends it.",
+            note="Anyone on this machine who has this address can use it."
+            f"{by_hand} Ctrl-C ends it.",
         )
     )
     try:

@@ -59,20 +59,20 @@ FileArgument = Annotated[
 _ledger = Panel(
     None,
     """
-    --epsilon E      create, declare: the limit, above 0 to 500. declare without --each or noise:
-                     all releases together cost no more.
-    --delta D        create, declare: the delta of the limit.
+    --epsilon E      create (required), declare: the limit, above 0 to 500. declare without --each
+                     or noise: all releases together cost no more.
+    --delta D        create, declare (required): the delta of the limit, well below 1/n.
     --relation NAME  create, declare: which data sets are neighbours, replace-one (the default) or
                      add-remove.
     --data NAME      create, declare: name of the data set; the file's by default.
-    --releases K     declare: how many equal releases (mustdp release) are planned.
-    --each E         declare: the epsilon of each release alone; or give --noise-multiplier.
+    --releases INT   declare (required): how many equal releases (mustdp release) are planned.
+    --each E         declare: the epsilon of each release alone. Excludes --noise-multiplier.
     --steps K        create: declare a plan of K steps of the scheme and noise given. Only it can be
                      charged then, and its tight bound counts.
     --key-file FILE  A file with the key of the entries' hashes, at least 16 bytes, kept elsewhere.
     --known HASH     verify: a hash, of an entry or of a note about a run, that must still be in
                      the ledger.
-    --out FILE       export: where to, a name that ends in .json or .csv.
+    --out FILE       export (required): where to, a name that ends in .json or .csv.
     """,
 )
 
@@ -95,7 +95,7 @@ def ledger(
     out: Annotated[str | None, _ledger("--out")] = None,
     json: JsonOption = False,
 ) -> Answer:
-    """A budget that many processes charge and nobody can overspend: make its file, or look at it.
+    """A budget that many processes charge and none can overspend: make its file, or look at it.
 
     create makes it with a limit; declare makes it for equal releases that are planned in advance,
     such as those of a year, which cost less than if each were chosen by the last; show says what
@@ -212,8 +212,8 @@ class _Releases:
         exactly_one({"--each": each, "--noise-multiplier": multiplier})
         if multiplier is not None:
             return multiplier
-        asked = {"epsilon": each, "delta": self.delta, "noise_multiplier": None}
-        return settle_release(**asked, relation=self.relation).noise_multiplier
+        target = {"epsilon": each, "delta": self.delta, "noise_multiplier": None}
+        return settle_release(**target, relation=self.relation).noise_multiplier
 
 
 def _plan(

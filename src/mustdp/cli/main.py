@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from mustdp.cli.account import account
 from mustdp.cli.amplify import amplify
@@ -40,33 +41,48 @@ from mustdp.limits import LargeDelta
 from mustdp.mechanisms.relation import Relation
 from mustdp.version import __version__
 
+
+class _PlainFlags:
+    """Shows flags, those of typer as well, without the type that they do not take."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in found:
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+        return found
+
+
+class _Command(_PlainFlags, typer.core.TyperCommand):
+    """A command whose flags are plain."""
+
+
+class _Group(_PlainFlags, typer.core.TyperGroup):
+    """The program itself, whose flags are plain as well."""
+
+
 app = typer.Typer(
     name="mustdp",
+    cls=_Group,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="A result that could not be written: exit status 1. Bad input: exit status 2. A "
     "computation that cannot be trusted: exit status 3. A budget that would be exceeded: exit "
     "status 4.",
 )
-COMMANDS = (
-    account,
-    risk,
-    calibrate,
-    compare,
-    report,
-    explore,
-    amplify,
-    draw,
-    train,
-    audit,
-    bootstrap,
-    release,
-    plan,
-    ledger,
-    reproduce,
-)
-for _command in COMMANDS:
-    app.command(help=paragraphs(_command.__doc__ or ""))(_command)
+#: The commands by what they are for, as the help lists them.
+GROUPS = {
+    "Account for a plan": (account, risk, calibrate, compare, report, explore),
+    "Compute on data": (release, plan, bootstrap, train, draw),
+    "Keep a budget": (ledger,),
+    "Research": (amplify, audit, reproduce),
+}
+COMMANDS = tuple(command for commands in GROUPS.values() for command in commands)
+for _panel, _commands in GROUPS.items():
+    for _command in _commands:
+        app.command(cls=_Command, help=paragraphs(_command.__doc__ or ""), rich_help_panel=_panel)(
+            _command
+        )
 
 #: What the package calls by another name than a command's options do.
 _OTHER_NAMES = {

@@ -15,6 +15,7 @@ from mustdp.cli.parameters import (
     exactly_one,
     one_of,
     read_integer,
+    read_natural,
     read_number,
     read_rate,
     word_from,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from mustdp.sampling.epochs import Epoch, Sampling
     from mustdp.sampling.schemes import Scheme
 
-# The options that describe a scheme and a noise, shared by every command.
+# Schemes and noise.
 
 
 Stages = tuple[tuple[str, int], ...]
@@ -68,12 +69,12 @@ def read_stages(name: str, text: str) -> Stages:
 _scheme = Panel(
     "Scheme",
     """
-    --scheme NAME           poisson (-n, --rate); wor, wr: one stage without or with replacement
-                            (-n, -m); must-ow, must-ww, must-wo, must-oo: two stages, o without and
-                            w with replacement (-n, -b, -m). Where --bins can be given also
-                            allocation (-n, --bins or -m) and shuffle (-n, -m): the batches of whole
-                            epochs.
-    --stages KIND:SIZE,...  Any number of stages instead of --scheme, for example wor:118,wr:200
+    --scheme NAME           Give this or --stages. poisson (-n, --rate); wor, wr: one stage without
+                            or with replacement (-n, -m); must-ow, must-ww, must-wo, must-oo: two
+                            stages, o without and w with replacement (-n, -b, -m). Where --bins can
+                            be given also allocation (-n, --bins or -m) and shuffle (-n, -m): the
+                            batches of whole epochs.
+    --stages KIND:SIZE,...  Instead of --scheme: any number of stages, for example wor:118,wr:200
                             (-n).
     -n INT                  Number of records in the data set.
     -b INT                  Size of the first of two stages.
@@ -94,13 +95,9 @@ _noise = Panel(
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-NOption = Annotated[int | None, _scheme("-n", read_integer)]
-BOption = Annotated[int | None, _scheme("-b", read_integer)]
-MOption = Annotated[int | None, _scheme("-m", read_integer)]
 MechanismOption = Annotated[
     str, _noise("--mechanism", word_from("mustdp.mechanisms.mechanism", "MECHANISMS"))
 ]
-NoiseMultiplierOption = Annotated[float | None, _noise("--noise-multiplier", read_noise)]
 
 
 def paragraphs(docstring: str) -> str:
@@ -114,9 +111,9 @@ class SchemeOptions:
 
     scheme: Annotated[str | None, _scheme("--scheme", word_of((*NAMES, *EPOCH_NAMES)))] = None
     stages: Annotated[Stages | None, _scheme("--stages", read_stages)] = None
-    n: NOption = None
-    b: BOption = None
-    m: MOption = None
+    n: Annotated[int | None, _scheme("-n", read_integer)] = None
+    b: Annotated[int | None, _scheme("-b", read_integer)] = None
+    m: Annotated[int | None, _scheme("-m", read_integer)] = None
     rate: Annotated[float | None, _scheme("--rate", read_rate)] = None
 
     def check(self, later: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -224,7 +221,7 @@ class NoiseOptions:
     """``--mechanism`` and its scale."""
 
     mechanism: MechanismOption = "gaussian"
-    noise_multiplier: NoiseMultiplierOption = None
+    noise_multiplier: Annotated[float | None, _noise("--noise-multiplier", read_noise)] = None
     shift: Annotated[float | None, _noise("--shift", read_noise)] = None
 
     def build(self) -> Mechanism:
@@ -235,7 +232,7 @@ class NoiseOptions:
         return MECHANISMS[self.mechanism](noise_multiplier=self.noise_multiplier, shift=self.shift)
 
 
-# The options of every command that accounts: how often, between which neighbours, how private.
+# Accounting: how many steps, which neighbours, which epsilon and delta.
 
 
 ACCOUNTING = "Accounting"
@@ -243,7 +240,7 @@ _RELATIONS = {one.option: one for one in Relation}
 
 read_repeats = partial(read_integer, high=MOST_STEPS)
 read_delta = partial(read_number, at_least=SMALLEST_DELTA, below=1)
-#: An epsilon that is asked about.
+#: An epsilon at which delta is computed.
 read_epsilon = partial(read_number, at_least=0, at_most=LARGEST_EPSILON)
 
 
@@ -266,14 +263,16 @@ def read_relation(name: str, text: str) -> Relation:
 _accounting = Panel(
     ACCOUNTING,
     """
-    --steps K        Number of applications, each with a fresh draw and fresh noise.
+    --steps K        Number of applications, each with a fresh draw and fresh noise. Required (or
+                     --epochs, where it can be given).
     --relation NAME  Which data sets are neighbours: replace-one (one record is swapped) or
                      add-remove (one record more or less). Default: add-remove for poisson and
                      allocation, replace-one otherwise.
     --group G        How many records one person may have: the guarantee then covers all of them,
                      replaced together, or all there or not.
-    --epsilon E      The largest epsilon allowed, above 0; the noise is calibrated for it.
-    --delta D        The delta at which epsilon is stated, well below one in the number of records.
+    --epsilon E      The largest epsilon allowed, above 0; the noise is calibrated for it. Required,
+                     unless an option that stands instead of it is given.
+    --delta D        The delta at which epsilon is stated, well below 1/n. Required.
     """,
 )
 StepsOption = Annotated[int | None, _accounting("--steps", read_repeats)]
@@ -319,25 +318,26 @@ def usual_delta(n: int) -> str:
     return f"1e-{len(str(10 * n - 1))}"
 
 
-# Epochs on the command line: ``--bins``, ``--times``, ``--epochs``; what shuffling is not.
+# Batches of whole epochs: ``--bins``, ``--times``, ``--epochs``; why shuffling is not Poisson.
 
 
-_epoch_option = Panel(
+_epoch = Panel(
     "Scheme",
     """
-    --bins INT  Batches of an epoch of --scheme allocation; -m instead gives n / m, rounded up.
-    --times T  Distinct batches of an epoch that every record is in (--scheme allocation); 1 unless
-        given. With -m there are T times as many batches.
+    --bins INT  Instead of -m: batches of an epoch of --scheme allocation; -m gives n / m, rounded
+                up.
+    --times T   Distinct batches of an epoch that every record is in (--scheme allocation); 1 unless
+                given. With -m there are T times as many batches.
     """,
 )
-_accounting_epochs = Panel(
+_epoch_count = Panel(
     ACCOUNTING,
     """
-    --epochs K  Number of epochs (--scheme allocation and shuffle), instead of --steps.
+    --epochs INT  Instead of --steps: number of epochs (--scheme allocation and shuffle).
     """,
 )
-BinsOption = Annotated[int | None, _epoch_option("--bins", read_integer)]
-TimesOption = Annotated[int | None, _epoch_option("--times", read_repeats)]
+BinsOption = Annotated[int | None, _epoch("--bins", read_integer)]
+TimesOption = Annotated[int | None, _epoch("--times", read_repeats)]
 
 
 def sampling(scheme: SchemeOptions, bins: int | None, times: int | None) -> Sampling:
@@ -356,7 +356,7 @@ class EpochOptions:
 
     bins: BinsOption = None
     times: TimesOption = None
-    epochs: Annotated[int | None, _accounting_epochs("--epochs", read_repeats)] = None
+    epochs: Annotated[int | None, _epoch_count("--epochs", read_repeats)] = None
 
     def drawn(self, scheme: SchemeOptions) -> Sampling:
         """The scheme or the epoch that the options describe."""
@@ -370,7 +370,7 @@ class EpochOptions:
                 raise InvalidParameter(f"{name} {value} {why}")
 
     def batches(self, drawn: Sampling, run: RunOptions) -> int:
-        """The number of batches: of so many epochs, or so many steps."""
+        """The number of batches, given as epochs or as steps."""
         from mustdp.limits import MOST_STEPS
         from mustdp.sampling.epochs import Epoch
 
@@ -428,7 +428,78 @@ def not_poisson_in_words(known: dict[str, Any], question: str) -> str:
     )
 
 
-# The options of every command that runs a job: how private it is to be, in one of three ways.
+# Comparisons (compare and report): sizes and steps that all schemes share, and one target.
+
+
+_compared_sizes = Panel(
+    "Scheme",
+    """
+    -n INT  Required: number of records in the data set.
+    -b INT  Required: size of the first of two stages.
+    -m INT  Required: size of the batch, copies counted.
+    """,
+)
+_comparison = Panel(
+    ACCOUNTING,
+    """
+    --relation NAME       Which data sets are neighbours, for all schemes alike: replace-one (one
+                          record is swapped; the default) or add-remove (one record more or less).
+    --noise-multiplier Z  Instead of --epsilon: noise scale divided by the bound C on one record's
+                          contribution, the same for all schemes.
+    """,
+)
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """Sizes, steps and relation of all schemes, and what is the same for them."""
+
+    n: Annotated[int | None, _compared_sizes("-n", read_integer)] = None
+    b: Annotated[int | None, _compared_sizes("-b", read_integer)] = None
+    m: Annotated[int | None, _compared_sizes("-m", read_integer)] = None
+    steps: StepsOption = None
+    relation: Annotated[Relation | None, _comparison("--relation", read_relation)] = None
+    epsilon: TargetOption = None
+    delta: DeltaOption = None
+    noise_multiplier: Annotated[float | None, _comparison("--noise-multiplier", read_noise)] = None
+    group: GroupOption = 1
+
+    def read(self) -> dict[str, Any]:
+        """The arguments of :func:`mustdp.compare`."""
+        sizes = {"n": self.n, "b": self.b, "m": self.m}
+        for name, size in sizes.items():
+            if size is None:
+                raise InvalidParameter(f"-{name} is missing: give -n, -b and -m")
+        target = {"epsilon": self.epsilon, "noise_multiplier": self.noise_multiplier}
+        exactly_one({"--epsilon": self.epsilon, "--noise-multiplier": self.noise_multiplier})
+        return {
+            **sizes,
+            "steps": RunOptions(self.steps).count(),
+            "delta": stated(self.delta, self.n),
+            "relation": self.relation or Relation.REPLACE_ONE,
+            "group": self.group,
+            **{name: value for name, value in target.items() if value is not None},
+        }
+
+
+# Runs on data: a seed for experiments, a ledger to charge.
+
+
+RUN = "Run"
+_run = Panel(
+    RUN,
+    """
+    --seed INT     Reproducible, for experiments only: anyone who knows the seed can subtract the
+                   noise.
+    --ledger FILE  Charge the release to this ledger (mustdp ledger create); one that would pass its
+                   limit is refused before the data are read.
+    """,
+)
+SeedOption = Annotated[int | None, _run("--seed", read_natural)]
+LedgerOption = Annotated[str | None, _run("--ledger")]
+
+
+# Budgets of runs: a target epsilon, a noise multiplier or the paper's epsilon'.
 
 
 _read_epsilon_prime = partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from mustdp.errors import NumericalFailure
@@ -15,20 +16,27 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import (
     aligned,
     as_stated,
+    chance_drawn,
+    estimate_in_words,
     exact_or_rounded,
     noise_needed,
     noise_used,
+    percent,
+    percent_stated,
     readable,
 )
 from mustdp.progress import Progress
+from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
+    from mustdp.accounting.risk import Risk
+    from mustdp.calibration.compare import Comparison
     from mustdp.calibration.settle import PrivacySpent
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
 
-# A progress bar on standard error, and only there, and only if it is a terminal.
+# The progress bar: on standard error, and only if that is a terminal.
 
 
 @contextmanager
@@ -60,7 +68,7 @@ def progress(doing: str = "") -> Iterator[Progress]:
         yield move
 
 
-# What a command prints: one JSON object, a table on a terminal, or plain text elsewhere.
+# Printing: one JSON object, a table on a terminal, or plain text elsewhere.
 
 
 #: A terminal shows at most this many rows; files, pipes and JSON hold them all.
@@ -388,3 +396,116 @@ def seed_in_words(seed: int | None) -> str:
         f"a run with --seed {seed} can be repeated, its noise with it, and is therefore for "
         "experiments only; a private release needs a run without it"
     )
+
+
+# Answers that two commands share: compare and report, risk and calibrate, release and bootstrap.
+
+
+def comparison_answer(
+    result: Comparison, arguments: dict[str, Any], mechanism: str, as_json: bool
+) -> Answer:
+    """Every scheme a row, as data and as a table."""
+    relation = result.relation
+    rows = [
+        {
+            "scheme": row.scheme.name,
+            "eta": row.eta,
+            "expected_distinct": row.expected_distinct,
+            "noise_multiplier": row.noise_multiplier,
+            "epsilon": two_sided(
+                row.epsilon, f"for {row.scheme.name} at --delta {as_stated(result.delta)}"
+            ),
+            **origin(row.epsilon),
+        }
+        for row in (*result, *result.epochs)
+    ]
+    absent = [name for name in NAMES if name not in {row["scheme"] for row in rows}]
+    data = {
+        "n": arguments["n"],
+        "b": arguments["b"],
+        "m": arguments["m"],
+        "mechanism": mechanism,
+        "relation": relation.option,
+        **grouped(arguments["group"]),
+        "steps": result.steps,
+        "delta": result.delta,
+        **({"target_epsilon": arguments["epsilon"]} if "epsilon" in arguments else {}),
+        "rows": rows,
+        "left_out": absent,
+    }
+    same = "the same guarantee" if "epsilon" in arguments else "the same noise"
+    noise_shown = partial(noise_needed, digits=4) if "epsilon" in arguments else as_stated
+    notes = [
+        "distinct: expected distinct records per step; noise: noise multiplier, the noise scale "
+        "divided by the bound on one record's contribution.",
+        upper_in_words("epsilon", relation, group=arguments["group"]),
+        "lower: attained by a concrete pair of data sets.",
+    ]
+    if absent:
+        notes.append(
+            f"Left out: {', '.join(absent)}, which cannot draw {arguments['m']} without "
+            "replacement."
+        )
+    return Answer(
+        data,
+        as_json=as_json,
+        heading=f"{arguments['n']} records, b = {arguments['b']}, m = {arguments['m']}; "
+        f"steps: {result.steps}, delta {as_stated(result.delta)}, {mechanism} noise, "
+        f"relation {relation.option}; at {same}",
+        columns=("scheme", "eta", "distinct", "noise", "epsilon, lower", "epsilon, upper"),
+        rows=tuple(
+            (
+                row.scheme.name,
+                chance_drawn(row.eta),
+                readable(row.expected_distinct, "nearest"),
+                noise_shown(row.noise_multiplier),
+                *ends(row.epsilon),
+            )
+            for row in (*result, *result.epochs)
+        ),
+        note="\n".join(notes),
+    )
+
+
+#: Headings of :func:`risk_rows`.
+RISK_COLUMNS = ("false accusations", "found, at least", "at most", "50 % becomes", "1 % becomes")
+
+
+def risk_rows(found: Risk) -> tuple[tuple[str, ...], ...]:
+    """A row for each false-positive rate: what is found, and what suspicions become at most."""
+    from mustdp.accounting.risk import PRIORS
+
+    grown = [found.becomes(prior) for prior in PRIORS]
+    return tuple(
+        (
+            percent_stated(rate),
+            percent(one.lower, "down"),
+            percent(one.upper, "up"),
+            *(percent(each[index].upper, "up") for each in grown),
+        )
+        for index, (rate, one) in enumerate(zip(found.fpr, found.tpr, strict=True))
+    )
+
+
+def risk_as_data(found: Risk) -> dict[str, Any]:
+    """The risk as JSON has it."""
+    from mustdp.accounting.risk import PRIORS
+
+    return {
+        "advantage": two_sided(found.advantage),
+        "tpr": [
+            {"fpr": rate, **two_sided(one)} for rate, one in zip(found.fpr, found.tpr, strict=True)
+        ],
+        "suspicion": [
+            {"prior": prior, "fpr": rate, **two_sided(one)}
+            for prior in PRIORS
+            for rate, one in zip(found.fpr, found.becomes(prior), strict=True)
+        ],
+        "words": list(found.sentences()),
+    }
+
+
+def estimate_cells(one: Any) -> tuple[str, str, str]:
+    """Value, standard error and interval of an estimate."""
+    value, error, low, high = estimate_in_words(one.value, one.standard_error, one.interval)
+    return value, error, f"[{low}, {high}]"

@@ -5,11 +5,13 @@ option.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
@@ -18,9 +20,8 @@ from mustdp.errors import InvalidParameter
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.formatting import as_stated
 
-# Text from the command line, read into checked values; every refusal names the option.
-#
-# A refusal reads alike everywhere: the option, what is allowed, and the value.
+# Readers: text from the command line becomes checked values. Every refusal has the same form, the
+# option, what is allowed and the value.
 
 
 _LONGEST = 40
@@ -85,9 +86,8 @@ def clipped(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-# Options with a type: typer hands their text to a reader, so that commands get values.
-#
-# Options are declared by the lines that the help has of them, and each by its reader:
+# Typed options: typer hands their text to a reader, so that commands get values. Options are
+# declared by the lines that the help has of them, and each by its reader:
 #
 #     accounting = Panel("Accounting", "--steps K  Number of applications, each with a fresh draw.")
 #     StepsOption = Annotated[int | None, accounting("--steps", read_integer)]
@@ -181,7 +181,7 @@ def word_of(choices: Sequence[str]) -> Reader:
 
 
 def word_from(module: str, choices: str) -> Reader:
-    """A reader of one of the words that a room lists, which is loaded when one is read."""
+    """A reader of one of the words that a module lists, which is loaded when one is read."""
 
     def read(name: str, text: str) -> str:
         return one_of(name, text, tuple(getattr(import_module(module), choices)))
@@ -214,10 +214,21 @@ def exactly_one(options: Mapping[str, object]) -> None:
         )
 
 
-# Options that several commands share, written once, and options that are given once.
-#
-# A bundle is a frozen dataclass whose fields are annotated options. A command that takes a bundle
-# as a parameter is turned by :func:`with_bundles` into the flat function that typer expects:
+def writable_file(name: str, out: str) -> Path:
+    """The file to write, refused before any work is done if it cannot be."""
+    target = Path(out)
+    folder = target.parent
+    allowed = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+    if target.is_dir() or not target.name or not allowed:
+        raise InvalidParameter.refusing(
+            name, "must be a file in a folder that exists and can be written to", repr(clipped(out))
+        )
+    return target
+
+
+# Bundles: options that several commands share, written once. A bundle is a frozen dataclass whose
+# fields are annotated options. A command that takes a bundle as a parameter is turned by
+# :func:`with_bundles` into the flat function that typer expects:
 #
 #     @with_bundles
 #     def amplify(scheme: SchemeOptions, noise: NoiseOptions, epsilon: ...) -> Answer: ...

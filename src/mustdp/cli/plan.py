@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from mustdp.cli.data_options import (
+    STATISTICS,
+    ReleaseRelationOption,
+    ReportOption,
+    StatisticsOptions,
+)
 from mustdp.cli.options import ACCOUNTING, DeltaOption, JsonOption, read_target, stated
 from mustdp.cli.output import Answer
 from mustdp.cli.parameters import (
@@ -13,9 +19,8 @@ from mustdp.cli.parameters import (
     read_positive,
     with_bundles,
     word_from,
+    writable_file,
 )
-from mustdp.cli.release import STATISTICS, RelationOption, ReportOption, StatisticsOptions
-from mustdp.cli.report import writable
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.numerics.formatting import given_or_rounded, percent_stated, readable
@@ -23,14 +28,14 @@ from mustdp.numerics.formatting import given_or_rounded, percent_stated, readabl
 _statistics = Panel(
     STATISTICS,
     """
-    -n N        Number of records.
+    -n N        Required: number of records, or an estimate of it.
     --like LAW  What the data are taken to be like within their ranges: normal or uniform.
     """,
 )
 _accounting = Panel(
     ACCOUNTING,
     """
-    --epsilon E  An epsilon; repeat it to compare several.
+    --epsilon E  An epsilon; repeat it to compare several. Give this or --width.
     --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
     """,
 )
@@ -43,7 +48,7 @@ def plan(
     epsilon: Annotated[list[float] | None, _accounting("--epsilon", read_target)] = None,
     width: Annotated[float | None, _accounting("--width", read_positive)] = None,
     delta: DeltaOption = None,
-    relation: RelationOption = None,
+    relation: ReleaseRelationOption = None,
     like: Annotated[
         str, _statistics("--like", word_from("mustdp.estimation.release.planning", "LIKE"))
     ] = "normal",
@@ -70,23 +75,25 @@ def plan(
     if relation is not None:
         settings["relation"] = relation
 
-    target = None if report is None else writable("--report", report)
+    target = None if report is None else writable_file("--report", report)
     if report is not None:
         required("matplotlib", "a report page")
 
     from mustdp.estimation.release.planning import expected_widths, smallest_epsilon
 
-    asked, level = wanted.asked, wanted.level
+    statistics, level = wanted.statistics, wanted.level
     if width is not None:
-        found = [smallest_epsilon(width, asked, **settings)]
+        found = [smallest_epsilon(width, statistics, **settings)]
     else:
-        found = [(one, expected_widths(asked, epsilon=one, **settings)) for one in epsilon or ()]
+        found = [
+            (one, expected_widths(statistics, epsilon=one, **settings)) for one in epsilon or ()
+        ]
     if target is not None:
         from mustdp.reporting.release_page import plan_page
 
         around = found[0][0]
         several = [
-            (one, expected_widths(asked, epsilon=one, **settings))
+            (one, expected_widths(statistics, epsilon=one, **settings))
             for one in ([at for at, _ in found] if len(found) > 2 else _spread(around))
         ]
         plan_page(several, n).write(target)

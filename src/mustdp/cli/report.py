@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from mustdp.cli.compare import ComparisonOptions, answer
-from mustdp.cli.options import JsonOption
-from mustdp.cli.output import Answer, progress
-from mustdp.cli.parameters import clipped, option, with_bundles
-from mustdp.errors import InvalidParameter
+from mustdp.cli.options import ComparisonOptions, JsonOption
+from mustdp.cli.output import Answer, comparison_answer, progress
+from mustdp.cli.parameters import option, with_bundles, writable_file
 from mustdp.execution.processes import Processes
 from mustdp.extras import required
 
@@ -34,17 +30,17 @@ def report(
 
     Example: mustdp report -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2
     """
-    asked = options.read()
-    target = writable("--out", out)
+    arguments = options.read()
+    target = writable_file("--out", out)
     with Processes(loads=["mustdp.reporting.report"]) as several, progress() as move:
         required("matplotlib", "a report page")
 
         from mustdp.reporting.report.findings import Question, gather
         from mustdp.reporting.report.page import compose
 
-        question = Question(**asked)
+        question = Question(**arguments)
         found = gather(question, move, several.spread)
-        shown = answer(found.comparison, asked, "gaussian", json)
+        shown = comparison_answer(found.comparison, arguments, "gaussian", json)
         move("drawing")
         page = compose(found, out, several.spread)
         page.write(target)
@@ -62,15 +58,3 @@ def _words(found: Findings) -> str:
     from mustdp.reporting.report.page import reading
 
     return reading(found)[0].replace("**", "")
-
-
-def writable(name: str, out: str) -> Path:
-    """The file to write, refused before any work is done if it cannot be."""
-    target = Path(out)
-    folder = target.parent
-    writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
-    if target.is_dir() or not target.name or not writable:
-        raise InvalidParameter.refusing(
-            name, "must be a file in a folder that exists and can be written to", repr(clipped(out))
-        )
-    return target

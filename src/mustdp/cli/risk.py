@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli import output as words
+from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
     EpochOptions,
@@ -17,16 +17,15 @@ from mustdp.cli.options import (
     SchemeOptions,
     counted,
 )
-from mustdp.cli.output import Answer, progress
+from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_as_data, risk_rows
 from mustdp.cli.parameters import Panel, read_number, read_rate, with_bundles
-from mustdp.numerics.formatting import as_stated, percent, percent_stated, readable
+from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.account import Account
-    from mustdp.accounting.risk import Risk
     from mustdp.accounting.views import Renyi, Summary
 
-#: Orders of Renyi divergences unless others are asked for.
+#: Orders of Renyi divergences unless others are given.
 _ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0)
 
 _accounting = Panel(
@@ -76,28 +75,28 @@ def risk(
         views = _views(account, tuple(order or _ORDERS))
     relation = account.relation
     data = {
-        **words.begun(built, mechanism, relation, account.shift, group),
+        **output.begun(built, mechanism, relation, account.shift, group),
         "steps": steps,
         **counted(built, steps),
-        **as_data(found),
+        **risk_as_data(found),
         **views,
     }
-    heading = f"{words.describe(built)}; steps: {steps}"
-    lower, upper = words.ends(found.advantage)
+    heading = f"{output.describe(built)}; steps: {steps}"
+    lower, upper = output.ends(found.advantage)
     noted = (
         *found.sentences(),
         "advantage (true less false positives, at its largest): at least "
         f"{lower}, at most {upper}.",
         f"found: share of the records that were there and are accused; {_CERTIFIED}",
         _in_words(views),
-        words.noise_in_words(mechanism, account.shift, relation),
+        output.noise_in_words(mechanism, account.shift, relation),
     )
     return Answer(
         data,
         as_json=json,
         heading=heading,
-        columns=COLUMNS,
-        rows=in_rows(found),
+        columns=RISK_COLUMNS,
+        rows=risk_rows(found),
         note="\n".join(noted),
     )
 
@@ -105,43 +104,6 @@ def risk(
 _CERTIFIED = (
     "at most: certified for every attacker and pair of neighbouring data sets; at least: reached."
 )
-#: Headings of :func:`in_rows`.
-COLUMNS = ("false accusations", "found, at least", "at most", "50 % becomes", "1 % becomes")
-
-
-def in_rows(found: Risk) -> tuple[tuple[str, ...], ...]:
-    """A row for each false-positive rate: what is found, and what suspicions become at most."""
-    from mustdp.accounting.risk import PRIORS
-
-    grown = [found.becomes(prior) for prior in PRIORS]
-    return tuple(
-        (
-            percent_stated(rate),
-            percent(one.lower, "down"),
-            percent(one.upper, "up"),
-            *(percent(each[index].upper, "up") for each in grown),
-        )
-        for index, (rate, one) in enumerate(zip(found.fpr, found.tpr, strict=True))
-    )
-
-
-def as_data(found: Risk) -> dict[str, Any]:
-    """The risk as JSON has it."""
-    from mustdp.accounting.risk import PRIORS
-
-    return {
-        "advantage": words.two_sided(found.advantage),
-        "tpr": [
-            {"fpr": rate, **words.two_sided(one)}
-            for rate, one in zip(found.fpr, found.tpr, strict=True)
-        ],
-        "suspicion": [
-            {"prior": prior, "fpr": rate, **words.two_sided(one)}
-            for prior in PRIORS
-            for rate, one in zip(found.fpr, found.becomes(prior), strict=True)
-        ],
-        "words": list(found.sentences()),
-    }
 
 
 def _views(account: Account, orders: tuple[float, ...]) -> dict[str, Any]:

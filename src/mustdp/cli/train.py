@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli import output as words
+from mustdp.cli import output
 from mustdp.cli.options import (
     BudgetOptions,
     EpochOptions,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mustdp.training.classify import Trial
     from mustdp.training.data.dataset import DataSet
 
-# The options of a training run that outlives its process: ledger, checkpoint, model, device.
+# Files and device of a run: ledger, checkpoint, saved model.
 
 
 _run = Panel(
@@ -46,7 +46,7 @@ _run = Panel(
                        read.
     --checkpoint FILE  Save the run after every step (mlp), so that it can go on after an
                        interruption. As secret as the data.
-    --resume           Go on from the file of --checkpoint; nothing is charged again.
+    --resume           With --checkpoint: go on from its file; nothing is charged again.
     --save FILE        Write the trained model: arrays of numpy (linear), a state_dict of torch
                        (mlp). With --seed the file is marked as an experiment (seeded).
     --device NAME      Where to train the mlp: cpu, cuda, cuda:1.
@@ -91,7 +91,7 @@ class RunFiles:
             check_release(ledger, budget.scheme, privacy)
 
 
-# ``mustdp train``: a private classifier on a data set, its accuracy and what it cost.
+# The command.
 
 
 DatasetArgument = Annotated[
@@ -113,8 +113,8 @@ _training = Panel(
     --clip C           Bound on the norm of one record's gradient.
     --learning-rate R  Learning rate of the first step.
     --schedule NAME    Course of the learning rate: constant, linear, cosine, inverse-sqrt.
-    --seed INT         Train reproducibly, for experiments only: whoever knows the seed can subtract
-                       the noise. Without it, the operating system's entropy is used.
+    --seed INT         Train reproducibly, for experiments only: anyone who knows the seed can
+                       subtract the noise. Without it, the operating system's entropy is used.
     """,
 )
 
@@ -167,7 +167,7 @@ def train(
         with progress("certifying"):
             steps = epochs.batches(plan, run)
             found = settle(plan, steps=steps, relation=run.relation, **noise)
-            words.two_sided(found.spent().epsilon, "here")
+            output.two_sided(found.spent().epsilon, "here")
         return found
 
     files.check(options.model)
@@ -246,16 +246,16 @@ def _answer(
         "clip": settings["max_grad_norm"],
         "learning_rate": settings["learning_rate"],
         "schedule": settings["schedule"],
-        **words.described(scheme),
+        **output.described(scheme),
         "noise_multiplier": spent.noise_multiplier,
         "noise": spent.source,
         "relation": relation.option,
         "steps": spent.steps,
         **counted(scheme, spent.steps),
-        **words.cost(spent),
+        **output.cost(spent),
         **promised,
         "delta": spent.delta,
-        **words.origin(spent.epsilon),
+        **output.origin(spent.epsilon),
         "test_records": len(records.X_test),
         "test_accuracy": trial.test_accuracy,
         "majority_baseline": records.majority_baseline,
@@ -263,9 +263,9 @@ def _answer(
     return Answer(
         data,
         as_json=as_json,
-        heading=words.headed(
+        heading=output.headed(
             spent,
-            f"{records.name}, {settings['model']} model: {words.describe(scheme)}; "
+            f"{records.name}, {settings['model']} model: {output.describe(scheme)}; "
             f"steps: {spent.steps}",
         ),
         columns=(
@@ -276,15 +276,15 @@ def _answer(
                 f"{trial.test_accuracy:.4f}",
                 f"{records.majority_baseline:.4f}",
                 as_stated(spent.delta),
-                *words.ends(spent.epsilon, 4),
+                *output.ends(spent.epsilon, 4),
             ),
         ),
         note="\n".join(
             (
-                words.both_in_words(spent.epsilon, "epsilon", relation, scheme),
-                words.settled_in_words(spent.noise_multiplier, spent.source, relation),
+                output.both_in_words(spent.epsilon, "epsilon", relation, scheme),
+                output.settled_in_words(spent.noise_multiplier, spent.source, relation),
                 *filter(None, [not_poisson_in_words(promised, "epsilon")]),
             )
         ),
-        remark=words.seed_in_words(seed),
+        remark=output.seed_in_words(seed),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.files.replacing import SHARED, replace_file
 from mustdp.reporting.plots.drawing import LARGEST_SVG, THEMES, Draw, Rendered, render
 
-# How pages look: one style sheet for wide and narrow windows, light, dark and paper.
+# The style sheet: wide and narrow windows, light, dark and paper.
 
 
 STYLE = """
@@ -163,14 +163,16 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
 }
 """
 
-# One page that needs nothing but itself: headings, text, tables, pictures, code.
+# Pages that need no other file: headings, text, tables, pictures, code.
 #
 #     page = Page("What the schemes cost", "60,000 records, 300 steps.")
 #     page.heading("The same guarantee")
 #     page.paragraph("The noise that **each** scheme needs; see `mustdp compare`.")
-#     page.table(("scheme", "noise"), [("wor", "3.117"), ("must-ow", Cell("4.283", "bad"))],
-#     "Noise.") page.figure(lambda theme: draw(theme), "Noise against batch size.", alt="Noise
-#     rises with m.") page.write("report.html")
+#     page.table(
+#         ("scheme", "noise"), [("wor", "3.117"), ("must-ow", Cell("4.283", "bad"))], "Noise."
+#     )
+#     page.figure(drawn, "Noise against batch size.", alt="Noise rises with m.")
+#     page.write("report.html")
 #
 # Every text is escaped. In running text (lead, paragraphs, points, notes, captions, and cells of
 # columns that hold text), `backquotes` mark code, **double stars** strong words and
@@ -190,7 +192,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _FEWEST_CONTENTS = 4
 #: Letters of this part of their size can still be read; a wide picture is not made smaller.
 _READABLE = 0.75
-#: From so many columns on, a table is taken apart on a phone.
+#: From this number of columns on, rows become blocks on a phone.
 _FEWEST_STACKED = 3
 
 
@@ -407,13 +409,13 @@ def _classes(side: str, tone: str = "") -> str:
 
 def _picture(drawn: Rendered, theme: str, alt: str, wide: bool) -> str:
     least = f";--readable:{drawn.width * _READABLE:.0f}px" if wide else ""
-    room = f'style="max-width:{drawn.width * 1.2:.0f}px{least}"' + ' tabindex="0"' * wide
+    style = f'style="max-width:{drawn.width * 1.2:.0f}px{least}"' + ' tabindex="0"' * wide
     if drawn.svg:
         return (
-            f'<div class="picture {theme}" role="img" aria-label="{escape(alt)}" {room}>'
+            f'<div class="picture {theme}" role="img" aria-label="{escape(alt)}" {style}>'
             f"{drawn.svg}</div>"
         )
     return (
-        f'<div class="picture {theme}" {room}><img src="{drawn.address}" alt="{escape(alt)}" '
+        f'<div class="picture {theme}" {style}><img src="{drawn.address}" alt="{escape(alt)}" '
         f'width="{drawn.width}" height="{drawn.height}"></div>'
     )

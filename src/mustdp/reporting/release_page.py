@@ -91,8 +91,8 @@ def _cost(page: Page, result: ReleaseResult, standing: LedgerStatus | None) -> N
     page.heading("What it cost")
     if privacy.seeded:
         page.paragraph(
-            "**Nothing here is private.** It was made with a seed, as an experiment: whoever knows "
-            "the seed can subtract the noise."
+            "**Nothing here is private.** It was made with a seed, as an experiment: anyone who "
+            "knows the seed can subtract the noise."
         )
         return
     upper = privacy.epsilon.upper
@@ -108,7 +108,7 @@ def _cost(page: Page, result: ReleaseResult, standing: LedgerStatus | None) -> N
         ]
     page.facts(facts)
     page.paragraph(
-        "Whoever sees all numbers on this page learns little about any single record: whatever "
+        "Anyone who sees all numbers on this page learns little about any single record: whatever "
         f"they conclude, it would be at most exp({readable(upper, 'up', 4)}) times less likely "
         "with that record exchanged, except with a chance of about "
         f"{as_stated(privacy.delta)}. The bound is certified."

@@ -209,7 +209,7 @@ def release_all(job: Release) -> Released:
     begun = time.process_time()
     results, seconds = [], []
     with warnings.catch_warnings():
-        # The data are simulated and nobody's secret, so that a seed does no harm; what the notes
+        # The data are simulated and no secret, so that a seed does no harm; what the notes
         # warn of is counted below.
         warnings.simplefilter("ignore", SeededRelease)
         warnings.simplefilter("ignore", InferenceNote)
@@ -487,7 +487,7 @@ def guarantee_reading(found: Sequence[Guarantee], ratio: float) -> list[str]:
 
 # Experiment 1 at the same certified guarantee for all schemes: noise, records, time, errors.
 #
-# The paper's own sizes (n = 300) leave little room for privacy, so a second setting with more
+# The paper's own sizes (n = 300) leave little budget for privacy, so a second setting with more
 # records stands beside them. The variance is read off two moments, as the bootstrap does by
 # default; Poisson subsets are divided by their expected size, which has a sensitivity.
 

@@ -8,15 +8,13 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.subsampling.one_slope import amplified_delta, base_epsilon
 from mustdp.calibration.noise import calibrate
 from mustdp.calibration.settle import PaperNoise
-from mustdp.calibration.settle import PrivacySpent as PrivacySpent
 from mustdp.mechanisms.mechanism import classical_sigma, gaussian
 from mustdp.mechanisms.relation import Relation
 from mustdp.reproduction.cells import scheme_called
 from mustdp.sampling.schemes import Scheme
-from mustdp.training.budget import Budget as Budget
-from mustdp.training.budget import settle
+from mustdp.training.budget import Budget, settle
 
-# The noise of an experiment: as the paper states it, calibrated, or none. Settled here alone.
+# Settings of experiments and their noise: as the paper states it, calibrated, or none.
 #
 # [Z] = Zhao, Zhou & Liu, arXiv 2312.13389, experiments 2 and 3. The relation is the same for all
 # schemes, as guarantees under different relations do not compare.

@@ -20,10 +20,9 @@ from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import Toward, readable
 from mustdp.progress import Progress
-from mustdp.reporting.plots import privacy as aligned
 from mustdp.reporting.plots.drawing import LIGHT, Theme
-from mustdp.reproduction import figures as paper
-from mustdp.reproduction.figures import training_curves
+from mustdp.reporting.plots.privacy import aligned_profile_panels
+from mustdp.reproduction import figures
 from mustdp.sampling.catalogue import BY_LABEL
 from mustdp.sampling.schemes import Scheme, scheme_by_name
 
@@ -73,7 +72,7 @@ BOUNDS: tuple[Bound, ...] = ("upper", "lower", "plain")
 
 #: Standard errors that a Monte Carlo value may lie away from the truth.
 _ERRORS = 3.0
-#: Room for the rounding of decimal numbers to binary ones.
+#: Tolerance for the rounding of decimal numbers to binary ones.
 _ROUNDING = 1e-12
 
 
@@ -168,8 +167,8 @@ def judge(
     paper = checks.real("paper", paper)
     errors = (checks.real("error", e or 0.0, at_least=0.0) for e in (error, paper_error))
     combined = math.hypot(*errors)
-    room = half_unit + _ERRORS * combined + _ROUNDING * abs(paper)
-    if abs(paper - ours) <= room:
+    tolerance = half_unit + _ERRORS * combined + _ROUNDING * abs(paper)
+    if abs(paper - ours) <= tolerance:
         return Cell(row, column, paper, ours, error, "matches", bound=bound)
     verdict: Verdict = "differs, explained" if reason else "differs"
     return Cell(row, column, paper, ours, error, verdict, reason, bound)
@@ -186,13 +185,13 @@ def judge(
 DRAWINGS: Mapping[str, Callable[..., Figure]] = {
     drawing.__name__: drawing
     for drawing in (
-        aligned.aligned_profile_panels,
-        paper.before_and_after,
-        paper.delta_against_steps,
-        paper.four_kinds,
-        paper.size_contours,
-        paper.size_surfaces,
-        training_curves,
+        aligned_profile_panels,
+        figures.before_and_after,
+        figures.delta_against_steps,
+        figures.four_kinds,
+        figures.size_contours,
+        figures.size_surfaces,
+        figures.training_curves,
     )
 }
 #: A picture's name becomes the name of its file.
@@ -233,7 +232,7 @@ Curve = tuple[Sequence[float], Sequence[float]]
 
 
 def curve_panel(title: str, ylabel: str, curves: Mapping[str, Curve]) -> dict[str, Any]:
-    """One panel of ``training_curves``, with curves by their names."""
+    """One panel of ``figures.training_curves``, with curves by their names."""
     listed = [{"name": name, "x": list(x), "y": list(y)} for name, (x, y) in curves.items()]
     return {"title": title, "ylabel": ylabel, "curves": listed}
 

@@ -23,7 +23,6 @@ from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
-from mustdp.reproduction import guarantees as needed_noise
 from mustdp.reproduction.cells import (
     Bound,
     Cell,
@@ -37,6 +36,7 @@ from mustdp.reproduction.cells import (
     number,
     published,
 )
+from mustdp.reproduction.guarantees import calibrate_schemes, least_and_most, noise_table
 from mustdp.sampling.schemes import Poisson, Scheme, must_ow
 
 # The authors' own computation of the symmetric pair: a sampled density and the Fourier transform.
@@ -259,7 +259,7 @@ _DIGITS = 7
 
 
 class At(NamedTuple):
-    """Delta after so many steps: the authors' interval, the two pairs, the certificate."""
+    """Delta after a number of steps: the authors' interval, the two pairs, the certificate."""
 
     steps: int
     lower: float
@@ -283,12 +283,12 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     interval, explained = _interval(paper, by_steps)
     guarantee = _guarantee([by_steps[k] for k in (*shown, NOTEBOOK_STEPS)])
     sizes = paper["n"], paper["b"], paper["m"]
-    needed = needed_noise.settle(settings, progress, sizes, steps=paper["k"])
+    needed = calibrate_schemes(settings, progress, sizes, steps=paper["k"])
     belongs = NOTEBOOK_STEPS if explained else paper["k"]
     return Outcome(
-        (interval, guarantee, needed_noise.noise_table(needed, settings.quick)),
+        (interval, guarantee, noise_table(needed, settings.quick)),
         (_picture(paper, found, belongs),),
-        (*_reading(paper, by_steps, explained), needed_noise.least_and_most(needed)),
+        (*_reading(paper, by_steps, explained), least_and_most(needed)),
     )
 
 

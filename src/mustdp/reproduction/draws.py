@@ -36,7 +36,7 @@ from mustdp.sampling.schemes import Scheme
 
 #: Draws are timed in blocks, the schemes in turn, so that a busy moment hits all of them.
 _BLOCKS = 10
-#: Room for rounding in expected extremes.
+#: Tolerance for rounding in expected extremes.
 _ROUNDING = 1e-6
 
 

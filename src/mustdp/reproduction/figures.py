@@ -221,7 +221,7 @@ def size_surfaces(
     across, up = np.meshgrid(np.asarray(b), np.asarray(m))
     for place, panel in enumerate(panels):
         column, row = place % 3, place // 3
-        # Placed by hand: constrained layout leaves most of the room around a 3-D box empty.
+        # Placed by hand: constrained layout leaves most of the space around a 3-D box empty.
         box = (column / 3 + 0.005, 0.05 + (rows - 1 - row) * 0.94 / rows, 0.34, 0.9 / rows)
         ax: Any = figure.add_axes(box, projection="3d")
         ax.set_facecolor(theme.ground)

@@ -323,7 +323,7 @@ def _verdict(values: Mapping[str, Measured], larger_is_better: bool, shown: str)
 # All schemes at the same certified guarantee: the noise each needs, the records each touches.
 
 
-def settle(
+def calibrate_schemes(
     settings: Settings, progress: Progress, sizes: tuple[int, int, int], steps: int
 ) -> list[Settled]:
     """Calibrate every scheme to the same guarantee after all steps, under replace_one.
@@ -440,7 +440,7 @@ class Comparison:
 def compare(
     setting: Setting, settings: Settings, progress: Progress, *, delta: float, steps: Sequence[int]
 ) -> Comparison:
-    """Certify the stated runs, and calibrate all schemes for runs of so many ``steps``."""
+    """Certify the stated runs, and calibrate all schemes for runs of ``steps`` steps."""
     stated = [(name, prime) for prime in setting.primes for name in NAMES]
     targets = [target for count in steps for target in targets_at(settings.quick, delta, count)]
     names = names_at(settings.quick)

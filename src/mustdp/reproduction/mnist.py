@@ -157,7 +157,7 @@ def train(
     seed: int,
     check_every: int = 0,
 ) -> Trained:
-    """One run; ``check_every`` so many steps the test accuracy is looked at (0: at the end)."""
+    """One run; the test accuracy is computed every ``check_every`` steps (0: at the end)."""
     checks.choice("way", way, WAYS)
     rng = np.random.default_rng((seed, 4))
     network = Network(len(data.features), len(data.classes), rng)
@@ -192,7 +192,7 @@ def in_order(batch: Batch) -> Batch:
 # steps (the text says 100; the authors' log and times are of 300).
 
 
-#: The test accuracy is looked at after so many steps where a curve is kept.
+#: Steps between two test accuracies where a curve is kept.
 _CURVE_EVERY = 10
 
 

@@ -14,7 +14,6 @@ from mustdp.accounting.subsampling.one_step import one_step
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.progress import Progress
 from mustdp.reporting.plots.privacy import EPSILON
-from mustdp.reproduction import guarantees as needed_noise
 from mustdp.reproduction.cells import (
     NAMES,
     Cell,
@@ -30,7 +29,7 @@ from mustdp.reproduction.cells import (
     scheme_called,
     short,
 )
-from mustdp.reproduction.guarantees import Settled
+from mustdp.reproduction.guarantees import Settled, calibrate_schemes, least_and_most, noise_table
 
 # Table S1: one application by the paper's theorem, to the printed digit; what is certified.
 #
@@ -62,9 +61,9 @@ def run(settings: Settings, progress: Progress) -> Outcome:
         tables += [_delta_table(paper, mechanism, shift) for shift in paper["delta"][mechanism]]
     progress("certified bounds")
     found = _applied(paper)
-    needed = needed_noise.settle(settings, progress, _sizes(paper), steps=1)
+    needed = calibrate_schemes(settings, progress, _sizes(paper), steps=1)
     return Outcome(
-        (*tables, _guarantee(found), needed_noise.noise_table(needed, settings.quick)),
+        (*tables, _guarantee(found), noise_table(needed, settings.quick)),
         reading=_reading(tables, found, needed),
     )
 
@@ -177,7 +176,7 @@ def _reading(
         f"{matching} of {count} printed numbers come out as printed.",
         "The theorem is valid, and loose where copies occur: for Gaussian noise at Δ/σ = 1 its δ′ "
         f"is up to {looser:.3f} times the certified value.",
-        needed_noise.least_and_most(needed),
+        least_and_most(needed),
     )
 
 

@@ -68,8 +68,8 @@ def _in_processes(function: Callable[[Job], ParallelResult], jobs: list[Job], wo
 # Results as files: what an item found, as JSON, and back again without computing anything.
 #
 # A file is sealed (:mod:`mustdp.files`): a result that was edited afterwards is computed again and
-# keeps no verdict. The seal is no signature: it finds accidents and edits by hand, and whoever
-# wants to deceive can seal again. What a file may do is limited all the same: it gives numbers,
+# keeps no verdict. The seal is no signature: it finds accidents and edits by hand, and a forger
+# can seal again. What a file may do is limited all the same: it gives numbers,
 # words and the names of known drawings.
 
 

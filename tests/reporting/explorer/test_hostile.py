@@ -1,4 +1,4 @@
-"""Whoever is rude to the explorer gets a status or nothing, and nobody else notices."""
+"""A hostile client of the explorer gets a status or nothing, and other clients do not notice."""
 
 from __future__ import annotations
 

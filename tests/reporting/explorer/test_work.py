@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from mustdp.reporting.explorer import server as module
-from mustdp.reporting.explorer.answers import Asked, Part, parts_of
+from mustdp.reporting.explorer.answers import PageState, Part, parts_of
 from mustdp.reporting.explorer.server import Work
 
 #: Seconds that a busy machine may take for what takes none.
 PATIENCE = 60.0
 
 
-def noisy(steps: int) -> Asked:
-    return Asked.read({"n": "12", "b": "6", "m": "2", "steps": str(steps), "noise": "3"})
+def noisy(steps: int) -> PageState:
+    return PageState.read({"n": "12", "b": "6", "m": "2", "steps": str(steps), "noise": "3"})
 
 
 def rows(steps: int) -> list[Part]:
@@ -41,9 +41,9 @@ def test_newest_first_though_everybody_is_busy() -> None:
     go_on, order = Event(), []
 
     def compute(part: Part, noise: float | None) -> dict[str, Any]:
-        if part.asked.steps == 1:
+        if part.state.steps == 1:
             go_on.wait(PATIENCE)
-        order.append(part.asked.steps)
+        order.append(part.state.steps)
         return {"noise": noise}
 
     work = Work(compute)
@@ -98,7 +98,7 @@ def test_a_part_waits_for_the_noise_of_its_scheme() -> None:
         noises[part.kind] = noise
         return {"noise": 7.0} if part.kind == "row" else {}
 
-    work, asked = Work(compute), Asked.read({"n": "12", "b": "6", "m": "2", "epsilon": "1"})
-    settled(work, [Part("risk", asked, "wor"), Part("contour", asked, "2")])
+    work, state = Work(compute), PageState.read({"n": "12", "b": "6", "m": "2", "epsilon": "1"})
+    settled(work, [Part("risk", state, "wor"), Part("contour", state, "2")])
     assert noises == {"row": None, "risk": 7.0, "contour": 7.0}
     assert work.stop(patience=PATIENCE)

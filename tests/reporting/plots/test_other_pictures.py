@@ -166,7 +166,7 @@ def test_words_are_in_the_ink_of_the_theme(theme: Any) -> None:
     assert all(same_color(text.get_color(), theme.ink) for text in legend.get_texts())
 
 
-def test_the_package_loads_no_pictures_until_they_are_asked_for() -> None:
+def test_the_package_loads_no_pictures_until_they_are_needed() -> None:
     code = (
         "import sys, mustdp as md; assert 'mustdp.reporting.plots' not in sys.modules; "
         "assert 'numpy' not in sys.modules; md.plot; "

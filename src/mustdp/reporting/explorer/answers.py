@@ -1,4 +1,4 @@
-"""What the explorer's page asks about, and the answers it shows."""
+"""The state of the explorer's page, and the answers that the page shows for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from mustdp.sampling.schemes import must_ow
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What the page asks about: read from its address, checked, and written back as command and Python.
+# The state of a page: read from its address, checked, and written back as command and Python.
 #
 # The same fields describe a state in the address, on the command line and in Python, so that what
 # is shared, copied or computed cannot differ.
@@ -54,7 +54,7 @@ _LONGEST = 40
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageState:
     """Sizes, steps, relation and group, and either a target epsilon or a noise multiplier."""
 
     n: int
@@ -67,11 +67,11 @@ class Asked:
     relation: Relation
     #: How many records of one person the guarantee covers.
     group: int
-    #: Whether random allocation and shuffling, which share out whole epochs, are asked about too.
+    #: Whether random allocation and shuffling, which share out whole epochs, are shown too.
     with_epochs: bool
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> Asked:
+    def read(cls, given: Mapping[str, str]) -> PageState:
         """The state in an address; fields that are missing have their defaults.
 
         A refusal names the field.
@@ -205,7 +205,7 @@ class Part:
     """One thing to compute: its kind, the state, and the scheme's name or a batch size."""
 
     kind: str
-    asked: Asked
+    state: PageState
     which: str
 
     @property
@@ -220,20 +220,20 @@ class Part:
         }[self.kind]
 
 
-def parts_of(asked: Asked) -> list[Part]:
+def parts_of(state: PageState) -> list[Part]:
     """All parts of a state, the most wanted first."""
-    names = [scheme.name for scheme in asked.schemes]
+    names = [scheme.name for scheme in state.schemes]
     drawn = [name for name in names if SAME_LAW.get(name) not in names]
-    parts = [Part("row", asked, name) for name in names]
-    parts += [Part(kind, asked, name) for kind in KINDS[1:] for name in drawn]
-    _, batches = grid(asked)
-    return parts + [Part("contour", asked, str(size)) for size in batches]
+    parts = [Part("row", state, name) for name in names]
+    parts += [Part(kind, state, name) for kind in KINDS[1:] for name in drawn]
+    _, batches = grid(state)
+    return parts + [Part("contour", state, str(size)) for size in batches]
 
 
-def grid(asked: Asked) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def grid(state: PageState) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """First stages and batches around (b, m); empty where one of them cannot be varied."""
-    first = tuple(sorted({min(asked.n, max(1, round(asked.b * f))) for f in _FACTORS}))
-    batch = tuple(sorted({max(1, round(asked.m * f)) for f in _FACTORS}))
+    first = tuple(sorted({min(state.n, max(1, round(state.b * f))) for f in _FACTORS}))
+    batch = tuple(sorted({max(1, round(state.m * f)) for f in _FACTORS}))
     return (first, batch) if len(first) > 1 and len(batch) > 1 else ((), ())
 
 
@@ -249,27 +249,27 @@ def compute(part: Part, noise: float | None) -> dict[str, Any]:
 
 
 def _scheme(part: Part) -> Sampling:
-    return next(scheme for scheme in part.asked.schemes if scheme.name == part.which)
+    return next(scheme for scheme in part.state.schemes if scheme.name == part.which)
 
 
 @lru_cache(maxsize=32)
-def _account(asked: Asked, scheme: Sampling, noise: float | None, steps: int = 0) -> Account:
+def _account(state: PageState, scheme: Sampling, noise: float | None, steps: int = 0) -> Account:
     """An account, kept: what is worked out for a scheme's row serves its risk and its band."""
-    plan = steps_of(scheme, steps or asked.steps, gaussian(noise_multiplier=noise))
-    return account(plan, relation=asked.relation, group=asked.group)
+    plan = steps_of(scheme, steps or state.steps, gaussian(noise_multiplier=noise))
+    return account(plan, relation=state.relation, group=state.group)
 
 
 def _row(part: Part, _: float | None) -> dict[str, Any]:
-    asked, scheme = part.asked, _scheme(part)
-    if asked.epsilon is not None:
+    state, scheme = part.state, _scheme(part)
+    if state.epsilon is not None:
         found = calibrate(
-            scheme, epsilon=asked.epsilon, delta=asked.delta, steps=asked.steps,
-            relation=asked.relation, group=asked.group,
+            scheme, epsilon=state.epsilon, delta=state.delta, steps=state.steps,
+            relation=state.relation, group=state.group,
         )  # fmt: skip
         noise, bounds = found.noise_multiplier, found.epsilon
     else:
-        noise = float(asked.noise or math.nan)
-        bounds = _account(asked, scheme, noise).epsilon(asked.delta)
+        noise = float(state.noise or math.nan)
+        bounds = _account(state, scheme, noise).epsilon(state.delta)
     return {
         "scheme": scheme.name,
         "eta": scheme.eta,
@@ -281,7 +281,7 @@ def _row(part: Part, _: float | None) -> dict[str, Any]:
 
 
 def _risk(part: Part, noise: float | None) -> dict[str, Any]:
-    found = _account(part.asked, _scheme(part), noise).risk()
+    found = _account(part.state, _scheme(part), noise).risk()
     return {
         "advantage": (found.advantage.lower, found.advantage.upper),
         "tpr": [(rate, one.lower, one.upper) for rate, one in _pairs(found.fpr, found.tpr)],
@@ -295,31 +295,31 @@ def _pairs(rates: tuple[float, ...], found: tuple[Any, ...]) -> list[tuple[float
 
 
 def _profile(part: Part, noise: float | None) -> dict[str, Any]:
-    asked = part.asked
-    own = _account(asked, _scheme(part), noise)
-    end = min(500.0, max(1e-3, 2.0 * (asked.epsilon or own.certified_epsilon(asked.delta, 0.02))))
+    state = part.state
+    own = _account(state, _scheme(part), noise)
+    end = min(500.0, max(1e-3, 2.0 * (state.epsilon or own.certified_epsilon(state.delta, 0.02))))
     curve = own.curve(np.linspace(0.01, 1.0, _POINTS) * end)
     return {"curve": curve}
 
 
 def _steps(part: Part, noise: float | None) -> dict[str, Any]:
-    asked, scheme = part.asked, _scheme(part)
+    state, scheme = part.state, _scheme(part)
     # Whole epochs where there are any: what is left of one is an account of its own.
-    unit = scheme.bins if isinstance(scheme, Epoch) and scheme.bins <= asked.steps else 1
+    unit = scheme.bins if isinstance(scheme, Epoch) and scheme.bins <= state.steps else 1
     counts = sorted(
-        {min(MOST_STEPS, max(1, round(share * asked.steps / unit)) * unit) for share in _SHARES}
+        {min(MOST_STEPS, max(1, round(share * state.steps / unit)) * unit) for share in _SHARES}
     )
-    found = {count: _account(asked, scheme, noise, count).epsilon(asked.delta) for count in counts}
+    found = {count: _account(state, scheme, noise, count).epsilon(state.delta) for count in counts}
     return {"bounds": {count: one for count, one in found.items() if math.isfinite(one.upper)}}
 
 
 def _contour(part: Part, noise: float | None) -> dict[str, Any]:
-    asked, size = part.asked, int(part.which)
+    state, size = part.state, int(part.which)
     values = []
-    for other in grid(asked)[0]:
+    for other in grid(state)[0]:
         try:
-            own = _account(asked, must_ow(asked.n, other, size), noise)
-            values.append(own.certified_epsilon(asked.delta, 0.02))
+            own = _account(state, must_ow(state.n, other, size), noise)
+            values.append(own.certified_epsilon(state.delta, 0.02))
         except MustdpError:
             values.append(math.nan)
     return {"epsilon": [value if math.isfinite(value) else math.nan for value in values]}
@@ -343,15 +343,15 @@ _WIDTH, _HEIGHT = 4.8, 3.7
 _LABELS = {one.name: one.label for one in (*CATALOGUE, *EPOCHS.values())}
 
 
-def rows_of(asked: Asked, answers: Answers) -> list[list[str]]:
+def rows_of(state: PageState, answers: Answers) -> list[list[str]]:
     """A row for every scheme; what is not known yet is empty."""
-    names = [scheme.name for scheme in asked.schemes]
+    names = [scheme.name for scheme in state.schemes]
     rows = []
     for name in names:
-        row = answers.get(Part("row", asked, name))
+        row = answers.get(Part("row", state, name))
         # Schemes with the law of another one have its risk.
         twin = SAME_LAW.get(name, name)
-        risk = answers.get(Part("risk", asked, twin if twin in names else name))
+        risk = answers.get(Part("risk", state, twin if twin in names else name))
         rows.append([_LABELS[name], *_bounds(row), *_risk_cells(risk)])
     return rows
 
@@ -380,75 +380,75 @@ def _risk_cells(risk: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def sentences(asked: Asked, answers: Answers) -> list[str]:
+def sentences(state: PageState, answers: Answers) -> list[str]:
     """Two sentences to quote about MUSTow, once they are known."""
-    risk = answers.get(Part("risk", asked, "must-ow"), {})
+    risk = answers.get(Part("risk", state, "must-ow"), {})
     return list(risk.get("words", ()))
 
 
-def as_csv(asked: Asked, answers: Answers) -> str:
+def as_csv(state: PageState, answers: Answers) -> str:
     """The table for spreadsheets, at full precision."""
     rows: list[tuple[Any, ...]] = [
         ("scheme", "eta", "expected_distinct", "noise_multiplier", "epsilon_lower",
          "epsilon_upper", "advantage_upper", "tpr_upper_at_fpr_0.01"),
     ]  # fmt: skip
-    for scheme in asked.schemes:
-        row = answers.get(Part("row", asked, scheme.name), {})
-        risk = answers.get(Part("risk", asked, SAME_LAW.get(scheme.name, scheme.name)), {})
+    for scheme in state.schemes:
+        row = answers.get(Part("row", state, scheme.name), {})
+        risk = answers.get(Part("risk", state, SAME_LAW.get(scheme.name, scheme.name)), {})
         known = [row.get(name, "") for name in ("eta", "distinct", "noise", "lower", "upper")]
         known += [risk["advantage"][1], risk["tpr"][1][2]] if "tpr" in risk else ["", ""]
         rows.append((scheme.name, *(repr(v) if isinstance(v, float) else v for v in known)))
     return csv_table(rows)
 
 
-def as_latex(asked: Asked, answers: Answers) -> str:
+def as_latex(state: PageState, answers: Answers) -> str:
     """The table for papers; bounds rounded to their safe side."""
     head = " & ".join(map(latex_text, COLUMNS))
-    body = [" & ".join(map(latex_text, row)) + r" \\" for row in rows_of(asked, answers)]
+    body = [" & ".join(map(latex_text, row)) + r" \\" for row in rows_of(state, answers)]
     lines = (
-        latex_comment(asked.command),
+        latex_comment(state.command),
         rf"\begin{{tabular}}{{l{'r' * (len(COLUMNS) - 1)}}}",
         r"\hline", rf"{head} \\", r"\hline", *body, r"\hline", r"\end{tabular}",
     )  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
-def ready(name: str, asked: Asked, answers: Answers) -> bool:
+def ready(name: str, state: PageState, answers: Answers) -> bool:
     """Whether there is something to draw, all of it."""
-    wanted = _wanted(name, asked)
+    wanted = _wanted(name, state)
     known = [answers.get(part) for part in wanted]
     drawn = [one for one in known if one is not None and "error" not in one]
     return bool(wanted) and all(one is not None for one in known) and bool(drawn)
 
 
-def picture(name: str, asked: Asked, answers: Answers, theme: Theme) -> Figure:
+def picture(name: str, state: PageState, answers: Answers, theme: Theme) -> Figure:
     """One of the pictures, drawn from the answers."""
     axes = new_axes(theme, _WIDTH, _HEIGHT)
     found = {
         part.which: answers[part]
-        for part in _wanted(name, asked)
+        for part in _wanted(name, state)
         if "error" not in answers.get(part, {"error": ""})
     }
     if name == "profile":
-        mark = None if asked.epsilon is None else (asked.epsilon, asked.delta)
+        mark = None if state.epsilon is None else (state.epsilon, state.delta)
         curves = {which: one["curve"] for which, one in found.items()}
         return figure_of(profile_bands(curves, ax=axes, mark=mark))
     if name == "steps":
-        target = None if asked.epsilon is None else (float(asked.steps), asked.epsilon)
+        target = None if state.epsilon is None else (float(state.steps), state.epsilon)
         bands = {which: one["bounds"] for which, one in found.items() if one["bounds"]}
         return figure_of(epsilon_against_steps(bands, ax=axes, mark=target))
-    first, batches = grid(asked)
+    first, batches = grid(state)
     nothing = [math.nan] * len(first)
     values = [found.get(str(size), {"epsilon": nothing})["epsilon"] for size in batches]
     return figure_of(
         contours(
-            first, batches, values, of="certified ε of MUSTow", mark=(asked.b, asked.m), ax=axes
+            first, batches, values, of="certified ε of MUSTow", mark=(state.b, state.m), ax=axes
         )
     )
 
 
-def _wanted(name: str, asked: Asked) -> list[Part]:
+def _wanted(name: str, state: PageState) -> list[Part]:
     if name == "contour":
-        return [Part("contour", asked, str(size)) for size in grid(asked)[1]]
-    names = [scheme.name for scheme in asked.schemes]
-    return [Part(name, asked, one) for one in names if SAME_LAW.get(one) not in names]
+        return [Part("contour", state, str(size)) for size in grid(state)[1]]
+    names = [scheme.name for scheme in state.schemes]
+    return [Part(name, state, one) for one in names if SAME_LAW.get(one) not in names]

@@ -10,7 +10,7 @@ const pictures = {
 };
 const at = id => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
-let asked = 0, timer = 0, told = null;
+let requests = 0, timer = 0, told = null;
 
 function value(name) {
   return at(name).type === "checkbox" ? (at(name).checked ? "yes" : "no") : at(name).value.trim();
@@ -71,11 +71,11 @@ function changed(name) {
 }
 
 function soon(wait) {
-  asked += 1;
+  requests += 1;
   clearTimeout(timer);
   at("table").classList.add("old");
   at("pictures").classList.add("old");
-  const mine = asked;
+  const mine = requests;
   timer = setTimeout(() => ask(mine), wait);
 }
 
@@ -85,15 +85,15 @@ async function ask(mine) {
     answer = await fetch("state.json?" + state());
     content = await answer.json();
   } catch {
-    if (mine !== asked) return;
+    if (mine !== requests) return;
     problem("The explorer has stopped: start mustdp explore again. The last answers stay as they are.");
     at("doing").textContent = "";
     timer = setTimeout(() => ask(mine), 3000);
     return;
   }
-  if (mine !== asked) return;
+  if (mine !== requests) return;
   if (!answer.ok) {
-    problem(content.error ?? "This cannot be asked.", content.field);
+    problem(content.error ?? "This cannot be computed.", content.field);
     at("doing").textContent = "";
     return;
   }
@@ -204,7 +204,7 @@ async function begin() {
       changed(name);
     });
   }
-  at("asked").addEventListener("submit", event => event.preventDefault());
+  at("settings").addEventListener("submit", event => event.preventDefault());
   at("copy-command").addEventListener("click", () => told && copy(told.command, "Command"));
   at("copy-python").addEventListener("click", () => told && copy(told.python, "Python"));
   at("copy-address").addEventListener("click", () => told && copy("?" + told.address, "Address, to put after that of an explorer or after mustdp explore,"));

@@ -24,15 +24,28 @@ from urllib.parse import parse_qsl, urlsplit
 from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.extras import required
 from mustdp.files.replacing import PRIVATE, replace_file
-from mustdp.reporting.explorer import answers as shown
-from mustdp.reporting.explorer.answers import DEFAULTS, Asked, Part, compute, parts_of
+from mustdp.reporting.explorer.answers import (
+    COLUMNS,
+    DEFAULTS,
+    PICTURES,
+    PageState,
+    Part,
+    as_csv,
+    as_latex,
+    compute,
+    parts_of,
+    picture,
+    ready,
+    rows_of,
+    sentences,
+)
 from mustdp.reporting.pages import STYLE
 from mustdp.reporting.plots.drawing import DARK, LIGHT
 
-# Opens the explorer in the browser without telling its token to others on the same machine.
+# Opening the explorer in the browser without telling its token to other users of the machine.
 #
-# The words of a command can be read by everybody who lists processes, and a browser is a command.
-# So it is given a file that only its owner can read and that leads on to the address.
+# Any user who lists processes can read the arguments of a command, and a browser is a command. So
+# the browser is given a file that only its owner can read and that redirects to the address.
 
 
 _PAGE = """<!DOCTYPE html>
@@ -58,11 +71,11 @@ def in_browser(address: str) -> Iterator[None]:
         yield
 
 
-# Parts computed in the background: the newest question first, each answer kept.
+# Parts computed in the background: the newest state first, each answer kept.
 #
-# Threads take parts from the top of a pile. A new question puts its parts on top, so that what was
-# asked before waits; what no page has asked for lately is dropped, and what was computed stays for
-# when it is asked again. Nobody waits for a part: the page asks what is there.
+# Threads take parts from the top of a pile. A new state puts its parts on top, so that those of
+# older states wait; parts that no page has requested lately are dropped, and computed ones are kept
+# for later requests. No request waits for a part: it gets what has been computed so far.
 
 
 #: More answers than this are not kept; the oldest go.
@@ -83,7 +96,7 @@ class Work:
     def __init__(self, compute: Compute = compute) -> None:
         self._compute = compute
         self._changed = Condition()
-        #: When each part was last asked for; the last one is on top.
+        #: When each part was last requested; the last one is on top.
         self._pile: dict[Part, float] = {}
         self._running: set[Part] = set()
         self._answers: OrderedDict[Part, dict[str, Any]] = OrderedDict()
@@ -114,7 +127,7 @@ class Work:
             return found, [one for one in parts if one in self._running]
 
     def stop(self, patience: float = 0.0) -> bool:
-        """Take no further parts; say whether what runs has ended within so many seconds."""
+        """Take no further parts; say whether what runs has ended within ``patience`` seconds."""
         with self._changed:
             self._stopped = True
             self._pile.clear()
@@ -155,8 +168,8 @@ class Work:
         if self._stopped:
             return None
         now = time.monotonic()
-        for part, asked in reversed(tuple(self._pile.items())):
-            if now - asked > _FORGOTTEN:
+        for part, requested in reversed(tuple(self._pile.items())):
+            if now - requested > _FORGOTTEN:
                 del self._pile[part]
                 continue
             row = _row_of(part)
@@ -168,17 +181,17 @@ class Work:
 
     def _noise(self, part: Part) -> float | None:
         row = _row_of(part)
-        return part.asked.noise if row is None else self._answers[row].get("noise")
+        return part.state.noise if row is None else self._answers[row].get("noise")
 
 
 def _row_of(part: Part) -> Part | None:
     """The row whose noise a part needs; None where the noise was given or is looked for."""
-    if part.kind == "row" or part.asked.noise is not None:
+    if part.kind == "row" or part.state.noise is not None:
         return None
-    return Part("row", part.asked, "must-ow" if part.kind == "contour" else part.which)
+    return Part("row", part.state, "must-ow" if part.kind == "contour" else part.which)
 
 
-# The explorer's server: this machine only, and only for whoever has its address.
+# The server: for this machine only, and only under an address with a secret token.
 #
 # The standard library's server is enough for one person: nothing more to install, no socket that
 # is kept open, and a policy under which the browser loads nothing from anywhere else. It listens
@@ -247,7 +260,7 @@ class Explorer:
         self._server.serve_forever(poll_interval=0.2)
 
     def close(self, patience: float = 0.0) -> bool:
-        """Stop answering and computing; False if something still runs after so many seconds."""
+        """Stop answering and computing; False if anything still runs after ``patience`` seconds."""
         self._server.shutdown()
         return self.free(patience)
 
@@ -291,8 +304,8 @@ def _fixed(path: str) -> tuple[str, bytes]:
 
 def _state(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
     """Everything that is known about a state, and how much is still missing."""
-    asked = Asked.read(fields)
-    parts = parts_of(asked)
+    state = PageState.read(fields)
+    parts = parts_of(state)
     answers, running = explorer.work.ask(parts)
     errors = {
         f"{part.which}, {part.kind}": answer["error"]
@@ -300,13 +313,13 @@ def _state(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) ->
         if "error" in answer
     }
     told: dict[str, Any] = {
-        "address": asked.address,
-        "command": asked.command,
-        "python": asked.python,
-        "columns": shown.COLUMNS,
-        "rows": shown.rows_of(asked, answers),
-        "words": shown.sentences(asked, answers),
-        "pictures": {name: shown.ready(name, asked, answers) for name in shown.PICTURES},
+        "address": state.address,
+        "command": state.command,
+        "python": state.python,
+        "columns": COLUMNS,
+        "rows": rows_of(state, answers),
+        "words": sentences(state, answers),
+        "pictures": {name: ready(name, state, answers) for name in PICTURES},
         "errors": errors,
         "done": len(answers),
         "total": len(parts),
@@ -320,19 +333,19 @@ def _defaults(explorer: Explorer, place: str, kind: str, fields: dict[str, str])
 
 
 def _table(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
-    asked = Asked.read(fields)
-    answers, _ = explorer.work.ask(parts_of(asked))
-    return (shown.as_csv if kind == "csv" else shown.as_latex)(asked, answers).encode()
+    state = PageState.read(fields)
+    answers, _ = explorer.work.ask(parts_of(state))
+    return (as_csv if kind == "csv" else as_latex)(state, answers).encode()
 
 
 def _picture(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
     theme = DARK if fields.pop("theme", "light") == "dark" else LIGHT
-    asked = Asked.read(fields)
-    answers, _ = explorer.work.ask(parts_of(asked))
-    if not shown.ready(place, asked, answers):
+    state = PageState.read(fields)
+    answers, _ = explorer.work.ask(parts_of(state))
+    if not ready(place, state, answers):
         raise Refused(HTTPStatus.NOT_FOUND)
     out = io.BytesIO()
-    figure = shown.picture(place, asked, answers, theme)
+    figure = picture(place, state, answers, theme)
     figure.savefig(out, format=kind, facecolor=figure.get_facecolor())
     return out.getvalue()
 
@@ -343,7 +356,7 @@ _MADE: dict[tuple[str, str], _Make] = {
     ("defaults", "json"): _defaults,
     ("table", "csv"): _table,
     ("table", "tex"): _table,
-    **{(name, kind): _picture for name in shown.PICTURES for kind in ("svg", "pdf")},
+    **{(name, kind): _picture for name in PICTURES for kind in ("svg", "pdf")},
 }
 
 
@@ -360,7 +373,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(*given)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Make room for the newest."""
+        """Drop the oldest to admit the newest."""
         with self._lock:
             self._handled[request] = None
             if len(self._handled) > _MOST_AT_ONCE:
@@ -431,7 +444,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_visit(self) -> bool:
         """Whether a whole window goes to the address, as from the file that leads here.
 
-        Whoever sent it sees nothing of the page, which opens in no frame and in a group of its own.
+        The sender sees nothing of the page, which opens in no frame and in a group of its own.
         """
         wanted = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
         return all(self.headers.get(name) == value for name, value in wanted.items())
@@ -440,7 +453,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {**_HEADERS, "Content-Type": _TYPES[kind], "Content-Length": str(len(content))}
         if kind == "svg":
             headers["Content-Security-Policy"] = _PICTURE_POLICY
-        with suppress(ConnectionError):  # whoever asked may have gone
+        with suppress(ConnectionError):  # the client may have gone
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)

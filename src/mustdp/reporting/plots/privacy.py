@@ -420,9 +420,9 @@ def _quadrants(
     """
     lowest = min(float(values.min()) for values in differences)
     highest = max(float(values.max()) for values in differences)
-    room = max(highest - lowest, 1e-300)
-    bottom = min(lowest - 0.12 * room, -0.25 * room)
-    top = max(highest + 0.12 * room, 0.25 * room)
+    height = max(highest - lowest, 1e-300)
+    bottom = min(lowest - 0.12 * height, -0.25 * height)
+    top = max(highest + 0.12 * height, 0.25 * height)
     ax.set_xlim(0.0, _RIGHT_END)
     ax.set_ylim(bottom, top)
     for name, left, below in (

@@ -32,7 +32,7 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.sampling.schemes import Scheme, must_ow, wor
 
-# How long a draw takes, measured: the only numbers of a report that differ from run to run.
+# Draw times, measured: the only numbers of a report that differ from run to run.
 
 
 _DRAWS = 15
@@ -60,7 +60,7 @@ def draw_time(scheme: Scheme) -> float:
     return statistics.median(seconds)
 
 
-# Questions of a report about one scheme: at other steps, at another noise, for the same work.
+# One scheme at other steps, at another noise, and for the same work.
 
 
 #: Relative accuracy of what is drawn; bounds are certified whatever it is.
@@ -92,7 +92,7 @@ class SameWork:
 
 
 def plan_of(scheme: Scheme, noise_multiplier: float, steps: int) -> Plan:
-    """So many steps of a scheme with Gaussian noise."""
+    """``steps`` steps of a scheme with Gaussian noise."""
     return steps_of(scheme, steps, gaussian(noise_multiplier=noise_multiplier))
 
 
@@ -100,62 +100,62 @@ def epsilon_of(
     scheme: Scheme,
     noise_multiplier: float,
     steps: int,
-    asked: Question,
+    question: Question,
     composition: str = "auto",
     accuracy: float | None = None,
 ) -> Bounds | None:
-    """Epsilon beside the point that was asked about; None where nothing can be certified."""
+    """Epsilon away from the question itself; None where nothing can be certified."""
     plan = plan_of(scheme, noise_multiplier, steps)
     try:
-        asking = account(
-            plan, relation=asked.relation, group=asked.group, composition=composition,
+        own = account(
+            plan, relation=question.relation, group=question.group, composition=composition,
             accuracy=accuracy,
         )  # fmt: skip
-        return asking.epsilon(asked.delta)
+        return own.epsilon(question.delta)
     except NumericalFailure:
         return None
 
 
 def rough_epsilon_of(
-    scheme: Scheme, noise_multiplier: float, steps: int, asked: Question
+    scheme: Scheme, noise_multiplier: float, steps: int, question: Question
 ) -> Bounds | None:
     """The same with one pair per step, as accurate as a picture needs it, or can be."""
-    found = epsilon_of(scheme, noise_multiplier, steps, asked, "pair", _DRAWN)
-    return found or epsilon_of(scheme, noise_multiplier, steps, asked, "pair")
+    found = epsilon_of(scheme, noise_multiplier, steps, question, "pair", _DRAWN)
+    return found or epsilon_of(scheme, noise_multiplier, steps, question, "pair")
 
 
 def epsilon_beside(
-    scheme: Scheme, noise_multiplier: float, asked: Question, other: float
+    scheme: Scheme, noise_multiplier: float, question: Question, other: float
 ) -> Bounds | None:
     """Epsilon at the noise of another scheme that is certified for ``other``.
 
     If what is attained is more than that already, bounds need not be any closer.
     """
-    found = epsilon_of(scheme, noise_multiplier, asked.steps, asked, "pair")
+    found = epsilon_of(scheme, noise_multiplier, question.steps, question, "pair")
     if found is not None and found.lower > other:
         return found
-    return epsilon_of(scheme, noise_multiplier, asked.steps, asked)
+    return epsilon_of(scheme, noise_multiplier, question.steps, question)
 
 
-def same_work(row: ComparisonRow, asked: Question) -> SameWork | None:
-    """What WOR needs that touches as many records; None where it cannot be asked."""
+def same_work(row: ComparisonRow, question: Question) -> SameWork | None:
+    """What WOR needs that touches as many records; None where there is no such batch."""
     size = max(1, round(row.expected_distinct))
-    target = asked.epsilon if asked.epsilon is not None else row.epsilon.upper
-    if not (size <= asked.n and 0 < target <= 500):
+    target = question.epsilon if question.epsilon is not None else row.epsilon.upper
+    if not (size <= question.n and 0 < target <= 500):
         return None
-    if asked.relation == "add_remove" and size > asked.n - asked.group:
+    if question.relation == "add_remove" and size > question.n - question.group:
         return None
     try:
         found = calibrate(
-            wor(asked.n, size), epsilon=target, delta=asked.delta, steps=asked.steps,
-            relation=asked.relation, group=asked.group,
+            wor(question.n, size), epsilon=target, delta=question.delta, steps=question.steps,
+            relation=question.relation, group=question.group,
         )  # fmt: skip
     except NumericalFailure:
         return None
     return SameWork(size, found.noise_multiplier, found.epsilon)
 
 
-# How much the sizes matter: the certified epsilon of MUSTow at other b and m, same noise.
+# Other sizes: the certified epsilon of MUSTow at other b and m with the same noise.
 
 
 #: Factors from a quarter to four times, with one in the middle.
@@ -222,13 +222,11 @@ def _epsilon(
     return found if math.isfinite(found) else math.nan
 
 
-# Everything a report says, as numbers, before any of it is put into words or drawn.
-#
-# All bounds come from :mod:`mustdp.accounting` and :mod:`mustdp.calibration`; nothing is computed
-# twice in different ways.
+# The findings. All bounds come from :mod:`mustdp.accounting` and :mod:`mustdp.calibration`; nothing
+# is computed twice in different ways.
 
 
-#: Numbers of steps in the picture, as shares of the number asked about.
+#: Numbers of steps in the picture, as shares of the question's.
 _SHARES = (0.03, 0.12, 0.3, 0.6, 1.0, 1.5)
 _POINTS = 60
 #: Schemes whose law is that of another one; they are left out of pictures.
@@ -294,23 +292,22 @@ def gather(
 
     ``spread`` works on the parts, one after the other unless told.
     """
-    asked = question
-    total, begun = parts_of(asked), itertools.count()
+    total, begun = parts_of(question), itertools.count()
 
     def begin(what: str, *_: object) -> None:
         if progress is not None and what:
             progress(what, next(begun), total)
 
     comparison = compare(
-        n=asked.n, b=asked.b, m=asked.m, delta=asked.delta, steps=asked.steps,
-        epsilon=asked.epsilon, noise_multiplier=asked.noise_multiplier, relation=asked.relation,
-        group=asked.group, progress=begin, spread=spread,
+        n=question.n, b=question.b, m=question.m, delta=question.delta, steps=question.steps,
+        epsilon=question.epsilon, noise_multiplier=question.noise_multiplier,
+        relation=question.relation, group=question.group, progress=begin, spread=spread,
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():
         if not math.isfinite(row.epsilon.upper):
             raise NumericalFailure(
-                f"epsilon of {name} has no finite upper bound at delta={asked.delta!r}; more "
+                f"epsilon of {name} has no finite upper bound at delta={question.delta!r}; more "
                 "noise, fewer steps or a larger delta may help"
             )
     reference = rows.get("wor") or rows["wr"]
@@ -319,18 +316,26 @@ def gather(
     parts: dict[str | int, _Part] = {}
     for row in drawn:
         name = row.scheme.name
-        parts[name] = _Part(_bands, (row, asked, points), f"bands of {name}", _SECONDS.get(name, 1))
+        parts[name] = _Part(
+            _bands, (row, question, points), f"bands of {name}", _SECONDS.get(name, 1)
+        )
     own = rows["must-ow"]
     if own.noise_multiplier != reference.noise_multiplier:
-        there = own.scheme, reference.noise_multiplier, asked, reference.epsilon.upper
+        there = own.scheme, reference.noise_multiplier, question, reference.epsilon.upper
         parts["one noise"] = _Part(epsilon_beside, there, seconds=2.0)
-    grid = grid_of(asked.n, asked.b, asked.m)
+    grid = grid_of(question.n, question.b, question.m)
     first, batches = grid or ((), ())
-    alike = own.noise_multiplier, asked.steps, asked.delta, comparison.relation, asked.group
+    alike = (
+        own.noise_multiplier,
+        question.steps,
+        question.delta,
+        comparison.relation,
+        question.group,
+    )
     for size in batches:
-        given = asked.n, first, size, *alike
+        given = question.n, first, size, *alike
         parts[size] = _Part(epsilons_at, given, f"must-ow with m = {size}", 0.3)
-    parts["same work"] = _Part(same_work, (own, asked))
+    parts["same work"] = _Part(same_work, (own, question))
     answers = spread(_found, parts.values(), lambda part: begin(part.name), attrgetter("seconds"))
     found = dict(zip(parts, answers, strict=True))
     at_one_noise = {
@@ -351,7 +356,7 @@ def gather(
     around = Sensitivity(first, batches, tuple(found[m] for m in batches), own.noise_multiplier)
     empty = around.holes == len(first) * len(batches)
     return Findings(
-        asked, comparison, profiles, risks, by_steps, at_one_noise, found["same work"], aligned,
+        question, comparison, profiles, risks, by_steps, at_one_noise, found["same work"], aligned,
         None if empty else around, times,
     )  # fmt: skip
 
@@ -371,13 +376,13 @@ def _found(part: _Part) -> Any:
 
 
 def _bands(
-    row: ComparisonRow, asked: Question, points: FloatArray
+    row: ComparisonRow, question: Question, points: FloatArray
 ) -> tuple[Curve, Risk, dict[int, Bounds]]:
     """Delta against epsilon, what an attacker can achieve, and epsilon against steps."""
-    plan = plan_of(row.scheme, row.noise_multiplier, asked.steps)
-    own = account(plan, relation=asked.relation, group=asked.group)
-    passed = own.along(asked.delta, _counts(asked), points)
-    return _profile(own, points, passed), own.risk(), _by_steps(row, asked, passed)
+    plan = plan_of(row.scheme, row.noise_multiplier, question.steps)
+    own = account(plan, relation=question.relation, group=question.group)
+    passed = own.along(question.delta, _counts(question), points)
+    return _profile(own, points, passed), own.risk(), _by_steps(row, question, passed)
 
 
 def _drawn(schemes: list[Scheme]) -> list[Scheme]:
@@ -394,10 +399,10 @@ def _epsilons(rows: list[ComparisonRow]) -> np.ndarray[tuple[int], np.dtype[np.f
     return np.linspace(0.01, 1.0, _POINTS) * min(max(end, 1e-3), 500.0)
 
 
-def _counts(asked: Question) -> set[int]:
+def _counts(question: Question) -> set[int]:
     """The numbers of steps in the picture."""
-    counts = {max(1, round(share * asked.steps)) for share in _SHARES}
-    return {count for count in counts if count <= MOST_STEPS} | {asked.steps}
+    counts = {max(1, round(share * question.steps)) for share in _SHARES}
+    return {count for count in counts if count <= MOST_STEPS} | {question.steps}
 
 
 def _profile(own: Account, points: FloatArray, passed: StepProfile | None) -> Curve:
@@ -411,14 +416,16 @@ def _profile(own: Account, points: FloatArray, passed: StepProfile | None) -> Cu
     return Curve(curve.epsilon, np.minimum(curve.lower, upper), upper)
 
 
-def _by_steps(row: ComparisonRow, asked: Question, passed: StepProfile | None) -> dict[int, Bounds]:
-    """Epsilon at several numbers of steps; the one asked about is known already.
+def _by_steps(
+    row: ComparisonRow, question: Question, passed: StepProfile | None
+) -> dict[int, Bounds]:
+    """Epsilon at several numbers of steps; that of the question is known already.
 
     The others have one pair per step, or what a pass of the family says if that is less.
     """
-    found = {asked.steps: row.epsilon}
-    for count in _counts(asked) - {asked.steps}:
-        bounds = rough_epsilon_of(row.scheme, row.noise_multiplier, count, asked)
+    found = {question.steps: row.epsilon}
+    for count in _counts(question) - {question.steps}:
+        bounds = rough_epsilon_of(row.scheme, row.noise_multiplier, count, question)
         if bounds is None or not math.isfinite(bounds.upper):
             continue
         upper = bounds.upper if passed is None else min(bounds.upper, passed.epsilon[count])

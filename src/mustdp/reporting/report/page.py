@@ -49,20 +49,20 @@ from mustdp.version import __version__
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The command lines that give the numbers of a report again.
+# Command lines that reproduce the numbers.
 
 
 def commands(found: Findings, out: str) -> str:
     """Three lines: the page, its table, and the account of MUSTow by itself."""
-    asked = found.question
-    sizes = f"-n {asked.n} -b {asked.b} -m {asked.m}"
+    question = found.question
+    sizes = f"-n {question.n} -b {question.b} -m {question.m}"
     relation = f"--relation {found.comparison.relation.option}"
-    relation += "" if asked.group == 1 else f" --group {asked.group}"
-    target = f"--steps {asked.steps} --delta {asked.delta!r}"
+    relation += "" if question.group == 1 else f" --group {question.group}"
+    target = f"--steps {question.steps} --delta {question.delta!r}"
     noise = (
-        f"--noise-multiplier {asked.noise_multiplier!r}"
-        if asked.epsilon is None
-        else f"--epsilon {asked.epsilon!r}"
+        f"--noise-multiplier {question.noise_multiplier!r}"
+        if question.epsilon is None
+        else f"--epsilon {question.epsilon!r}"
     )
     own = f"--noise-multiplier {found.rows['must-ow'].noise_multiplier!r}"
     return "\n".join(
@@ -74,10 +74,8 @@ def commands(found: Findings, out: str) -> str:
     )
 
 
-# The numbers of a report in plain words, each sentence computed from them.
-#
-# Nothing here knows in advance which scheme is better: every comparison is made, and the words
-# follow from how it came out.
+# The numbers in plain words, each sentence computed from them. Nothing here knows in advance which
+# scheme is better: every comparison is made, and the words follow from how it came out.
 
 
 #: Differences below this are called none.
@@ -112,18 +110,18 @@ def small(value: float) -> str:
 
 def headline(found: Findings) -> str:
     """The result in one sentence."""
-    asked, reference = found.question, found.reference
+    question, reference = found.question, found.reference
     ours = found.rows["must-ow"]
     if found.same_noise:
         return (
-            f"With noise multiplier {as_stated(asked.noise_multiplier or 0.0)}, "
-            f"{times(asked.steps)} of {label(reference.scheme.name)} are certified for epsilon "
-            f"{readable(reference.epsilon.upper, 'up')} at delta {small(asked.delta)}, and as "
+            f"With noise multiplier {as_stated(question.noise_multiplier or 0.0)}, "
+            f"{times(question.steps)} of {label(reference.scheme.name)} are certified for epsilon "
+            f"{readable(reference.epsilon.upper, 'up')} at delta {small(question.delta)}, and as "
             f"many of MUSTow for {readable(ours.epsilon.upper, 'up')}."
         )
     return (
-        f"For epsilon {as_stated(asked.epsilon or 0.0)} at delta {small(asked.delta)} after "
-        f"{times(asked.steps)}, {label(reference.scheme.name)} needs a noise multiplier of "
+        f"For epsilon {as_stated(question.epsilon or 0.0)} at delta {small(question.delta)} after "
+        f"{times(question.steps)}, {label(reference.scheme.name)} needs a noise multiplier of "
         f"{noise_needed(reference.noise_multiplier, 4)} and MUSTow one of "
         f"{noise_needed(ours.noise_multiplier, 4)}."
     )
@@ -209,17 +207,17 @@ def _proven(found: Findings) -> str:
 
 def _work(found: Findings) -> list[str]:
     """What MUSTow saves, and what WOR could do with the same saving."""
-    ours, asked = found.rows["must-ow"], found.question
-    share = ours.expected_distinct / asked.m
+    ours, question = found.rows["must-ow"], found.question
+    share = ours.expected_distinct / question.m
     if share > 1.0 - _SAME:
         return []
     sentences = [
         f"**A step of MUSTow works on {records(ours.expected_distinct)} distinct records** instead "
-        f"of {records(asked.m)}: {share:.0%} of the gradients, because a copy is computed once."
+        f"of {records(question.m)}: {share:.0%} of the gradients, because a copy is computed once."
     ]
     same = found.same_work
     if same is not None:
-        mine, plain = ours.noise_multiplier / asked.m, same.noise_multiplier / same.m
+        mine, plain = ours.noise_multiplier / question.m, same.noise_multiplier / same.m
         sentences.append(
             f"Plain WOR batches of {records(same.m)} records do about the same work per step. For "
             "the same guarantee they need a noise multiplier of "
@@ -248,14 +246,14 @@ def _verdict(ratio: float) -> str:
 
 def _tails(found: Findings) -> list[str]:
     """How fast delta falls beyond the target, where schemes agree at the target itself."""
-    asked, reference = found.question, found.reference.scheme.name
-    if found.same_noise or asked.epsilon is None:
+    question, reference = found.question, found.reference.scheme.name
+    if found.same_noise or question.epsilon is None:
         return []
     ours, theirs = found.profiles["must-ow"], found.profiles[reference]
-    index = int(abs(ours.epsilon - 1.5 * asked.epsilon).argmin())
+    index = int(abs(ours.epsilon - 1.5 * question.epsilon).argmin())
     epsilon = float(ours.epsilon[index])
     mine, plain = float(ours.upper[index]), float(theirs.upper[index])
-    if not (epsilon > asked.epsilon and plain > 0):
+    if not (epsilon > question.epsilon and plain > 0):
         return []
     order = "slower" if mine > 1.1 * plain else "faster" if mine < plain / 1.1 else "as fast"
     sentences = [
@@ -265,7 +263,7 @@ def _tails(found: Findings) -> list[str]:
     ]
     counts = sorted(found.by_steps["must-ow"].keys() & found.by_steps[reference].keys())
     first, last = counts[0], counts[-1]
-    if first < asked.steps < last:
+    if first < question.steps < last:
         early, late = (
             f"{readable(found.by_steps['must-ow'][count].upper, 'up')} for MUSTow and "
             f"{readable(found.by_steps[reference][count].upper, 'up')} for {label(reference)}"
@@ -303,13 +301,13 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-# What the words of a report mean, for readers who meet them for the first time.
+# Definitions, for readers who meet the words for the first time.
 
 
 def meanings(page: Page, found: Findings) -> None:
     """Epsilon and delta first, with the numbers of this page."""
-    asked = found.question
-    epsilon = found.reference.epsilon.upper if asked.epsilon is None else asked.epsilon
+    question = found.question
+    epsilon = found.reference.epsilon.upper if question.epsilon is None else question.epsilon
     page.points(
         [
             "**Epsilon**: how much everything that is released may change what somebody believes. "
@@ -318,8 +316,8 @@ def meanings(page: Page, found: Findings) -> None:
             f"{given_or_rounded(epsilon, 'up')} means by at most {_factor(epsilon)}, and 0 means "
             "not at all.",
             "**Delta**: the chance that this limit may be broken. With delta = "
-            f"{small(asked.delta)} the release is no easier to attack than one that keeps the "
-            f"limit and reveals a record outright in {_one_in(asked.delta)}. It should be well "
+            f"{small(question.delta)} the release is no easier to attack than one that keeps the "
+            f"limit and reveals a record outright in {_one_in(question.delta)}. It should be well "
             "below one in the number of records.",
             "**Certified, at most**: proved for every pair of neighbouring data sets, with all "
             "errors of computing counted. **Attained, at least**: some pair of data sets reaches "
@@ -358,7 +356,7 @@ def _one_in(delta: float) -> str:
     return f"one case in {math.floor(1 / Fraction(as_stated(delta))):,}"
 
 
-# The part of a report about attackers: what they achieve at most, by scheme, and two sentences.
+# Attackers: what they achieve at most, by scheme, and two sentences to quote.
 
 
 def attackers(page: Page, found: Findings) -> None:
@@ -383,10 +381,10 @@ def attackers(page: Page, found: Findings) -> None:
     )
     page.note(
         "Advantage: true-positive rate less false-positive rate, at its largest. Found: the share "
-        "of records that were there and are accused, if so many that were not there are accused "
-        "falsely. Becomes: what a suspicion held before is after an accusation at 1 % false ones. "
-        "At most: certified for every attacker and pair of neighbouring data sets; at least: "
-        "reached by an attacker on a concrete pair."
+        "of records that were there and are accused, if this share of those that were not there is "
+        "accused falsely. Becomes: what a suspicion held before is after an accusation at 1 % "
+        "false ones. At most: certified for every attacker and pair of neighbouring data sets; at "
+        "least: reached by an attacker on a concrete pair."
     )
 
 
@@ -401,7 +399,7 @@ def _row(name: str, risk: Risk) -> list[str]:
     ]
 
 
-# The pictures of a report, each drawn for both themes, several at a time where asked for.
+# Pictures, each drawn for both themes, several at a time if processes are given.
 
 
 #: Pictures by name, each by the name of the theme.
@@ -438,23 +436,23 @@ def _drawn(job: tuple[Findings, str, str]) -> dict[str, Rendered]:
 
 
 def _draw(found: Findings, name: str, ax: Axes) -> None:
-    asked, around = found.question, found.sensitivity
+    question, around = found.question, found.sensitivity
     if name == "profiles":
-        target = None if asked.epsilon is None else (asked.epsilon, asked.delta)
+        target = None if question.epsilon is None else (question.epsilon, question.delta)
         profile_bands(found.profiles, ax=ax, mark=target)
     elif name == "steps":
-        mark = None if asked.epsilon is None else (float(asked.steps), asked.epsilon)
+        mark = None if question.epsilon is None else (float(question.steps), question.epsilon)
         epsilon_against_steps(found.by_steps, ax=ax, mark=mark)
     elif name == "copies":
         multiplicity_law([found.rows[scheme].scheme for scheme in found.profiles], ax=ax)
     elif name == "aligned":
         aligned_profile(found.aligned, ax=ax, linear_within=1e-6)
     elif around is not None:
-        here = asked.b, asked.m
+        here = question.b, question.m
         contours(around.b, around.m, around.epsilon, of="certified ε of MUSTow", mark=here, ax=ax)
 
 
-# The page of a report: tables, pictures and words for what was found.
+# The page itself.
 
 
 def compose(found: Findings, out: str = "mustdp-report.html", spread: Spread = in_turn) -> Page:
@@ -462,9 +460,10 @@ def compose(found: Findings, out: str = "mustdp-report.html", spread: Spread = i
 
     ``spread`` draws its pictures, one after the other unless told.
     """
-    asked, drawn = found.question, pictures(found, spread)
+    question, drawn = found.question, pictures(found, spread)
     page = Page(
-        f"Sampling {asked.m:,} of {asked.n:,} records, {times(asked.steps)}", headline(found)
+        f"Sampling {question.m:,} of {question.n:,} records, {times(question.steps)}",
+        headline(found),
     )
     _facts(page, found)
     page.heading("In short")
@@ -489,27 +488,27 @@ def compose(found: Findings, out: str = "mustdp-report.html", spread: Spread = i
 
 
 def _facts(page: Page, found: Findings) -> None:
-    asked = found.question
+    question = found.question
     noise = (
-        ("noise multiplier, for all", as_stated(asked.noise_multiplier or 0.0))
+        ("noise multiplier, for all", as_stated(question.noise_multiplier or 0.0))
         if found.same_noise
-        else ("epsilon, for all", as_stated(asked.epsilon or 0.0))
+        else ("epsilon, for all", as_stated(question.epsilon or 0.0))
     )
     page.facts(
         [
-            ("records, n", f"{asked.n:,}"),
-            ("first stage, b", f"{asked.b:,}"),
-            ("batch, m", f"{asked.m:,}"),
-            ("steps", f"{asked.steps:,}"),
+            ("records, n", f"{question.n:,}"),
+            ("first stage, b", f"{question.b:,}"),
+            ("batch, m", f"{question.m:,}"),
+            ("steps", f"{question.steps:,}"),
             noise,
-            ("delta", f"{small(asked.delta)}"),
-            *([] if asked.group == 1 else [("records of one person", f"{asked.group:,}")]),
+            ("delta", f"{small(question.delta)}"),
+            *([] if question.group == 1 else [("records of one person", f"{question.group:,}")]),
         ]
     )
 
 
 def _comparison(page: Page, found: Findings) -> None:
-    asked, reference = found.question, found.reference
+    question, reference = found.question, found.reference
     rows = [*found.comparison, *found.comparison.epochs]
     costs, base = [found.cost(row) for row in rows], found.cost(reference)
 
@@ -519,7 +518,7 @@ def _comparison(page: Page, found: Findings) -> None:
             label(row.scheme.name),
             noise_needed(row.noise_multiplier, 4),
             *([] if found.same_noise else [relative]),
-            readable(row.noise_multiplier / asked.m, "up"),
+            readable(row.noise_multiplier / question.m, "up"),
             readable(row.epsilon.lower, "down"),
             readable(row.epsilon.upper, "up"),
             *([relative] if found.same_noise else []),
@@ -537,15 +536,16 @@ def _comparison(page: Page, found: Findings) -> None:
     )
     what = (
         "What each scheme guarantees with noise multiplier "
-        f"{as_stated(asked.noise_multiplier or 0.0)}"
+        f"{as_stated(question.noise_multiplier or 0.0)}"
         if found.same_noise
-        else f"The noise that keeps each scheme within epsilon = {as_stated(asked.epsilon or 0.0)}"
+        else "The noise that keeps each scheme within epsilon = "
+        f"{as_stated(question.epsilon or 0.0)}"
     )
     page.table(
         columns,
         [row_of(row, cost) for row, cost in zip(rows, costs, strict=True)],
-        f"{what}, at delta = {small(asked.delta)} after {times(asked.steps)}; neighbours: "
-        f"{found.comparison.relation.differing(asked.group)}.",
+        f"{what}, at delta = {small(question.delta)} after {times(question.steps)}; neighbours: "
+        f"{found.comparison.relation.differing(question.group)}.",
     )
     page.note(
         "At most: certified for every pair of neighbouring data sets, the number to rely on. At "
@@ -555,7 +555,7 @@ def _comparison(page: Page, found: Findings) -> None:
     absent = [name for name in ("poisson", "wor", "must-wo", "must-oo") if name not in found.rows]
     if absent:
         page.note(
-            f"Left out: {', '.join(map(label, absent))}, which cannot draw {asked.m:,} without "
+            f"Left out: {', '.join(map(label, absent))}, which cannot draw {question.m:,} without "
             "replacement."
         )
 
@@ -568,8 +568,8 @@ def _tone(cost: float, base: float, costs: list[float]) -> Tone:
 
 
 def _bounds(page: Page, found: Findings, drawn: Pictures) -> None:
-    asked = found.question
-    target = None if asked.epsilon is None else (asked.epsilon, asked.delta)
+    question = found.question
+    target = None if question.epsilon is None else (question.epsilon, question.delta)
     noise = "the same noise" if found.same_noise else "its own noise from the table above"
     page.paragraph(
         f"Each scheme with {noise}. The line is the certified upper bound; the shade reaches down "
@@ -580,7 +580,7 @@ def _bounds(page: Page, found: Findings, drawn: Pictures) -> None:
     )
     page.figure(
         drawn["profiles"],
-        f"The privacy profile after {times(asked.steps)}"
+        f"The privacy profile after {times(question.steps)}"
         + ("." if target is None else "; thin lines cross at the target."),
         alt=f"delta against epsilon for {_names(found)}, falling bands"
         + (
@@ -591,13 +591,13 @@ def _bounds(page: Page, found: Findings, drawn: Pictures) -> None:
     )
     page.figure(
         drawn["steps"],
-        f"Epsilon at delta = {small(asked.delta)} as steps go on with the same noise.",
+        f"Epsilon at delta = {small(question.delta)} as steps go on with the same noise.",
         alt=f"epsilon against steps for {_names(found)}, rising bands",
     )
 
 
 def _work_section(page: Page, found: Findings, drawn: Pictures) -> None:
-    asked, reference = found.question, found.reference
+    question, reference = found.question, found.reference
     base = found.draw_seconds[reference.scheme.name]
     rows = []
     for row in found.comparison:
@@ -608,7 +608,7 @@ def _work_section(page: Page, found: Findings, drawn: Pictures) -> None:
                 label(row.scheme.name),
                 chance_drawn(row.eta),
                 records(row.expected_distinct),
-                f"{row.expected_distinct / asked.m:.3f}",
+                f"{row.expected_distinct / question.m:.3f}",
                 f"{1e6 * seconds:,.0f} µs" if timed else "not timed",
                 f"{seconds / base:.2f}" if timed and base > 0 else "",
             )
@@ -637,20 +637,20 @@ def _work_section(page: Page, found: Findings, drawn: Pictures) -> None:
 
 def other_sizes(page: Page, found: Findings, drawn: Pictures) -> None:
     """How much b and m matter."""
-    around, asked = found.sensitivity, found.question
+    around, question = found.sensitivity, found.question
     if around is None:
-        page.paragraph("There is no room to vary b and m around these sizes.")
+        page.paragraph("b and m cannot be varied around these sizes.")
         return
-    here = around.at(asked.b, asked.m)
+    here = around.at(question.b, question.m)
     sentences = []
     for size, what in ((around.b[0], "smallest"), (around.b[-1], "largest")):
-        there = around.at(size, asked.m)
-        if size != asked.b and not math.isnan(there):
+        there = around.at(size, question.m)
+        if size != question.b and not math.isnan(there):
             sentences.append(
                 f"with the {what} first stage here, b = {size:,}, it is {readable(there, 'up')}"
             )
     told = f"; {' and '.join(sentences)}" if sentences else ""
-    start = "" if math.isnan(here) else f"At b = {asked.b:,}, m = {asked.m:,}, the certified "
+    start = "" if math.isnan(here) else f"At b = {question.b:,}, m = {question.m:,}, the certified "
     page.paragraph(
         f"MUSTow with the noise multiplier {noise_needed(around.noise_multiplier, 4)} kept as it "
         "is. "
