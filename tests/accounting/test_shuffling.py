@@ -24,7 +24,9 @@ from mustdp.accounting.epochs.shuffling import (
     Present,
     Sharp,
     Swapped,
+    Transforms,
     WorstTerm,
+    beside,
     equal_weights,
     gaussian_profile,
     mark_bound,
@@ -256,6 +258,112 @@ def test_coarse_lattices_of_t_stay_above_the_integral(
         same = Choice(chosen.cut, chosen.home, near, chosen.phi, chosen.p)
         exact = by_quadrature(Sharp(term, home, fine, bins), fine, same, bins)
         assert sharp.evaluate(chosen) - sum(sharp._added(chosen.cut, chosen.home, cap)) >= exact
+
+
+def two_points(off: float = 0.0) -> GriddedTerm:
+    """A law of -1 and 1, whose transforms turn between zero and one."""
+    masses, doubt = np.array([0.5 + off, 0.5 - off]), np.full(2, abs(off))
+    return GriddedTerm(np.array([-1.0, 1.0]), masses, doubt, np.array([1.0, 0.0]), 1.0)
+
+
+def share(phi: float, eta: float, t: float) -> float:
+    """(N/N_0)^2 of a fair two-point law."""
+    z = (phi + 1j * eta) / t
+    return float(abs(np.cosh(z)) / math.cosh(phi / t)) ** 2
+
+
+@pytest.mark.parametrize("phi", [0.05, 0.8])
+@pytest.mark.parametrize("off", [0.0, 1e-3])
+def test_transforms_stay_above_within_cells_of_t_and_eta(phi: float, off: float) -> None:
+    t = np.array([1.0, 1.3, 3.0])
+    known = Transforms.of(two_points(off), phi, t, 10.0)
+    assert known is not None
+    knots = np.array([0.0, 0.9, 2.2, 0.75 * math.pi, 1.5 * math.pi])
+    width = np.diff(knots)
+    rooms = np.maximum(np.append(width, 0.0), np.append(0.0, width))
+    bounds = []
+    for eta, room in zip(knots.tolist(), rooms.tolist(), strict=True):
+        sizes = known.sizes(eta / t)[np.arange(3), np.arange(3)]
+        bounds.append(known.shares(sizes, eta, room))
+    table = np.array(bounds)
+    for cell in range(2):
+        for at in np.linspace(t[cell], t[cell + 1], 21).tolist():
+            for eta in np.linspace(0.0, float(knots[-1]), 60).tolist():
+                line = float(np.interp(eta, knots, table[:, cell]))
+                assert share(phi, eta, at) <= line * (1 + 1e-12)
+
+
+def test_transforms_stay_above_on_a_mesh_of_high_frequencies() -> None:
+    t, phi = np.array([0.5, 0.7, 1.0]), 0.3
+    known = Transforms.of(two_points(), phi, t, 100.0)
+    assert known is not None
+    # Every transform is about zero at these frequencies.
+    mesh = math.pi * (np.arange(40) + 0.5)
+    square, end = known.far_shares(mesh, 3.0)
+    assert end > 10.0
+    for cell in range(2):
+        for at in np.linspace(t[cell], t[cell + 1], 9).tolist():
+            for eta in np.linspace(3.0, end, 400).tolist():
+                assert share(phi, eta, at) <= float(square[cell]) * (1 + 1e-12)
+
+
+def test_lines_between_points_are_above_both_cells() -> None:
+    cells = -np.random.default_rng(2).uniform(0.0, 3.0, (5, 8))
+    lines = beside(cells)
+    assert np.all(lines[:, :-1] >= cells)
+    assert np.all(lines[:, 1:] >= cells)
+
+
+def test_expectations_are_above_those_of_a_law_with_these_prices() -> None:
+    lattice = object.__new__(Lattice)
+    number = np.arange(-3, 4)
+    t = np.exp(0.3 * number)
+    places, chances = np.array([0.5, 1.0, 3.5]), np.array([0.5, 0.4, 0.1])  # mean one
+    puts = np.maximum(t[:, None] - places, 0.0) @ chances
+    calls = np.maximum(places - t[:, None], 0.0) @ chances
+    lattice.number, lattice.t, lattice.price = number, t, np.where(number <= 0, puts, calls)
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        heights = rng.uniform(0.0, 1.0, t.size)
+        heights[-1] = min(heights[-1], heights[-2])  # it falls in the end
+        exact = float(chances @ np.interp(places, t, heights))
+        assert float(lattice.expected(heights, 0)) >= exact * (1 - 1e-12)
+
+
+def test_cuts_are_added(gaussian_eight: tuple[Contrast, Marks, GriddedTerm]) -> None:
+    contrast, marks, home = gaussian_eight
+    lattice, x = Lattice(marks), math.expm1(0.1)
+    term = WorstTerm(contrast, x)
+    sharp = Sharp(term, home, lattice, 100.0)
+    cut, at_home, cap = 380, 350, 110
+    added = sharp._added(cut, at_home, cap)
+    b, nu = float(sharp._law.points[cut]), float(home.points[at_home])
+    unit = 2 * float(term.value(np.zeros(1))[0]) + x
+    exact = (
+        float(term.value(np.array([b]))[0]),
+        (1 + x) / 100.0 * float(WorstTerm(contrast, 0.0).value(np.array([nu]))[0]),
+        unit * envelope(0.125, 1.0 / float(lattice.t[cap]), 60),
+    )
+    for have, least in zip(added, exact, strict=True):
+        assert least <= have <= 2.0 * least
+    assert sharp.evaluate(Choice(cut, at_home, cap, 1.0, 4.0)) > sum(added)
+
+
+def test_the_first_batch_pays_beyond_its_cut(
+    gaussian_eight: tuple[Contrast, Marks, GriddedTerm],
+) -> None:
+    contrast, marks, _ = gaussian_eight
+    home = GriddedTerm.of(WorstTerm(contrast, 0.0)).cut(300)
+    sharp = Sharp(WorstTerm(contrast, 0.0), home, Lattice(marks), 100.0)
+    c, cut = 8.0, 290
+    found = math.exp(float(sharp._home_moment(np.array([c]), cut)[0]))
+    nu = float(home.points[cut])
+    # The mean of a convex function, as an integral of prices.
+    d = np.linspace(-3.0, nu, 40_001)
+    term = WorstTerm(contrast, 0.0)
+    prices = term.value(d)
+    exact = 1.0 + float(np.trapezoid(c * c * np.exp(c * d) * prices, d))
+    assert exact <= found <= 1.01 * exact
 
 
 def test_powers_below_one_are_refused(

@@ -42,10 +42,13 @@ from mustdp.mechanisms.mechanism import Gaussian
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
+from mustdp.numerics.convex import lower_hull
 from mustdp.sampling.epochs import Epoch
 
 #: A profile at epsilon >= 0.
 Profile = Callable[[FloatArray], FloatArray]
+#: Points alpha - 1 from zero on, and a profile there.
+Table = tuple[FloatArray, FloatArray]
 
 _NOISE = GaussianNoise()
 _UP = 1.0 + 1e-12
@@ -628,10 +631,7 @@ class Sharp:
         def expected(square: FloatArray) -> FloatArray:
             """E fhat(t), for bounds of (N/N_0)^2 in every cell of t (rows: for each eta)."""
             logs = 0.5 * q * bins * t[:-1] * np.log(np.minimum(square, 1.0))
-            # At every point the larger of both cells beside it; the last one has no limit.
-            ends = np.concatenate([logs[:, :1], np.maximum(logs[:, 1:], logs[:, :-1])], axis=1)
-            ends = np.concatenate([ends, np.zeros((square.shape[0], 1))], axis=1)
-            return lattice.expected(np.exp(whole + ends), choice.cap)
+            return lattice.expected(np.exp(whole + beside(logs)), choice.cap)
 
         sizes = known.sizes(u)
         width = np.diff(np.append(0.0, eta))
@@ -741,6 +741,12 @@ class Transforms:
         return np.square(np.minimum(found, 1.0)), float(u[-1] * self.t[0]) * (1.0 - 1e-12)
 
 
+def beside(cells: FloatArray) -> FloatArray:
+    """At every point the larger value of both cells beside it (rows); zero at the last one."""
+    inner = np.maximum(cells[:, 1:], cells[:, :-1])
+    return np.concatenate([cells[:, :1], inner, np.zeros((cells.shape[0], 1))], axis=1)
+
+
 def _far_mesh(start: float, size: float) -> FloatArray:
     """Frequencies from a hair below ``start`` on, in proportion first, then evenly."""
     width = _FAR_WIDTH / size
@@ -844,6 +850,8 @@ class ShuffledProfile:
     def __init__(self, contrast: Contrast, marks: Marks, bins: int, released: float) -> None:
         """``released`` is the chance that the record is in a batch that is released."""
         self._contrast, self._marks, self._bins, self._released = contrast, marks, bins, released
+        #: The other order of the neighbours, where that has another profile.
+        self.other: ShuffledProfile = self
         self._known: dict[float, float] = {}
         self._searches: dict[float, Search] = {}
 
@@ -855,7 +863,7 @@ class ShuffledProfile:
         asked = (out > _SMALLEST) & (epsilon <= self._end)
         x = np.expm1(epsilon[asked]) * (1.0 - 8.0 * ROUNDOFF)
         if x.size and self._amplified:
-            out[asked] = np.minimum(out[asked], np.interp(x, *self._table) * _UP)
+            out[asked] = np.minimum(out[asked], np.interp(x, *self._joined) * _UP)
         return out
 
     def plain(self, epsilon: FloatArray) -> FloatArray:
@@ -911,7 +919,14 @@ class ShuffledProfile:
         return WorstTerm(self._contrast, 0.0).size / math.sqrt(self._bins)
 
     @cached_property
-    def _table(self) -> tuple[FloatArray, FloatArray]:
+    def _joined(self) -> Table:
+        """The table, and at alpha = 1 what the other order tells too."""
+        x, values = (side.copy() for side in self._table)
+        values[0] = at_one(self._table, self.other._table)
+        return frozen(x), frozen(np.minimum.accumulate(values))
+
+    @cached_property
+    def _table(self) -> Table:
         """Points alpha - 1 and the profile there, as far apart as chords allow."""
         x, values = [0.0], [self._at(0.0)]
         step, end, missed = _FIRST * self._scale, math.expm1(min(self._end, 600.0)), 0
@@ -953,6 +968,21 @@ class ShuffledProfile:
             return math.inf
 
 
+def at_one(ahead: Table, behind: Table) -> float:
+    """The total variation distance from above, by chords across alpha = 1.
+
+    For alpha < 1 the profile is 1 - alpha + alpha times that of the other order at 1/alpha, and all
+    of it is one convex function.
+    """
+    alpha = 1.0 / (1.0 + behind[0][:0:-1])
+    left = (1.0 - alpha) + alpha * behind[1][:0:-1]
+    places = np.concatenate([alpha - 1.0, [0.0], ahead[0][1:]])
+    heights = np.concatenate([left, [min(ahead[1][0], behind[1][0])], ahead[1][1:]])
+    kept = lower_hull(places, heights)
+    found = float(np.interp(0.0, places[kept], heights[kept]))
+    return min(found * _UP + 4.0 * ROUNDOFF, float(ahead[1][0]), float(behind[1][0]))
+
+
 def shuffled_pair(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> DominatingPair:
     """The dominating pair of one shuffled epoch.
 
@@ -967,10 +997,10 @@ def shuffled_pair(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Domi
     if relation == Relation.ADD_REMOVE:
         # All records are within one shift of the empty place.
         marks = Marks(gaussian_profile(2.0 * shift), shift)
-        return DominatingPair(
-            ShuffledProfile(Present(shift), marks, bins, released),
-            ShuffledProfile(Absent(shift), marks, bins, released),
-        )
+        ahead = ShuffledProfile(Present(shift), marks, bins, released)
+        behind = ShuffledProfile(Absent(shift), marks, bins, released)
+        ahead.other, behind.other = behind, ahead
+        return DominatingPair(ahead, behind)
     profile = gaussian_profile(shift)
     # Points that are pairwise at most this far apart lie in a ball of that radius (Jung).
     radius = 0.5 * shift if mechanism.in_a_ball else shift / math.sqrt(2.0) * _UP

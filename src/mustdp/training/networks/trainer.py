@@ -340,8 +340,8 @@ class PrivateTrainer(NotCopied):
     n : int, default=None
         A public estimate of the number of records of a loader; None takes their number as public.
     keep_shuffling : bool, default=False
-        Whether the batches of a loader stay those of a random order cut into its batch size, charged
-        under replace_one with the amplification that is proved for them, in place of random
+        Whether the batches of a loader stay those of a random order cut into its batch size,
+        charged under replace_one with the amplification that is proved for them, in place of random
         allocation. The order is drawn by the trainer, not by the loader.
     scheduler : torch.optim.lr_scheduler.LRScheduler, default=None
         Moves the learning rate on.
