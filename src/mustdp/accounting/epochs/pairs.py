@@ -4,8 +4,7 @@ A record in several bins, or several records under add_remove, are bounded from 
 above by allocations one after another (``several_bins.py``), below by what the sum of all batches
 tells (``seen_sums.py``). Other groups are charged as one Gaussian release.
 
-Shuffling, from above: given the order the record is in one batch, so that by joint convexity an
-epoch is no worse than one Gaussian release. From below: the maximum of the batches
+Shuffling, from above: ``epochs/shuffling.py``. From below: the maximum of the batches
 (``epochs/observed.py``) for the others at the opposite end of the record's range and its place left
 empty (*crowded*); or the whole epoch, as if it had been allocated, for the others in the middle, or
 all like the record that takes its place.
@@ -190,7 +189,7 @@ def _swapped_link(link: Link, mechanism: Gaussian, shift: float, fine: float) ->
 
 def _allocated(epoch: RandomAllocation, mechanism: Gaussian, fine: float) -> Sides:
     shift = mechanism.shift_for(1.0)
-    ahead, behind = _directions(epoch, shift, fine)
+    ahead, behind = _directions(epoch.bins, epoch.steps, shift, fine)
     attained = _orders(ahead, behind) if shift <= _HARDLY_ANY_NOISE else {}
     if shift > _LITTLE_NOISE:
         ends = {"aligned, largest": (shift, 0.0), "reversed, largest": (0.0, shift)}
@@ -210,12 +209,12 @@ def _largest(
 
 
 def _directions(
-    epoch: Epoch, shift: float, fine: float = 1.0
+    bins: float, steps: int, shift: float, fine: float = 1.0
 ) -> tuple[AllocationProfile, AllocationProfile]:
     """Both directions of one batch of many being moved by ``shift``."""
     return (
-        AllocationProfile(shift, epoch.bins, epoch.steps, backward=False, fine=fine),
-        AllocationProfile(shift, epoch.bins, epoch.steps, backward=True, fine=fine),
+        AllocationProfile(shift, bins, steps, backward=False, fine=fine),
+        AllocationProfile(shift, bins, steps, backward=True, fine=fine),
     )
 
 
@@ -234,9 +233,12 @@ def _shuffled(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Sides:
     def see(name: str, a: float, b: float) -> None:
         families[name] = maximum_pair(name, epoch.steps, a * shift, b * shift, 1.0 - drawn)
 
-    if epoch.n == epoch.bins * epoch.expected_size and shift <= _MOST_TABULATED:
-        # The record is in every batch equally often, and nobody else is seen: as if allocated.
-        families |= _orders(*_directions(epoch, shift))
+    full = int(epoch.n // epoch.expected_size)
+    if shift <= _MOST_TABULATED:
+        # The record is in every full batch equally often, and nobody else is seen: as if allocated.
+        # A smaller last batch is not looked at.
+        bins, steps = epoch.n / epoch.expected_size, min(epoch.steps, full)
+        families |= _orders(*_directions(bins, steps, shift))
     else:
         see("aligned", 1.0, 0.0)
         see("reversed", 0.0, 1.0)
