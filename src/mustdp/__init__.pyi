@@ -1,5 +1,6 @@
 """Every public name once: type checkers read it here, and so does the package when it is used."""
 
+from mustdp import interop as interop
 from mustdp import reproduction as reproduction
 from mustdp import types as types
 from mustdp.accounting.account import account as account
@@ -60,8 +61,6 @@ from mustdp.training.data.named import load_data as load_data
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
 from mustdp.training.networks.batchnorm import replace_batchnorm as replace_batchnorm
-from mustdp.training.networks.opacus_bridge import charged_to as charged_to
-from mustdp.training.networks.opacus_bridge import multiset_loader as multiset_loader
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer
 from mustdp.version import __version__ as __version__
 

@@ -1,0 +1,1 @@
+"""Other libraries' plans, accountants and loops, each behind its own extra."""
