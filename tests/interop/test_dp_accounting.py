@@ -22,7 +22,7 @@ RELATION = dpa.NeighboringRelation
 GAUSSIAN = dpa.GaussianDpEvent(2.0)
 
 
-class TestContract(contract.PrivacyAccountantTest):  # type: ignore[misc]
+class TestContract(contract.PrivacyAccountantTest):  # type: ignore[misc, name-defined]
     """What dp_accounting asks of every accountant, by its own tests."""
 
     __unittest_skip__ = False

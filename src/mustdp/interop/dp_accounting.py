@@ -30,7 +30,7 @@ __all__ = ["MustdpAccountant", "from_dp_event", "to_dp_event"]
 _Relation = dp_accounting.NeighboringRelation
 
 
-class MustdpAccountant(dp_accounting.PrivacyAccountant):
+class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, unused-ignore]
     """A ``dp_accounting.PrivacyAccountant`` whose answers are certified by mustdp.
 
     A noise multiplier is the scale of the noise over the bound C on the norm of what one record
@@ -121,7 +121,7 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):
         if self._answered is None or self._answered[0] != event:
             found = read_event(event)
             self._answered = (event, (found, self._account(found)))
-        return self._answered[1]  # type: ignore[no-any-return]
+        return self._answered[1]
 
     def bounds(self, target_delta: float) -> Bounds:
         """Both bounds of epsilon, as :meth:`mustdp.types.Account.epsilon` gives them.

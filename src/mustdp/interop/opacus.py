@@ -54,6 +54,14 @@ from mustdp.sampling.schemes import poisson
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.budget import check_runs
 
+__all__ = [
+    "History",
+    "account_history",
+    "charged_to",
+    "multiset_loader",
+    "register",
+]
+
 #: Steps of several threads are charged one after the other.
 _charging = threading.Lock()
 
