@@ -10,7 +10,10 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from mustdp.accounting.methods import register_method as _register_method
 from mustdp.version import __version__ as __version__
+
+_register_method("paper", "mustdp.reproduction.paper_account:paper_account")
 
 
 @cache

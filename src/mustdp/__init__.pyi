@@ -4,8 +4,6 @@ from mustdp.accounting.account import Account as Account
 from mustdp.accounting.account import account as account
 from mustdp.accounting.bounds import Bounds as Bounds
 from mustdp.accounting.bounds import Curve as Curve
-from mustdp.accounting.paper import Attained as Attained
-from mustdp.accounting.paper import PaperAccount as PaperAccount
 from mustdp.accounting.plan import Plan as Plan
 from mustdp.accounting.plan import repeat as repeat
 from mustdp.accounting.plan import sequence as sequence

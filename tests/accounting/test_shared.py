@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import mustdp as md
+from mustdp.reproduction.paper_account import Attained
 
 NOISE = md.gaussian(noise_multiplier=3.0)
 PLANS: dict[str, md.Plan] = {
@@ -51,7 +52,7 @@ def test_threads_get_the_answers_of_one(method: str) -> None:
 
 
 def ends(found: object) -> tuple[float, float]:
-    if isinstance(found, md.Attained):
+    if isinstance(found, Attained):
         return found.attained_lower, found.attained_upper
     assert isinstance(found, md.Bounds)
     return found.lower, found.upper
