@@ -22,6 +22,9 @@ from mustdp.accounting.views import Tradeoff as Tradeoff
 from mustdp.auditing.audit import Audit as Audit
 from mustdp.auditing.audit import Game as Game
 from mustdp.auditing.audit import audit as audit
+from mustdp.calibration.budget import Budget as Budget
+from mustdp.calibration.budget import PrivacySpent as PrivacySpent
+from mustdp.calibration.budget import calibrated_budget as calibrated_budget
 from mustdp.calibration.compare import Comparison as Comparison
 from mustdp.calibration.compare import ComparisonRow as ComparisonRow
 from mustdp.calibration.compare import compare as compare
@@ -32,7 +35,6 @@ from mustdp.calibration.results import Calibration as Calibration
 from mustdp.calibration.results import PlanCalibration as PlanCalibration
 from mustdp.calibration.results import Solution as Solution
 from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
-from mustdp.calibration.settle import PrivacySpent as PrivacySpent
 from mustdp.calibration.sizes import largest_batch as largest_batch
 from mustdp.calibration.sizes import most_steps as most_steps
 from mustdp.calibration.sizes import smallest_first_stage as smallest_first_stage
@@ -106,15 +108,11 @@ from mustdp.sampling.schemes import wor as wor
 from mustdp.sampling.schemes import wr as wr
 from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
-from mustdp.training.budget import Budget as Budget
-from mustdp.training.budget import settle as settle
 from mustdp.training.data.dataset import DataSet as DataSet
 from mustdp.training.data.named import load_data as load_data
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
 from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
-from mustdp.training.linear.simulation import Chains as Chains
-from mustdp.training.linear.simulation import fit_chains as fit_chains
 from mustdp.training.networks.batchnorm import replace_batchnorm as replace_batchnorm
 from mustdp.training.networks.events import StepEvent as StepEvent
 from mustdp.training.networks.events import TrainingResult as TrainingResult

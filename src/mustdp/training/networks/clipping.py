@@ -342,7 +342,7 @@ class Places:
         self._clipper, self._model, self._masks = clipper, model, masks
         self._tried: set[Any] = set()
 
-    def settle(self, records: Rows, rows: int) -> int:
+    def find_rows(self, records: Rows, rows: int) -> int:
         """The largest number of rows, at most this, with which two records agree everywhere."""
         with torch.enable_grad(), _stirred(self._model):
             while not all(

@@ -32,6 +32,7 @@ from torch.utils.data import DataLoader, Sampler, default_collate
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import repeat, sequence, subsample
+from mustdp.calibration.budget import check_runs
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
@@ -39,7 +40,6 @@ from mustdp.numerics import checks
 from mustdp.randomness.keys import release_key
 from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
-from mustdp.training.budget import check_runs
 
 #: Steps of several threads are charged one after the other.
 _charging = threading.Lock()
