@@ -40,7 +40,7 @@ def quiet(*_: object) -> None:
 
 def settled(row: Row, replicates: int = 1) -> PrivacySpent:
     """What the bootstrap settles for the paper's setting."""
-    design = md.Design(row.scheme(), replicates)
+    design = md.types.Design(row.scheme(), replicates)
     z = bootstrap.paper_statement(design, bootstrap.EPSILON_PRIME, 2).multiplier(
         design.scheme, bootstrap.PAPER_DELTA
     )
@@ -55,7 +55,7 @@ def settled(row: Row, replicates: int = 1) -> PrivacySpent:
 def fake(row: Row, privacy: PrivacySpent, values: Any = ((0.0, 1.0), (0.1, 0.9))) -> Released:
     found = np.array(values)
     return Released(
-        row, md.Design(row.scheme(), 2), privacy, found,
+        row, md.types.Design(row.scheme(), 2), privacy, found,
         np.stack([found - 1.0, found + 1.0], axis=-1), 0.0, 1e-5, 1.0,
     )  # fmt: skip
 
@@ -79,8 +79,8 @@ def publish(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], 
 def unwarned() -> Iterator[None]:
     """The tests' own seeded calls: simulated data, nothing secret."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", md.SeededRelease)
-        warnings.simplefilter("ignore", md.InferenceNote)
+        warnings.simplefilter("ignore", md.types.SeededRelease)
+        warnings.simplefilter("ignore", md.types.InferenceNote)
         yield
 
 
@@ -102,8 +102,8 @@ def test_sigma_is_the_classical_formula_with_the_sensitivity_of_n_records(
     noise: dict[Row, Released],
 ) -> None:
     for row in ROWS:
-        base = float(md.base_epsilon(0.1, row.scheme().eta)[0])
-        expected = [md.classical_sigma(base, 1 / 300, 8.0**k / 300, beyond_proof=True)
+        base = float(md.reproduction.base_epsilon(0.1, row.scheme().eta)[0])
+        expected = [md.reproduction.classical_sigma(base, 1 / 300, 8.0**k / 300, beyond_proof=True)
                     for k in (1, 2)]  # fmt: skip
         assert bootstrap.paper_sigmas(noise[row].privacy) == pytest.approx(expected, rel=1e-12)
 
@@ -405,11 +405,11 @@ def test_the_item_can_be_stored_and_read(
         (md.must_ow(300, 50, 30), 0.11, 0.84),
         (md.must_ww(300, 100, 30), 0.11, 0.90),
     ],
-    ids=lambda value: value.name if isinstance(value, md.Scheme) else str(value),
+    ids=lambda value: value.name if isinstance(value, md.types.Scheme) else str(value),
 )
-def test_the_papers_noise(scheme: md.Scheme, mean: float, variance: float) -> None:
+def test_the_papers_noise(scheme: md.types.Scheme, mean: float, variance: float) -> None:
     """sigma = z * reach: half of 8/30 for the mean on [-4, 4], half of 64/30 for the variance."""
-    z = bootstrap.paper_statement(md.Design(scheme, 500), 0.1).multiplier(scheme, 1 / 300)
+    z = bootstrap.paper_statement(md.types.Design(scheme, 500), 0.1).multiplier(scheme, 1 / 300)
     assert z * 4 / 30 == pytest.approx(mean, abs=0.00501)
     assert z * 32 / 30 == pytest.approx(variance, abs=0.00501)
 
@@ -418,7 +418,7 @@ def test_the_papers_noise(scheme: md.Scheme, mean: float, variance: float) -> No
 def test_an_epsilon_prime_that_is_none_is_refused(bad: float) -> None:
     scheme = md.wor(300, 30)
     with pytest.raises(md.InvalidParameter, match="epsilon_prime must"):
-        bootstrap.paper_statement(md.Design(scheme, 5), bad).multiplier(scheme, 1 / 300)
+        bootstrap.paper_statement(md.types.Design(scheme, 5), bad).multiplier(scheme, 1 / 300)
 
 
 def test_the_papers_noise_on_fixed_sizes_costs_more_than_was_promised() -> None:

@@ -41,7 +41,7 @@ class StepEvent:
     --------
     >>> import mustdp as md
     >>> budget = md.calibrated_budget(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
-    >>> event = md.StepEvent(model=None, steps=2, losses_not_private=(), budget=budget)
+    >>> event = md.types.StepEvent(model=None, steps=2, losses_not_private=(), budget=budget)
     >>> event.stop()
     >>> event.stopped, event.steps
     (True, 2)
