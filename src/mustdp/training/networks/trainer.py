@@ -25,7 +25,7 @@ from mustdp.randomness.keys import BatchKey, Substreams, release_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
-from mustdp.training.networks.bookkeeping import MaskContext
+from mustdp.training.networks.bookkeeping import MaskContext, trainable
 from mustdp.training.networks.checkpoint import (
     RunCharge,
     SavedRun,
@@ -56,7 +56,6 @@ from mustdp.training.networks.noise import (
     on_lattice,
     refuse_not_finite,
 )
-from mustdp.training.networks.record_by_record import trainable
 from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
 
 # Ownership: a run belongs to one trainer, in one process, and to one thread at a time.
