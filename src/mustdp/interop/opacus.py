@@ -43,6 +43,7 @@ from torch.utils.data import DataLoader, Sampler, default_collate
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan, repeat, sequence, steps_of, subsample
+from mustdp.calibration.budget import check_runs
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
@@ -52,7 +53,6 @@ from mustdp.randomness.keys import release_key
 from mustdp.sampling.epochs import Epoch, Sampling, shuffle
 from mustdp.sampling.schemes import poisson
 from mustdp.sampling.streams import BatchStream
-from mustdp.training.budget import check_runs
 
 __all__ = [
     "History",
