@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -98,6 +98,15 @@ class TextFile:
             return None
         status = unquoted(self.path.stat, f"{self.path} must be readable")
         return status.st_size, status.st_mtime_ns
+
+    def fields(self, record: bytes) -> list[str]:
+        """The fields of one record."""
+        rows = csv.reader([_decoded(record)], delimiter=self.delimiter, strict=True)
+        return unquoted(
+            lambda: next(rows),
+            f"the first line of {self.where} must have fields of at most "
+            f"{csv.field_size_limit()} characters",
+        )
 
     def reader(self, stream: IO[bytes]) -> Callable[[], bytes]:
         """What reads the next bytes of a stream as UTF-8, nothing at its end.
@@ -179,7 +188,7 @@ class DelimitedText:
         if first is None:
             line = "record" if file.header is False else "line of names"
             raise InvalidParameter(f"{file.where} must have a {line}, got blank lines only")
-        fields = self._fields(first[1])
+        fields = file.fields(first[1])
         self._check_first(fields)
         self.labels = self._labels(fields)
         kept = [first, second] if file.header is False else [second]
@@ -189,7 +198,7 @@ class DelimitedText:
             file.header is not False
             and second is not None
             and len(second[1]) < csv.field_size_limit()
-            and looks_like_a_record(self._fields(second[1])) == "numbers"
+            and looks_like_a_record(file.fields(second[1])) == "numbers"
         )
 
     def _next_record(self) -> tuple[int, bytes] | None:
@@ -204,15 +213,6 @@ class DelimitedText:
         record = rest if found is None else found[0]
         self._rest, self._line = rest[len(record) :], line + record.count(b"\n")
         return line, record
-
-    def _fields(self, record: bytes) -> list[str]:
-        text = record.decode("utf-8", "surrogateescape")
-        rows = csv.reader([text], delimiter=self._file.delimiter, strict=True)
-        return unquoted(
-            lambda: next(rows),
-            f"the first line of {self._file.where} must have fields of at most "
-            f"{csv.field_size_limit()} characters",
-        )
 
     def _check_first(self, fields: Sequence[str]) -> None:
         where = self._file.where
@@ -280,14 +280,9 @@ class _Parser:
         self._csv, self._problem = arrow_csv, pyarrow.ArrowException
         self._buffer = pyarrow.BufferReader
         self._names = [str(at) for at in range(width)]
-        self._invalid: list[Any] = []
         wanted = [str(column.at) for column in selected]
         refusing = any(one.is_number and one.refuses_missing for one in conversions)
-        self._parse = arrow_csv.ParseOptions(
-            delimiter=file.delimiter,
-            newlines_in_values=True,
-            invalid_row_handler=self._note_invalid,
-        )
+        self._parse = arrow_csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=True)
 
         def options(number: Any, marks: set[str]) -> Any:
             kinds = [number if one.is_number else pyarrow.binary() for one in conversions]
@@ -307,16 +302,17 @@ class _Parser:
         """The wanted columns of some records, the first of which is in ``first_line``."""
 
         def place(row: int) -> str:
-            return f"in line {self._line(block, first_line, row)}"
+            line, _ = next(islice(self._records(block, first_line), row, None))
+            return f"in line {line}"
 
-        table = self._parsed(block, first_line, self._as_numbers)
+        table = self._parsed(block, self._as_numbers)
         numbers = None if table is None else self._numbers(table)
         if table is None or numbers is None:
             # A value is no number, is not finite, or may be an integer that is not exact.
-            table = self._parsed(block, first_line, self._as_texts)
+            table = self._parsed(block, self._as_texts)
             numbers = {}
         if table is None:
-            raise InvalidParameter(f"line {first_line} of {self._file.where} must begin records")
+            self._refuse_widths(block, first_line)
         found = []
         for at, conversion in enumerate(self._conversions):
             if at in numbers:
@@ -343,44 +339,43 @@ class _Parser:
                 found[at] = Doubles(values, missing)
         return found
 
-    def _parsed(self, block: bytes, first_line: int, convert: Any) -> Any:
-        """One block as a table; None where a value is not of its type."""
+    def _parsed(self, block: bytes, convert: Any) -> Any:
+        """One block as a table; None where a value is not of its type, or a field is missing."""
         # pyarrow would take a byte order mark off the front of every block.
         content = b"\n" + block if block.startswith(_BYTE_ORDER_MARK) else block
         options = self._csv.ReadOptions(
             column_names=self._names, block_size=len(content) + 1, use_threads=False
         )
-        self._invalid.clear()
-        table = None
         with suppress(self._problem):  # it quotes the value
-            table = self._csv.read_csv(
+            return self._csv.read_csv(
                 self._buffer(content),
                 read_options=options,
                 parse_options=self._parse,
                 convert_options=convert,
             )
-        if self._invalid:
-            row = self._invalid[0]
-            raise InvalidParameter(
-                f"line {self._line(block, first_line, row.number - 1)} of {self._file.where} must "
-                f"have {row.expected_columns} fields as the first line has, "
-                f"got {row.actual_columns}"
-            )
-        return table
+        return None
 
-    def _note_invalid(self, row: Any) -> str:
-        self._invalid.append(row)
-        return "error"
+    def _refuse_widths(self, block: bytes, first_line: int) -> NoReturn:
+        width, where = len(self._names), self._file.where
+        for line, record in self._records(block, first_line):
+            found = 0
+            with suppress(InvalidParameter):  # a field that is too long for the standard library
+                found = len(self._file.fields(record))
+            if found not in (0, width):
+                raise InvalidParameter(
+                    f"line {line} of {where} must have {width} fields as the first line has, "
+                    f"got {found}"
+                )
+        raise InvalidParameter(
+            f"records of {where} from line {first_line} on must have {width} fields, got others"
+        )
 
-    def _line(self, block: bytes, line: int, row: int) -> int:
-        """In which line of the file a row of a block begins."""
-        for record in record_pattern(self._file.delimiter).findall(block):
-            if record.strip(b"\r\n"):
-                if not row:
-                    break
-                row -= 1
-            line += record.count(b"\n")
-        return line
+    def _records(self, block: bytes, line: int) -> Iterator[tuple[int, bytes]]:
+        """The records of a block that are not blank, and in which line each begins."""
+        for found in record_pattern(self._file.delimiter).finditer(block):
+            if found[0].strip(b"\r\n"):
+                yield line, found[0]
+            line += found[0].count(b"\n")
 
 
 def _decoded(value: bytes) -> str:
