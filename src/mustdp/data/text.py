@@ -193,6 +193,12 @@ class DelimitedText:
         self.labels = self._labels(fields)
         kept = [first, second] if file.header is False else [second]
         self._waiting = [one for one in kept if one is not None]
+        while self._waiting:  # put back, unless there are blank lines in between
+            line, record = self._waiting[-1]
+            if line + record.count(b"\n") != self._line:
+                break
+            self._rest, self._line = record + self._rest, line
+            self._waiting.pop()
         # A line of names that has a number below it may be quoted.
         self._shown = (
             file.header is not False
