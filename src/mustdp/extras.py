@@ -16,7 +16,6 @@ _BROUGHT_BY = {
     "matplotlib": "plots",
     "torch": "train",
     "sklearn": "train",
-    "pyarrow": "files",
     "joblib": "parallel",
     "threadpoolctl": "parallel",
     "dask": "dask",
