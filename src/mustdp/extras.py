@@ -16,6 +16,7 @@ _BROUGHT_BY = {
     "matplotlib": "plots",
     "torch": "train",
     "sklearn": "train",
+    "pyreadstat": "files",
     "joblib": "parallel",
     "threadpoolctl": "parallel",
     "dask": "dask",
