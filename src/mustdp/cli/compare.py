@@ -12,7 +12,7 @@ from mustdp.cli.options import (
 from mustdp.cli.output import Answer, comparison_answer, progress
 from mustdp.cli.parameters import Panel, with_bundles
 from mustdp.errors import InvalidParameter
-from mustdp.execution.processes import Processes
+from mustdp.execution.processes import WorkerPool
 
 if TYPE_CHECKING:
     pass
@@ -47,10 +47,10 @@ def compare(
         raise InvalidParameter("--with-epochs and --without-epochs exclude each other: give one")
     epochs = with_epochs if with_epochs or without_epochs else None
 
-    with Processes(loads=["mustdp.calibration.compare"]) as several, progress() as move:
+    with WorkerPool(preload=["mustdp.calibration.compare"]) as pool, progress() as move:
         import mustdp
 
         result = mustdp.compare(
-            **arguments, mechanism=mechanism, epochs=epochs, progress=move, spread=several.spread
+            **arguments, mechanism=mechanism, epochs=epochs, progress=move, mapper=pool.map_parallel
         )
     return comparison_answer(result, arguments, mechanism, json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from mustdp.cli.options import ComparisonOptions, JsonOption
 from mustdp.cli.output import Answer, comparison_answer, progress
 from mustdp.cli.parameters import option, with_bundles, writable_file
-from mustdp.execution.processes import Processes
+from mustdp.execution.processes import WorkerPool
 from mustdp.extras import required
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ def report(
     """
     arguments = options.read()
     target = writable_file("--out", out)
-    with Processes(loads=["mustdp.reporting.report"]) as several, progress() as move:
+    with WorkerPool(preload=["mustdp.reporting.report"]) as pool, progress() as move:
         required("matplotlib", "a report page")
 
         from mustdp.reporting.report.findings import Question, gather
         from mustdp.reporting.report.page import compose
 
         question = Question(**arguments)
-        found = gather(question, move, several.spread)
+        found = gather(question, move, pool.map_parallel)
         shown = comparison_answer(found.comparison, arguments, "gaussian", json)
         move("drawing")
-        page = compose(found, out, several.spread)
+        page = compose(found, out, pool.map_parallel)
         page.write(target)
     written = str(target.resolve())
     size = f"{target.stat().st_size / 1e6:.1f} MB"

@@ -12,7 +12,7 @@ import pytest
 
 import mustdp as md
 from mustdp.execution import processes
-from mustdp.execution.processes import in_turn
+from mustdp.execution.processes import map_serial
 from mustdp.numerics.formatting import chance_drawn, percent, readable
 from mustdp.reporting.pages import Page
 from mustdp.reporting.plots.drawing import DARK, figure_of, new_axes, render
@@ -72,7 +72,7 @@ def test_no_number_of_the_page_is_below_what_was_computed(question: Question) ->
 @BOTH
 def test_pictures_are_what_would_be_drawn_in_the_dark(question: Question) -> None:
     report = found(question)
-    for number, (name, both) in enumerate(pictures(report, in_turn).items(), 1):
+    for number, (name, both) in enumerate(pictures(report, map_serial).items(), 1):
         ax = new_axes(DARK, 4.6, 3.6)
         _draw(report, name, ax)
         assert both["dark"] == render(figure_of(ax), f"p{number}-dark")
@@ -162,7 +162,7 @@ def test_holes_in_the_contours_are_admitted() -> None:
     holes = Sensitivity(around.b, around.m, (nothing, *around.epsilon[1:]), 1.0)
     partly, none = Page("Title"), Page("Title")
     holed = dataclasses.replace(report, sensitivity=holes)
-    other_sizes(partly, holed, pictures(holed, in_turn))
+    other_sizes(partly, holed, pictures(holed, map_serial))
     other_sizes(none, dataclasses.replace(report, sensitivity=None), {})
     assert "nothing could be certified there" in partly.html()
     assert "nothing could be certified" not in page(SAME_GUARANTEE)
@@ -172,9 +172,9 @@ def test_holes_in_the_contours_are_admitted() -> None:
 
 def test_two_processes_make_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "processors", lambda: 2)
-    with processes.Processes() as several:
-        report = gather(SAME_NOISE, None, several.spread)
+    with processes.WorkerPool() as several:
+        report = gather(SAME_NOISE, None, several.map_parallel)
         timed = dataclasses.replace(report, draw_seconds=found(SAME_NOISE).draw_seconds)
-        made = compose(timed, "somewhere/my report.html", several.spread).html()
+        made = compose(timed, "somewhere/my report.html", several.map_parallel).html()
         assert len(several._workers) == 2
     assert made == page(SAME_NOISE)

@@ -21,10 +21,10 @@ from mustdp.accounting.families.composition import StepProfile
 from mustdp.accounting.plan import Plan, repeat, steps_of, subsample
 from mustdp.accounting.risk import Risk
 from mustdp.accounting.subsampling.one_slope import Amplification, amplify
-from mustdp.calibration.compare import Comparison, ComparisonRow, compare, schemes_of
+from mustdp.calibration.compare import Comparison, ComparisonRow, compare, distinct_laws, schemes_of
 from mustdp.calibration.noise import calibrate
 from mustdp.errors import NotCovered, NumericalFailure
-from mustdp.execution.processes import Spread, in_turn
+from mustdp.execution.processes import Mapper, map_serial
 from mustdp.limits import LARGEST_SIZE, MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation
@@ -282,15 +282,15 @@ def parts_of(question: Question) -> int:
     """How often :func:`gather` says that a part begins."""
     schemes = schemes_of(question.n, question.b, question.m)
     grid = grid_of(question.n, question.b, question.m)
-    return len(schemes) + len(_drawn(schemes)) + (len(grid[1]) if grid else 0) + 1
+    return len(distinct_laws(schemes)) + len(_drawn(schemes)) + (len(grid[1]) if grid else 0) + 1
 
 
 def gather(
-    question: Question, progress: Progress | None = None, spread: Spread = in_turn
+    question: Question, progress: Progress | None = None, mapper: Mapper = map_serial
 ) -> Findings:
     """Find all numbers of a report; ``progress`` hears of each part that begins.
 
-    ``spread`` works on the parts, one after the other unless told.
+    ``mapper`` works on the parts, one after the other unless told.
     """
     total, begun = parts_of(question), itertools.count()
 
@@ -301,7 +301,7 @@ def gather(
     comparison = compare(
         n=question.n, b=question.b, m=question.m, delta=question.delta, steps=question.steps,
         epsilon=question.epsilon, noise_multiplier=question.noise_multiplier,
-        relation=question.relation, group=question.group, progress=begin, spread=spread,
+        relation=question.relation, group=question.group, progress=begin, mapper=mapper,
     )  # fmt: skip
     rows = {row.scheme.name: row for row in comparison}
     for name, row in rows.items():
@@ -336,7 +336,7 @@ def gather(
         given = question.n, first, size, *alike
         parts[size] = _Part(epsilons_at, given, f"must-ow with m = {size}", 0.3)
     parts["same work"] = _Part(same_work, (own, question))
-    answers = spread(_found, parts.values(), lambda part: begin(part.name), attrgetter("seconds"))
+    answers = mapper(_found, parts.values(), lambda part: begin(part.name), attrgetter("seconds"))
     found = dict(zip(parts, answers, strict=True))
     at_one_noise = {
         row.scheme.name: row.epsilon
@@ -419,7 +419,7 @@ def _profile(own: Account, points: FloatArray, passed: StepProfile | None) -> Cu
 def _by_steps(
     row: ComparisonRow, question: Question, passed: StepProfile | None
 ) -> dict[int, Bounds]:
-    """Epsilon at several numbers of steps; that of the question is known already.
+    """Epsilon at pool numbers of steps; that of the question is known already.
 
     The others have one pair per step, or what a pass of the family says if that is less.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mustdp.accounting.risk import Risk
 from mustdp.calibration.compare import ComparisonRow
-from mustdp.execution.processes import Spread, in_turn
+from mustdp.execution.processes import Mapper, map_serial
 from mustdp.numerics.formatting import (
     as_stated,
     chance_drawn,
@@ -399,7 +399,7 @@ def _row(name: str, risk: Risk) -> list[str]:
     ]
 
 
-# Pictures, each drawn for both themes, several at a time if processes are given.
+# Pictures, each drawn for both themes, pool at a time if processes are given.
 
 
 #: Pictures by name, each by the name of the theme.
@@ -410,11 +410,11 @@ _WIDTH, _HEIGHT = 4.6, 3.6
 _SECONDS = {"profiles": 0.8, "steps": 0.5, "copies": 1.0, "sizes": 0.6, "aligned": 1.0}
 
 
-def pictures(found: Findings, spread: Spread) -> Pictures:
+def pictures(found: Findings, mapper: Mapper) -> Pictures:
     """All pictures that there are for what was found."""
     names = [name for name in _SECONDS if name != "sizes" or found.sensitivity is not None]
     jobs = [(found, name, f"p{number}") for number, name in enumerate(names, 1)]
-    return dict(zip(names, spread(_drawn, jobs, long=_long), strict=True))
+    return dict(zip(names, mapper(_drawn, jobs, cost=_long), strict=True))
 
 
 def _long(job: tuple[Findings, str, str]) -> float:
@@ -455,12 +455,12 @@ def _draw(found: Findings, name: str, ax: Axes) -> None:
 # The page itself.
 
 
-def compose(found: Findings, out: str = "mustdp-report.html", spread: Spread = in_turn) -> Page:
+def compose(found: Findings, out: str = "mustdp-report.html", mapper: Mapper = map_serial) -> Page:
     """The page for what was found, which is to be written to ``out``.
 
-    ``spread`` draws its pictures, one after the other unless told.
+    ``mapper`` draws its pictures, one after the other unless told.
     """
-    question, drawn = found.question, pictures(found, spread)
+    question, drawn = found.question, pictures(found, mapper)
     page = Page(
         f"Sampling {question.m:,} of {question.n:,} records, {times(question.steps)}",
         headline(found),
