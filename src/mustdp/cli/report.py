@@ -12,7 +12,7 @@ from mustdp.execution.processes import WorkerPool
 from mustdp.extras import required
 
 if TYPE_CHECKING:
-    from mustdp.reporting.report.findings import Findings
+    from mustdp.reporting.findings import Findings
 
 OutOption = Annotated[
     str, option("--out", metavar="FILE", help="The page to write; its folder must exist.")
@@ -35,14 +35,14 @@ def report(
     with WorkerPool(preload=["mustdp.reporting.report"]) as pool, progress() as move:
         required("matplotlib", "a report page")
 
-        from mustdp.reporting.report.findings import Question, gather
-        from mustdp.reporting.report.page import compose
+        from mustdp.reporting.findings import Question, gather
+        from mustdp.reporting.report import report_page
 
         question = Question(**arguments)
         found = gather(question, move, pool.map_parallel)
         shown = comparison_answer(found.comparison, arguments, "gaussian", json)
         move("drawing")
-        page = compose(found, out, pool.map_parallel)
+        page = report_page(found, out, pool.map_parallel)
         page.write(target)
     written = str(target.resolve())
     size = f"{target.stat().st_size / 1e6:.1f} MB"
@@ -55,6 +55,6 @@ def report(
 
 def _words(found: Findings) -> str:
     """The most important sentence of the page."""
-    from mustdp.reporting.report.page import reading
+    from mustdp.reporting.report import reading
 
     return reading(found)[0].replace("**", "")
