@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.cli.errors import failure
+from mustdp.cli.main import failure
 from mustdp.errors import WorkerLost
 from mustdp.execution import processes
 from mustdp.execution.processes import WorkerPool, map_serial

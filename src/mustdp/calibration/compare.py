@@ -14,7 +14,7 @@ from mustdp.accounting.plan import steps_of
 from mustdp.calibration.noise import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.execution.processes import Mapper, map_serial
-from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
+from mustdp.limits import DELTA_RANGE, MOST_STEPS
 from mustdp.mechanisms.mechanism import Gaussian, Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
@@ -222,7 +222,7 @@ def compare(
             f"epsilon={epsilon!r} and noise_multiplier={noise_multiplier!r}"
         )
     used = Relation.read(relation)
-    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
+    delta = checks.real("delta", delta, **DELTA_RANGE)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     make = noise_of_kind(mechanism)
     request = RowRequest(
@@ -292,7 +292,10 @@ class RowRequest:
 
 def distinct_laws(schemes: Sequence[Sampling]) -> list[Sampling]:
     """The first scheme of each law: some schemes draw alike under another name."""
-    return list({_law(scheme): scheme for scheme in reversed(schemes)}.values())[::-1]
+    found: dict[object, Sampling] = {}
+    for scheme in schemes:
+        found.setdefault(_law(scheme), scheme)
+    return list(found.values())
 
 
 def _law(scheme: Sampling) -> object:

@@ -19,7 +19,7 @@ from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
 from mustdp.accounting.subsampling.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON_PRIME, LARGEST_NOISE, SMALLEST_DELTA, warn_of_large_delta
+from mustdp.limits import DELTA_RANGE, LARGEST_EPSILON_PRIME, LARGEST_NOISE, warn_of_large_delta
 from mustdp.mechanisms.mechanism import AdditiveNoise, analytic_sigma, classical_sigma, gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
@@ -238,7 +238,7 @@ def required_delta(delta: float | None, n: int) -> float:
             f"{n}, {as_stated(recommended_delta(n))} or less",
             "none",
         )
-    return checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
+    return checks.real("delta", delta, **DELTA_RANGE)
 
 
 def recommended_delta(n: int) -> float:

@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer, show
-from mustdp.cli.parameters import Panel, read_integer, with_bundles
+from mustdp.cli.parameters import JsonOption, Panel, read_integer, with_bundles
 from mustdp.errors import InvalidParameter
 
 _explore = Panel(

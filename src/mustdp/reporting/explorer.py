@@ -23,14 +23,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from mustdp.calibration.compare import EpochRow
 from mustdp.errors import InvalidParameter, MustdpError
-from mustdp.extras import required
 from mustdp.files.replacing import PRIVATE, replace_file
 from mustdp.limits import DELTA_RANGE, MOST_STEPS, NOISE_RANGE, TARGET_RANGE
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import chance_drawn, csv_table, latex_table, readable
 from mustdp.reporting.findings import Findings, Part, Question, assemble, parts_of
-from mustdp.reporting.pages import environment, style
+from mustdp.reporting.pages import check_installed, environment, style
 from mustdp.reporting.plots.drawing import DARK, LIGHT, figure_of, new_axes
 from mustdp.reporting.report import draw, label, risk_cells, row_cells
 
@@ -404,8 +403,7 @@ class Explorer:
     """A running server, its token and its work; ``serve`` blocks until ``close``."""
 
     def __init__(self, port: int = 0) -> None:
-        required("matplotlib", "the explorer")
-        required("jinja2", "the explorer")
+        check_installed("the explorer")
         self.token = secrets.token_urlsafe(24)
         self.work = Work()
         self._changed = Condition()

@@ -135,6 +135,12 @@ class Page:
         return replace_file(path, self.html().encode(), mode=SHARED)
 
 
+def check_installed(purpose: str) -> None:
+    """Refuse to begin work on a page, with pictures, that could not be made."""
+    for package in ("matplotlib", "jinja2"):
+        required(package, purpose)
+
+
 @cache
 def environment() -> Environment:
     """jinja2 with everything escaped; undefined names are errors."""
