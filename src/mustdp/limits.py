@@ -24,8 +24,6 @@ DELTA_RANGE = {"at_least": SMALLEST_DELTA, "below": 1.0}
 NOISE_RANGE = {"at_least": SMALLEST_NOISE, "at_most": LARGEST_NOISE}
 #: Work that is estimated to take longer than this, or a larger share of the memory, is refused.
 MOST_SECONDS, MOST_MEMORY_SHARE = 1800.0, 0.5
-#: Largest epsilon' of one step that is turned into the MUST paper's noise.
-LARGEST_EPSILON_PRIME = 100.0
 #: JSON nested deeper than this is refused; what this package writes stays far below.
 DEEPEST_JSON = 100
 #: Longest text of a ledger that is read or written, in bytes: tens of thousands of different plans.

@@ -427,7 +427,7 @@ def test_audit() -> None:
 
     telling: dict[str, bool] = {}
     for shift in range(4):
-        budget = mustdp.settle(mustdp.wor(40, 40), epsilon=1.2345 + shift / 7, steps=1,
+        budget = mustdp.calibrated_budget(mustdp.wor(40, 40), epsilon=1.2345 + shift / 7, steps=1,
                                delta=1.2345649e-5)  # fmt: skip
         found = mustdp.types.Audit(
             epsilon=0.41234 + shift / 7, mu=0.2, certified=budget.spent().epsilon,

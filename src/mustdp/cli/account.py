@@ -36,9 +36,9 @@ from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.accounting.paper import Attained
     from mustdp.accounting.plan import Plan
     from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.reproduction.paper_account import Attained
     from mustdp.sampling.epochs import Sampling
 
 # What is computed: delta or epsilon, by which method, composed how.
@@ -51,8 +51,9 @@ SAME = {"section4": "one-slope"}
 def _read_method(name: str, text: str) -> str:
     """A method as it was typed."""
     from mustdp.accounting.account import METHODS
+    from mustdp.accounting.methods import further_methods
 
-    return one_of(name, text, (*METHODS, *SAME))
+    return one_of(name, text, (*METHODS, *further_methods(), *SAME))
 
 
 def _read_delta(name: str, text: str) -> float:

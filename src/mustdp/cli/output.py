@@ -28,7 +28,7 @@ from mustdp.progress import Progress
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.risk import Risk
-    from mustdp.calibration.settle import PrivacySpent
+    from mustdp.calibration.budget import PrivacySpent
     from mustdp.mechanisms.mechanism import Mechanism
     from mustdp.sampling.epochs import Sampling
 

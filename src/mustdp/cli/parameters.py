@@ -256,7 +256,7 @@ def with_bundles(command: Callable[..., R]) -> Callable[..., R]:
             values[f"{name} options"] = bundle(**own)
         # Renamed in a second pass: a bundle may be called like one of its own fields.
         answer = command(**{name.removesuffix(" options"): one for name, one in values.items()})
-        return replace(answer, as_json=True) if as_json else answer
+        return replace(answer, as_json=True) if as_json else answer  # type: ignore[type-var]
 
     listed = [_several(one) if one.name in single else one for one in flat]
     flattened.__name__, flattened.__doc__ = command.__name__, command.__doc__

@@ -19,12 +19,12 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import mustdp as md
-from mustdp.accounting import paper
-from mustdp.accounting.paper import Attained, PaperAccount, symmetric_above
 from mustdp.accounting.plan import Plan, repeat, sequence, subsample
 from mustdp.accounting.subsampling.attained import symmetric
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.mechanisms.laws import GaussianNoise
+from mustdp.reproduction import paper_account
+from mustdp.reproduction.paper_account import Attained, PaperAccount, symmetric_above
 
 FloatArray = NDArray[np.float64]
 
@@ -218,6 +218,6 @@ def test_bad_delta_is_refused(bad: Any) -> None:
 def test_accuracy_out_of_reach_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidParameter, match="delta_width"):
         PaperAccount(steps(WR, 1.0, 1), delta_width=1e-9)
-    monkeypatch.setattr(paper, "_FRACTIONS", replace(paper._FRACTIONS, finest=0.05))
+    monkeypatch.setattr(paper_account, "_FRACTIONS", replace(paper_account._FRACTIONS, finest=0.05))
     with pytest.raises(NumericalFailure, match="could not be narrowed"):
         PaperAccount(steps(WR, 4.0, 1000), delta_width=1e-5).delta(1.0)
