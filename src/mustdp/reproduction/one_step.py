@@ -13,7 +13,6 @@ from mustdp.accounting.subsampling.one_slope import Amplification, Amplification
 from mustdp.accounting.subsampling.one_step import one_step
 from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.progress import Progress
-from mustdp.reporting.plots.privacy import EPSILON
 from mustdp.reproduction.cells import (
     NAMES,
     Cell,
@@ -29,6 +28,7 @@ from mustdp.reproduction.cells import (
     scheme_called,
     short,
 )
+from mustdp.reproduction.figures import EPSILON
 from mustdp.reproduction.guarantees import (
     CalibratedRun,
     calibrate_schemes,
