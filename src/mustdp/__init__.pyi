@@ -74,11 +74,11 @@ from mustdp.ledger.entry import Entry as Entry
 from mustdp.ledger.entry import LedgerStatus as LedgerStatus
 from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.limits import LargeDelta as LargeDelta
+from mustdp.mechanisms.contract import Mechanism as Mechanism
 from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.custom import custom as custom
 from mustdp.mechanisms.mechanism import Gaussian as Gaussian
 from mustdp.mechanisms.mechanism import Laplace as Laplace
-from mustdp.mechanisms.mechanism import Mechanism as Mechanism
 from mustdp.mechanisms.mechanism import analytic_sigma as analytic_sigma
 from mustdp.mechanisms.mechanism import classical_sigma as classical_sigma
 from mustdp.mechanisms.mechanism import gaussian as gaussian

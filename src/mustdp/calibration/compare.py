@@ -15,7 +15,7 @@ from mustdp.calibration.noise import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.execution.processes import Spread, in_turn
 from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
-from mustdp.mechanisms.mechanism import Gaussian, Mechanism
+from mustdp.mechanisms.contract import Mechanism, Proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import Shown, as_stated, chance_drawn, noise_needed, readable
@@ -225,10 +225,14 @@ def compare(
     delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     make = noise_of_kind(mechanism)
-    asked = _Asked(delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition)
+    if make.entry.searched != "noise_multiplier":
+        raise InvalidParameter.refusing(
+            "mechanism", "must be one with a noise multiplier, which is compared", make.entry.name
+        )
+    asked = _Question(delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition)
     schemes: list[Sampling] = [*schemes_of(n, b, m)]
     if epochs is None:
-        epochs = noise_multiplier is not None and isinstance(make(1.0), Gaussian)
+        epochs = noise_multiplier is not None and make(1.0).proof is Proof.GAUSSIAN
     if epochs:
         schemes += epochs_of(n, m)
     laws = [_law(scheme) for scheme in schemes]
@@ -254,7 +258,7 @@ def compare(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Question:
     """What is asked about every scheme."""
 
     delta: float
@@ -271,7 +275,7 @@ class _Asked:
 class _Job:
     """One row; not ``new`` if another one has the same law."""
 
-    asked: _Asked
+    asked: _Question
     scheme: Sampling
     new: bool
 
@@ -304,7 +308,7 @@ def _row(job: _Job) -> tuple[float, Bounds] | None:
         composition=asked.composition,
         group=asked.group,
     )
-    return float(noise.noise_multiplier or 0.0), own.epsilon(asked.delta)
+    return asked.noise_multiplier or math.nan, own.epsilon(asked.delta)
 
 
 def _law(scheme: Sampling) -> object:

@@ -20,7 +20,8 @@ from mustdp.accounting.subsampling.one_slope import base_epsilon
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON_PRIME, LARGEST_NOISE, SMALLEST_DELTA, warn_of_large_delta
-from mustdp.mechanisms.mechanism import AdditiveNoise, analytic_sigma, classical_sigma, gaussian
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import analytic_sigma, classical_sigma, gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import as_stated
@@ -38,7 +39,7 @@ class Job(Protocol):
     def scheme(self) -> Sampling:
         """The scheme that draws from the records."""
 
-    def plan(self, mechanism: AdditiveNoise, /) -> Plan:
+    def plan(self, mechanism: Mechanism, /) -> Plan:
         """The plan with this noise in its place."""
 
     def __hash__(self) -> int: ...

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.paper import Attained
     from mustdp.accounting.plan import Plan
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.sampling.epochs import Sampling
 
 # What is computed: delta or epsilon, by which method, composed how.

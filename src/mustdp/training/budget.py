@@ -25,7 +25,8 @@ from mustdp.calibration.settle import (
 )
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import MOST_STEPS
-from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling
@@ -41,7 +42,7 @@ class _Run:
     scheme: Sampling
     steps: int
 
-    def plan(self, noise: AdditiveNoise) -> Plan:
+    def plan(self, noise: Mechanism) -> Plan:
         return steps_of(self.scheme, self.steps, noise)
 
 

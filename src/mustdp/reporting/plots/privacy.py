@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from mustdp.accounting.bounds import Bounds, Curve
 from mustdp.accounting.subsampling.one_slope import Amplification, amplify
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.formatting import as_stated
