@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,29 @@ class Proof(StrEnum):
 
     GAUSSIAN = "gaussian"
     LAPLACE = "laplace"
+
+
+class OutputLaw:
+    """The law of an output, with what is known of this law alone.
+
+    Those claims are not inherited: a law derived from another one states them again, or does
+    without.
+    """
+
+    #: The law whose own theorems apply.
+    proof: ClassVar[Proof | None] = None
+    #: Whether the log likelihood ratio of the moved law is at most the distance, over the scale,
+    #: and equal to it with a chance of at least one half.
+    bounded_loss: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        for claim in ("proof", "bounded_loss", "log_moments"):
+            if claim not in vars(cls):
+                setattr(cls, claim, vars(OutputLaw)[claim])
+
+    def log_moments(self, a: FloatArray, distance: FloatArray) -> FloatArray | None:
+        """(a-1) D_a of the law moved by a distance, rounded up; None where it is not known."""
+        return None
 
 
 class Steering(ABC):
@@ -105,8 +128,6 @@ class DiscreteOutcomes(ABC):
 
     #: Bound of the relative error of every mass, either way.
     relative_error: float
-    #: Whether the loss is constant beyond some outcome, as it is where noise bounds the loss.
-    constant_ends: bool = False
 
     @property
     @abstractmethod

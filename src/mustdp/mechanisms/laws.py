@@ -17,30 +17,17 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from mustdp.mechanisms.contract import Proof
+from mustdp.mechanisms.contract import OutputLaw, Proof
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.normal import log_hockey_stick
 
 
-class Noise(ABC):
-    """A symmetric log-concave noise law of unit scale, with a density.
-
-    What holds for one law alone (:attr:`proof`, :attr:`bounded_loss`, :meth:`log_moments`) is not
-    inherited: a law derived from another one states it again, or does without.
-    """
+class Noise(OutputLaw, ABC):
+    """A symmetric log-concave noise law of unit scale, with a density."""
 
     name: ClassVar[str]
     #: Stands in for values that are positive but underflow.
     smallest: ClassVar[float]
-    #: The law whose own theorems apply.
-    proof: ClassVar[Proof | None] = None
-    #: Whether the log ratio of the moved law is at most the distance, and attains it.
-    bounded_loss: ClassVar[bool] = False
-
-    def __init_subclass__(cls) -> None:
-        for claim in ("proof", "bounded_loss", "log_moments"):
-            if claim not in vars(cls):
-                setattr(cls, claim, vars(Noise)[claim])
 
     @abstractmethod
     def log_density(self, x: FloatArray) -> FloatArray:
@@ -69,10 +56,6 @@ class Noise(ABC):
     @abstractmethod
     def saturation(self, distance: float) -> float:
         """The ``t`` from which on the log ratio no longer grows."""
-
-    def log_moments(self, a: FloatArray, distance: FloatArray) -> FloatArray | None:
-        """(a-1) D_a of the law moved by a distance, rounded up; None where it is not known."""
-        return None
 
 
 class GaussianNoise(Noise):

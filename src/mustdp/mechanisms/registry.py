@@ -100,6 +100,15 @@ _SHIFT = Argument(
     SMALLEST_NOISE,
     LARGEST_NOISE,
 )
+_SENSITIVITY = Argument(
+    "sensitivity",
+    "D",
+    "How far one copy of a record moves an integer at most, swapped or left out; 1 unless given.",
+    1,
+    10**6,
+    whole=True,
+    default=1,
+)
 _BY_SIZE: dict[str, Any] = {
     "arguments": (_NOISE_MULTIPLIER, _SHIFT),
     "alternatives": ("noise_multiplier", "shift"),

@@ -185,7 +185,7 @@ class DiscretePair:
     p: FloatArray
     q: FloatArray
     lost: float
-    constant_ends: bool
+    constant_ends: bool = False
 
     def outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
         """All of them, whatever the grid."""
@@ -220,7 +220,6 @@ def discrete_pair(name: str, law: MultiplicityLaw, outcomes: DiscreteOutcomes) -
         frozen(np.asarray(p * (1.0 - error))),
         frozen(np.asarray(q * (1.0 + error))),
         law.cut if steps[1] else 0.0,
-        outcomes.constant_ends,
     )
 
 
