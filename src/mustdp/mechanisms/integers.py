@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -32,8 +32,9 @@ from mustdp.mechanisms.laws import Noise, dual
 from mustdp.mechanisms.profiles import NoiseProfiles
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
-#: Cells of outcomes where most of the mass is, and further out; atoms are merged beyond that.
-_CELLS, _FAR_CELLS = 8192, 1024
+#: Outcomes where most of the mass is, fewer for many places, and further out; where there are more
+#: integers than that, runs of them are merged.
+_MOST_MASSES, _FEWEST_CELLS, _MOST_CELLS, _FAR_CELLS = 4_000_000, 4096, 65_536, 1024
 #: Tails below this are merged into one outcome.
 _RAREST = 1e-60
 
@@ -136,7 +137,8 @@ class IntegerOutcomes(DiscreteOutcomes):
         """Masses of the cells between integers that suit all places."""
         far = self.law.farthest()
         low, high = int(places.min()), int(places.max())
-        near = np.unique(np.rint(np.linspace(max(low, -far) - far, min(high, far) + far, _CELLS)))
+        cells = min(max(_MOST_MASSES // places.size, _FEWEST_CELLS), _MOST_CELLS)
+        near = np.rint(np.linspace(max(low, -far) - far, min(high, far) + far, cells))
         ends = np.rint(np.linspace(low - far, high + far, _FAR_CELLS))
         cuts = np.unique(np.concatenate([near, ends]))
         rows = []
@@ -199,5 +201,4 @@ class IntegerNoise(Mechanism):
 
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON."""
-        given = {name: getattr(self, name) for name in self.__dataclass_fields__}  # type: ignore[attr-defined]
-        return {"mechanism": self.name, **given}
+        return {"mechanism": self.name, **asdict(self)}  # type: ignore[call-overload]
