@@ -77,6 +77,8 @@ from mustdp.limits import LargeDelta as LargeDelta
 from mustdp.mechanisms.contract import Mechanism as Mechanism
 from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.custom import custom as custom
+from mustdp.mechanisms.discrete_laplace import DiscreteLaplace as DiscreteLaplace
+from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import Gaussian as Gaussian
 from mustdp.mechanisms.mechanism import Laplace as Laplace
 from mustdp.mechanisms.mechanism import analytic_sigma as analytic_sigma

@@ -126,6 +126,24 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
     RegisteredMechanism(
         "laplace", "mustdp.mechanisms.mechanism", "Laplace noise on a single number", **_BY_SIZE
     ),
+    RegisteredMechanism(
+        "discrete-laplace",
+        "mustdp.mechanisms.discrete_laplace",
+        "discrete Laplace noise on an integer",
+        arguments=(
+            Argument(
+                "scale",
+                "B",
+                "Scale parameter of the noise (discrete-laplace).",
+                SMALLEST_NOISE,
+                LARGEST_NOISE,
+                larger_is_private=True,
+            ),
+            _SENSITIVITY,
+        ),
+        searched="scale",
+        examples=({"scale": 0.7}, {"scale": 4.0, "sensitivity": 3}, {"scale": 30.0}),
+    ),
 )
 BY_NAME = {one.name: one for one in MECHANISMS}
 NAMES = tuple(BY_NAME)
