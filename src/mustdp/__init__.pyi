@@ -77,6 +77,8 @@ from mustdp.limits import LargeDelta as LargeDelta
 from mustdp.mechanisms.contract import Mechanism as Mechanism
 from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.custom import custom as custom
+from mustdp.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
+from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
 from mustdp.mechanisms.discrete_laplace import DiscreteLaplace as DiscreteLaplace
 from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import Gaussian as Gaussian

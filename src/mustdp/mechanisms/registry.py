@@ -144,6 +144,24 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
         searched="scale",
         examples=({"scale": 0.7}, {"scale": 4.0, "sensitivity": 3}, {"scale": 30.0}),
     ),
+    RegisteredMechanism(
+        "discrete-gaussian",
+        "mustdp.mechanisms.discrete_gaussian",
+        "discrete Gaussian noise on an integer",
+        arguments=(
+            Argument(
+                "sigma",
+                "SIGMA",
+                "Scale parameter of the noise (discrete-gaussian), from 0.001 to 100000.",
+                1e-3,
+                1e5,
+                larger_is_private=True,
+            ),
+            _SENSITIVITY,
+        ),
+        searched="sigma",
+        examples=({"sigma": 0.8}, {"sigma": 3.0, "sensitivity": 4}, {"sigma": 20.0}),
+    ),
 )
 BY_NAME = {one.name: one for one in MECHANISMS}
 NAMES = tuple(BY_NAME)
