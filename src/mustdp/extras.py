@@ -16,15 +16,16 @@ _BROUGHT_BY = {
     "matplotlib": "plots",
     "torch": "train",
     "sklearn": "train",
-    "pyarrow": "files",
     "joblib": "parallel",
     "threadpoolctl": "parallel",
     "dask": "dask",
     "distributed": "dask",
     "cryptography": "dask",
+    "dp_accounting": "dp-accounting",
+    "opacus": "opacus",
 }
 #: Packages that are installed under another name than they are imported by.
-_INSTALLED_AS = {"sklearn": "scikit-learn"}
+_INSTALLED_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
 
 
 def required(module: str, purpose: str) -> ModuleType:

@@ -18,8 +18,6 @@ SMALLEST_DELTA = 1e-25
 SMALLEST_NOISE, LARGEST_NOISE = 1e-9, 1e9
 #: Work that is estimated to take longer than this, or a larger share of the memory, is refused.
 MOST_SECONDS, MOST_MEMORY_SHARE = 1800.0, 0.5
-#: Largest epsilon' of one step that is turned into the MUST paper's noise.
-LARGEST_EPSILON_PRIME = 100.0
 #: JSON nested deeper than this is refused; what this package writes stays far below.
 DEEPEST_JSON = 100
 #: Longest text of a ledger that is read or written, in bytes: tens of thousands of different plans.
@@ -38,7 +36,7 @@ class LargeDelta(UserWarning):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.LargeDelta, Warning)
+    >>> issubclass(md.types.LargeDelta, Warning)
     True
     """
 

@@ -169,12 +169,12 @@ class WrongSign(AdditiveNoise):
 
 
 @dataclass(frozen=True)
-class HeavyTailed(md.Gaussian):
+class HeavyTailed(md.types.Gaussian):
     noise: ClassVar[Noise] = HeavyTailedLaw()
 
 
 @dataclass(frozen=True)
-class Claiming(md.Gaussian):
+class Claiming(md.types.Gaussian):
     noise: ClassVar[Noise] = ClaimingLaw()
 
 
@@ -210,7 +210,7 @@ class Coin(DiscreteOutcomes):
 
 
 @dataclass(frozen=True)
-class Flipped(md.Custom):
+class Flipped(md.types.Custom):
     """A coin that is told apart better than its profile says."""
 
     def attained(self, shift: float | None) -> DiscreteOutcomes:
@@ -289,4 +289,4 @@ def test_a_derived_law_inherits_no_claim() -> None:
 
 def test_a_subclass_must_state_its_law() -> None:
     with pytest.raises(TypeError, match="must state its noise law"):
-        type("Renamed", (md.Gaussian,), {})
+        type("Renamed", (md.types.Gaussian,), {})

@@ -13,10 +13,10 @@ from mustdp.reproduction import guarantees, regression
 from mustdp.reproduction.cells import NAMES, Settings, published
 from mustdp.reproduction.guarantees import (
     Target,
+    calibrate_all,
     certify,
     guarantee_table,
     noise_reading,
-    settle_all,
     utility_reading,
 )
 from mustdp.reproduction.regression import (
@@ -100,7 +100,7 @@ def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
 
 def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     target = Target(2.0, 1e-3, 5)
-    settled = settle_all((100, 15, 10), [target], NAMES, workers=1, progress=quiet)
+    settled = calibrate_all((100, 15, 10), [target], NAMES, workers=1, progress=quiet)
     assert [each.name for each in settled] == list(NAMES)
     noise = [each.budget.noise_multiplier for each in settled]
     assert noise == sorted(noise)

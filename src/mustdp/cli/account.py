@@ -30,9 +30,9 @@ from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.accounting.paper import Attained
     from mustdp.accounting.plan import Plan
     from mustdp.mechanisms.contract import Mechanism
+    from mustdp.reproduction.paper_account import Attained
     from mustdp.sampling.epochs import Sampling
 
 # What is computed: delta or epsilon, by which method, composed how.
@@ -45,8 +45,9 @@ SAME = {"section4": "one-slope"}
 def _read_method(name: str, text: str) -> str:
     """A method as it was typed."""
     from mustdp.accounting.account import METHODS
+    from mustdp.accounting.methods import further_methods
 
-    return one_of(name, text, (*METHODS, *SAME))
+    return one_of(name, text, (*METHODS, *further_methods(), *SAME))
 
 
 def _read_delta(name: str, text: str) -> float:
@@ -143,14 +144,14 @@ class _Request:
         scheme, reuse = self.scheme, self.options.reuse
         if reuse is None:
             return steps_of(scheme, self.steps, self.mechanism)
-        if not isinstance(scheme, mustdp.Multistage) or len(scheme.stages) < 2:
+        if not isinstance(scheme, mustdp.types.Multistage) or len(scheme.stages) < 2:
             raise InvalidParameter(
                 f"--reuse {reuse} does not fit {scheme.name}: it repeats the last of at least "
                 "two stages (must-ow, must-ww, must-wo, must-oo or --stages)"
             )
         *before, last = scheme.stages
-        inner = mustdp.subsample(mustdp.Multistage(before[-1].size, (last,)), self.mechanism)
-        outer = mustdp.Multistage(scheme.n, tuple(before))
+        inner = mustdp.subsample(mustdp.types.Multistage(before[-1].size, (last,)), self.mechanism)
+        outer = mustdp.types.Multistage(scheme.n, tuple(before))
         return mustdp.repeat(self.steps, mustdp.subsample(outer, mustdp.repeat(reuse, inner)))
 
     def data(self, relation: Relation, shift: float | None) -> dict[str, Any]:

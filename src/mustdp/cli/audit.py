@@ -23,7 +23,7 @@ from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.auditing.audit import Audit, Game
-    from mustdp.training.budget import Budget
+    from mustdp.calibration.budget import Budget
 
 _EXPERIMENT = "a game with a seed, an experiment: its canaries, batches and noise can be repeated"
 _game = Panel(
@@ -67,11 +67,11 @@ def audit(
     required("torch", "an audit")
     import mustdp
     from mustdp.auditing.audit import check_size
-    from mustdp.training.budget import settle
+    from mustdp.calibration.budget import calibrated_budget
 
     check_size(plan.n)
     with progress("certifying"):
-        settled = settle(plan, steps=steps, relation=run.relation, **noise)
+        settled = calibrated_budget(plan, steps=steps, relation=run.relation, **noise)
         output.two_sided(settled.spent().epsilon, "here")
     with progress("playing") as move:
         player = _player(settled, max_grad_norm, seed, lambda k: move("runs", k - 1, runs))

@@ -23,7 +23,6 @@ from mustdp.cli.parameters import (
 from mustdp.errors import InvalidParameter
 from mustdp.limits import (
     LARGEST_EPSILON,
-    LARGEST_EPSILON_PRIME,
     LARGEST_NOISE,
     MOST_STEPS,
     SMALLEST_DELTA,
@@ -465,7 +464,7 @@ def not_poisson(
     """For shuffling: what Poisson sampling would promise, and how many times that is attained."""
     import mustdp
 
-    if not isinstance(drawn, mustdp.Shuffle):
+    if not isinstance(drawn, mustdp.types.Shuffle):
         return {}
     scheme = mustdp.poisson(drawn.n, drawn.m / drawn.n)
     plan = mustdp.repeat(steps, mustdp.subsample(scheme, mechanism))
@@ -558,42 +557,33 @@ SeedOption = Annotated[int | None, _run("--seed", read_natural)]
 LedgerOption = Annotated[str | None, _run("--ledger")]
 
 
-# Budgets of runs: a target epsilon, a noise multiplier or the paper's epsilon'.
+# Budgets of runs: a target epsilon or a noise multiplier.
 
 
-_read_epsilon_prime = partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME)
 _budget = Panel(
     ACCOUNTING,
     """
     --noise-multiplier Z  Instead of --epsilon: noise scale divided by the bound on what one record
                           contributes (--clip in training, half a statistic's sensitivity in
                           resampling).
-    --epsilon-prime E     Instead of --epsilon: the noise of the MUST paper for this epsilon' of one
-                          step. Not a guarantee; the certified epsilon is printed beside it.
     """,
 )
 
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """``--epsilon``, ``--noise-multiplier`` or ``--epsilon-prime``, and ``--delta``."""
+    """``--epsilon`` or ``--noise-multiplier``, and ``--delta``."""
 
     epsilon: TargetOption = None
     delta: DeltaOption = None
     noise_multiplier: Annotated[float | None, _budget("--noise-multiplier", read_noise)] = None
-    epsilon_prime: Annotated[float | None, _budget("--epsilon-prime", _read_epsilon_prime)] = None
 
     def read(self, n: int | None) -> dict[str, Any]:
         """The one way that was chosen, and delta, as the package takes them.
 
         ``n``, the number of records where it is known already, only serves to recommend a delta.
         """
-        ways = {
-            "--epsilon": self.epsilon,
-            "--noise-multiplier": self.noise_multiplier,
-            "--epsilon-prime": self.epsilon_prime,
-        }
-        exactly_one(ways)
+        exactly_one({"--epsilon": self.epsilon, "--noise-multiplier": self.noise_multiplier})
         return {**asdict(self), "delta": stated(self.delta, n)}
 
 

@@ -32,8 +32,8 @@ from mustdp.sampling.catalogue import NAMES
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.risk import Risk
+    from mustdp.calibration.budget import PrivacySpent
     from mustdp.calibration.compare import Comparison
-    from mustdp.calibration.settle import PrivacySpent
     from mustdp.mechanisms.contract import Mechanism
     from mustdp.sampling.epochs import Sampling
 

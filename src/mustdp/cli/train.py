@@ -29,9 +29,9 @@ from mustdp.numerics.formatting import as_stated
 from mustdp.sampling.catalogue import EPOCH_NAMES
 
 if TYPE_CHECKING:
+    from mustdp.calibration.budget import Budget
     from mustdp.ledger.file import LedgerFile
     from mustdp.sampling.epochs import Sampling
-    from mustdp.training.budget import Budget
     from mustdp.training.classify import Trial
     from mustdp.training.data.dataset import DataSet
 
@@ -159,14 +159,14 @@ def train(
     settings = asdict(options)
     noise = budget.read(scheme.n)
 
-    from mustdp.training.budget import settle
+    from mustdp.calibration.budget import calibrated_budget
     from mustdp.training.classify import Interrupted, check_model, train_classifier
     from mustdp.training.data.named import load_data
 
     def certified(plan: Sampling) -> Budget:
         with progress("certifying"):
             steps = epochs.batches(plan, run)
-            found = settle(plan, steps=steps, relation=run.relation, **noise)
+            found = calibrated_budget(plan, steps=steps, relation=run.relation, **noise)
             output.two_sided(found.spent().epsilon, "here")
         return found
 

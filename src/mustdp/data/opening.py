@@ -239,7 +239,7 @@ def _found(reading: Reading, wanted: Sequence[Wanted]) -> Found:
         return _in_frame(found, wanted, reading)
     if isinstance(found, Reading):
         return _in_text(found, wanted)
-    return _in_parquet(ParquetFiles.open(found, wanted, reading), wanted, reading)
+    return _in_parquet(ParquetFiles.open(found, wanted), wanted, reading)
 
 
 def _in_frame(frame: Frame, wanted: Sequence[Wanted], reading: Reading) -> Found:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.integers import IntegerLaw, IntegerNoise
 from mustdp.mechanisms.laws import GaussianNoise, Noise
 from mustdp.numerics import checks
@@ -96,21 +97,7 @@ def _law(sigma: float) -> DiscreteGaussianLaw:
 
 @dataclass(frozen=True)
 class DiscreteGaussian(IntegerNoise):
-    """Discrete Gaussian noise on an integer (see :func:`discrete_gaussian`).
-
-    Parameters
-    ----------
-    sigma : float
-        The scale parameter, from 1e-3 to 1e5.
-    sensitivity : int, default=1
-        How far one copy of a record moves the integer at most.
-
-    Examples
-    --------
-    >>> import mustdp as md
-    >>> md.discrete_gaussian(sigma=2.0).describe()
-    {'mechanism': 'discrete-gaussian', 'sigma': 2.0, 'sensitivity': 1}
-    """
+    """Discrete Gaussian noise on an integer (see :func:`discrete_gaussian`)."""
 
     sigma: float
     sensitivity: int = 1
@@ -129,7 +116,7 @@ class DiscreteGaussian(IntegerNoise):
         return _law(self.sigma)
 
 
-def discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> DiscreteGaussian:
+def discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> Mechanism:
     """Discrete Gaussian noise on an integer: P(K = k) is proportional to e^{-k^2 / (2 sigma^2)}.
 
     Parameters
@@ -141,7 +128,7 @@ def discrete_gaussian(*, sigma: float, sensitivity: int = 1) -> DiscreteGaussian
 
     Returns
     -------
-    DiscreteGaussian
+    Mechanism
         A plan of one release, to be subsampled and repeated.
 
     Examples

@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.integers import IntegerLaw, IntegerNoise
 from mustdp.mechanisms.laws import LaplaceNoise, Noise
 from mustdp.numerics import checks
@@ -72,21 +73,7 @@ class DiscreteLaplaceLaw(IntegerLaw):
 
 @dataclass(frozen=True)
 class DiscreteLaplace(IntegerNoise):
-    """Discrete Laplace noise on an integer (see :func:`discrete_laplace`).
-
-    Parameters
-    ----------
-    scale : float
-        The scale parameter, from 1e-9 to 1e9.
-    sensitivity : int, default=1
-        How far one copy of a record moves the integer at most.
-
-    Examples
-    --------
-    >>> import mustdp as md
-    >>> md.discrete_laplace(scale=2.0).describe()
-    {'mechanism': 'discrete-laplace', 'scale': 2.0, 'sensitivity': 1}
-    """
+    """Discrete Laplace noise on an integer (see :func:`discrete_laplace`)."""
 
     scale: float
     sensitivity: int = 1
@@ -105,7 +92,7 @@ class DiscreteLaplace(IntegerNoise):
         return DiscreteLaplaceLaw(self.scale)
 
 
-def discrete_laplace(*, scale: float, sensitivity: int = 1) -> DiscreteLaplace:
+def discrete_laplace(*, scale: float, sensitivity: int = 1) -> Mechanism:
     """Discrete Laplace noise on an integer: P(K = k) is proportional to e^{-|k|/scale}.
 
     Parameters
@@ -117,7 +104,7 @@ def discrete_laplace(*, scale: float, sensitivity: int = 1) -> DiscreteLaplace:
 
     Returns
     -------
-    DiscreteLaplace
+    Mechanism
         A plan of one release, to be subsampled and repeated.
 
     Examples

@@ -174,7 +174,7 @@ class Gaussian(AdditiveNoise):
     Examples
     --------
     >>> import mustdp as md
-    >>> md.Gaussian(noise_multiplier=2.0) == md.gaussian(noise_multiplier=2.0)
+    >>> md.types.Gaussian(noise_multiplier=2.0) == md.gaussian(noise_multiplier=2.0)
     True
     """
 
@@ -199,7 +199,7 @@ class Laplace(AdditiveNoise):
     Examples
     --------
     >>> import mustdp as md
-    >>> md.Laplace(shift=0.1) == md.laplace(shift=0.1)
+    >>> md.types.Laplace(shift=0.1) == md.laplace(shift=0.1)
     True
     """
 

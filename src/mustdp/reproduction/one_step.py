@@ -30,7 +30,12 @@ from mustdp.reproduction.cells import (
     scheme_called,
     short,
 )
-from mustdp.reproduction.guarantees import Settled, calibrate_schemes, least_and_most, noise_table
+from mustdp.reproduction.guarantees import (
+    CalibratedRun,
+    calibrate_schemes,
+    least_and_most,
+    noise_table,
+)
 
 # Table S1: one application by the paper's theorem, to the printed digit; what is certified.
 #
@@ -168,7 +173,7 @@ def _guarantee(found: list[Applied]) -> Table:
 
 
 def _reading(
-    tables: list[Table], found: list[Applied], needed: Sequence[Settled]
+    tables: list[Table], found: list[Applied], needed: Sequence[CalibratedRun]
 ) -> tuple[str, ...]:
     count = sum(len(table.cells) for table in tables)
     matching = sum(table.count("matches") for table in tables)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import PrivacySpent, settle_noise
+from mustdp.calibration.budget import PrivacySpent, plan_with_noise
 from mustdp.data.columns import check_missing
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.bootstrap.query import Statistic
@@ -59,7 +59,7 @@ def settle_release(
         raise InvalidParameter.refusing(
             "delta", "must be given, well below one over the number of records", "none"
         )
-    return settle_noise(
+    return plan_with_noise(
         OneRelease(),
         delta=delta,
         epsilon=epsilon,

@@ -12,7 +12,9 @@ sets attain far more (the aligned pair 0.038 where this one attains 1.5e-4 in th
 The value of the pair itself is enclosed here from both sides. From below its outcomes are merged
 onto the grid (``pld/discretise.py``), from above the dots of its hockey-stick profile are
 connected (``pld/discretise.py``); the grid is refined until both meet. How the authors compute the
-same number, from sampled densities, is kept in ``fourier.py``.
+same number, from sampled densities, is kept in ``composition.py``.
+
+``account(plan, method="paper")`` and ``mustdp account --method paper`` lead here.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import cast
 
 import numpy as np
 
+from mustdp.accounting.account import ACCURACY, relation_of
 from mustdp.accounting.atoms import subsampled_pair
 from mustdp.accounting.certify import Fractions, Look, refine
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
@@ -44,7 +47,7 @@ from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.law import MultiplicityLaw
 from mustdp.sampling.schemes import Scheme
 
-# The profile of the symmetric pair of the MUST paper (``paper.py``), rounded up.
+# The profile of the symmetric pair, rounded up.
 
 
 _PROFILE_ERROR = 1e-11
@@ -313,6 +316,26 @@ class PaperAccount:
     @cached_property
     def _survey(self) -> Survey:
         return survey((pair for _, pair in self._pairs), self._counts)
+
+
+def paper_account(
+    plan: Plan, *, relation: str | None, accuracy: float | None, group: int
+) -> PaperAccount:
+    """The answer to ``account(plan, method="paper")``; what the paper has not is refused."""
+    used = relation_of(atoms(plan), relation)
+    if group > 1:
+        raise NotCovered.refusing(
+            "group", "must be 1 with {method} paper", group, mentions=("method",)
+        )
+    found = PaperAccount(plan, epsilon_width=ACCURACY if accuracy is None else accuracy)
+    if relation is not None and used != found.relation:
+        raise NotCovered.refusing(
+            "relation",
+            f"must be {{{found.relation.value}}} for this plan with {{method}} paper",
+            f"{{{used.value}}}",
+            mentions=(*Relation, "method"),
+        )
+    return found
 
 
 def _described(plan: Plan, delta_width: float, epsilon_width: float) -> PaperAccount:

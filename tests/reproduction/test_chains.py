@@ -13,11 +13,11 @@ import mustdp as md
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import noise_generator
+from mustdp.reproduction import simulation as chains_module
+from mustdp.reproduction.simulation import fit_chains
 from mustdp.training.linear import models as estimator
-from mustdp.training.linear import simulation as chains_module
 from mustdp.training.linear.descent import descend
 from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
-from mustdp.training.linear.simulation import fit_chains
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease"),
