@@ -1,8 +1,8 @@
 """Settings with certified and attained values that any accountant can be run against.
 
 ``conformance.json`` has the settings, each with an epsilon that a pair of neighbouring data sets
-attains (``lower``) and one that is certified for all (``upper``). An accountant is a module with one
-function,
+attains (``lower``) and one that is certified for all (``upper``). An accountant is a module with
+one function,
 
     def epsilon(setting: dict) -> float | None
 
