@@ -14,8 +14,8 @@ from mustdp.cli.parameters import (
     one_of,
     read_integer,
     read_natural,
-    read_number,
     read_rate,
+    read_within,
     word_of,
 )
 from mustdp.errors import InvalidParameter
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Stages = tuple[tuple[str, int], ...]
 _FLAGS = {"n": "-n", "b": "-b", "m": "-m", "rate": "--rate"}
 
-read_noise = partial(read_number, **NOISE_RANGE)
+read_noise = partial(read_within, limits=NOISE_RANGE)
 
 
 def read_stages(name: str, text: str) -> Stages:
@@ -210,7 +210,7 @@ def _noise_option(argument: Argument) -> Any:
     if argument.whole:
         read: Any = partial(read_integer, low=int(argument.least), high=int(argument.most))
     else:
-        read = partial(read_number, at_least=argument.least, at_most=argument.most)
+        read = partial(read_within, limits={"at_least": argument.least, "at_most": argument.most})
     return Annotated[kind | None, _noise(argument.option, read)]
 
 
@@ -292,15 +292,15 @@ ACCOUNTING = "Accounting"
 _RELATIONS = {one.option: one for one in Relation}
 
 read_repeats = partial(read_integer, high=MOST_STEPS)
-read_delta = partial(read_number, **DELTA_RANGE)
+read_delta = partial(read_within, limits=DELTA_RANGE)
 #: An epsilon at which delta is computed.
-read_epsilon = partial(read_number, **EPSILON_RANGE)
+read_epsilon = partial(read_within, limits=EPSILON_RANGE)
 
 
 def read_target(name: str, text: str) -> float:
     """An epsilon to be kept."""
     try:
-        return read_number(name, text, **TARGET_RANGE)
+        return read_within(name, text, TARGET_RANGE)
     except InvalidParameter as problem:
         if problem.got not in ("0.0", "-0.0"):
             raise

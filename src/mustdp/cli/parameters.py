@@ -57,6 +57,11 @@ def read_number(
     return checks.real(option, value, above=above, at_least=at_least, below=below, at_most=at_most)
 
 
+def read_within(option: str, text: str, limits: Mapping[str, float]) -> float:
+    """Read a number inside one of the ranges of :mod:`mustdp.limits`."""
+    return read_number(option, text, **limits)
+
+
 #: Readers of seeds, of probabilities with and without their ends, and of learning rates and bounds.
 read_natural = partial(read_integer, low=0)
 read_rate = partial(read_number, at_least=0, at_most=1)
