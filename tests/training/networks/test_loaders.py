@@ -101,7 +101,7 @@ def test_shuffling_that_cannot_be_kept_as_it_is() -> None:
         kept(loader(), n=N)
     with pytest.raises(NotCovered, match="drop_last"):
         kept(loader(batch_size=BATCH + 1, drop_last=True))
-    budget = md.settle(md.shuffle(N, BATCH), noise_multiplier=16.0, epochs=1, delta=1e-3)
+    budget = md.calibrated_budget(md.shuffle(N, BATCH), noise_multiplier=16.0, epochs=1, delta=1e-3)
     with pytest.raises(InvalidParameter, match="keep_shuffling"):
         loader_run.trainer(data=loader(), budget=budget, keep_shuffling=True)
 
