@@ -13,6 +13,7 @@ all like the record that takes its place.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 from mustdp.accounting.epochs.add_remove import AllocationProfile, TabulatedPair
 from mustdp.accounting.epochs.observed import maximum_pair
@@ -34,7 +35,8 @@ from mustdp.accounting.pld.discretise import DominatingPair
 from mustdp.accounting.pld.pairs import ConcretePair
 from mustdp.accounting.profiles import GroupProfile
 from mustdp.errors import NotCovered
-from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.mechanisms.contract import Proof, has_proof
+from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.sampling.epochs import Epoch, RandomAllocation
 
@@ -71,11 +73,11 @@ def epoch_sides(
     """
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover epochs")
-    epoch, mechanism = atom.epoch, atom.inner
+    epoch, mechanism = atom.epoch, cast("Gaussian", atom.inner)
     if not isinstance(epoch, RandomAllocation):
         if group > 1:
             return _together(atom, relation, group)
-        return _shuffled(epoch, mechanism, relation)
+        return _shuffled(epoch, atom.inner, relation)
     if relation == Relation.REPLACE_ONE and not mechanism.in_a_ball:
         raise NotCovered(
             "random allocation under replace_one needs a noise multiplier: a stated shift says "
@@ -225,8 +227,18 @@ def _orders(ahead: AllocationProfile, behind: AllocationProfile) -> dict[str, Co
     }
 
 
-def _shuffled(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Sides:
+def _shuffled(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) -> Sides:
     shift = mechanism.shift_for(moves(epoch, relation))
+    if not has_proof(mechanism, Proof.GAUSSIAN):
+        if relation != Relation.REPLACE_ONE:
+            raise NotCovered.refusing(
+                "relation",
+                "must be {replace_one} for shuffled batches with noise that is not Gaussian",
+                f"{{{relation.value}}}",
+                mentions=tuple(Relation),
+            )
+        # From below one would need the law of many batches, which is known for Gaussian noise.
+        return shift, shuffled_pair(epoch, mechanism, relation), {}
     drawn = min(1.0, epoch.steps * epoch.expected_size / epoch.n)
     families: dict[str, ConcretePair] = {}
 

@@ -37,8 +37,9 @@ from mustdp.accounting.pld.discretise import DominatingPair
 from mustdp.accounting.pld.readoff import first_below
 from mustdp.accounting.profiles import GroupProfile
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.laws import GaussianNoise, dual
-from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.mechanisms.contract import Proof, has_proof
+from mustdp.mechanisms.laws import GaussianNoise, Noise, dual
+from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
@@ -106,14 +107,19 @@ class Swapped:
         return (1.0 + x) * self.profile(np.log1p(np.maximum(-d - x, 0.0) / (1.0 + x)))
 
 
-def gaussian_profile(shift: float) -> Profile:
-    """The profile of Gaussian noise at epsilon >= 0."""
+def noise_profile(noise: Noise, shift: float) -> Profile:
+    """The profile of noise at epsilon >= 0."""
     distance = np.array(shift)
 
     def profile(epsilon: FloatArray) -> FloatArray:
-        return np.asarray(_NOISE.profile(distance, epsilon))
+        return np.asarray(noise.profile(distance, epsilon))
 
     return profile
+
+
+def gaussian_profile(shift: float) -> Profile:
+    """The profile of Gaussian noise at epsilon >= 0."""
+    return noise_profile(_NOISE, shift)
 
 
 @dataclass(frozen=True)
@@ -983,7 +989,7 @@ def at_one(ahead: Table, behind: Table) -> float:
     return min(found * _UP + 4.0 * ROUNDOFF, float(ahead[1][0]), float(behind[1][0]))
 
 
-def shuffled_pair(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> DominatingPair:
+def shuffled_pair(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) -> DominatingPair:
     """The dominating pair of one shuffled epoch.
 
     The last batch may be smaller or be dropped, and the epoch may end early: with the number of
@@ -1001,9 +1007,11 @@ def shuffled_pair(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Domi
         behind = ShuffledProfile(Absent(shift), marks, bins, released)
         ahead.other, behind.other = behind, ahead
         return DominatingPair(ahead, behind)
-    profile = gaussian_profile(shift)
-    # Points that are pairwise at most this far apart lie in a ball of that radius (Jung).
-    radius = 0.5 * shift if mechanism.in_a_ball else shift / math.sqrt(2.0) * _UP
+    profile = noise_profile(mechanism.noise, shift)
+    radius = None
+    if has_proof(mechanism, Proof.GAUSSIAN):
+        # Points that are pairwise at most this far apart lie in a ball of that radius (Jung).
+        radius = 0.5 * shift if mechanism.in_a_ball else shift / math.sqrt(2.0) * _UP
     return DominatingPair.of(
         ShuffledProfile(Swapped(profile), Marks(profile, radius), bins, released)
     )
