@@ -216,7 +216,7 @@ def by_quadrature(sharp: Sharp, lattice: Lattice, choice: Choice, bins: float) -
         {"_STRIDE": 30},  # cells of eta: its remainder
         {"_FIRST_ETA": 1.5},  # the first of them
         {"_FAR_POINTS": 3},  # what is beyond the mesh
-        {"_LAST_ETA": 2.0, "_FAR_WIDTH": 3.0},  # cells of the mesh
+        {"_LAST_ETA": 0.8, "_FAR_WIDTH": 3.0},  # cells of the mesh
     ],
     ids=str,
 )
@@ -233,10 +233,13 @@ def test_coarse_meshes_stay_above_the_integral(
     choice = search.choice
     exact = by_quadrature(sharp, lattice, choice, bins)
     added = sum(sharp._added(choice.cut, choice.home, choice.cap))
+    default = sharp.evaluate(choice)
     for name, value in coarse.items():
         monkeypatch.setattr(shuffling, name, value)
     found = sharp.evaluate(choice)
     assert found >= exact + added
+    if "_FAR_POINTS" in coarse:
+        assert found > 1.01 * default  # nothing is known of what it leaves out
     if not coarse:
         assert found <= 1.1 * (exact + added)
 
@@ -291,6 +294,16 @@ def test_transforms_stay_above_within_cells_of_t_and_eta(phi: float, off: float)
             for eta in np.linspace(0.0, float(knots[-1]), 60).tolist():
                 line = float(np.interp(eta, knots, table[:, cell]))
                 assert share(phi, eta, at) <= line * (1 + 1e-12)
+
+
+def test_transforms_stay_above_between_two_zeros() -> None:
+    phi, eta, t = 0.05, 1.5 * math.pi, np.array([1.0, 3.0])
+    known = Transforms.of(two_points(), phi, t, 10.0)
+    assert known is not None
+    sizes = known.sizes(eta / t)[np.arange(2), np.arange(2)]
+    assert max(sizes) < 0.1
+    bound = float(known.shares(sizes, eta, 0.0)[0])
+    assert max(share(phi, eta, at) for at in np.linspace(1.0, 3.0, 41).tolist()) <= bound
 
 
 def test_transforms_stay_above_on_a_mesh_of_high_frequencies() -> None:
@@ -510,6 +523,17 @@ def test_ending_early_is_covered_by_the_whole_epoch() -> None:
     one = md.account(md.subsample(epoch.first(1), noise), relation="replace_one")
     share = 0.01 * float(md.gaussian(shift=0.25).delta([0.5])[0])
     assert one.delta(0.5).upper <= share * (1 + 1e-9)
+
+
+def test_laplace_noise_is_amplified_under_replace_one() -> None:
+    noise = md.laplace(noise_multiplier=8.0)
+    plan = md.subsample(md.shuffle(2000, 20), noise)
+    found = md.account(plan).epsilon(1e-6)
+    assert 0.0 <= found.lower <= found.upper < 0.5 * upper(noise)
+    with pytest.raises(md.NotCovered, match="replace_one"):
+        md.account(plan, relation="add_remove").epsilon(1e-6)
+    with pytest.raises(md.NotCovered, match="Gaussian noise"):
+        md.subsample(md.random_allocation(2000, 100), noise)
 
 
 def test_a_stated_shift_has_a_wider_ball() -> None:
