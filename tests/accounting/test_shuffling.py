@@ -334,7 +334,8 @@ def test_expectations_are_above_those_of_a_law_with_these_prices() -> None:
     places, chances = np.array([0.5, 1.0, 3.5]), np.array([0.5, 0.4, 0.1])  # mean one
     puts = np.maximum(t[:, None] - places, 0.0) @ chances
     calls = np.maximum(places - t[:, None], 0.0) @ chances
-    lattice.number, lattice.t, lattice.price = number, t, np.where(number <= 0, puts, calls)
+    # Prices are bounds from above.
+    lattice.number, lattice.t, lattice.price = number, t, 1.5 * np.where(number <= 0, puts, calls)
     rng = np.random.default_rng(3)
     for _ in range(200):
         heights = rng.uniform(0.0, 1.0, t.size)
@@ -359,7 +360,10 @@ def test_cuts_are_added(gaussian_eight: tuple[Contrast, Marks, GriddedTerm]) -> 
     )
     for have, least in zip(added, exact, strict=True):
         assert least <= have <= 2.0 * least
-    assert sharp.evaluate(Choice(cut, at_home, cap, 1.0, 4.0)) > sum(added)
+    # Where next to nothing else is left.
+    far = Sharp(WorstTerm(contrast, math.expm1(0.4)), home, lattice, 100.0)
+    whole = far.evaluate(Choice(cut, at_home, cap, 0.7, 4.0))
+    assert 0.5 * whole < sum(far._added(cut, at_home, cap)) <= whole
 
 
 def test_the_first_batch_pays_beyond_its_cut(

@@ -397,9 +397,9 @@ _RARE_T, _FARTHEST_T, _EVERY = 1e-5, 160, 4
 #: Hoelder's exponents that are tried.
 _HOELDER = np.array([1.5, 2.0, 2.8, 4.0, 8.0, 16.0, 64.0, 256.0])
 _OTHERS = _HOELDER / (_HOELDER - 1.0)
-#: Share of the answer, as far as it is known, that each of the three cuts may add at first, and by
-#: which factor that is varied.
-_SHARE, _FACTOR = 0.01, 4.0
+#: Share of the answer, as far as it is known, that each of the three cuts may add at first, by
+#: which factor that is varied, how often, and how often where nothing is known yet.
+_SHARE, _FACTOR, _STEPS, _BLIND = 0.01, 4.0, 16, 4
 #: How often a ladder of tilts is prolonged and how often it is narrowed down, and every which t is
 #: looked at meanwhile.
 _LADDER, _ROUNDS, _COARSER = 12, 2, 8
@@ -505,7 +505,9 @@ class Sharp:
         phi = None if near is None else near.choice.phi
         best = self._look((_SHARE * self._guess,) * 3 if near is None else near.levels, phi)
         for factor in (1.0 / _FACTOR, _FACTOR):
-            while max(best.levels) * factor < self._plain:
+            for _ in range(_STEPS if math.isfinite(best.value) else _BLIND):
+                if not max(best.levels) * factor < self._plain:
+                    break
                 phi = best.choice.phi if math.isfinite(best.value) else None
                 found = self._look(tuple(factor * level for level in best.levels), phi)
                 if not found.value < best.value and math.isfinite(best.value):
