@@ -689,7 +689,7 @@ class Transforms:
         return found if np.all(found._least > 0.0) else None
 
     def sizes(self, u: FloatArray, every: int = 1) -> FloatArray:
-        """N at these frequencies eta/t (columns), for every so manieth t and the last (rows)."""
+        """N at the frequencies eta/t = u (columns), at every ``every``-th t and the last (rows)."""
         angles = np.outer(self.points, u)
         some = self.tilted[self._rows(every)]
         return np.asarray(np.hypot(some @ np.cos(angles), some @ np.sin(angles)))
@@ -785,7 +785,8 @@ _SIMPLE_FINENESS = 0.1
 def simple(term: WorstTerm, home: GriddedTerm, lattice: Lattice, bins: float, near: float) -> float:
     """The simple form at one alpha, for the k and nu that look best; ``near`` is about its size."""
     found = math.inf
-    alpha, unit = 1.0 + term.x, 2.0 * float(term.value(np.zeros(1))[0]) * _UP + term.x
+    plain = float(term.value(np.zeros(1))[0]) * (1.0 + term.error)
+    alpha, unit = 1.0 + term.x, (2.0 * plain + term.x) * _UP
     for share in _SIMPLE_SHARES:
         # The largest cap, a point of the lattice, at which uneven weights add little.
         caps = np.flatnonzero(unit * lattice.beyond[lattice.number <= 0] <= share * near)
