@@ -96,6 +96,8 @@ class Note:
     versions: tuple[int, ...]
     edge: GradientEdge
     layout: Behind | None
+    #: What the layer returned, records first: kept where places are tried.
+    returned: Tensor | None = None
 
 
 class Bookkeeping:
@@ -205,10 +207,10 @@ class Bookkeeping:
         size, notes = len(rows.target), list[Note]()
         recurrent = [layer for layer in self._layers if is_recurrent(layer.module)]
         others = [layer for layer in self._layers if not is_recurrent(layer.module)]
-        hooks = [(layer.module, _note_taker(layer, size, notes, alone)) for layer in others]
+        noting = _Noting(size, alone, self._trying_places, notes)
+        hooks = [(layer.module, noting.taker(layer)) for layer in others]
         forwards = [
-            (layer.module, unrolled(layer.module, _inside(layer, size, notes, alone)))
-            for layer in recurrent
+            (layer.module, unrolled(layer.module, _inside(layer, noting))) for layer in recurrent
         ]
         # Written out, and cleaned up twice, so that Ctrl-C leaves no hook behind wherever it comes:
         # while hooks are registered, or during the first cleaning.
@@ -241,7 +243,24 @@ class Bookkeeping:
             for note, errors in zip(notes, found, strict=False)
             if errors is not None
         ]
-        return Contributions(losses.detach(), parts)
+        return Contributions(losses.detach(), parts, self._in_full(notes, found))
+
+    def _in_full(self, notes: list[Note], found: tuple[Tensor | None, ...]) -> list[Tensor]:
+        """Where places are tried: what a later layer or a cut to float32 may hide of them."""
+        if not self._trying_places:
+            return []
+        longer = [x for note in notes for x in note.given]
+        longer += [
+            _records_first(note, errors)
+            for note, errors in zip(notes, found, strict=False)
+            if errors is not None
+        ]
+        returned = [note.returned for note in notes if note.returned is not None]
+        return returned + [x for x in longer if x.dtype == torch.float64]
+
+    @property
+    def _trying_places(self) -> bool:
+        return self._randomness == "same"
 
 
 def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
@@ -254,7 +273,7 @@ def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
             module._forward_hooks.pop(key, None)
 
 
-def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:
+def _inside(layer: Layer, noting: _Noting) -> Affine:
     """Applies the linear layers of a recurrent one and notes them."""
 
     @cache
@@ -266,7 +285,7 @@ def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:
         one = part(weight, bias)
         output: Tensor = one.module(given)
         if one.parameters:
-            _note_taker(one, rows, notes, alone)(one.module, (given,), {}, output)
+            noting.taker(one)(one.module, (given,), {}, output)
         return output
 
     return apply
@@ -290,8 +309,24 @@ def _numbers_kept(notes: list[Note]) -> int:
     return sum(kept.values())
 
 
-def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
-    def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> None:
+@dataclass(frozen=True)
+class _Noting:
+    """How one pass over ``rows`` records takes its notes; ``in_full`` keeps what layers return."""
+
+    rows: int
+    alone: bool
+    in_full: bool
+    notes: list[Note]
+
+    def taker(self, layer: Layer) -> Any:
+        """A hook that notes the calls of a layer."""
+
+        def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> None:
+            self._take(layer, given, named, output)
+
+        return take
+
+    def _take(self, layer: Layer, given: Any, named: dict[str, Any], output: Any) -> None:
         if not torch.is_grad_enabled():
             raise Unsuitable(f"layer {layer.name} runs without gradients")
         tensors = [*given, *named.values(), output]
@@ -301,25 +336,31 @@ def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
             raise Unsuitable(f"layer {layer.name} is called with named arguments")
         several = f"layer {layer.name} takes or returns more than one row per record"
         layout: Behind | None = None
-        if alone:
+        if self.alone:
             found = [behind(x) for x in tensors]
             if any(x is None for x in found):
                 raise Unsuitable(several)
             *kept, layout = (x for x in found if x is not None)
             given = tuple(x.records_first(x.values) for x in kept)
             output = layout.values
-        elif not all(len(x) == rows for x in tensors):
+        elif not all(len(x) == self.rows for x in tensors):
             raise Unsuitable(several)
         versions = tuple(x._version for x in given)
         edge = get_gradient_edge(output)
-        notes.append(Note(layer, tuple(x.detach() for x in given), versions, edge, layout))
+        returned = None
+        if self.in_full:  # a copy: the model may write into it afterwards
+            returned = output.detach().clone()
+            returned = returned if layout is None else layout.records_first(returned)
+        inputs = tuple(x.detach() for x in given)
+        self.notes.append(Note(layer, inputs, versions, edge, layout, returned))
 
-    return take
+
+def _records_first(note: Note, errors: Tensor) -> Tensor:
+    return errors if note.layout is None else note.layout.records_first(errors)
 
 
 def _share(note: Note, errors: Tensor, randomness: str) -> Share:
-    if note.layout is not None:
-        errors = note.layout.records_first(errors)
+    errors = _records_first(note, errors)
     if tuple(x._version for x in note.given) != note.versions:
         raise Unsuitable(
             f"what layer {note.layer.name} was given has been overwritten in place since"

@@ -39,11 +39,16 @@ class Part:
 
 
 class Contributions:
-    """Losses and contributions of the records of one piece."""
+    """Losses and contributions of the records of one piece.
 
-    def __init__(self, losses: Tensor, parts: Sequence[Part]) -> None:
+    ``in_full``: what they were computed from before it was cut to float32, where places are tried.
+    """
+
+    def __init__(
+        self, losses: Tensor, parts: Sequence[Part], in_full: Sequence[Tensor] = ()
+    ) -> None:
         self.losses = losses
-        self._parts = _with_single_uses(parts)
+        self._parts, self._in_full = _with_single_uses(parts), in_full
 
     @property
     def terms(self) -> int:
@@ -61,7 +66,7 @@ class Contributions:
         """All that decides what each record contributes, records first."""
         sizes = self.sizes()
         values = [x for part in self._parts for x in part.share.by_record()]
-        return [self.losses, sizes.squares, sizes.absolute, *values]
+        return [self.losses, sizes.squares, sizes.absolute, *values, *self._in_full]
 
     def add_weighted(self, weights: Tensor, sums: dict[int, Tensor]) -> None:
         """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""
@@ -148,7 +153,7 @@ def module_share(
     try:
         with quiet():
             found = aligned(errors.device, lambda: mapped(values, _lengthened(errors), *floating))
-        return Kept(found)
+        return Kept(found, in_full=randomness == "same")
     except Exception as problem:
         name = type(module).__name__
         raise Unsuitable(
@@ -193,7 +198,8 @@ class RecordByRecord:
                 f"({line_of(problem)})"
                 + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
             ) from problem
-        return Contributions(losses.detach(), [Part(Kept(gradients), parameters)])
+        kept = Kept(gradients, in_full=self._randomness == "same")
+        return Contributions(losses.detach(), [Part(kept, parameters)])
 
     @contextmanager
     def alike(self, loss: Loss | None = None) -> Iterator[None]:
