@@ -54,15 +54,15 @@ def by_standard_library(content: bytes, reading: Reading, wanted: Any) -> Any:
     found = []
     try:
         for one in map(as_wanted, wanted):
-            (column,) = select(names, one.column, "the file")
+            (place,) = select(names, one.column, "the file")
             conversion = Conversion(one, reading, "")
-            found.append(conversion.texts([row[column.at] for row in rows], lambda k: ""))
+            found.append(conversion.texts([row[place.at] for row in rows], lambda k: ""))
     except InvalidParameter:
         return None
-    values = np.stack([one.values for one in found], axis=1)
+    values = np.stack([column.values for column in found], axis=1)
     missing = np.zeros(values.shape, dtype=bool)
-    for k, one in enumerate(found):
-        missing[:, k] = False if one.missing is None else one.missing
+    for k, column in enumerate(found):
+        missing[:, k] = False if column.missing is None else column.missing
     return values.tobytes(), missing.tobytes()
 
 

@@ -194,10 +194,10 @@ class DelimitedText:
         kept = [first, second] if file.header is False else [second]
         self._waiting = [one for one in kept if one is not None]
         while self._waiting:  # put back, unless there are blank lines in between
-            line, record = self._waiting[-1]
-            if line + record.count(b"\n") != self._line:
+            number, record = self._waiting[-1]
+            if number + record.count(b"\n") != self._line:
                 break
-            self._rest, self._line = record + self._rest, line
+            self._rest, self._line = record + self._rest, number
             self._waiting.pop()
         # A line of names that has a number below it may be quoted.
         self._shown = (
@@ -328,8 +328,8 @@ class _Parser:
                 found.append(conversion.texts(texts, place))
             else:
                 rows, values = arrow_distinct(table.column(at))
-                texts = [value if value is None else _decoded(value) for value in values]
-                found.append(conversion.distinct(rows, texts, place))
+                named = [value if value is None else _decoded(value) for value in values]
+                found.append(conversion.distinct(rows, named, place))
         return found
 
     def _numbers(self, table: Any) -> dict[int, Doubles] | None:
