@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mustdp.data import opening
 from mustdp.data import text as text_files
 from mustdp.data.columns import Category, Day, Reading, as_wanted, select
 from mustdp.data.opening import open_records, open_source
@@ -271,13 +272,13 @@ def test_a_file_that_changed_is_refused_elsewhere(write_csv: Write) -> None:
 def test_a_worker_reads_the_file_once(write_csv: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pickle.dumps(open_source(write_csv("x\n5\n6\n7.5\n"), "x"))
     read: list[Any] = []
-    original = text_files._read
+    original = opening._all_rows
 
     def watched(reading: Any, wanted: Any) -> Any:
         read.append(reading)
         return original(reading, wanted)
 
-    monkeypatch.setattr(text_files, "_read", watched)
+    monkeypatch.setattr(opening, "_all_rows", watched)
     for _ in range(3):
         assert pickle.loads(sent).take([2, 0]).tolist() == [[7.5], [5.0]]
     assert len(read) == 1
