@@ -14,6 +14,8 @@ from mustdp.errors import MissingExtra
 #: The extra that brings a package.
 _BROUGHT_BY = {
     "matplotlib": "plots",
+    "jinja2": "plots",
+    "markupsafe": "plots",
     "torch": "train",
     "sklearn": "train",
     "pyreadstat": "files",

@@ -52,11 +52,3 @@ def test_a_missing_package_is_named_with_its_extra(
     outcome = run(*shlex.split(line.format(mean=MEAN, wor="--scheme wor -m 5")), *as_json)
     check_refused(outcome, INSTALLED_AS.get(package, package), f'[{extra}]"')
     assert sorted(os.listdir()) == before
-
-
-def test_reproduce_without_joblib(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hide(monkeypatch, "joblib")
-    outcome = run("reproduce", "tables-4-s2", "--quick", "--out", tmp_path)
-    check_refused(outcome, "joblib", '[parallel]"')
