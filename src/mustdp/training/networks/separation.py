@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -400,16 +401,28 @@ def _torchs(kind: type[nn.Module]) -> type[nn.Module]:
 Loss = Callable[[Any, Tensor], Tensor]
 
 
-def losses_alone(model: nn.Module, loss: Loss, rows: Rows, randomness: str = "different") -> Tensor:
-    """The loss of every record, each computed as if there were no other."""
+def losses_alone(
+    model: nn.Module,
+    loss: Loss,
+    rows: Rows,
+    randomness: str = "different",
+    begin: Callable[[Tensor], object] = lambda zero: None,
+) -> Tensor:
+    """The loss of every record, each computed as if there were no other.
 
-    def one(label: Tensor, *record: Tensor) -> Tensor:
+    ``begin`` is called inside, with a zero that every record has of its own.
+    """
+
+    def one(zero: Tensor, label: Tensor, *record: Tensor) -> Tensor:
+        begin(zero)
         outputs = model(*(x[None] for x in record))
         return per_record(loss(outputs, label[None]), 1)[0]
 
+    zeros = torch.zeros(len(rows.target), device=rows.target.device)
+    mapped = torch.func.vmap(one, randomness=randomness)
     try:
-        with quiet():
-            found: Tensor = torch.func.vmap(one, randomness=randomness)(rows.target, *rows.inputs)
+        with quiet(), traced():
+            found: Tensor = mapped(zeros, rows.target, *rows.inputs)
     except MustdpError:
         raise
     except Exception as problem:
@@ -434,10 +447,19 @@ class Behind:
         return values.movedim(self.place, 0).squeeze(1)
 
 
-def behind(value: Tensor) -> Behind | None:
-    """Look behind a tensor; None if it does not have exactly one row for every record."""
+def is_batched(value: Tensor) -> bool:
+    """Whether a tensor inside is one for each record, or one for all."""
     functorch: Any = _functorch
-    if not functorch.is_batchedtensor(value) or len(value) != 1:
+    return bool(functorch.is_batchedtensor(value))
+
+
+def behind(value: Tensor, *, whole: bool = False) -> Behind | None:
+    """Look behind a tensor; None if it does not have exactly one row for every record.
+
+    If it is ``whole``, all of it belongs to the record, however many rows it has.
+    """
+    functorch: Any = _functorch
+    if not is_batched(value) or (len(value) != 1 and not whole):
         return None
     values: Tensor = functorch.get_unwrapped(value)
     return None if functorch.is_batchedtensor(values) else Behind(values, _place(value))
@@ -447,6 +469,32 @@ def _place(value: Tensor) -> int:
     functorch: Any = _functorch
     place: int = functorch.maybe_get_bdim(value)
     return place
+
+
+#: Modules of transformers that ask, by ``is_tracing``, whether a tensor's values may be looked at.
+_ASKING = ("transformers.masking_utils", "transformers.modeling_attn_mask_utils")
+
+
+@contextmanager
+def traced() -> Iterator[None]:
+    """Let transformers know that values inside cannot be looked at.
+
+    It leaves out a mask that hides nothing, which is a decision by values. While another library
+    traces a model it keeps the mask, and so it does here.
+    """
+    asking = [m for m in (sys.modules.get(name) for name in _ASKING) if hasattr(m, "is_tracing")]
+    usual = [(module, module.is_tracing) for module in asking]
+
+    def replaced(own: Any) -> Any:
+        return lambda tensor=None: (tensor is not None and is_batched(tensor)) or own(tensor)
+
+    try:
+        for module, own in usual:
+            module.is_tracing = replaced(own)
+        yield
+    finally:
+        for module, own in usual:
+            module.is_tracing = own
 
 
 @contextmanager
