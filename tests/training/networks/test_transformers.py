@@ -158,3 +158,30 @@ def test_a_run_with_masks() -> None:
     )
     assert trainer.method == "book-keeping"
     assert trainer.train().privacy.certified
+
+
+def test_dictionaries_and_the_loss_of_the_model_itself() -> None:
+    torch.manual_seed(0)
+    wrapped, _, (words, mask), _ = gpt2(masked=True)
+    labels = words.masked_fill(mask == 0, -100)
+    batch = {"input_ids": words, "attention_mask": mask, "labels": labels}
+    budget = md.calibrated_budget(md.wor(ROWS, 4), noise_multiplier=1.0, steps=2, delta=1e-3)
+
+    def shifted(outputs: Any, batch: dict[str, Tensor]) -> Tensor:
+        logits, target = outputs.logits[:, :-1], batch["labels"][:, 1:]
+        losses = functional.cross_entropy(logits.mT, target, reduction="none")
+        return losses.sum(1) / (target != -100).sum(1)
+
+    found = []
+    start = {name: p.detach().clone() for name, p in wrapped.model.state_dict().items()}
+    for loss in (None, shifted):
+        wrapped.model.load_state_dict(start)
+        sgd = torch.optim.SGD(wrapped.model.parameters(), lr=0.1)
+        with pytest.warns(md.types.SeededRelease):
+            trainer = md.PrivateTrainer(
+                wrapped.model, loss, batch, budget, optimizer=sgd, max_grad_norm=1.0, seed=1
+            )
+        assert trainer.method == "book-keeping"
+        trainer.train()
+        found.append(torch.cat([p.detach().flatten() for p in wrapped.model.parameters()]))
+    torch.testing.assert_close(found[0], found[1], atol=1e-4, rtol=1e-4)

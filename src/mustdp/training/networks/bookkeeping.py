@@ -45,6 +45,7 @@ from mustdp.training.networks.separation import (
     keeps_apart,
     line_of,
     losses_alone,
+    losses_of,
     per_record,
     quiet,
     traced,
@@ -224,16 +225,18 @@ class RecordByRecord:
 
     def contributions(self, rows: Rows, _: Tensor | None = None) -> Contributions:
         """Losses and gradients of these records."""
-        inputs, target = rows.inputs, rows.target
+        given, device = (*rows.inputs, rows.target), rows.target.device
         parameters = trainable(self._model)
         values = {name: p.detach() for name, p in parameters.items()}
 
-        def one(changed: dict[str, Tensor], label: Tensor, *record: Tensor) -> Tensor:
-            alone = tuple(x[None] for x in record)
-            outputs = torch.func.functional_call(self._model, changed, alone)
-            return per_record(self._loss(outputs, label[None]), 1)[0]
+        def one(changed: dict[str, Tensor], *record: Tensor) -> Tensor:
+            def run(*arguments: Any, **named: Any) -> Any:
+                return torch.func.functional_call(self._model, changed, arguments, named)
 
-        in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in inputs))
+            alone = [x[None] for x in record]
+            return per_record(losses_of(self._model, self._loss, rows, alone, run), 1)[0]
+
+        in_dims: tuple[int | None, ...] = (None, *(0 for _ in given))
         mapped = torch.func.vmap(
             torch.func.grad_and_value(one), in_dims=in_dims, randomness=self._randomness
         )
@@ -242,9 +245,9 @@ class RecordByRecord:
                 quiet(),
                 traced(),
                 self._without_cudnn(),
-                shortened(target.device, self._mixed),
+                shortened(device, self._mixed),
             ):
-                gradients, losses = aligned(target.device, lambda: mapped(values, target, *inputs))
+                gradients, losses = aligned(device, lambda: mapped(values, *given))
         except MustdpError:
             raise
         except Exception as problem:
@@ -424,12 +427,13 @@ class Bookkeeping:
             # Which calls are made once for all records; what cannot be run shows itself again.
             with suppress(Unsuitable), full_precision(rows.target.device), masks():
                 self._forward(rows.copied(), None, alone=True)
-        self.compare(rows, other, masks)
+        if self._loss is not None:  # a model's own loss is one value for all records, or alone
+            self.compare(rows, other, masks)
         with full_precision(rows.target.device):
             with masks():
-                losses, notes = self._forward(rows.copied(), None)
+                losses, notes = self._forward(rows.copied(), None, self._loss is None)
             check_finite(losses)
-            if losses.requires_grad and len(losses) > 1:
+            if self._loss is not None and losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
             if self.alone:
                 with masks():
@@ -507,7 +511,7 @@ class Bookkeeping:
     def _losses(self, rows: Rows, notes: Notes) -> Tensor:
         if notes.alone:
             return losses_alone(self._model, self._loss, rows, self._randomness, notes.begin)
-        return self._loss(self._model(*rows.inputs), rows.target)
+        return losses_of(self._model, self._loss, rows, (*rows.inputs, rows.target))
 
     def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
         found: tuple[Tensor | None, ...] = ()

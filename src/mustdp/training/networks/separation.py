@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -398,7 +399,59 @@ def _torchs(kind: type[nn.Module]) -> type[nn.Module]:
 # computed as in any other backward pass.
 
 
-Loss = Callable[[Any, Tensor], Tensor]
+#: From outputs and targets, or from outputs and a dictionary, to one value per record; None for the
+#: loss that the model returns itself.
+Loss = Callable[[Any, Any], Tensor] | None
+
+
+def losses_of(
+    model: nn.Module,
+    loss: Loss,
+    rows: Rows,
+    values: Sequence[Tensor],
+    run: Callable[..., Any] | None = None,
+) -> Tensor:
+    """The losses of records like ``rows`` with these values, inputs first and the target last.
+
+    Dictionaries are given to the model by name, as far as it takes their entries; ``run`` is
+    called in its place. A loss of torch is given the logits where a model returns an object.
+    """
+    run = model if run is None else run
+    batch = rows.batch(values) if rows.names else {}
+    torchs = type(loss) in _LOSSES
+    if batch:
+        labels = batch.get("labels")
+        if torchs and labels is None:
+            raise InvalidParameter("loss must be a function of (outputs, batch) without 'labels'")
+        known = inspect.signature(model.forward).parameters
+        every = any(one.kind is one.VAR_KEYWORD for one in known.values())
+        outputs = run(
+            **{
+                name: value
+                for name, value in batch.items()
+                if (every or name in known) and not (torchs and name == "labels")
+            }
+        )
+    else:
+        *inputs, labels = values
+        outputs = run(*inputs)
+    if loss is None:
+        return _own_loss(outputs)
+    if torchs:
+        logits = outputs if isinstance(outputs, Tensor) else getattr(outputs, "logits", outputs)
+        return loss(logits, labels)
+    return loss(outputs, batch or labels)
+
+
+def _own_loss(outputs: Any) -> Tensor:
+    """The loss in what a model has returned for one record."""
+    found = getattr(outputs, "loss", None)
+    if not isinstance(found, Tensor) or found.numel() != 1:
+        raise InvalidParameter(
+            "model must return an object with a loss where loss is None: give it dictionaries with "
+            "'labels', or state a loss"
+        )
+    return found.reshape(1)
 
 
 def losses_alone(
@@ -413,16 +466,15 @@ def losses_alone(
     ``begin`` is called inside, with a zero that every record has of its own.
     """
 
-    def one(zero: Tensor, label: Tensor, *record: Tensor) -> Tensor:
+    def one(zero: Tensor, *record: Tensor) -> Tensor:
         begin(zero)
-        outputs = model(*(x[None] for x in record))
-        return per_record(loss(outputs, label[None]), 1)[0]
+        return per_record(losses_of(model, loss, rows, [x[None] for x in record]), 1)[0]
 
     zeros = torch.zeros(len(rows.target), device=rows.target.device)
     mapped = torch.func.vmap(one, randomness=randomness)
     try:
         with quiet(), traced():
-            found: Tensor = mapped(zeros, rows.target, *rows.inputs)
+            found: Tensor = mapped(zeros, *rows.inputs, rows.target)
     except MustdpError:
         raise
     except Exception as problem:
