@@ -128,10 +128,16 @@ NAMES = [
     *(f"plot.{name}" for name in plots.__all__),
     *(f"types.{name}" for name in dir(mustdp.types)),
     *(f"reproduction.{name}" for name in dir(mustdp.reproduction)),
+    *(
+        f"interop.{module}.{name}"
+        for module in dir(mustdp.interop)
+        for name in getattr(mustdp.interop, module).__all__
+    ),
 ]
 #: The name of a type, a version, modules, two themes.
 NOT_CALLED = {
-    "types.Plan", "__version__", "plot", "types", "reproduction", "plot.LIGHT", "plot.DARK"
+    "types.Plan", "__version__", "plot", "types", "interop", "reproduction",
+    "plot.LIGHT", "plot.DARK",
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Every public name once: type checkers read it here, and so does the package when it is used."""
 
+from mustdp import interop as interop
 from mustdp import reproduction as reproduction
 from mustdp import types as types
 from mustdp.accounting.account import account as account
@@ -42,6 +43,8 @@ from mustdp.estimation.release.planning import smallest_epsilon as smallest_epsi
 from mustdp.estimation.release.release import private_release as private_release
 from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.mechanisms.custom import custom as custom
+from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
+from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.relation import Relation as Relation
@@ -59,8 +62,6 @@ from mustdp.sampling.schemes import wr as wr
 from mustdp.training.data.named import load_data as load_data
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
-from mustdp.training.networks.opacus_bridge import charged_to as charged_to
-from mustdp.training.networks.opacus_bridge import multiset_loader as multiset_loader
 from mustdp.training.networks.separation import replace_batchnorm as replace_batchnorm
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer
 from mustdp.version import __version__ as __version__

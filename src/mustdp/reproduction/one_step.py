@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 
 from mustdp.accounting.subsampling.one_slope import Amplification, AmplificationRow, Kind, amplify
 from mustdp.accounting.subsampling.one_step import one_step
-from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.progress import Progress
-from mustdp.reporting.plots.privacy import EPSILON
 from mustdp.reproduction.cells import (
     NAMES,
     Cell,
@@ -29,6 +29,7 @@ from mustdp.reproduction.cells import (
     scheme_called,
     short,
 )
+from mustdp.reproduction.figures import EPSILON
 from mustdp.reproduction.guarantees import (
     CalibratedRun,
     calibrate_schemes,

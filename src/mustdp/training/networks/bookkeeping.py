@@ -71,11 +71,16 @@ class Part:
 
 
 class Contributions:
-    """Losses and contributions of the records of one piece."""
+    """Losses and contributions of the records of one piece.
 
-    def __init__(self, losses: Tensor, parts: Sequence[Part]) -> None:
+    ``in_full``: what they were computed from before it was cut to float32, where places are tried.
+    """
+
+    def __init__(
+        self, losses: Tensor, parts: Sequence[Part], in_full: Sequence[Tensor] = ()
+    ) -> None:
         self.losses = losses
-        self._parts = _with_single_uses(parts)
+        self._parts, self._in_full = _with_single_uses(parts), in_full
 
     @property
     def terms(self) -> int:
@@ -93,7 +98,7 @@ class Contributions:
         """All that decides what each record contributes, records first."""
         sizes = self.sizes()
         values = [x for part in self._parts for x in part.share.by_record()]
-        return [self.losses, sizes.squares, sizes.absolute, *values]
+        return [self.losses, sizes.squares, sizes.absolute, *values, *self._in_full]
 
     def add_weighted(self, weights: Tensor, sums: dict[int, Tensor]) -> None:
         """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""
@@ -204,7 +209,7 @@ def module_share(note: Note, errors: Tensor, randomness: str = "different") -> S
     try:
         with quiet():
             found = aligned(errors.device, lambda: mapped(values, _lengthened(errors), *floating))
-        return Kept(found)
+        return Kept(found, in_full=randomness == "same")
     except Exception as problem:
         name = type(module).__name__
         raise Unsuitable(
@@ -256,7 +261,8 @@ class RecordByRecord:
                 f"({line_of(problem)})"
                 + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
             ) from problem
-        return Contributions(losses.detach(), [Part(Kept(gradients), parameters)])
+        kept = Kept(gradients, in_full=self._randomness == "same")
+        return Contributions(losses.detach(), [Part(kept, parameters)])
 
     @contextmanager
     def alike(self, loss: Loss | None = None) -> Iterator[None]:
@@ -348,6 +354,8 @@ class Note:
     edge: GradientEdge
     layout: Behind | None
     call: Call
+    #: What the layer returned, records first: kept where places are tried.
+    returned: Tensor | None = None
 
 
 @dataclass
@@ -357,11 +365,13 @@ class Notes:
     A layer may be called once for all records, as with the positions of a sequence, which are the
     same for each. Where records are alone, what it returns is expanded to one row per record by
     adding the ``zero`` that every record has, so that its errors are those of each record. Where
-    they are not, such ``calls`` (a layer and the number of its call) leave no note.
+    they are not, such ``calls`` (a layer and the number of its call) leave no note. ``in_full``
+    keeps what layers return.
     """
 
     rows: int
     alone: bool
+    in_full: bool
     calls: set[tuple[str, int]] = field(default_factory=set)
     zero: Tensor | None = None
     made: list[Note] = field(default_factory=list)
@@ -483,7 +493,8 @@ class Bookkeeping:
     def _forward(
         self, rows: Rows, mixed: torch.dtype | None, alone: bool = False
     ) -> tuple[Tensor, list[Note]]:
-        notes = Notes(len(rows.target), alone, set() if alone else self._once)
+        once = set[tuple[str, int]]() if alone else self._once
+        notes = Notes(len(rows.target), alone, self._trying_places, once)
         recurrent = [layer for layer in self._layers if is_recurrent(layer.module)]
         others = [layer for layer in self._layers if not is_recurrent(layer.module)]
         hooks = [(layer.module, _note_taker(layer, notes)) for layer in others]
@@ -523,7 +534,24 @@ class Bookkeeping:
             for note, errors in zip(notes, found, strict=False)
             if errors is not None
         ]
-        return Contributions(losses.detach(), parts)
+        return Contributions(losses.detach(), parts, self._in_full(notes, found))
+
+    def _in_full(self, notes: list[Note], found: tuple[Tensor | None, ...]) -> list[Tensor]:
+        """Where places are tried: what a later layer or a cut to float32 may hide of them."""
+        if not self._trying_places:
+            return []
+        longer = [x for note in notes for x in note.given]
+        longer += [
+            _records_first(note, errors)
+            for note, errors in zip(notes, found, strict=False)
+            if errors is not None
+        ]
+        returned = [note.returned for note in notes if note.returned is not None]
+        return returned + [x for x in longer if x.dtype == torch.float64]
+
+    @property
+    def _trying_places(self) -> bool:
+        return self._randomness == "same"
 
 
 def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
@@ -634,16 +662,23 @@ def _note_taker(layer: Layer, notes: Notes) -> Any:
         values = output if layout is None else layout.values
         versions = tuple(x._version for x in tensors)
         edge = get_gradient_edge(values)
-        detached = tuple(x.detach() for x in tensors)
-        notes.made.append(Note(layer, detached, versions, edge, layout, call))
+        returned = None
+        if notes.in_full:  # a copy: the model may write into it afterwards
+            returned = values.detach().clone()
+            returned = returned if layout is None else layout.records_first(returned)
+        inputs = tuple(x.detach() for x in tensors)
+        notes.made.append(Note(layer, inputs, versions, edge, layout, call, returned))
         return expanded
 
     return take
 
 
+def _records_first(note: Note, errors: Tensor) -> Tensor:
+    return errors if note.layout is None else note.layout.records_first(errors)
+
+
 def _share(note: Note, errors: Tensor, randomness: str) -> Share:
-    if note.layout is not None:
-        errors = note.layout.records_first(errors)
+    errors = _records_first(note, errors)
     if tuple(x._version for x in note.given) != note.versions:
         raise Unsuitable(
             f"what layer {note.layer.name} was given has been overwritten in place since"

@@ -19,12 +19,12 @@ from mustdp.errors import (
     InvalidParameter,
     NotCovered,
 )
+from mustdp.interop.opacus import MultisetSampler, charged_to, multiset_loader
 from mustdp.randomness.keys import SeededRelease
-from mustdp.training.networks.opacus_bridge import MultisetSampler, charged_to, multiset_loader
 from tests.training.networks import runs, zoo
 from tests.training.networks.brute_force import bound, clipped_sum, clipper
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -222,3 +222,87 @@ def test_the_page_for_people_who_come_from_opacus(capsys: pytest.CaptureFixture[
     assert 1.98 < float(ours[0]) <= 2.0
     assert 0.9 < float(ours[-1]) / float(theirs[-1]) < 1.0  # a little less noise, as the page says
     assert names["engine"].accountant.mechanism() == "prv"  # its default, as the page says
+
+
+def test_a_run_of_opacus_with_our_accountant() -> None:
+    """Poisson sampling by Opacus, charged as what it is, and saved and loaded as Opacus does."""
+    from mustdp.interop import opacus as bridge
+
+    assert bridge.register() == "mustdp"
+    engine = opacus.PrivacyEngine(accountant="mustdp")
+    model = torch.nn.Linear(3, 1)
+    data = torch.utils.data.TensorDataset(torch.randn(40, 3), torch.randn(40, 1))
+    private, optimizer, loader = engine.make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=torch.utils.data.DataLoader(data, batch_size=10),
+        noise_multiplier=2.0,
+        max_grad_norm=1.0,
+    )
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        (private(inputs) - targets).square().sum().backward()
+        optimizer.step()
+    steps = len(engine.accountant)
+    assert steps == 4
+    plan = md.repeat(steps, md.subsample(md.poisson(40, 0.25), md.gaussian(noise_multiplier=2.0)))
+    certified = md.account(plan, relation="add_remove").epsilon(delta=1e-3)
+    assert engine.get_epsilon(1e-3) == certified.upper
+    kept = engine.accountant.state_dict()
+    other = bridge.MustdpAccountant()
+    other.load_state_dict(kept)
+    assert other.get_epsilon(1e-3) == certified.upper
+
+
+def test_noise_for_a_target_by_opacus() -> None:
+    from opacus.accountants.utils import get_noise_multiplier
+
+    from mustdp.interop import opacus as bridge
+
+    found = get_noise_multiplier(
+        target_epsilon=1.0,
+        target_delta=1e-5,
+        sample_rate=0.01,
+        steps=100,
+        accountant=bridge.register(),
+    )
+    ours = md.calibrate(md.poisson(1000, 0.01), epsilon=1.0, delta=1e-5, steps=100)
+    assert ours.noise_multiplier * 0.999 <= found <= ours.noise_multiplier * 1.05
+
+
+def test_a_run_that_is_over() -> None:
+    from mustdp.interop import opacus as bridge
+
+    run = bridge.account_history([(1.1, 0.01, 150), (1.3, 0.01, 100)])
+    steps = [
+        md.repeat(count, md.subsample(md.poisson(1, 0.01), md.gaussian(noise_multiplier=z)))
+        for z, count in ((1.1, 150), (1.3, 100))
+    ]
+    assert run.poisson(1e-5) == md.account(md.sequence(*steps)).epsilon(delta=1e-5)
+    shuffled = run.shuffled(1e-5)
+    assert shuffled is not None
+    assert shuffled.upper > run.poisson(1e-5).upper  # the mistake that this warns of
+    assert bridge.account_history([(1.1, 0.013, 150)]).shuffled(1e-5) is None
+
+
+@pytest.mark.parametrize(
+    "history",
+    [[], [(1.0, 0.1)], [(0.0, 0.1, 5)], [(1.0, 1.5, 5)], [(1.0, 0.1, 0)], [("a", 0.1, 5)], ["abc"]],
+    ids=str,
+)
+def test_bad_histories(history: Any) -> None:
+    from mustdp.interop import opacus as bridge
+
+    with pytest.raises(InvalidParameter):
+        bridge.account_history(history)
+
+
+def test_no_steps_cost_nothing_and_no_noise_everything() -> None:
+    from mustdp.interop import opacus as bridge
+
+    accountant = bridge.MustdpAccountant()
+    assert accountant.get_epsilon(1e-5) == 0
+    accountant.step(noise_multiplier=0.0, sample_rate=0.1)
+    assert accountant.get_epsilon(1e-5) == float("inf")
+    with pytest.raises(InvalidParameter, match="noise_multiplier"):
+        accountant.step(noise_multiplier=float("nan"), sample_rate=0.1)

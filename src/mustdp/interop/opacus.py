@@ -1,4 +1,13 @@
-"""For people who train with Opacus: multisets from its data loader, and their true price.
+"""For people who train with Opacus: its runs with our accountant, and our batches with its engine.
+
+A run as it is, with Poisson sampling and certified bounds:
+
+    register()
+    engine = PrivacyEngine(accountant="mustdp")
+
+A run that is over: ``account_history([(noise_multiplier, sample_rate, steps), ...])``.
+
+Batches of any scheme instead of Poisson sampling:
 
     loader = multiset_loader(dataset, scheme)                       # instead of DataLoader(...)
     engine = PrivacyEngine(accountant=charged_to(loader))           # instead of PrivacyEngine()
@@ -20,9 +29,11 @@ floating point: nothing here speaks for their last bits (docs/security.md).
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from opacus.accountants import IAccountant
@@ -31,15 +42,25 @@ from torch.utils.data import DataLoader, Sampler, default_collate
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import repeat, sequence, subsample
+from mustdp.accounting.plan import Plan, repeat, sequence, steps_of, subsample
 from mustdp.calibration.budget import check_runs
-from mustdp.errors import InvalidParameter, NotCovered
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.randomness.keys import release_key
-from mustdp.sampling.epochs import Epoch, Sampling
+from mustdp.sampling.epochs import Epoch, Sampling, shuffle
+from mustdp.sampling.schemes import poisson
 from mustdp.sampling.streams import BatchStream
+
+__all__ = [
+    "History",
+    "account_history",
+    "charged_to",
+    "multiset_loader",
+    "register",
+]
 
 #: Steps of several threads are charged one after the other.
 _charging = threading.Lock()
@@ -133,8 +154,9 @@ def multiset_loader(
     --------
     >>> import mustdp as md
     >>> import torch
+    >>> from mustdp.interop import opacus
     >>> data = torch.utils.data.TensorDataset(torch.randn(50, 2))
-    >>> [batch] = next(iter(md.multiset_loader(data, md.must_ow(50, 10, 5))))
+    >>> [batch] = next(iter(opacus.multiset_loader(data, md.must_ow(50, 10, 5))))
     >>> tuple(batch.shape)
     (5, 2)
     """
@@ -168,7 +190,187 @@ def _without_rows(values: Any) -> Any:
     return values[:0]
 
 
-class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
+class _HistoryAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
+    """Keeps the history as Opacus does: noise multiplier, sample rate and number of steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        """Add one step to the history."""
+        z = checks.real("noise_multiplier", noise_multiplier, at_least=0)
+        last = self.history[-1] if self.history else None
+        if last is not None and last[:2] == (z, sample_rate):
+            self.history[-1] = (z, sample_rate, last[2] + 1)
+        else:
+            self.history.append((z, sample_rate, 1))
+
+    def __len__(self) -> int:
+        return sum(int(steps) for _, _, steps in self.history)
+
+
+class MustdpAccountant(_HistoryAccountant):
+    """Opacus's steps with Poisson sampling under add-remove, charged by mustdp.
+
+    Registered by :func:`register` under the name ``mustdp``. ``get_epsilon`` is the certified
+    upper bound; it is infinite where no noise was added.
+    """
+
+    @classmethod
+    def mechanism(cls) -> str:
+        """Name in Opacus's registry."""
+        return "mustdp"
+
+    def get_epsilon(self, delta: float, **_: Any) -> float:
+        """The upper bound of epsilon at ``delta``; options of other accountants have no meaning."""
+        if not self.history:
+            return 0.0
+        if any(z == 0 for z, _, _ in self.history):
+            return math.inf
+        try:
+            return account_history(self.history, relation="add_remove").poisson(delta).upper
+        except NumericalFailure:  # next to no noise: no bound that could be stated as a number
+            return math.inf
+
+
+def register() -> str:
+    """Let Opacus use our accountant: ``PrivacyEngine(accountant="mustdp")``.
+
+    ``make_private_with_epsilon`` and ``get_noise_multiplier(accountant="mustdp")`` work as well.
+
+    Returns
+    -------
+    str
+        The accountant's name, "mustdp".
+
+    Examples
+    --------
+    >>> from mustdp.interop import opacus
+    >>> opacus.register()
+    'mustdp'
+    >>> from opacus.accountants import create_accountant
+    >>> accountant = create_accountant("mustdp")
+    >>> accountant.step(noise_multiplier=1.1, sample_rate=0.01)
+    >>> len(accountant)
+    1
+    """
+    register_accountant("mustdp", MustdpAccountant, force=True)
+    return "mustdp"
+
+
+@dataclass(frozen=True)
+class History:
+    """A finished run of Opacus, and what it is worth; made by :func:`account_history`.
+
+    Attributes
+    ----------
+    steps : tuple of (float, float, int)
+        Noise multiplier, sample rate and number of steps, as Opacus keeps them.
+    relation : str
+        Which data sets are neighbours.
+    """
+
+    steps: tuple[tuple[float, float, int], ...]
+    relation: str
+
+    def poisson(self, delta: float) -> Bounds:
+        """What the run costs if every batch was drawn by Poisson sampling, as Opacus draws.
+
+        Parameters
+        ----------
+        delta : float
+            The delta of the guarantee.
+
+        Returns
+        -------
+        Bounds
+            Bounds of epsilon.
+        """
+        # The cost depends on the rate alone; the history does not say how many records there are.
+        parts = [
+            repeat(count, subsample(poisson(1, rate), gaussian(noise_multiplier=z)))
+            for z, rate, count in self.steps
+        ]
+        return account(sequence(*parts), relation=self.relation).epsilon(delta)
+
+    def shuffled(self, delta: float) -> Bounds | None:
+        """What the run costs if the loader shuffled instead (``poisson_sampling=False``).
+
+        Parameters
+        ----------
+        delta : float
+            The delta of the guarantee.
+
+        Returns
+        -------
+        Bounds or None
+            Bounds of epsilon; None where a sample rate is not one over a number of batches.
+        """
+        parts: list[Plan] = []
+        for z, rate, count in self.steps:
+            batches = round(1 / rate)
+            if not abs(batches * rate - 1) < 1e-6:
+                return None
+            parts.append(steps_of(shuffle(batches, 1), count, gaussian(noise_multiplier=z)))
+        return account(sequence(*parts), relation=self.relation).epsilon(delta)
+
+
+def account_history(
+    history: Iterable[tuple[float, float, int]], *, relation: str = "add_remove"
+) -> History:
+    """Account for a run of Opacus that is over.
+
+    Parameters
+    ----------
+    history : iterable of (noise_multiplier, sample_rate, steps)
+        ``accountant.history`` of any of Opacus's accountants.
+    relation : {"add_remove", "replace_one"}, default="add_remove"
+        Which data sets are neighbours; Opacus's own accountants speak of add_remove.
+
+    Returns
+    -------
+    History
+        Its ``poisson(delta)`` is what Opacus's sampling costs, its ``shuffled(delta)`` what the
+        same run would have cost, had its loader shuffled.
+
+    Raises
+    ------
+    InvalidParameter
+        An entry is not what Opacus writes.
+
+    Examples
+    --------
+    >>> from mustdp.interop import opacus
+    >>> run = opacus.account_history([(1.1, 0.01, 200)])
+    >>> print(run.poisson(1e-5))
+    0.720 attained, 0.721 certified (add-remove)
+    >>> run.shuffled(1e-5).lower > run.poisson(1e-5).upper
+    True
+    """
+    entries = []
+    for entry in history:
+        if not isinstance(entry, tuple | list) or len(entry) != 3:
+            raise InvalidParameter(
+                "history must have entries (noise_multiplier, sample_rate, steps), "
+                f"got one of type {type(entry).__name__}"
+            )
+        z, rate, count = entry
+        gaussian(noise_multiplier=z)
+        entries.append(
+            (
+                float(z),
+                checks.real("sample_rate", rate, above=0, at_most=1),
+                checks.integer("steps", count, 1, MOST_STEPS),
+            )
+        )
+    if not entries:
+        raise InvalidParameter("history must have at least one entry, got none")
+    return History(
+        tuple(entries), checks.choice("relation", relation, ("add_remove", "replace_one"))
+    )
+
+
+class MultisetAccountant(_HistoryAccountant):
     """Charges every step as one draw of a scheme, or every epoch begun, with noise on sums.
 
     Made by :func:`charged_to`. ``get_epsilon`` is the upper bound under ``relation`` for noise in
@@ -190,12 +392,8 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Charge one step; the scheme says what was sampled, so ``sample_rate`` is only noted."""
-        z = checks.real("noise_multiplier", noise_multiplier, above=0)
-        last = self.history[-1] if self.history else None
-        if last is not None and last[:2] == (z, sample_rate):
-            self.history[-1] = (z, sample_rate, last[2] + 1)
-        else:
-            self.history.append((z, sample_rate, 1))
+        checks.real("noise_multiplier", noise_multiplier, above=0)
+        super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
 
     def bounds(self, delta: float) -> Bounds:
         """Bounds of epsilon at ``delta`` for all steps so far."""
@@ -215,9 +413,6 @@ class MultisetAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """The upper bound of epsilon at ``delta``; Opacus's own options have no meaning here."""
         return self.bounds(delta).upper
-
-    def __len__(self) -> int:
-        return sum(int(steps) for _, _, steps in self.history)
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """What Opacus calls at every step, before it updates the model."""
@@ -278,8 +473,9 @@ def charged_to(loader: DataLoader[Any], *, relation: str | None = None) -> str:
     --------
     >>> import mustdp as md
     >>> import torch
+    >>> from mustdp.interop import opacus
     >>> data = torch.utils.data.TensorDataset(torch.randn(50, 2))
-    >>> name = md.charged_to(md.multiset_loader(data, md.must_ow(50, 10, 5)))
+    >>> name = opacus.charged_to(opacus.multiset_loader(data, md.must_ow(50, 10, 5)))
     >>> name.startswith("mustdp")
     True
     """
