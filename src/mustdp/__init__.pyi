@@ -43,6 +43,8 @@ from mustdp.estimation.release.planning import smallest_epsilon as smallest_epsi
 from mustdp.estimation.release.release import private_release as private_release
 from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.mechanisms.custom import custom as custom
+from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
+from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.relation import Relation as Relation

@@ -18,6 +18,7 @@ _BROUGHT_BY = {
     "markupsafe": "plots",
     "torch": "train",
     "sklearn": "train",
+    "pyreadstat": "files",
     "joblib": "parallel",
     "threadpoolctl": "parallel",
     "dask": "dask",

@@ -34,10 +34,10 @@ from mustdp.ledger.entry import Entry as Entry
 from mustdp.ledger.entry import LedgerStatus as LedgerStatus
 from mustdp.ledger.file import LedgerFile as LedgerFile
 from mustdp.limits import LargeDelta as LargeDelta
+from mustdp.mechanisms.contract import Mechanism as Mechanism
 from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.mechanism import Gaussian as Gaussian
 from mustdp.mechanisms.mechanism import Laplace as Laplace
-from mustdp.mechanisms.mechanism import Mechanism as Mechanism
 from mustdp.progress import Progress as Progress
 from mustdp.randomness.keys import SeededRelease as SeededRelease
 from mustdp.sampling.batch import Batch as Batch

@@ -40,6 +40,7 @@ from mustdp.accounting.views import (
 )
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
+from mustdp.mechanisms.registry import ARGUMENTS
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -89,7 +90,7 @@ def _name(name: str) -> str:
 
 def _value(name: str, value: object, released: bool) -> str:
     if isinstance(value, float):
-        more_private_up = name == "noise_multiplier"
+        more_private_up = name in ARGUMENTS and ARGUMENTS[name].larger_is_private
         return given_or_rounded(value, "up" if more_private_up != released else "down", 6)
     if isinstance(value, list):
         return ",".join(f"{kind}:{size}" for kind, size in value)

@@ -12,7 +12,7 @@ from mustdp.numerics.formatting import readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.sampling.epochs import Sampling
 
 THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
@@ -22,6 +22,7 @@ _PAIRS = {
     "reversed": "the aligned pair in the other order",
     "symmetric": "the record that differs at opposite ends of its range, all others in the middle",
     "symmetric, largest": "the symmetric pair, seen through the largest batch",
+    "symmetric, noisier": "the symmetric pair, with more noise than there is",
 }
 _PRESENCE = {
     "aligned": "with the record, at the end of its range, and without it",

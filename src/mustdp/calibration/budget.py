@@ -26,7 +26,8 @@ from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms, steps_of
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import DELTA_RANGE, LARGEST_NOISE, MOST_STEPS, warn_of_large_delta
-from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import as_stated
@@ -41,7 +42,7 @@ class Job(Protocol):
     def scheme(self) -> Sampling:
         """The scheme that draws from the records."""
 
-    def plan(self, mechanism: AdditiveNoise, /) -> Plan:
+    def plan(self, mechanism: Mechanism, /) -> Plan:
         """The plan with this noise in its place."""
 
     def __hash__(self) -> int: ...
@@ -255,7 +256,7 @@ class _Run:
     scheme: Sampling
     steps: int
 
-    def plan(self, noise: AdditiveNoise) -> Plan:
+    def plan(self, noise: Mechanism) -> Plan:
         return steps_of(self.scheme, self.steps, noise)
 
 

@@ -15,7 +15,7 @@ from mustdp.calibration.noise import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
 from mustdp.execution.processes import Mapper, map_serial
 from mustdp.limits import DELTA_RANGE, MOST_STEPS
-from mustdp.mechanisms.mechanism import Gaussian, Mechanism
+from mustdp.mechanisms.contract import Mechanism, Proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import Shown, as_stated, chance_drawn, noise_needed, readable
@@ -225,12 +225,16 @@ def compare(
     delta = checks.real("delta", delta, **DELTA_RANGE)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     make = noise_of_kind(mechanism)
+    if make.entry.searched != "noise_multiplier":
+        raise InvalidParameter.refusing(
+            "mechanism", "must be one with a noise multiplier, which is compared", make.entry.name
+        )
     request = RowRequest(
         delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition
     )
     schemes: list[Sampling] = [*schemes_of(n, b, m)]
     if epochs is None:
-        epochs = noise_multiplier is not None and isinstance(make(1.0), Gaussian)
+        epochs = noise_multiplier is not None and make(1.0).proof is Proof.GAUSSIAN
     if epochs:
         schemes += epochs_of(n, m)
     jobs = distinct_laws(schemes)
@@ -287,7 +291,7 @@ class RowRequest:
             composition=self.composition,
             group=self.group,
         )
-        return EpochRow(scheme, float(noise.noise_multiplier or 0.0), own.epsilon(self.delta))
+        return EpochRow(scheme, self.noise_multiplier or math.nan, own.epsilon(self.delta))
 
 
 def distinct_laws(schemes: Sequence[Sampling]) -> list[Sampling]:

@@ -37,7 +37,7 @@ from mustdp.numerics.formatting import as_stated, readable
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.plan import Plan
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.reproduction.paper_account import Attained
     from mustdp.sampling.epochs import Sampling
 

@@ -30,11 +30,12 @@ from mustdp.cli.parameters import (
     word_of,
 )
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.registry import BY_NAME
 from mustdp.numerics.formatting import as_stated, noise_needed
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.mechanisms.relation import Relation
     from mustdp.sampling.epochs import Sampling
 
@@ -80,17 +81,6 @@ class RiskOptions:
             raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
 
 
-def without_scale(noise: NoiseOptions) -> None:
-    """Refuse a noise that is still to be found."""
-    scales = {"--noise-multiplier": noise.noise_multiplier, "--shift": noise.shift}
-    for name, scale in scales.items():
-        if scale is not None:
-            raise InvalidParameter(
-                f"{name} {as_typed(scale)} does not fit --solve-for noise, which finds it; "
-                "--solve-for steps, m and b take a noise"
-            )
-
-
 def calibrate_risk(
     target: RiskOptions,
     built: Sampling,
@@ -100,14 +90,14 @@ def calibrate_risk(
     group: int,
 ) -> Answer:
     """The noise that keeps an attacker within a target."""
-    without_scale(noise)
+    kind = noise.kind()
 
     import mustdp
     from mustdp.mechanisms.relation import shift_of
 
     settings: dict[str, Any] = {**asdict(target), "group": group, "relation": relation}
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **settings)
+        found = mustdp.calibrate(built, steps=steps, mechanism=kind, **settings)
     relation, mechanism = found.relation, found.mechanism
     shift = shift_of(mechanism, built, relation)
     data = {
@@ -118,7 +108,7 @@ def calibrate_risk(
         **found.risk.as_dict(),
         **output.limited(found.limit),
     }
-    multiplier = noise_needed(found.noise_multiplier, output.MULTIPLIER)
+    size = f"{found.parameter.replace('_', ' ')} {noise_needed(found.size, output.MULTIPLIER)}"
     noted = (
         *found.risk.sentences(),
         output.noise_in_words(mechanism, shift, relation, found=True),
@@ -126,7 +116,7 @@ def calibrate_risk(
     )
     return Answer(
         data,
-        heading=f"{output.describe(built)}; steps: {steps}; noise multiplier {multiplier}",
+        heading=f"{output.describe(built)}; steps: {steps}; {size}",
         columns=RISK_COLUMNS,
         rows=risk_rows(found.risk),
         note="\n".join(noted),
@@ -205,9 +195,9 @@ _Found = tuple["Sampling", "Mechanism", int, "Bounds", "str | None"]
 def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, Any]) -> _Found:
     import mustdp
 
-    without_scale(noise)
+    kind = noise.kind()
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(drawn, steps=steps, mechanism=noise.mechanism, **target)
+        found = mustdp.calibrate(drawn, steps=steps, mechanism=kind, **target)
     return drawn, found.mechanism, steps, found.epsilon, found.limit
 
 
@@ -271,11 +261,10 @@ def _answer(
         **output.limited(limit),
     }
     first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
+    searched = BY_NAME[mechanism.name].searched if mechanism.name in BY_NAME else None
+    needed = float(mechanism.describe().get(str(searched), 0.0))
     solved = {
-        "noise": (
-            "noise multiplier",
-            noise_needed(float(data.get("noise_multiplier", 0.0)), output.MULTIPLIER),
-        ),
+        "noise": (str(searched).replace("_", " "), noise_needed(needed, output.MULTIPLIER)),
         "steps": ("steps", str(steps)),
         "m": ("m", str(size.get("m"))),
         "b": ("b", str(first)),

@@ -187,12 +187,12 @@ class _Releases:
             raise InvalidParameter.refusing(
                 "--mechanism", "must be gaussian, as the noise of every release is", noise.mechanism
             )
-        if noise.shift is not None:
+        if "shift" in noise.given:
             raise InvalidParameter(
                 "--shift belongs to create, not to declare: give the noise of a "
                 "release by --noise-multiplier"
             )
-        multiplier = self._noise(noise.noise_multiplier, each, epsilon)
+        multiplier = self._noise(noise.given.get("noise_multiplier"), each, epsilon)
         plan = mustdp.repeat(self.count, mustdp.gaussian(noise_multiplier=multiplier))
         if epsilon is not None:
             return plan, epsilon

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, make_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,6 @@ from mustdp.cli.parameters import (
     read_natural,
     read_rate,
     read_within,
-    word_from,
     word_of,
 )
 from mustdp.errors import InvalidParameter
@@ -28,12 +27,15 @@ from mustdp.limits import (
     TARGET_RANGE,
     warn_of_large_delta,
 )
+from mustdp.mechanisms.registry import ARGUMENTS, Argument, RegisteredMechanism
+from mustdp.mechanisms.registry import BY_NAME as MECHANISMS_BY_NAME
+from mustdp.mechanisms.registry import NAMES as MECHANISM_NAMES
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.catalogue import BY_NAME, EPOCH_NAMES, KINDS, NAMES
 
 if TYPE_CHECKING:
     from mustdp.ledger.file import LedgerFile
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.sampling.epochs import Epoch, Sampling
     from mustdp.sampling.schemes import Scheme
 
@@ -79,19 +81,11 @@ _scheme = Panel(
 )
 _noise = Panel(
     "Noise",
-    """
-    --mechanism NAME      gaussian or laplace.
-    --noise-multiplier Z  Noise scale divided by the bound C on one record's contribution. One copy
-                          moves the result by 2/Z noise scales; by 1/Z under add-remove for
-                          poisson, allocation and shuffle.
-    --shift S             Instead of --noise-multiplier: how far one copy of a record can move the
-                          result, in noise scales (sensitivity / scale).
-    """,
+    f"--mechanism NAME  {', '.join(MECHANISM_NAMES[:-1])} or {MECHANISM_NAMES[-1]}.\n"
+    + "\n".join(f"{one.option} {one.metavar}  {one.help}" for one in ARGUMENTS.values()),
 )
 
-MechanismOption = Annotated[
-    str, _noise("--mechanism", word_from("mustdp.mechanisms.mechanism", "MECHANISMS"))
-]
+MechanismOption = Annotated[str, _noise("--mechanism", word_of(MECHANISM_NAMES))]
 
 
 def paragraphs(docstring: str) -> str:
@@ -210,20 +204,85 @@ class SchemeOptions:
         return {name: given[name] for name in takes}
 
 
-@dataclass(frozen=True)
-class NoiseOptions:
-    """``--mechanism`` and its scale."""
+def _noise_option(argument: Argument) -> Any:
+    """An argument of a mechanism as an option; all are left out unless they are given."""
+    kind: Any = int if argument.whole else float
+    if argument.whole:
+        read: Any = partial(read_integer, low=int(argument.least), high=int(argument.most))
+    else:
+        read = partial(read_within, limits={"at_least": argument.least, "at_most": argument.most})
+    return Annotated[kind | None, _noise(argument.option, read)]
 
-    mechanism: MechanismOption = "gaussian"
-    noise_multiplier: Annotated[float | None, _noise("--noise-multiplier", read_noise)] = None
-    shift: Annotated[float | None, _noise("--shift", read_noise)] = None
+
+class NoiseChoice:
+    """``--mechanism`` and the arguments of all mechanisms, of which those that fit are taken."""
+
+    mechanism: str
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments that were given, by name."""
+        found = {name: getattr(self, name) for name in ARGUMENTS}
+        return {name: value for name, value in found.items() if value is not None}
 
     def build(self) -> Mechanism:
-        """Check that exactly one scale was given and return the mechanism."""
-        from mustdp.mechanisms.mechanism import MECHANISMS
+        """Check that the arguments belong to the mechanism, and return it."""
+        entry = self._fitting()
+        given = self.given
+        if entry.alternatives:
+            exactly_one({ARGUMENTS[name].option: given.get(name) for name in entry.alternatives})
+        for argument in entry.arguments:
+            needed = argument.default is None and argument.name not in entry.alternatives
+            if needed and argument.name not in given:
+                raise InvalidParameter(
+                    f"{argument.option} is missing: --mechanism {entry.name} takes {entry.takes()}"
+                )
+        return entry.build(**given)
 
-        exactly_one({"--noise-multiplier": self.noise_multiplier, "--shift": self.shift})
-        return MECHANISMS[self.mechanism](noise_multiplier=self.noise_multiplier, shift=self.shift)
+    def kind(self) -> str | Mechanism:
+        """The kind of noise whose size is to be found; its other arguments may be given."""
+        entry = self._fitting()
+        for name in {str(entry.searched), *entry.alternatives} & self.given.keys():
+            raise InvalidParameter(
+                f"{ARGUMENTS[name].option} {as_typed(self.given[name])} does not fit --solve-for "
+                "noise, which finds it; --solve-for steps, m and b take a noise"
+            )
+        if entry.searched is None:
+            raise InvalidParameter(
+                f"--mechanism {entry.name} does not fit --solve-for noise: it has no size that "
+                "could be looked for"
+            )
+        if not self.given:
+            return self.mechanism
+        return entry.build(**self.given, **{entry.searched: 1.0})
+
+    def _fitting(self) -> RegisteredMechanism:
+        """What the mechanism takes, if nothing else was given."""
+        entry = MECHANISMS_BY_NAME[self.mechanism]
+        own = {argument.name for argument in entry.arguments}
+        for name, value in self.given.items():
+            if name not in own:
+                raise InvalidParameter(
+                    f"{ARGUMENTS[name].option} {as_typed(value)} does not fit --mechanism "
+                    f"{entry.name}, which takes {entry.takes()}"
+                )
+        return entry
+
+
+if TYPE_CHECKING:
+
+    class NoiseOptions(NoiseChoice):
+        """The options themselves, which the registry of mechanisms lists."""
+else:
+    NoiseOptions = make_dataclass(
+        "NoiseOptions",
+        [
+            ("mechanism", MechanismOption, "gaussian"),
+            *((name, _noise_option(argument), None) for name, argument in ARGUMENTS.items()),
+        ],
+        bases=(NoiseChoice,),
+        frozen=True,
+    )
 
 
 # Accounting: how many steps, which neighbours, which epsilon and delta.
@@ -497,7 +556,7 @@ class BudgetOptions:
 
 def declared_release(ledger: LedgerFile) -> dict[str, Any]:
     """Noise, delta and relation of the release that comes next in the plan a ledger declares."""
-    from mustdp.mechanisms.mechanism import Gaussian
+    from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
 
     step = ledger.next_step
     if step is None:
@@ -505,11 +564,12 @@ def declared_release(ledger: LedgerFile) -> dict[str, Any]:
             "--epsilon or --noise-multiplier is missing: give exactly one, since no releases were "
             "declared for this --ledger (mustdp ledger declare)"
         )
-    if not isinstance(step, Gaussian) or step.noise_multiplier is None:
+    multiplier = step.describe().get("noise_multiplier") if isinstance(step, Mechanism) else None
+    if not has_proof(step, Proof.GAUSSIAN) or multiplier is None:
         raise InvalidParameter(
             "--ledger must declare releases on all records (mustdp ledger declare), got one whose "
             "declared plan has other steps next"
         )
     header = ledger.header
-    noise = {"epsilon": None, "noise_multiplier": step.noise_multiplier}
+    noise = {"epsilon": None, "noise_multiplier": multiplier}
     return {**noise, "delta": header.delta, "relation": header.relation}

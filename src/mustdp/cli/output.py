@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from mustdp.errors import NumericalFailure
+from mustdp.mechanisms.registry import BY_NAME
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import (
     aligned,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.risk import Risk
     from mustdp.calibration.budget import PrivacySpent
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.sampling.epochs import Sampling
 
 # The progress bar: on standard error, and only if that is a terminal.
@@ -260,13 +261,15 @@ def noise_in_words(
 
     A shift is an inverse of noise: that of a noise to be used is rounded down, any other up.
     """
-    given = mechanism.describe().get("noise_multiplier")
-    multiplier = ""
-    if given is not None:
-        shown = noise_needed(given, MULTIPLIER) if found else as_stated(given)
-        multiplier = f"noise multiplier {shown}, "
+    searched = BY_NAME[mechanism.name].searched if mechanism.name in BY_NAME else None
+    sizes = ""
+    for name, given in mechanism.describe().items():
+        if name not in ("mechanism", "shift"):
+            needed = found and name == searched
+            shown = noise_needed(given, MULTIPLIER) if needed else as_stated(given)
+            sizes += f"{name.replace('_', ' ')} {shown}, "
     moved = shift_in_words(mechanism, shift, found=found)
-    return f"{mechanism.name} noise, {multiplier}{moved}relation {relation.option}."
+    return f"{mechanism.name} noise, {sizes}{moved}relation {relation.option}."
 
 
 def shift_in_words(mechanism: Mechanism, shift: float | None, *, found: bool = False) -> str:

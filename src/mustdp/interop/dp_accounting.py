@@ -17,7 +17,7 @@ from mustdp.accounting.plan import Sequence as PlanSequence
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
 from mustdp.extras import required
 from mustdp.interop.events import ReadEvent, UnsupportedEvent, from_dp_event, read_event, repeated
-from mustdp.mechanisms.mechanism import Gaussian, Laplace
+from mustdp.mechanisms.contract import Mechanism, Proof
 from mustdp.sampling.schemes import Multistage, Poisson
 
 if TYPE_CHECKING:
@@ -232,17 +232,17 @@ def to_dp_event(plan: Plan) -> Any:
         return _sampled_event(plan.scheme, to_dp_event(plan.inner))
     if isinstance(plan, InEpoch):
         raise NotCovered("dp_accounting has no event for a whole epoch of batches")
-    if isinstance(plan, Gaussian | Laplace):
-        if plan.noise_multiplier is None:
+    events = {
+        Proof.GAUSSIAN: dp_accounting.GaussianDpEvent,
+        Proof.LAPLACE: dp_accounting.LaplaceDpEvent,
+    }
+    if isinstance(plan, Mechanism) and plan.proof is not None:
+        multiplier = plan.describe().get("noise_multiplier")
+        if multiplier is None:
             raise NotCovered(
                 "dp_accounting's events have a noise multiplier; this noise is given by a shift"
             )
-        event = (
-            dp_accounting.GaussianDpEvent
-            if isinstance(plan, Gaussian)
-            else dp_accounting.LaplaceDpEvent
-        )
-        return event(plan.noise_multiplier)
+        return events[plan.proof](multiplier)
     raise NotCovered(f"dp_accounting has no event for {getattr(plan, 'name', type(plan).__name__)}")
 
 

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
+from typing import cast
 
 import numpy as np
 
@@ -38,8 +39,8 @@ from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
 from mustdp.accounting.subsampling.attained import symmetric_threshold
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import SMALLEST_DELTA
+from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
 from mustdp.mechanisms.laws import Noise
-from mustdp.mechanisms.mechanism import Gaussian
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
@@ -341,20 +342,22 @@ def _described(plan: Plan, delta_width: float, epsilon_width: float) -> PaperAcc
     return PaperAccount(plan, delta_width=delta_width, epsilon_width=epsilon_width)
 
 
-def _subsampled_gaussian(atom: Atom) -> tuple[Scheme, Gaussian]:
+def _subsampled_gaussian(atom: Atom) -> tuple[Scheme, Mechanism]:
     """What one atom consists of, if the paper's composition covers it."""
-    if isinstance(atom, Subsample) and isinstance(atom.inner, Gaussian):
-        return atom.scheme, atom.inner
+    if isinstance(atom, Subsample):
+        inner = atom.inner
+        if has_proof(inner, Proof.GAUSSIAN):
+            return atom.scheme, cast("Mechanism", inner)
     raise NotCovered(
         "the paper's composition covers subsampled Gaussian noise only, "
         "subsample(scheme, gaussian(...)) repeated or in sequence"
     )
 
 
-def _pair(scheme: Scheme, mechanism: Gaussian) -> tuple[MixturePair, DominatingPair]:
+def _pair(scheme: Scheme, mechanism: Mechanism) -> tuple[MixturePair, DominatingPair]:
     """The pair as it is, and its profile in both orders rounded up."""
     relation = default_relation(scheme)
-    law, noise = scheme.law(1, _LAW_TAIL), mechanism.noise
+    law, noise = scheme.law(1, _LAW_TAIL), cast("Noise", mechanism.attained(None))
     shift = checks.real("shift", shift_of(mechanism, scheme, relation), above=0)
     if relation == Relation.ADD_REMOVE:
         concrete = family_pair("aligned", law, noise, shift)

@@ -22,7 +22,8 @@ from mustdp.estimation.bootstrap.query import (
     Shape,
     Statistic,
 )
-from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian
 from mustdp.noise.lattice import LARGEST_INTEGER, Lattice, lattice_for
 from mustdp.noise.release import LatticeNoise, release
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -50,7 +51,7 @@ class _Apart:
     def scheme(self) -> Scheme:
         return self.design.scheme
 
-    def plan(self, mechanism: AdditiveNoise, /) -> Plan:
+    def plan(self, mechanism: Mechanism, /) -> Plan:
         return self.design.plan(gaussian(shift=mechanism.shift_for(2.0)))
 
 
