@@ -138,10 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(answer, Answer):
             show(replace(answer, warnings=tuple(noted)))
         if arguments is None:
-            _hear_no_more()
+            _ignore_interrupts()
     except (Exception, KeyboardInterrupt) as problem:
         if arguments is None:
-            _hear_no_more()
+            _ignore_interrupts()
         outcome = failure(problem, _names(command, given))
         if outcome is None:
             raise
@@ -172,8 +172,8 @@ def _noting() -> Iterator[dict[str, None]]:
         yield noted
 
 
-def _hear_no_more() -> None:
-    """All is said: Ctrl-C while the process of this command ends has nothing left to stop."""
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C while the process ends: the answer is printed and nothing is left to stop."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -1,4 +1,4 @@
-"""The pages of a release and of its plan: estimates with intervals, in words for everybody."""
+"""The pages of a release and of its plan: estimates with intervals, in plain words."""
 
 from __future__ import annotations
 
