@@ -229,7 +229,9 @@ def compare(
         raise InvalidParameter.refusing(
             "mechanism", "must be one with a noise multiplier, which is compared", make.entry.name
         )
-    asked = _Question(delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition)
+    asked = _SharedSettings(
+        delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition
+    )
     schemes: list[Sampling] = [*schemes_of(n, b, m)]
     if epochs is None:
         epochs = noise_multiplier is not None and make(1.0).proof is Proof.GAUSSIAN
@@ -237,16 +239,16 @@ def compare(
         schemes += epochs_of(n, m)
     laws = [_law(scheme) for scheme in schemes]
     jobs = [
-        _Job(asked, scheme, new=law not in laws[:place])
+        _RowJob(asked, scheme, new=law not in laws[:place])
         for place, (scheme, law) in enumerate(zip(schemes, laws, strict=True))
     ]
     begun = itertools.count()
 
-    def begin(job: _Job) -> None:
+    def begin(job: _RowJob) -> None:
         if progress is not None:
             progress(job.scheme.name, next(begun), len(jobs))
 
-    answers = spread(_row, jobs, begin, _Job.long)
+    answers = spread(_row, jobs, begin, _RowJob.long)
     known = {law: found for law, found in zip(laws, answers, strict=True) if found is not None}
     rows, passes = [], []
     for scheme, law in zip(schemes, laws, strict=True):
@@ -258,7 +260,7 @@ def compare(
 
 
 @dataclass(frozen=True)
-class _Question:
+class _SharedSettings:
     """What is asked about every scheme."""
 
     delta: float
@@ -272,10 +274,10 @@ class _Question:
 
 
 @dataclass(frozen=True)
-class _Job:
+class _RowJob:
     """One row; not ``new`` if another one has the same law."""
 
-    asked: _Question
+    asked: _SharedSettings
     scheme: Sampling
     new: bool
 
@@ -284,7 +286,7 @@ class _Job:
         return _SECONDS.get(self.scheme.name, 1.0) if self.new else 0.0
 
 
-def _row(job: _Job) -> tuple[float, Bounds] | None:
+def _row(job: _RowJob) -> tuple[float, Bounds] | None:
     """The noise of one scheme and what it guarantees; None if another row says so."""
     if not job.new:
         return None
