@@ -14,8 +14,11 @@ from mustdp.errors import MissingExtra
 #: The extra that brings a package.
 _BROUGHT_BY = {
     "matplotlib": "plots",
+    "jinja2": "plots",
+    "markupsafe": "plots",
     "torch": "train",
     "sklearn": "train",
+    "pyreadstat": "files",
     "joblib": "parallel",
     "threadpoolctl": "parallel",
     "dask": "dask",

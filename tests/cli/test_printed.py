@@ -434,7 +434,7 @@ def test_audit() -> None:
             delta=budget.delta, relation=budget.relation, level=0.951234567, chance=0.3,
             contradicted=False, attacker="total", canaries=40, guesses=8, right=6, seeded=False,
         )  # fmt: skip
-        answer = _answer(budget, found, {"clip": 1.0, "runs": 1}, False)
+        answer = _answer(budget, found, {"clip": 1.0, "runs": 1})
         printed = Printed(as_text(answer), answer.data, telling)
         plain = dict.fromkeys(("canaries", "guesses", "right"), ("words", ""))
         printed.table([answer.data], **plain, **{

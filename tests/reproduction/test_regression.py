@@ -32,7 +32,7 @@ from mustdp.reproduction.regression import (
     run_job,
     table_4,
 )
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.runner import run_jobs
 from mustdp.reproduction.simulation import Job, Key, Measured, Runs, root_mean, simulate, time_table
 
 PRIMES = REGRESSION.primes
@@ -202,8 +202,8 @@ def test_jobs_over_processes_keep_their_order() -> None:
         said.append(call)
 
     jobs = [9.0, 4.0, 1.0, 0.0]
-    assert spread(math.sqrt, jobs, workers=2, progress=note, what="roots") == [3, 2, 1, 0]
-    assert spread(math.sqrt, jobs, workers=1, progress=quiet, what="roots") == [3, 2, 1, 0]
+    assert run_jobs(math.sqrt, jobs, workers=2, progress=note, what="roots") == [3, 2, 1, 0]
+    assert run_jobs(math.sqrt, jobs, workers=1, progress=quiet, what="roots") == [3, 2, 1, 0]
     assert said[-1] == ("roots", 4, 4)
 
 
@@ -214,8 +214,8 @@ def test_the_last_job_can_go_first_without_changing_the_order() -> None:
         begun.append(value)
         return math.sqrt(value)
 
-    given = {"workers": 1, "progress": quiet, "what": "roots"}
-    assert spread(root, [9.0, 4.0, 1.0], last_first=True, **given) == [3, 2, 1]  # type: ignore[arg-type]
+    given = {"workers": 2, "progress": quiet, "what": "roots"}
+    assert run_jobs(root, [9.0, 4.0, 1.0], last_first=True, **given) == [3, 2, 1]  # type: ignore[arg-type]
     assert begun == [1.0, 4.0, 9.0]
 
 

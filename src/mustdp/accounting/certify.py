@@ -98,6 +98,7 @@ _OTHER_ORDER = {
     "aligned, largest": "reversed, largest",
     "reversed, largest": "aligned, largest",
     "symmetric, largest": "symmetric, largest",
+    "symmetric, noisier": "symmetric, noisier",
     "crowded": "crowded, reversed",
     "crowded, reversed": "crowded",
 }

@@ -25,7 +25,7 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms, steps_of
 from mustdp.calibration.noise import calibrate_plan
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
-from mustdp.limits import LARGEST_NOISE, MOST_STEPS, SMALLEST_DELTA, warn_of_large_delta
+from mustdp.limits import DELTA_RANGE, LARGEST_NOISE, MOST_STEPS, warn_of_large_delta
 from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import Relation, resolve_relation
@@ -206,7 +206,7 @@ def required_delta(delta: float | None, n: int) -> float:
             f"{n}, {as_stated(recommended_delta(n))} or less",
             "none",
         )
-    return checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
+    return checks.real("delta", delta, **DELTA_RANGE)
 
 
 def recommended_delta(n: int) -> float:

@@ -18,7 +18,7 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
 from mustdp.accounting.pld.pairs import DiscretePair, MixturePair
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
+from mustdp.limits import DELTA_RANGE, TARGET_RANGE
 from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
@@ -70,9 +70,9 @@ class EpsilonTarget:
     dimension: int | None = None
 
     def __post_init__(self) -> None:
-        epsilon = checks.real("epsilon", self.epsilon, above=0, at_most=LARGEST_EPSILON)
+        epsilon = checks.real("epsilon", self.epsilon, **TARGET_RANGE)
         object.__setattr__(self, "epsilon", epsilon)
-        delta = checks.real("delta", self.delta, at_least=SMALLEST_DELTA, below=1)
+        delta = checks.real("delta", self.delta, **DELTA_RANGE)
         object.__setattr__(self, "delta", delta)
         if self.relation is not None:
             object.__setattr__(self, "relation", Relation.read(self.relation))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mustdp.accounting.explanations import explain_bounds, explain_coarse
 from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
     DeltaOption,
     EpochOptions,
     GroupOption,
-    JsonOption,
     NoiseOptions,
     RunOptions,
     SchemeOptions,
@@ -19,7 +19,7 @@ from mustdp.cli.options import (
     counted,
     stated,
 )
-from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_as_data, risk_rows
+from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_rows
 from mustdp.cli.parameters import (
     Panel,
     as_typed,
@@ -88,7 +88,6 @@ def calibrate_risk(
     steps: int,
     relation: Relation | None,
     group: int,
-    as_json: bool,
 ) -> Answer:
     """The noise that keeps an attacker within a target."""
     kind = noise.kind()
@@ -106,7 +105,7 @@ def calibrate_risk(
         **output.begun(built, mechanism, relation, shift),
         "steps": steps,
         **{f"target_{name}": value for name, value in target.given.items()},
-        **risk_as_data(found.risk),
+        **found.risk.as_dict(),
         **output.limited(found.limit),
     }
     size = f"{found.parameter.replace('_', ' ')} {noise_needed(found.size, output.MULTIPLIER)}"
@@ -117,7 +116,6 @@ def calibrate_risk(
     )
     return Answer(
         data,
-        as_json=as_json,
         heading=f"{output.describe(built)}; steps: {steps}; {size}",
         columns=RISK_COLUMNS,
         rows=risk_rows(found.risk),
@@ -154,7 +152,6 @@ def calibrate(
     risk: RiskOptions,
     group: GroupOption = 1,
     epochs: EpochOptions,
-    json: JsonOption = False,
 ) -> Answer:
     """Find the smallest noise that keeps many applications within (epsilon, delta).
 
@@ -170,7 +167,7 @@ def calibrate(
         drawn = epochs.drawn(scheme)
         steps = epochs.batches(drawn, run)
         risk.check({"--epsilon": epsilon, "--delta": delta}, solve_for)
-        return calibrate_risk(risk, drawn, noise, steps, run.relation, group, json)
+        return calibrate_risk(risk, drawn, noise, steps, run.relation, group)
     if epsilon is None:
         raise InvalidParameter(
             "--epsilon is missing: give the largest epsilon allowed, above 0; or --tpr and --fpr, "
@@ -189,7 +186,7 @@ def calibrate(
         epochs.refuse(f"does not fit --solve-for {solve_for}")
         find = {"steps": _steps, "m": _size, "b": _size}[solve_for]
         found = find(scheme, noise, run, target, solve_for)
-    return _answer(solve_for, target, *found, json)
+    return _answer(solve_for, target, *found)
 
 
 _Found = tuple["Sampling", "Mechanism", int, "Bounds", "str | None"]
@@ -243,7 +240,6 @@ def _answer(
     steps: int,
     found: Bounds,
     limit: str | None,
-    as_json: bool,
 ) -> Answer:
     from mustdp.mechanisms.relation import resolve_relation, shift_of
     from mustdp.sampling.schemes import Multistage
@@ -275,14 +271,13 @@ def _answer(
     }[unknown]
     return Answer(
         data,
-        as_json=as_json,
         heading=f"{output.describe(scheme)}; steps: {steps}",
         columns=(solved[0], "delta", "epsilon, lower", "epsilon, upper"),
         rows=((solved[1], as_stated(target["delta"]), *output.ends(found, 4)),),
         note="\n".join(
             (
-                output.both_in_words(found, "epsilon", relation, scheme, target["group"]),
-                *output.coarse_in_words(found),
+                explain_bounds(found, "epsilon", relation, scheme, target["group"]),
+                *explain_coarse(found),
                 output.noise_in_words(mechanism, shift, relation, found=unknown == "noise"),
                 *output.limited(limit).values(),
             )

@@ -60,7 +60,9 @@ _CHARACTERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space"
 FileArgument = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help="A CSV or Parquet file; - is standard input.", show_default=False
+        metavar="FILE",
+        help="A CSV, Parquet, Stata, SPSS or SAS file; - is standard input.",
+        show_default=False,
     ),
 ]
 ColumnOption = Annotated[list[str] | None, _data("--column")]

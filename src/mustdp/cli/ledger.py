@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mustdp.cli.options import (
-    JsonOption,
     NoiseOptions,
     RunOptions,
     SchemeOptions,
@@ -22,7 +21,15 @@ from mustdp.cli.options import (
     read_target,
 )
 from mustdp.cli.output import Answer
-from mustdp.cli.parameters import Panel, as_typed, clipped, exactly_one, one_of, with_bundles
+from mustdp.cli.parameters import (
+    JsonOption,
+    Panel,
+    as_typed,
+    clipped,
+    exactly_one,
+    one_of,
+    with_bundles,
+)
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import as_stated, readable

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass, make_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from mustdp.cli.parameters import (
     Panel,
     as_typed,
@@ -16,24 +14,23 @@ from mustdp.cli.parameters import (
     one_of,
     read_integer,
     read_natural,
-    read_number,
     read_rate,
+    read_within,
     word_of,
 )
 from mustdp.errors import InvalidParameter
 from mustdp.limits import (
-    LARGEST_EPSILON,
-    LARGEST_NOISE,
+    DELTA_RANGE,
+    EPSILON_RANGE,
     MOST_STEPS,
-    SMALLEST_DELTA,
-    SMALLEST_NOISE,
+    NOISE_RANGE,
+    TARGET_RANGE,
     warn_of_large_delta,
 )
 from mustdp.mechanisms.registry import ARGUMENTS, Argument, RegisteredMechanism
 from mustdp.mechanisms.registry import BY_NAME as MECHANISMS_BY_NAME
 from mustdp.mechanisms.registry import NAMES as MECHANISM_NAMES
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.formatting import readable
 from mustdp.sampling.catalogue import (
     BY_NAME,
     EPOCH_NAMES,
@@ -45,7 +42,6 @@ from mustdp.sampling.catalogue import (
 )
 
 if TYPE_CHECKING:
-    from mustdp.accounting.bounds import Bounds
     from mustdp.ledger.file import LedgerFile
     from mustdp.mechanisms.contract import Mechanism
     from mustdp.sampling.epochs import Epoch, Sampling
@@ -57,7 +53,7 @@ if TYPE_CHECKING:
 Stages = tuple[tuple[str, int], ...]
 _FLAGS = {size.name: size.flag for size in SIZES.values()}
 
-read_noise = partial(read_number, at_least=SMALLEST_NOISE, at_most=LARGEST_NOISE)
+read_noise = partial(read_within, limits=NOISE_RANGE)
 
 
 def read_stages(name: str, text: str) -> Stages:
@@ -100,7 +96,6 @@ _noise = Panel(
     + "\n".join(f"{one.option} {one.metavar}  {one.help}" for one in ARGUMENTS.values()),
 )
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 MechanismOption = Annotated[str, _noise("--mechanism", word_of(MECHANISM_NAMES))]
 
 
@@ -260,7 +255,7 @@ def _noise_option(argument: Argument) -> Any:
     if argument.whole:
         read: Any = partial(read_integer, low=int(argument.least), high=int(argument.most))
     else:
-        read = partial(read_number, at_least=argument.least, at_most=argument.most)
+        read = partial(read_within, limits={"at_least": argument.least, "at_most": argument.most})
     return Annotated[kind | None, _noise(argument.option, read)]
 
 
@@ -342,15 +337,15 @@ ACCOUNTING = "Accounting"
 _RELATIONS = {one.option: one for one in Relation}
 
 read_repeats = partial(read_integer, high=MOST_STEPS)
-read_delta = partial(read_number, at_least=SMALLEST_DELTA, below=1)
+read_delta = partial(read_within, limits=DELTA_RANGE)
 #: An epsilon at which delta is computed.
-read_epsilon = partial(read_number, at_least=0, at_most=LARGEST_EPSILON)
+read_epsilon = partial(read_within, limits=EPSILON_RANGE)
 
 
 def read_target(name: str, text: str) -> float:
     """An epsilon to be kept."""
     try:
-        return read_number(name, text, above=0, at_most=LARGEST_EPSILON)
+        return read_within(name, text, TARGET_RANGE)
     except InvalidParameter as problem:
         if problem.got not in ("0.0", "-0.0"):
             raise
@@ -421,7 +416,7 @@ def usual_delta(n: int) -> str:
     return f"1e-{len(str(10 * n - 1))}"
 
 
-# Batches of whole epochs: ``--bins``, ``--times``, ``--epochs``; why shuffling is not Poisson.
+# Batches of whole epochs: ``--bins``, ``--times``, ``--epochs``.
 
 
 _epoch = Panel(
@@ -501,34 +496,6 @@ def counted(drawn: Sampling, steps: int) -> dict[str, Any]:
     from mustdp.sampling.epochs import Epoch
 
     return {"epochs": steps / drawn.bins} if isinstance(drawn, Epoch) else {}
-
-
-def not_poisson(
-    drawn: Sampling, mechanism: Mechanism, steps: int, question: str, at: float, found: Bounds
-) -> dict[str, Any]:
-    """For shuffling: what Poisson sampling would promise, and how many times that is attained."""
-    import mustdp
-
-    if not isinstance(drawn, mustdp.types.Shuffle):
-        return {}
-    scheme = mustdp.poisson(drawn.n, drawn.m / drawn.n)
-    plan = mustdp.repeat(steps, mustdp.subsample(scheme, mechanism))
-    promised: Bounds = getattr(mustdp.account(plan, relation=found.relation), question)(at)
-    factor = found.lower / promised.upper if promised.upper > 0 else None
-    return {"poisson": {f"{question}_promised": promised.upper, "factor_attained": factor}}
-
-
-def not_poisson_in_words(known: dict[str, Any], question: str) -> str:
-    """The same as a sentence; nothing for other schemes."""
-    if "poisson" not in known:
-        return ""
-    promised, factor = known["poisson"][f"{question}_promised"], known["poisson"]["factor_attained"]
-    times = "" if factor is None else f", {readable(factor, 'down')} times as much,"
-    return (
-        f"shuffling is not Poisson sampling, which would promise {question} = "
-        f"{readable(promised, 'up')} here; the lower bound{times} is attained by shuffled batches. "
-        "--scheme allocation costs the same work and is charged exactly."
-    )
 
 
 # Comparisons (compare and report): sizes and steps that all schemes share, and one target.

@@ -38,7 +38,7 @@ from mustdp.reproduction.cells import (
 )
 from mustdp.reproduction.composition import fourier_delta
 from mustdp.reproduction.guarantees import DELTA, CalibratedRun, compare, names_at
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.runner import run_jobs
 from mustdp.reproduction.simulation import (
     ACCURACY,
     PRIVATE,
@@ -253,7 +253,7 @@ def overall_tables(
     names: Sequence[str], workers: int, progress: Progress
 ) -> tuple[Table, Table, list[str]]:
     """The printed numbers judged, the certified ones beside them, and a word on both."""
-    found = spread(
+    found = run_jobs(
         overall, names, workers=workers, progress=progress, what="overall delta", last_first=True
     )
     printed = published("adult_delta_c_upper")

@@ -57,7 +57,7 @@ from mustdp.reproduction.guarantees import (
     lower_of,
     measured_cells,
 )
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.runner import run_jobs
 from mustdp.reproduction.simulation import Measured, mean_of, moment_cells, root_mean
 from mustdp.sampling.schemes import Scheme
 
@@ -515,7 +515,7 @@ def certify_runs(
 ) -> list[Guarantee]:
     """Bounds for every row at the paper's delta, which the run knows, and at further ones."""
     jobs = [(each, tuple(deltas)) for each in runs]
-    return spread(certify_run, jobs, workers=workers, progress=progress, what="certified bounds",
+    return run_jobs(certify_run, jobs, workers=workers, progress=progress, what="certified bounds",
                   last_first=True)  # fmt: skip
 
 
@@ -639,7 +639,7 @@ def compare_all(settings: Settings, count: int, progress: Progress) -> Compared:
         )
         for k, (sizes, epsilon, row) in enumerate(keys)
     ]  # fmt: skip
-    found = spread(release_all, jobs, workers=settings.workers, progress=progress,
+    found = run_jobs(release_all, jobs, workers=settings.workers, progress=progress,
                    what="equal guarantee", last_first=True)  # fmt: skip
     return dict(zip(keys, found, strict=True))
 
@@ -789,7 +789,7 @@ def simulate_rows(
 ) -> dict[Row, Released]:
     """Run rows of Table 3 with the paper's noise; the last rows take longest and go first."""
     jobs = [paper_release(row, count, settings.seed, k) for k, row in enumerate(rows)]
-    found = spread(release_all, jobs, workers=settings.workers, progress=progress,
+    found = run_jobs(release_all, jobs, workers=settings.workers, progress=progress,
                    what="Table 3", last_first=True)  # fmt: skip
     return {each.row: each for each in found}
 

@@ -12,7 +12,7 @@ from mustdp.numerics.formatting import readable
 from mustdp.progress import Progress
 from mustdp.reproduction.budgets import Setting, calibrated
 from mustdp.reproduction.cells import NAMES, Cell, Settings, Table, new, number, scheme_called
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.runner import run_jobs
 from mustdp.reproduction.simulation import Measured
 from mustdp.sampling.schemes import Scheme
 
@@ -70,7 +70,7 @@ def certify(
 ) -> list[Guarantee]:
     """Bounds of epsilon of runs as the paper describes them, each a scheme and its epsilon'."""
     jobs = [(setting, name, prime) for name, prime in runs]
-    return spread(_certified, jobs, workers=workers, progress=progress, what="certified bounds",
+    return run_jobs(_certified, jobs, workers=workers, progress=progress, what="certified bounds",
                   last_first=True)  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def calibrate_all(
 ) -> list[CalibratedRun]:
     """Calibrate every scheme of sizes (n, b, m) for every target."""
     jobs = [(name, scheme_called(name, *sizes), target) for target in targets for name in names]
-    return spread(
+    return run_jobs(
         _calibrated_run, jobs, workers=workers, progress=progress, what="calibrated noise",
         last_first=True,
     )  # fmt: skip

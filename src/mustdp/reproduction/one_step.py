@@ -14,7 +14,6 @@ from mustdp.accounting.subsampling.one_step import one_step
 from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.progress import Progress
-from mustdp.reporting.plots.privacy import EPSILON
 from mustdp.reproduction.cells import (
     NAMES,
     Cell,
@@ -30,6 +29,7 @@ from mustdp.reproduction.cells import (
     scheme_called,
     short,
 )
+from mustdp.reproduction.figures import EPSILON
 from mustdp.reproduction.guarantees import (
     CalibratedRun,
     calibrate_schemes,

@@ -20,7 +20,7 @@ from mustdp.progress import Progress
 from mustdp.randomness.keys import noise_generator, read_seed
 from mustdp.reproduction.budgets import Setting
 from mustdp.reproduction.cells import NAMES, Cell, Settings, Table, judge
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.runner import run_jobs
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.linear.descent import (
@@ -471,7 +471,7 @@ def simulate(
 ) -> Found:
     """Make the runs of all jobs; jobs of the same key are parts of one."""
     todo = list(jobs)
-    done = spread(run, todo, workers=settings.workers, progress=progress, what="simulated")
+    done = run_jobs(run, todo, workers=settings.workers, progress=progress, what="simulated")
     found: dict[Key, Runs] = {}
     for job, runs in zip(todo, done, strict=True):
         found[job.key] = found[job.key].joined(runs) if job.key in found else runs

@@ -57,11 +57,16 @@ class Part:
 
 
 class Contributions:
-    """Losses and contributions of the records of one piece."""
+    """Losses and contributions of the records of one piece.
 
-    def __init__(self, losses: Tensor, parts: Sequence[Part]) -> None:
+    ``in_full``: what they were computed from before it was cut to float32, where places are tried.
+    """
+
+    def __init__(
+        self, losses: Tensor, parts: Sequence[Part], in_full: Sequence[Tensor] = ()
+    ) -> None:
         self.losses = losses
-        self._parts = _with_single_uses(parts)
+        self._parts, self._in_full = _with_single_uses(parts), in_full
 
     @property
     def terms(self) -> int:
@@ -79,7 +84,7 @@ class Contributions:
         """All that decides what each record contributes, records first."""
         sizes = self.sizes()
         values = [x for part in self._parts for x in part.share.by_record()]
-        return [self.losses, sizes.squares, sizes.absolute, *values]
+        return [self.losses, sizes.squares, sizes.absolute, *values, *self._in_full]
 
     def add_weighted(self, weights: Tensor, sums: dict[int, Tensor]) -> None:
         """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""
@@ -166,7 +171,7 @@ def module_share(
     try:
         with quiet():
             found = aligned(errors.device, lambda: mapped(values, _lengthened(errors), *floating))
-        return Kept(found)
+        return Kept(found, in_full=randomness == "same")
     except Exception as problem:
         name = type(module).__name__
         raise Unsuitable(
@@ -211,7 +216,8 @@ class RecordByRecord:
                 f"({line_of(problem)})"
                 + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
             ) from problem
-        return Contributions(losses.detach(), [Part(Kept(gradients), parameters)])
+        kept = Kept(gradients, in_full=self._randomness == "same")
+        return Contributions(losses.detach(), [Part(kept, parameters)])
 
     @contextmanager
     def alike(self, loss: Loss | None = None) -> Iterator[None]:
@@ -296,6 +302,8 @@ class Note:
     versions: tuple[int, ...]
     edge: GradientEdge
     layout: Behind | None
+    #: What the layer returned, records first: kept where places are tried.
+    returned: Tensor | None = None
 
 
 class Bookkeeping:
@@ -405,10 +413,10 @@ class Bookkeeping:
         size, notes = len(rows.target), list[Note]()
         recurrent = [layer for layer in self._layers if is_recurrent(layer.module)]
         others = [layer for layer in self._layers if not is_recurrent(layer.module)]
-        hooks = [(layer.module, _note_taker(layer, size, notes, alone)) for layer in others]
+        noting = _Noting(size, alone, self._trying_places, notes)
+        hooks = [(layer.module, noting.taker(layer)) for layer in others]
         forwards = [
-            (layer.module, unrolled(layer.module, _inside(layer, size, notes, alone)))
-            for layer in recurrent
+            (layer.module, unrolled(layer.module, _inside(layer, noting))) for layer in recurrent
         ]
         # Written out, and cleaned up twice, so that Ctrl-C leaves no hook behind wherever it comes:
         # while hooks are registered, or during the first cleaning.
@@ -441,7 +449,24 @@ class Bookkeeping:
             for note, errors in zip(notes, found, strict=False)
             if errors is not None
         ]
-        return Contributions(losses.detach(), parts)
+        return Contributions(losses.detach(), parts, self._in_full(notes, found))
+
+    def _in_full(self, notes: list[Note], found: tuple[Tensor | None, ...]) -> list[Tensor]:
+        """Where places are tried: what a later layer or a cut to float32 may hide of them."""
+        if not self._trying_places:
+            return []
+        longer = [x for note in notes for x in note.given]
+        longer += [
+            _records_first(note, errors)
+            for note, errors in zip(notes, found, strict=False)
+            if errors is not None
+        ]
+        returned = [note.returned for note in notes if note.returned is not None]
+        return returned + [x for x in longer if x.dtype == torch.float64]
+
+    @property
+    def _trying_places(self) -> bool:
+        return self._randomness == "same"
 
 
 def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
@@ -454,7 +479,7 @@ def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
             module._forward_hooks.pop(key, None)
 
 
-def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:
+def _inside(layer: Layer, noting: _Noting) -> Affine:
     """Applies the linear layers of a recurrent one and notes them."""
 
     @cache
@@ -466,7 +491,7 @@ def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:
         one = part(weight, bias)
         output: Tensor = one.module(given)
         if one.parameters:
-            _note_taker(one, rows, notes, alone)(one.module, (given,), {}, output)
+            noting.taker(one)(one.module, (given,), {}, output)
         return output
 
     return apply
@@ -490,8 +515,24 @@ def _numbers_kept(notes: list[Note]) -> int:
     return sum(kept.values())
 
 
-def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
-    def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> None:
+@dataclass(frozen=True)
+class _Noting:
+    """How one pass over ``rows`` records takes its notes; ``in_full`` keeps what layers return."""
+
+    rows: int
+    alone: bool
+    in_full: bool
+    notes: list[Note]
+
+    def taker(self, layer: Layer) -> Any:
+        """A hook that notes the calls of a layer."""
+
+        def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> None:
+            self._take(layer, given, named, output)
+
+        return take
+
+    def _take(self, layer: Layer, given: Any, named: dict[str, Any], output: Any) -> None:
         if not torch.is_grad_enabled():
             raise Unsuitable(f"layer {layer.name} runs without gradients")
         tensors = [*given, *named.values(), output]
@@ -501,25 +542,31 @@ def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
             raise Unsuitable(f"layer {layer.name} is called with named arguments")
         several = f"layer {layer.name} takes or returns more than one row per record"
         layout: Behind | None = None
-        if alone:
+        if self.alone:
             found = [behind(x) for x in tensors]
             if any(x is None for x in found):
                 raise Unsuitable(several)
             *kept, layout = (x for x in found if x is not None)
             given = tuple(x.records_first(x.values) for x in kept)
             output = layout.values
-        elif not all(len(x) == rows for x in tensors):
+        elif not all(len(x) == self.rows for x in tensors):
             raise Unsuitable(several)
         versions = tuple(x._version for x in given)
         edge = get_gradient_edge(output)
-        notes.append(Note(layer, tuple(x.detach() for x in given), versions, edge, layout))
+        returned = None
+        if self.in_full:  # a copy: the model may write into it afterwards
+            returned = output.detach().clone()
+            returned = returned if layout is None else layout.records_first(returned)
+        inputs = tuple(x.detach() for x in given)
+        self.notes.append(Note(layer, inputs, versions, edge, layout, returned))
 
-    return take
+
+def _records_first(note: Note, errors: Tensor) -> Tensor:
+    return errors if note.layout is None else note.layout.records_first(errors)
 
 
 def _share(note: Note, errors: Tensor, randomness: str) -> Share:
-    if note.layout is not None:
-        errors = note.layout.records_first(errors)
+    errors = _records_first(note, errors)
     if tuple(x._version for x in note.given) != note.versions:
         raise Unsuitable(
             f"what layer {note.layer.name} was given has been overwritten in place since"

@@ -1,4 +1,4 @@
-"""The explorer's server: this machine only, one user, work in the background."""
+"""The explorer: a page on this machine that compares the schemes while its user moves sliders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import socket
 import time
 import webbrowser
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from html import escape
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -19,41 +19,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Condition, Lock, Thread
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from mustdp.calibration.compare import EpochRow
 from mustdp.errors import InvalidParameter, MustdpError
-from mustdp.extras import required
 from mustdp.files.replacing import PRIVATE, replace_file
-from mustdp.reporting.explorer.answers import (
-    COLUMNS,
-    DEFAULTS,
-    PICTURES,
-    PageState,
-    Part,
-    as_csv,
-    as_latex,
-    compute,
-    parts_of,
-    picture,
-    ready,
-    rows_of,
-    sentences,
-)
-from mustdp.reporting.pages import STYLE
-from mustdp.reporting.plots.drawing import DARK, LIGHT
+from mustdp.limits import DELTA_RANGE, MOST_STEPS, NOISE_RANGE, TARGET_RANGE
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.numerics.formatting import chance_drawn, csv_table, latex_table, readable
+from mustdp.reporting.findings import Findings, Part, Question, assemble, parts_of
+from mustdp.reporting.pages import check_installed, environment, style
+from mustdp.reporting.plots.drawing import DARK, LIGHT, figure_of, new_axes
+from mustdp.reporting.report import draw, label, risk_cells, row_cells
 
 # Opening the explorer in the browser without telling its token to other users of the machine.
 #
 # Any user who lists processes can read the arguments of a command, and a browser is a command. So
 # the browser is given a file that only its owner can read and that redirects to the address.
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>mustdp explorer</title>
-<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">
-<meta http-equiv="refresh" content="0;url={address}"></head>
-<body><p><a href="{address}">The explorer</a></p></body></html>
-"""
 
 
 @contextmanager
@@ -62,18 +45,207 @@ def in_browser(address: str) -> Iterator[None]:
 
     Where no file can be written nothing is opened: the address has been printed.
     """
+    page = _template("redirect.html.j2", address=address)
     with ExitStack() as kept:
         with suppress(OSError):
             made = TemporaryDirectory(prefix="mustdp-", ignore_cleanup_errors=True)
             path = Path(kept.enter_context(made)) / "explorer.html"
-            replace_file(path, _PAGE.format(address=escape(address)).encode(), mode=PRIVATE)
+            replace_file(path, page.encode(), mode=PRIVATE)
             webbrowser.open(path.as_uri())
         yield
 
 
+def _template(name: str, **content: Any) -> str:
+    return environment().get_template(f"mustdp.reporting/templates/{name}").render(**content)
+
+
+# The state of a page is a question; the same fields describe it in the address of the page.
+
+
+#: The state of a page that was opened without one.
+DEFAULTS = {
+    "n": "10000", "b": "500", "m": "200", "steps": "1000", "delta": "1e-5", "epsilon": "2",
+    "noise": "", "relation": "replace-one", "group": "1", "with-epochs": "no",
+}  # fmt: skip
+_LARGEST = 10**9
+_LONGEST = 40
+
+
+def read_state(given: Mapping[str, str]) -> Question:
+    """The question in an address; fields that are missing have their defaults.
+
+    A refusal names the field.
+    """
+    for name, text in given.items():
+        if name not in DEFAULTS:
+            raise InvalidParameter.refusing("address", "must have known fields only", name[:20])
+        if len(text) > _LONGEST:
+            raise InvalidParameter.refusing(
+                name, f"must have at most {_LONGEST} characters", "more"
+            )
+    fields = {**DEFAULTS, **given}
+    if given.get("noise", "").strip():
+        fields["epsilon"] = given.get("epsilon", "")
+    n = _integer("n", fields["n"], _LARGEST)
+    target, noise = fields["epsilon"].strip(), fields["noise"].strip()
+    if bool(target) == bool(noise):
+        raise InvalidParameter.refusing(
+            "epsilon", "must be given, or a noise multiplier instead", "both or neither"
+        )
+    return Question(
+        n=n,
+        b=_integer("b", fields["b"], n),
+        m=_integer("m", fields["m"], _LARGEST),
+        steps=_integer("steps", fields["steps"], MOST_STEPS),
+        delta=_number("delta", fields["delta"], DELTA_RANGE),
+        epsilon=_number("epsilon", target, TARGET_RANGE) if target else None,
+        noise_multiplier=_number("noise", noise, NOISE_RANGE) if noise else None,
+        relation=Relation.read(fields["relation"].replace("-", "_")),
+        group=_integer("group", fields["group"], n),
+        epochs=checks.choice("with-epochs", fields["with-epochs"], ("yes", "no")) == "yes",
+    )
+
+
+def _integer(name: str, text: str, most: int) -> int:
+    try:
+        value: object = int(text)
+    except ValueError:
+        value = text
+    return checks.integer(name, value, 1, most)
+
+
+def _number(name: str, text: str, limits: Mapping[str, float]) -> float:
+    try:
+        value: object = float(text)
+    except ValueError:
+        value = text
+    return checks.real(name, value, **limits)
+
+
+def address_of(question: Question) -> str:
+    """The question as fields of an address."""
+    fields = {
+        **{name: getattr(question, name) for name in ("n", "b", "m", "steps")},
+        "delta": repr(question.delta),
+        "epsilon": repr(question.epsilon),
+        "noise": repr(question.noise_multiplier),
+        "relation": Relation(question.relation).option,
+        "group": question.group,
+        "with-epochs": "yes" if question.epochs else "no",
+    }
+    del fields["noise" if question.noise_multiplier is None else "epsilon"]
+    return urlencode(fields)
+
+
+def command_of(question: Question) -> str:
+    """The command that prints the same table."""
+    return f"mustdp compare {question.options}{' --with-epochs' if question.epochs else ''}"
+
+
+def python_of(question: Question) -> str:
+    """Python that gives the same numbers."""
+    target = (
+        f"noise_multiplier={question.noise_multiplier!r}"
+        if question.epsilon is None
+        else f"epsilon={question.epsilon!r}"
+    )
+    target += f", group={question.group}" if question.group > 1 else ""
+    target += ", epochs=True" if question.epochs else ""
+    return (
+        "import mustdp as md\n\n"
+        f"found = md.compare(n={question.n}, b={question.b}, m={question.m}, "
+        f"steps={question.steps}, delta={question.delta!r}, {target}, "
+        f'relation="{question.relation}")\n'
+        "print(found)\n"
+    )
+
+
+# What the page shows of the findings so far: rows of text, CSV, LaTeX and pictures.
+
+
+COLUMNS = (
+    "scheme", "eta", "distinct records", "noise multiplier", "epsilon, at least",
+    "epsilon, at most", "advantage, at most", "found at 1 % false, at most",
+    "50 % becomes, at most", "1 % becomes, at most",
+)  # fmt: skip
+#: Pictures by their name in addresses: what the report calls them, and the parts that they show.
+PICTURES = {
+    "profile": ("profiles", "bands"), "steps": ("steps", "bands"), "contour": ("sizes", "sizes"),
+}  # fmt: skip
+_WIDTH, _HEIGHT = 4.8, 3.7
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a part could not be computed, which is an answer too."""
+
+    reason: str
+
+
+Answers = Mapping[Part, Any]
+
+
+def findings_of(question: Question, answers: Answers) -> Findings:
+    """The findings from the parts that were computed."""
+    return assemble(
+        question, {part: one for part, one in answers.items() if not isinstance(one, Failure)}
+    )
+
+
+def rows_of(question: Question, answers: Answers) -> list[list[str]]:
+    """A row for every scheme; what is not known yet is empty."""
+    found, rows = findings_of(question, answers), []
+    for scheme in question.schemes:
+        row, risk = found.rows.get(scheme.name), found.risk(scheme.name)
+        cells = [""] * 5
+        if row is not None:
+            cells = [chance_drawn(row.eta), readable(row.expected_distinct, "nearest")]
+            cells += row_cells(row)
+        elif Part("row", question, scheme.name) in answers:
+            cells[-1] = "none can be certified"
+        achieved = [""] * 4
+        if risk is not None:
+            advantage, *rates, half, hundredth = risk_cells(risk)
+            achieved = [advantage, rates[risk.fpr.index(0.01)], half, hundredth]
+        rows.append([label(scheme.name), *cells, *achieved])
+    return rows
+
+
+def as_csv(question: Question, answers: Answers) -> str:
+    """The table for spreadsheets, at full precision."""
+    found = findings_of(question, answers)
+    rows: list[tuple[Any, ...]] = [
+        ("scheme", "eta", "expected_distinct", "noise_multiplier", "epsilon_lower",
+         "epsilon_upper", "advantage_upper", "tpr_upper_at_fpr_0.01"),
+    ]  # fmt: skip
+    for scheme in question.schemes:
+        row, risk = found.rows.get(scheme.name), found.risk(scheme.name)
+        known: list[float | str] = [""] * 7
+        if row is not None:
+            known[:3] = row.eta, row.expected_distinct, row.noise_multiplier
+            known[3:5] = row.epsilon.lower, row.epsilon.upper
+        if risk is not None:
+            known[5:] = risk.advantage.upper, risk.tpr[risk.fpr.index(0.01)].upper
+        rows.append((scheme.name, *(repr(v) if isinstance(v, float) else v for v in known)))
+    return csv_table(rows)
+
+
+def as_latex(question: Question, answers: Answers) -> str:
+    """The table for papers; bounds rounded to their safe side."""
+    return latex_table(COLUMNS, rows_of(question, answers), command_of(question))
+
+
+def ready(name: str, question: Question, answers: Answers) -> bool:
+    """Whether there is something to draw, all of it."""
+    wanted = [part for part in parts_of(question) if part.kind == PICTURES[name][1]]
+    known = [answers[part] for part in wanted if part in answers]
+    drawn = [one for one in known if not isinstance(one, Failure)]
+    return bool(drawn) and len(known) == len(wanted)
+
+
 # Parts computed in the background: the newest state first, each answer kept.
 #
-# Threads take parts from the top of a pile. A new state puts its parts on top, so that those of
+# Threads take parts from the top of a stack. A new state puts its parts on top, so that those of
 # older states wait; parts that no page has requested lately are dropped, and computed ones are kept
 # for later requests. No request waits for a part: it gets what has been computed so far.
 
@@ -86,20 +258,20 @@ _THREADS, _MOST_THREADS = 2, 6
 _FORGOTTEN = 15.0
 
 
-#: From a part, and the noise of its scheme, to what the page shows of it.
-Compute = Callable[[Part, float | None], dict[str, Any]]
+#: From a part, and the row of its scheme, to its numbers.
+Compute = Callable[[Part, EpochRow | None], Any]
 
 
 class Work:
-    """A pile of parts, and the answers so far."""
+    """A stack of parts, and the answers so far."""
 
-    def __init__(self, compute: Compute = compute) -> None:
+    def __init__(self, compute: Compute = Part.compute) -> None:
         self._compute = compute
         self._changed = Condition()
         #: When each part was last requested; the last one is on top.
-        self._pile: dict[Part, float] = {}
+        self._stack: dict[Part, float] = {}
         self._running: set[Part] = set()
-        self._answers: OrderedDict[Part, dict[str, Any]] = OrderedDict()
+        self._answers: OrderedDict[Part, Any] = OrderedDict()
         self._stopped = False
         self._threads: list[Thread] = []
         for _ in range(_THREADS):
@@ -109,7 +281,7 @@ class Work:
         self._threads.append(Thread(target=self._go, daemon=True))
         self._threads[-1].start()
 
-    def ask(self, parts: Sequence[Part]) -> tuple[dict[Part, dict[str, Any]], list[Part]]:
+    def ask(self, parts: Sequence[Part]) -> tuple[dict[Part, Any], list[Part]]:
         """The answers that are there, and the parts under way; what is missing goes on top."""
         now = time.monotonic()
         with self._changed:
@@ -121,7 +293,7 @@ class Work:
                     self._on_top(part, now)
             self._changed.notify_all()
             busy = len(self._running) == len(self._threads) < _MOST_THREADS
-            if busy and self._pile and self._running.isdisjoint(parts):
+            if busy and self._stack and self._running.isdisjoint(parts):
                 self._begin()
             found = {one: self._answers[one] for one in parts if one in self._answers}
             return found, [one for one in parts if one in self._running]
@@ -130,7 +302,7 @@ class Work:
         """Take no further parts; say whether what runs has ended within ``patience`` seconds."""
         with self._changed:
             self._stopped = True
-            self._pile.clear()
+            self._stack.clear()
             self._changed.notify_all()
         end = time.monotonic() + patience
         for thread in self._threads:
@@ -138,8 +310,8 @@ class Work:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _on_top(self, part: Part, now: float) -> None:
-        self._pile.pop(part, None)
-        self._pile[part] = now
+        self._stack.pop(part, None)
+        self._stack[part] = now
 
     def _go(self) -> None:
         while True:
@@ -151,11 +323,8 @@ class Work:
                 if part is None:
                     return
                 self._running.add(part)
-                noise = self._noise(part)
-            try:
-                answer = self._compute(part, noise)
-            except Exception as problem:  # a fault in one part must not end the others
-                answer = {"error": f"nothing could be computed: {type(problem).__name__}"}
+                row = None if part.row is None else self._answers[part.row]
+            answer = row if isinstance(row, Failure) else self._answer(part, row)
             with self._changed:
                 self._running.discard(part)
                 self._answers[part] = answer
@@ -168,27 +337,24 @@ class Work:
         if self._stopped:
             return None
         now = time.monotonic()
-        for part, requested in reversed(tuple(self._pile.items())):
+        for part, requested in reversed(tuple(self._stack.items())):
             if now - requested > _FORGOTTEN:
-                del self._pile[part]
+                del self._stack[part]
                 continue
-            row = _row_of(part)
+            row = part.row
             chosen = part if row is None or row in self._answers else row
             if chosen not in self._running:
-                self._pile.pop(chosen, None)
+                self._stack.pop(chosen, None)
                 return chosen
         return None
 
-    def _noise(self, part: Part) -> float | None:
-        row = _row_of(part)
-        return part.state.noise if row is None else self._answers[row].get("noise")
-
-
-def _row_of(part: Part) -> Part | None:
-    """The row whose noise a part needs; None where the noise was given or is looked for."""
-    if part.kind == "row" or part.state.noise is not None:
-        return None
-    return Part("row", part.state, "must-ow" if part.kind == "contour" else part.which)
+    def _answer(self, part: Part, row: EpochRow | None) -> Any:
+        try:
+            return self._compute(part, row)
+        except MustdpError as problem:
+            return Failure(str(problem))
+        except Exception as problem:  # a fault in one part must not end the others
+            return Failure(f"nothing could be computed: {type(problem).__name__}")
 
 
 # The server: for this machine only, and only under an address with a secret token.
@@ -237,7 +403,7 @@ class Explorer:
     """A running server, its token and its work; ``serve`` blocks until ``close``."""
 
     def __init__(self, port: int = 0) -> None:
-        required("matplotlib", "the explorer")
+        check_installed("the explorer")
         self.token = secrets.token_urlsafe(24)
         self.work = Work()
         self._changed = Condition()
@@ -296,34 +462,34 @@ class Explorer:
 
 
 def _fixed(path: str) -> tuple[str, bytes]:
-    name = path or "explorer.html"
-    text = (resources.files(__package__) / name).read_text(encoding="utf-8")
-    kind = name.rpartition(".")[2]
-    return kind, (STYLE + text if kind == "css" else text).encode()
+    if not path:
+        return "html", _template("explorer.html.j2", relations=list(Relation)).encode()
+    text = (resources.files("mustdp.reporting") / "templates" / path).read_text(encoding="utf-8")
+    kind = path.rpartition(".")[2]
+    return kind, (style() + text if kind == "css" else text).encode()
 
 
 def _state(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
-    """Everything that is known about a state, and how much is still missing."""
-    state = PageState.read(fields)
-    parts = parts_of(state)
+    """Everything that is known about a question, and how much is still missing."""
+    question = read_state(fields)
+    parts = parts_of(question)
     answers, running = explorer.work.ask(parts)
-    errors = {
-        f"{part.which}, {part.kind}": answer["error"]
-        for part, answer in answers.items()
-        if "error" in answer
-    }
+    risk = findings_of(question, answers).risk("must-ow")
     told: dict[str, Any] = {
-        "address": state.address,
-        "command": state.command,
-        "python": state.python,
+        "address": address_of(question),
+        "command": command_of(question),
+        "python": python_of(question),
         "columns": COLUMNS,
-        "rows": rows_of(state, answers),
-        "words": sentences(state, answers),
-        "pictures": {name: ready(name, state, answers) for name in PICTURES},
-        "errors": errors,
+        "rows": rows_of(question, answers),
+        # Two sentences to quote about MUSTow, once they are known.
+        "words": [] if risk is None else list(risk.sentences()),
+        "pictures": {name: ready(name, question, answers) for name in PICTURES},
+        "errors": {
+            part.title: one.reason for part, one in answers.items() if isinstance(one, Failure)
+        },
         "done": len(answers),
         "total": len(parts),
-        "doing": [part.words for part in running],
+        "doing": [part.title for part in running],
     }
     return json.dumps(told, allow_nan=False).encode()
 
@@ -333,19 +499,20 @@ def _defaults(explorer: Explorer, place: str, kind: str, fields: dict[str, str])
 
 
 def _table(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
-    state = PageState.read(fields)
-    answers, _ = explorer.work.ask(parts_of(state))
-    return (as_csv if kind == "csv" else as_latex)(state, answers).encode()
+    question = read_state(fields)
+    answers, _ = explorer.work.ask(parts_of(question))
+    return (as_csv if kind == "csv" else as_latex)(question, answers).encode()
 
 
 def _picture(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) -> bytes:
     theme = DARK if fields.pop("theme", "light") == "dark" else LIGHT
-    state = PageState.read(fields)
-    answers, _ = explorer.work.ask(parts_of(state))
-    if not ready(place, state, answers):
+    question = read_state(fields)
+    answers, _ = explorer.work.ask(parts_of(question))
+    if not ready(place, question, answers):
         raise Refused(HTTPStatus.NOT_FOUND)
+    axes = new_axes(theme, _WIDTH, _HEIGHT)
+    figure = figure_of(draw(findings_of(question, answers), PICTURES[place][0], axes))
     out = io.BytesIO()
-    figure = picture(place, state, answers, theme)
     figure.savefig(out, format=kind, facecolor=figure.get_facecolor())
     return out.getvalue()
 
