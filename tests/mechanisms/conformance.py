@@ -209,7 +209,7 @@ def check_accounts(mechanism: Mechanism) -> None:
         if isinstance(outcomes, DiscreteOutcomes):
             names = [name for name in names if name in outcomes.placements]
         pairs = {name: pair_of(mechanism, shift, law, name) for name in names}
-        for steps, share in ((1, 0.2), (1, 0.8), (3, 0.5)):
+        for steps, share in ((1, 0.5), (3, 0.5)):
             epsilon = share * (1.0 if shift is None else shift)
             plan = md.repeat(steps, md.subsample(scheme, mechanism))
             bounds = md.account(plan, relation=relation).delta(epsilon)

@@ -45,7 +45,7 @@ class Answers(DiscreteOutcomes):
         true = np.mod(np.sign(places), 3)[:, None] == np.arange(kinds)
         told = np.where(true, 1.0, other)
         rest = np.full((places.size, 1), (self.categories - kinds) * other)
-        return np.hstack([told, rest]) / (1.0 + (self.categories - 1) * other)
+        return np.asarray(np.hstack([told, rest]) / (1.0 + (self.categories - 1) * other))
 
 
 class AnswerProfiles(TabulatedProfiles):
