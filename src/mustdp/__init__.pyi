@@ -70,9 +70,9 @@ from mustdp.estimation.release.planning import expected_widths as expected_width
 from mustdp.estimation.release.planning import smallest_epsilon as smallest_epsilon
 from mustdp.estimation.release.release import private_release as private_release
 from mustdp.estimation.release.result import ReleaseResult as ReleaseResult
-from mustdp.ledger.entry import Entry as Entry
-from mustdp.ledger.entry import LedgerStatus as LedgerStatus
 from mustdp.ledger.ledger import Ledger as Ledger
+from mustdp.ledger.records import Entry as Entry
+from mustdp.ledger.records import LedgerStatus as LedgerStatus
 from mustdp.limits import LargeDelta as LargeDelta
 from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.custom import custom as custom
