@@ -42,7 +42,7 @@ def network(ledger: Any) -> None:
         model,
         lambda outputs, target: (outputs[:, 0] - target).square(),
         (torch.tensor(X[:, None]).float(), torch.tensor(X).float()),
-        md.settle(md.wor(60, 10), steps=2, **COMMON),
+        md.calibrated_budget(md.wor(60, 10), steps=2, **COMMON),
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
         max_grad_norm=1.0,
         ledger=ledger,
@@ -50,7 +50,7 @@ def network(ledger: Any) -> None:
     ).train()
 
 
-@pytest.mark.filterwarnings("ignore::mustdp.InferenceNote")
+@pytest.mark.filterwarnings("ignore::mustdp.types.InferenceNote")
 @pytest.mark.parametrize("way", [release, release_in_two_rounds, bootstrap, linear_model, network])
 def test_noise_is_drawn_after_the_charge(
     way: Callable[[Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -83,7 +83,7 @@ def test_a_charge_that_fails_leaves_no_noise(
     with md.Ledger.open(tmp_path / "one.ledger", epsilon=1, delta=1e-3) as ledger:
         asked = type(ledger).check
 
-        def used_up_meanwhile(this: Any, plan: md.Plan, **named: Any) -> float:
+        def used_up_meanwhile(this: Any, plan: md.types.Plan, **named: Any) -> float:
             spent = asked(this, plan, **named)
             if not ledger.entries():
                 ledger.charge(md.gaussian(noise_multiplier=3.9))

@@ -58,8 +58,8 @@ def sum_of_a_step(kind: Any, inputs: Any, target: Any) -> Any:
     """What a step releases; the same seed adds the same noise with and without a record."""
     model = network(kind, inputs.dtype)
     before = model.weight.detach().clone()
-    budget = md.settle(md.poisson(N, 1.0), steps=1, noise_multiplier=1.0, delta=1e-3)
-    with pytest.warns(md.SeededRelease):
+    budget = md.calibrated_budget(md.poisson(N, 1.0), steps=1, noise_multiplier=1.0, delta=1e-3)
+    with pytest.warns(md.types.SeededRelease):
         trainer = md.PrivateTrainer(
             model,
             off_target,
@@ -121,7 +121,7 @@ def test_a_channel_that_no_record_of_the_data_activates_is_tried(seed: int) -> N
         model,
         torch.nn.CrossEntropyLoss(reduction="none"),
         (images(1), torch.arange(60) % 3),
-        md.settle(md.wor(60, 32), steps=1, noise_multiplier=1.0, delta=1e-3),
+        md.calibrated_budget(md.wor(60, 32), steps=1, noise_multiplier=1.0, delta=1e-3),
         optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
         max_grad_norm=1.0,
         progress=False,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
+from mustdp.accounting.plan import Plan
 from mustdp.ledger.program import declared
 
 STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
@@ -111,7 +112,7 @@ def test_what_is_spent_never_falls_where_a_longer_beginning_seems_cheaper(
 ) -> None:
     """Bounds of two beginnings come from different grids: a later one may be a little smaller."""
 
-    def falling(plan: md.Plan, relation: str, delta: float) -> float:
+    def falling(plan: Plan, relation: str, delta: float) -> float:
         return 2.0 ** -(4 + declared(plan).steps)
 
     monkeypatch.setattr("mustdp.ledger.program.certified_quickly", falling)

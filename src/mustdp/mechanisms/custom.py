@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.mechanism import Mechanism
-from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import TangentTable, hull_slopes, two_sided
@@ -53,7 +53,7 @@ class Custom(Mechanism):
     --------
     >>> import mustdp as md
     >>> import numpy as np
-    >>> coin = md.Custom(lambda eps: np.maximum(0.0, 0.75 - 0.25 * np.exp(eps)), "coin")
+    >>> coin = md.types.Custom(lambda eps: np.maximum(0.0, 0.75 - 0.25 * np.exp(eps)), "coin")
     >>> coin.label, round(md.account(coin).delta(0.5).upper, 3)
     ('coin', 0.338)
     """
@@ -121,7 +121,7 @@ class Custom(Mechanism):
         return values.reshape(np.shape(epsilon))
 
 
-class CustomProfiles(SteeredProfiles):
+class CustomProfiles(TabulatedProfiles):
     """Group profiles of a custom mechanism; tangents come from the hull of a table."""
 
     relative_error = 1e-12

@@ -17,7 +17,7 @@ import mustdp as md
 from mustdp.estimation.release.estimate import ReleasedEstimate, judged, ratio, satterthwaite
 from tests.estimation.release.simulated import accepted, covered, public, released
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 RUNS, OFF = 400, 1.5
 N, KEPT = 400, 0.8
 

@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 
 import mustdp as md
 from mustdp.reporting.plots.drawing import LOOKS, look_of
-from mustdp.reporting.plots.privacy import EPSILON, aligned_profile, aligned_profile_panels
+from mustdp.reporting.plots.privacy import aligned_profile
+from mustdp.reproduction.figures import EPSILON, aligned_profile_panels
 
 SCHEMES = (md.wor(100, 40), md.wr(100, 40), md.must_ow(100, 50, 40), md.must_ww(100, 50, 40))
 POINTS = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0]
 
 
-def results() -> list[md.Amplification]:
+def results() -> list[md.types.Amplification]:
     return [md.amplify(scheme, md.gaussian(shift=0.5), POINTS) for scheme in SCHEMES]
 
 
@@ -94,5 +95,5 @@ def test_without_matplotlib_the_error_says_what_to_install(
 ) -> None:
     drawn = results()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(md.MissingExtra, match=r'pip install "\.\[plots\]"'):
+    with pytest.raises(md.types.MissingExtra, match=r'pip install "\.\[plots\]"'):
         aligned_profile(drawn)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mustdp as md
+from mustdp.calibration.budget import Budget
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.batch import Batch
-from mustdp.training.budget import Budget
 from mustdp.training.linear.descent import (
     LogisticLoss,
     Loss,
@@ -54,6 +54,6 @@ def records_of(
     return Records(rng.normal(size=(n, d)), targets_of(kind, n, rng), loss_of(kind), fit_intercept)
 
 
-def budget_of(scheme: md.Scheme, steps: int, noise_multiplier: float) -> Budget:
+def budget_of(scheme: md.types.Scheme, steps: int, noise_multiplier: float) -> Budget:
     """A budget whose cost nobody asks for."""
     return Budget(scheme, noise_multiplier, steps, 1e-5, Relation.REPLACE_ONE, "test")

@@ -28,6 +28,7 @@ from mustdp.accounting.epochs.several_bins import (
     links,
     patterns,
 )
+from mustdp.accounting.epochs.shuffling import shuffled_pair
 from mustdp.accounting.epochs.terms import MixedTerm
 from mustdp.accounting.plan import InEpoch
 from mustdp.accounting.pld.discretise import DominatingPair
@@ -248,4 +249,4 @@ def _shuffled(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Sides:
     elif mechanism.in_a_ball:
         see("crowded", 2.0, 1.0)
         see("crowded, reversed", 1.0, 2.0)
-    return shift, DominatingPair.of(GroupProfile(mechanism.profiles(shift))), families
+    return shift, shuffled_pair(epoch, mechanism, relation), families

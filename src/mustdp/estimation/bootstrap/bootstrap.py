@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from mustdp.data.dask import open_partitioned
 from mustdp.data.opening import open_source
 from mustdp.data.source import Source
-from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.errors import InvalidParameter
 from mustdp.estimation.bootstrap.designs import MOST_REPLICATES, Design
 from mustdp.estimation.bootstrap.inference import (
     FEWEST_SUBSETS,
@@ -26,8 +25,6 @@ from mustdp.estimation.bootstrap.inference import (
 from mustdp.estimation.bootstrap.lattices import check_shape, exact_release, settle_design, shape_of
 from mustdp.estimation.bootstrap.named import read_statistic
 from mustdp.estimation.bootstrap.query import (
-    Block,
-    Halves,
     Joint,
     Public,
     Query,
@@ -39,59 +36,10 @@ from mustdp.estimation.bootstrap.result import BootstrapResult, InferenceNote
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.mechanisms.relation import drawn_from, most_copies
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.schemes import Scheme
-
-# Statistics of Poisson subsets divided by their actual size, as the MUST paper computes them.
-#
-# The size of a Poisson subset is random and depends on the records, so that no sensitivity of this
-# query is known here: what is released this way has no guarantee, and is labelled so.
-
-
-@dataclass(frozen=True)
-class OfActualSize(Query):
-    """A statistic on whatever size was drawn; the reach is that of the expected size."""
-
-    statistic: Statistic
-    public: Public
-    blocks: tuple[Block, ...] = field(init=False)
-    labels: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        typical = self.reader
-        if typical.halved:
-            raise NotCovered(
-                "function must be stated to be an average, with average=True, where subsets are "
-                "divided by a random size"
-            )
-        blocks = tuple(replace(block, divisor=1.0, shift=0.0) for block in typical.blocks)
-        object.__setattr__(self, "blocks", blocks)
-        object.__setattr__(self, "labels", typical.labels)
-
-    @property
-    def reader(self) -> Query:
-        """The same on subsets of a fixed size, the expected one."""
-        return _bound(self.statistic, self.public, round(self.public.size))
-
-    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
-        """The statistic of the subset as it is; a subset too small for it is a failure."""
-        drawn = int(counts.sum())
-        if drawn < 2:
-            raise NumericalFailure("a Poisson subset of fewer than two records was drawn")
-        return _bound(self.statistic, self.public, drawn).evaluate(values, counts)
-
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """As on subsets of a fixed size."""
-        return self.reader.estimate(vectors)
-
-
-@lru_cache(maxsize=4096)
-def _bound(statistic: Statistic, public: Public, size: int) -> Query:
-    return statistic.query(public.fixed(size))
-
 
 # Statistics bound to the columns that they read, and put into one release.
 
@@ -102,8 +50,6 @@ def joined(
     low: Sequence[float],
     high: Sequence[float],
     design: Design,
-    *,
-    paper: bool,
 ) -> Joint:
     """Bind all statistics to their columns and put them into one release."""
     for at, (least, most) in enumerate(zip(low, high, strict=True)):
@@ -116,9 +62,9 @@ def joined(
         statistic.check_columns(len(pick))
         picks.append(pick)
         own = public.of(pick)
-        actual = paper and design.poisson
-        bound = OfActualSize(statistic, own) if actual else statistic.query(own)
-        queries.append(statistic.labelled(bound, [_called(source.columns[k]) for k in pick]))
+        queries.append(
+            statistic.labelled(statistic.query(own), [_called(source.columns[k]) for k in pick])
+        )
     return Joint(tuple(queries), tuple(picks), names=_names(wanted, picks, source.columns))
 
 
@@ -211,7 +157,6 @@ def private_bootstrap(
     epsilon: float | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
-    epsilon_prime: float | None = None,
     relation: str | None = None,
     interval: Kind = "normal",
     level: float = 0.95,
@@ -227,8 +172,8 @@ def private_bootstrap(
 ) -> BootstrapResult:
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
 
-    The noise comes from one of three: a total ``epsilon`` at ``delta`` for everything released
-    here, a ``noise_multiplier``, or the MUST paper's ``epsilon_prime``.
+    The noise comes from a total ``epsilon`` at ``delta`` for everything released here, or from a
+    ``noise_multiplier``.
 
     Parameters
     ----------
@@ -258,9 +203,6 @@ def private_bootstrap(
     noise_multiplier : float, default=None
         Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
         from 1e-9 to 1e9.
-    epsilon_prime : float, default=None
-        The paper's epsilon' of one query, whose noise is reproduced as published and is *not* a
-        guarantee.
     relation : {"replace_one", "add_remove"}, default=None
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
@@ -342,12 +284,10 @@ def private_bootstrap(
     shape = shape_of(wanted, chosen.poisson, charged=ledger is not None)
     privacy = settle_design(
         chosen,
-        queries=len(wanted),
         shape=shape,
         epsilon=epsilon,
         delta=delta,
         noise_multiplier=noise_multiplier,
-        epsilon_prime=epsilon_prime,
         relation=relation,
     ).spent()
     key = release_key(seed, name="seed")
@@ -357,7 +297,7 @@ def private_bootstrap(
     drawn = replace(chosen, scheme=drawn_from(chosen.scheme, privacy.relation, source.n))
     low, high = _limits("lower", lower, source), _limits("upper", upper, source)
     _check_widths(low, high)
-    query = joined(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
+    query = joined(wanted, source, low, high, chosen)
     check_shape(shape, query, privacy)
     check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import PaperStatement, PrivacySpent, Settled, settle_noise
+from mustdp.calibration.budget import NoisyPlan, PrivacySpent, plan_with_noise
 from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap.designs import Design
 from mustdp.estimation.bootstrap.query import (
@@ -22,14 +22,15 @@ from mustdp.estimation.bootstrap.query import (
     Shape,
     Statistic,
 )
-from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian
 from mustdp.noise.lattice import LARGEST_INTEGER, Lattice, lattice_for
 from mustdp.noise.release import LatticeNoise, release
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.schemes import Scheme
 
-# The noise of a design's releases: settled (``calibration/settle.py``) for the design's plan.
+# The noise of a design's releases: settled (``calibration/budget.py``) for the design's plan.
 #
 # The plan says no more than what is proved of the statistics. If all contributions lie in a ball
 # of the reach and are added up, its noise is given as a multiplier, which the accountant takes to
@@ -38,9 +39,6 @@ from mustdp.sampling.schemes import Scheme
 # of one copy. One number for each subset is all there is to hide where the width of the release is
 # one: a total is one integer on one lattice, and so is its noise. What was assumed is compared
 # with the query that is run.
-
-
-PAPER = "per-query epsilon' of the MUST paper with the sensitivity of n records: not a guarantee"
 
 
 @dataclass(frozen=True)
@@ -53,41 +51,33 @@ class _Apart:
     def scheme(self) -> Scheme:
         return self.design.scheme
 
-    def plan(self, mechanism: AdditiveNoise, /) -> Plan:
+    def plan(self, mechanism: Mechanism, /) -> Plan:
         return self.design.plan(gaussian(shift=mechanism.shift_for(2.0)))
 
 
 def settle_design(
     design: Design,
     *,
-    queries: int = 1,
     shape: Shape | None = None,
     delta: float | None = None,
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
-    epsilon_prime: float | None = None,
     relation: str | None = None,
-) -> Settled:
-    """Settle the noise of one release of all ``queries`` together on every subset.
+) -> NoisyPlan:
+    """Settle the noise of one release of all statistics together on every subset.
 
-    Exactly one of ``epsilon``, ``noise_multiplier`` and ``epsilon_prime`` is given. Without a
-    ``shape`` contributions are taken to be in a ball, as those of a clipped sum are.
+    Exactly one of ``epsilon`` and ``noise_multiplier`` is given. Without a ``shape`` contributions
+    are taken to be in a ball, as those of a clipped sum are.
     """
     known = Shape(in_a_ball=True) if shape is None else shape
-    paper = None if epsilon_prime is None else paper_statement(design, epsilon_prime, queries)
-    found = settle_noise(
+    return plan_with_noise(
         design if known.in_a_ball else _Apart(design),
         delta=delta,
         epsilon=epsilon,
         noise_multiplier=noise_multiplier,
-        paper=paper,
         relation=relation,
         dimension=1 if known.one_number else None,
     )
-    if paper is not None and design.poisson:
-        # The paper divides by the random size of the subset; no sensitivity is known for that.
-        return replace(found, plan=None)
-    return found
 
 
 def shape_of(wanted: Sequence[Statistic], poisson: bool, *, charged: bool) -> Shape:
@@ -110,18 +100,6 @@ def check_shape(shape: Shape, query: Joint, privacy: PrivacySpent) -> None:
             f"the noise was settled for {shape!r}, which a release of width {query.width} is not; "
             "nothing was released"
         )
-
-
-def paper_statement(design: Design, epsilon_prime: float, queries: int = 1) -> PaperStatement:
-    """The paper's noise for the epsilon' of one query on one subset.
-
-    [Z] experiment 1 takes the sensitivity of a statistic of all n records where the subset has m:
-    with D the sensitivity on m records the formula is given D m / n, and half of D is what one
-    record contributes, z = sigma / (D / 2). ``queries`` that are released together share it.
-    """
-    return PaperStatement(
-        epsilon_prime, design.size / design.n, 2.0 / math.sqrt(queries), PAPER, "classical"
-    )
 
 
 # Totals in whole steps of a lattice, and noise that is exact on it.

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from mustdp.calibration.settle import PrivacySpent
+from mustdp.calibration.budget import PrivacySpent
 from mustdp.estimation.bootstrap.designs import Design
 from mustdp.estimation.bootstrap.inference import Estimate, Kind
 from mustdp.numerics.arrays import FloatArray
@@ -27,7 +27,7 @@ class InferenceNote(UserWarning):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.InferenceNote, Warning)
+    >>> issubclass(md.types.InferenceNote, Warning)
     True
     """
 

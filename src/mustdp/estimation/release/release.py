@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import PrivacySpent, settle_noise
+from mustdp.calibration.budget import PrivacySpent, plan_with_noise
 from mustdp.data.columns import check_missing
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.bootstrap.query import Statistic
@@ -22,7 +22,7 @@ from mustdp.estimation.release.spelled import spelled
 from mustdp.estimation.release.statistic import StatisticRequest, read_shares
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
-from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.progress import Progress
@@ -42,7 +42,7 @@ class OneRelease:
         """All of one record."""
         return wor(1, 1)
 
-    def plan(self, mechanism: AdditiveNoise, /) -> Plan:
+    def plan(self, mechanism: Mechanism, /) -> Plan:
         """The mechanism itself, on all records."""
         return mechanism
 
@@ -59,7 +59,7 @@ def settle_release(
         raise InvalidParameter.refusing(
             "delta", "must be given, well below one over the number of records", "none"
         )
-    return settle_noise(
+    return plan_with_noise(
         OneRelease(),
         delta=delta,
         epsilon=epsilon,

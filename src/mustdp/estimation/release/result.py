@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mustdp.calibration.settle import PrivacySpent
+from mustdp.calibration.budget import PrivacySpent
 from mustdp.estimation.bootstrap.result import Estimates
 from mustdp.estimation.release.estimate import ReleasedEstimate
 from mustdp.numerics.formatting import (

@@ -21,11 +21,16 @@ from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, Substreams
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.epochs import Sampling
-from mustdp.training.networks.bookkeeping import Bookkeeping, MaskContext
+from mustdp.training.networks.bookkeeping import (
+    Bookkeeping,
+    Contributions,
+    MaskContext,
+    RecordByRecord,
+    trainable,
+)
 from mustdp.training.networks.devices import full_precision, sent
 from mustdp.training.networks.layers import Sizes, gamma
 from mustdp.training.networks.loaders import Records, Rows
-from mustdp.training.networks.record_by_record import Contributions, RecordByRecord, trainable
 from mustdp.training.networks.separation import Loss, Unsuitable, Watch
 
 # The clipping bound: how much shorter than C a record is clipped, so that rounding cannot carry it
@@ -345,7 +350,7 @@ class Places:
         self._clipper, self._model, self._masks = clipper, model, masks
         self._tried: set[Any] = set()
 
-    def settle(self, records: Rows, rows: int) -> int:
+    def find_rows(self, records: Rows, rows: int) -> int:
         """The largest number of rows, at most this, with which two records agree everywhere."""
         with torch.enable_grad(), _stirred(self._model):
             while not all(

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mustdp.estimation.bootstrap.bootstrap import OfActualSize
 from mustdp.estimation.bootstrap.moments import LinearRegression, Mean, Variance
 from mustdp.estimation.bootstrap.query import Joint, LinearQuery, Public, Query
 from mustdp.estimation.bootstrap.user import UserStatistic
 from mustdp.numerics.arrays import FloatArray
+from mustdp.reproduction.bootstrap import OfActualSize
 from tests.estimation.bootstrap.statistics.swaps import CASES, LOWER, UPPER, joint
 
 #: Averages over pairs of entries are no sums over entries.
