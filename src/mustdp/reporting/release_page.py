@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mustdp.estimation.release.estimate import ReleasedEstimate
 from mustdp.estimation.release.planning import Expected
 from mustdp.estimation.release.result import ReleaseResult
-from mustdp.ledger.entry import LedgerStatus
+from mustdp.ledger.records import LedgerStatus
 from mustdp.numerics.formatting import (
     as_stated,
     estimate_in_words,
