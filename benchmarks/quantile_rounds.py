@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from mustdp.estimation.bootstrap.query import Range
-from mustdp.estimation.release.curve import _columns
-from mustdp.estimation.release.quantiles import NEAR, WIDE, _first, grid_for
-from mustdp.estimation.release.rounds import FIRST_OF_CURVE
+from mustdp.estimation.release import FIRST_OF_CURVE
+from mustdp.estimation.schema import Range
+from mustdp.estimation.statistics.quantiles import NEAR, WIDE, _columns, _first, grid_for
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.numerics.arrays import FloatArray, IntArray
 

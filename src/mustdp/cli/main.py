@@ -30,6 +30,7 @@ from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import JsonOption, paragraphs
 from mustdp.cli.output import Answer, show
+from mustdp.cli.parameters import complete_help
 from mustdp.cli.plan import plan
 from mustdp.cli.release import release
 from mustdp.cli.report import report
@@ -54,7 +55,13 @@ class _PlainFlags:
 
 
 class _Command(_PlainFlags, typer.core.TyperCommand):
-    """A command whose flags are plain."""
+    """A command whose flags are plain, and whose help lists what registries hold."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for one in self.params:
+            if getattr(one, "help", None):
+                one.help = complete_help(one.help)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 class _Group(_PlainFlags, typer.core.TyperGroup):

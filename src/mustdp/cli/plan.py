@@ -50,7 +50,7 @@ def plan(
     delta: DeltaOption = None,
     relation: ReleaseRelationOption = None,
     like: Annotated[
-        str, _statistics("--like", word_from("mustdp.estimation.release.planning", "LIKE"))
+        str, _statistics("--like", word_from("mustdp.estimation.planning", "LIKE"))
     ] = "normal",
     report: ReportOption = None,
     json: JsonOption = False,
@@ -79,7 +79,7 @@ def plan(
     if report is not None:
         required("matplotlib", "a report page")
 
-    from mustdp.estimation.release.planning import expected_widths, smallest_epsilon
+    from mustdp.estimation.planning import expected_widths, smallest_epsilon
 
     statistics, level = wanted.statistics, wanted.level
     if width is not None:

@@ -46,7 +46,7 @@ from mustdp.numerics.formatting import percent_stated
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mustdp.estimation.release.result import ReleaseResult
+    from mustdp.estimation.result import ReleaseResult
     from mustdp.ledger.entry import LedgerStatus
 
 

@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mustdp.estimation.release.estimate import ReleasedEstimate
-from mustdp.estimation.release.planning import Expected
-from mustdp.estimation.release.result import ReleaseResult
+from mustdp.estimation.planning import Expected
+from mustdp.estimation.result import ReleasedEstimate, ReleaseResult
 from mustdp.ledger.entry import LedgerStatus
 from mustdp.numerics.formatting import (
     as_stated,

@@ -16,11 +16,14 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import subsample
 from mustdp.calibration.settle import PrivacySpent, certified_epsilon
 from mustdp.errors import NumericalFailure
-from mustdp.estimation.bootstrap.bootstrap import private_bootstrap
-from mustdp.estimation.bootstrap.designs import Design
-from mustdp.estimation.bootstrap.moments import Mean, Variance
-from mustdp.estimation.bootstrap.query import Joint, Public, Statistic
-from mustdp.estimation.bootstrap.result import BootstrapResult, InferenceNote
+from mustdp.estimation.bootstrap import private_bootstrap
+from mustdp.estimation.designs import Design
+from mustdp.estimation.queries import JointQuery
+from mustdp.estimation.result import BootstrapResult, InferenceNote
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.moments import Variance
+from mustdp.estimation.statistics.statistic import Statistic
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.formatting import readable
@@ -198,9 +201,9 @@ def paper_release(row: Row, count: int, seed: int, stream: int) -> Release:
 
 def paper_sigmas(privacy: PrivacySpent) -> tuple[float, float]:
     """Deviation of the noise on the mean and on the variance of a subset, as it is added."""
-    public = Public((LOWER,), (UPPER,), M)
+    public = SubsetSchema((LOWER,), (UPPER,), M)
     queries = (Mean(squares=False).query(public), Variance(form="pairs").query(public))
-    mean, variance = Joint(queries, ((0,), (0,))).blocks
+    mean, variance = JointQuery(queries, ((0,), (0,))).blocks
     return privacy.noise_multiplier * mean.reach, privacy.noise_multiplier * variance.reach
 
 
