@@ -114,19 +114,19 @@ def forget() -> None:
                     value.cache_clear()
 
 
-def accounted(scheme: md.Scheme, noise_multiplier: float, steps: int) -> md.Account:
+def accounted(scheme: md.types.Scheme, noise_multiplier: float, steps: int) -> md.types.Account:
     """One pair per step, whose cost is followed here; families have a section of their own."""
     noise = md.gaussian(noise_multiplier=noise_multiplier)
     plan = md.repeat(steps, md.subsample(scheme, noise))
     return md.account(plan, composition="pair")
 
 
-def spent(make: Callable[[], md.Scheme], noise_multiplier: float, steps: int) -> md.Bounds:
+def spent(make: Callable[[], md.types.Scheme], noise_multiplier: float, steps: int) -> md.Bounds:
     """Both bounds of epsilon, from the making of the scheme on."""
     return accounted(make(), noise_multiplier, steps).epsilon(DELTA)
 
 
-def spent_and_failing(make: Callable[[], md.Scheme], z: float, steps: int) -> list[md.Bounds]:
+def spent_and_failing(make: Callable[[], md.types.Scheme], z: float, steps: int) -> list[md.Bounds]:
     """Both bounds of epsilon at delta = 1e-5 and of delta at epsilon = 1."""
     account = accounted(make(), z, steps)
     return [account.epsilon(DELTA), account.delta(1.0)]
@@ -214,11 +214,11 @@ def interval(bounds: md.Bounds) -> dict[str, float]:
     return {"lower": bounds.lower, "upper": bounds.upper}
 
 
-def large_ow() -> md.Scheme:
+def large_ow() -> md.types.Scheme:
     return md.must_ow(60_000, 3000, 2000)
 
 
-def large_ww() -> md.Scheme:
+def large_ww() -> md.types.Scheme:
     return md.must_ww(60_000, 3000, 2000)
 
 
@@ -242,7 +242,9 @@ def must_rows(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
 
 #: Fixed-size batches under replace_one: scheme, noise, steps, composition, the upper bound and the
 #: seconds that are allowed, and the dimension of a release where it is one number.
-FAMILIES: tuple[tuple[Callable[[], md.Scheme], float, int, str, float, float, int | None], ...] = (
+FAMILIES: tuple[
+    tuple[Callable[[], md.types.Scheme], float, int, str, float, float, int | None], ...
+] = (
     (partial(md.wor, 60_000, 2000), 3.117, 300, "auto", 1.77, 2.0, None),
     (partial(md.wor, 60_000, 2000), 3.117, 300, "family", 1.760, 5.0, None),
     (partial(md.wor, 60_000, 256), 1.6, 14_063, "family", 4.70, 20.0, None),
@@ -265,7 +267,7 @@ def family_rows(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
         report(label)
 
         def ask(
-            scheme: md.Scheme = scheme, z: float = z, steps: int = steps,
+            scheme: md.types.Scheme = scheme, z: float = z, steps: int = steps,
             composition: str = composition, dimension: int | None = dimension,
         ) -> tuple[md.Bounds, str]:  # fmt: skip
             plan = md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=z)))
@@ -348,11 +350,11 @@ def calibrations(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
     """Noise for a target; dp-accounting's root search beside the Poisson one."""
     report("calibration")
 
-    def ours(make: Callable[[], md.Scheme], epsilon: float, steps: int) -> float:
+    def ours(make: Callable[[], md.types.Scheme], epsilon: float, steps: int) -> float:
         found = md.calibrate(make(), epsilon=epsilon, delta=DELTA, steps=steps)
         return found.noise_multiplier
 
-    def one(make: Callable[[], md.Scheme], z: float, steps: int) -> md.Bounds:
+    def one(make: Callable[[], md.types.Scheme], z: float, steps: int) -> md.Bounds:
         plan = md.repeat(steps, md.subsample(make(), md.gaussian(noise_multiplier=z)))
         return md.account(plan).epsilon(DELTA)
 
@@ -420,7 +422,7 @@ def certificates(report: Report) -> tuple[list[dict[str, Any]], list[Figure]]:
     return rows, figures
 
 
-def one_step(make: Callable[[], md.Scheme], z: float, epsilon: Any) -> float:
+def one_step(make: Callable[[], md.types.Scheme], z: float, epsilon: Any) -> float:
     return float(md.one_step(make(), md.gaussian(noise_multiplier=z), epsilon).upper[0])
 
 

@@ -56,7 +56,7 @@ def population(folder: Path) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(LOWER, float))
 
 
-def truth(estimate: md.ReleasedEstimate, people: pd.DataFrame, share: float) -> float:
+def truth(estimate: md.types.ReleasedEstimate, people: pd.DataFrame, share: float) -> float:
     """The same of the population; numbers of records and sums as those of N of them.
 
     ``share`` is the part of the population that ``people`` are.
@@ -133,11 +133,11 @@ def drawn(people: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 
 def release(
     sample: pd.DataFrame, asked: str | Sequence[str], seed: int, **settings: Any
-) -> md.ReleaseResult:
+) -> md.types.ReleaseResult:
     """One release with the ranges that are taken as public."""
     given = {"epsilon": EPSILON, "delta": DELTA, "level": LEVEL, **settings}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", md.SeededRelease)
+        warnings.simplefilter("ignore", md.types.SeededRelease)
         return md.private_release(
             sample, asked, lower=LOWER, upper=UPPER, seed=seed,
             categories={"sex": ["Female", "Male"]}, **given,

@@ -91,7 +91,7 @@ class Setting:
         model = network(self.kind).to(self.device)
         return model, torch.optim.SGD(model.parameters(), lr=RATE)
 
-    def _ours(self, scheme: md.Scheme) -> Steps:
+    def _ours(self, scheme: md.types.Scheme) -> Steps:
         model, optimizer = self._model()
         budget = settle(scheme, steps=10**6, noise_multiplier=NOISE, delta=1e-6)
         loss = nn.CrossEntropyLoss(reduction="none")

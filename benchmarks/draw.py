@@ -65,7 +65,7 @@ def seconds(draw: Draw, calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def schemes(n: int, b: int, m: int) -> Iterator[md.Scheme]:
+def schemes(n: int, b: int, m: int) -> Iterator[md.types.Scheme]:
     """Every scheme that fits these sizes."""
     yield md.poisson(n, m / n)
     yield md.wor(n, m)

@@ -92,7 +92,7 @@ def rates(peer: Any) -> list[Row]:
     return rows
 
 
-def our_risk(plan: md.Plan) -> md.Risk:
+def our_risk(plan: md.types.Plan) -> md.types.Risk:
     return md.account(plan).risk(FPR)
 
 

@@ -26,7 +26,7 @@ def release(delta: float, **more: Any) -> None:
 
 def bootstrap(delta: float) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", md.InferenceNote)
+        warnings.simplefilter("ignore", md.types.InferenceNote)
         md.private_bootstrap(
             X, "mean", lower=0, upper=1, design=md.wor(N, 20), replicates=6,
             noise_multiplier=3.0, delta=delta,
@@ -49,16 +49,16 @@ CALLS: list[Callable[[float], None]] = [release, bootstrap, settle, estimator]
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_delta_above_one_in_n_warns(call: Callable[[float], None]) -> None:
-    with pytest.warns(md.LargeDelta, match="0.021 is above one in the number of records, 50"):
+    with pytest.warns(md.types.LargeDelta, match="0.021 is above one in the number of records, 50"):
         call(ABOVE)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", md.LargeDelta)
+        warnings.simplefilter("error", md.types.LargeDelta)
         call(AT)
 
 
 def test_the_warning_names_the_callers_line() -> None:
     for call in CALLS:
-        with pytest.warns(md.LargeDelta) as caught:
+        with pytest.warns(md.types.LargeDelta) as caught:
             call(ABOVE)
         assert {Path(one.filename).name for one in caught} <= {Path(__file__).name}
 
@@ -71,7 +71,7 @@ def test_one_record_is_no_number_to_compare_with(n: int) -> None:
 def test_a_private_number_of_records_is_not_told_by_a_warning() -> None:
     """Under add_remove, and where clusters are the units, the number read decides nothing."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", md.InferenceNote)
+        warnings.simplefilter("ignore", md.types.InferenceNote)
         release(ABOVE, relation="add_remove")
         md.private_bootstrap(
             X, "mean", lower=0, upper=1, design=md.poisson(40, 0.5), replicates=6,
@@ -82,7 +82,7 @@ def test_a_private_number_of_records_is_not_told_by_a_warning() -> None:
 @pytest.mark.filterwarnings("error")
 def test_a_warning_that_is_an_error_charges_nothing(tmp_path: Path) -> None:
     with md.Ledger.open(tmp_path / "ledger", epsilon=9, delta=0.05, data="x") as ledger:
-        with pytest.raises(md.LargeDelta):
+        with pytest.raises(md.types.LargeDelta):
             release(ABOVE, ledger=ledger)
         assert not ledger.entries()
 

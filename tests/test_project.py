@@ -70,6 +70,8 @@ def public_names() -> list[tuple[Path, str]]:
     found = []
     for listed, above in (
         ("__init__.pyi", "mustdp"),
+        ("types.pyi", "mustdp"),
+        ("reproduction/__init__.pyi", "mustdp"),
         ("reporting/plots/__init__.py", "mustdp.reporting.plots"),
     ):
         tree = ast.parse((ROOT / "src" / "mustdp" / listed).read_text(encoding="utf-8"))

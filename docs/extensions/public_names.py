@@ -1,7 +1,7 @@
-"""The directive ``public-names``: every public name once, read from ``mustdp/__init__.pyi``.
+"""The directive ``public-names``: every public name once, read from the ``.pyi`` files.
 
-Names are grouped by the room they live in. What a docstring or a signature calls by the name of its
-module is linked to the public name.
+Names are grouped by the package they live in. What a docstring or a signature calls by the name of
+its module is linked to the public name.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from contextlib import suppress
 from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
 from types import ModuleType
 
 from docutils import nodes
@@ -20,25 +22,30 @@ from sphinx.ext.autodoc.mock import mock
 from sphinx.util.docutils import SphinxDirective
 
 import mustdp
+from mustdp.errors import MissingExtra
+from mustdp.lazy import listed_names
 
-#: Rooms in the order in which people need them; others follow under their own names.
+#: Packages in the order in which people need them; others follow under their own names.
 TITLES = {
     "sampling": "Sampling schemes",
     "mechanisms": "Noise",
     "accounting": "Accounting",
     "calibration": "Calibration",
-    "amplification": "One application",
-    "resampling": "Private resampling",
-    "releasing": "Releases",
+    "estimation": "Releases and the bootstrap",
+    "data": "Reading data",
     "training": "Training",
     "ledger": "Ledgers",
     "auditing": "Auditing",
-    "plots": "Pictures",
+    "reporting": "Pictures",
     "randomness": "Randomness",
     "progress": "Progress",
     "errors": "Errors",
+    "limits": "Warnings",
+    "reproduction": "The MUST paper",
     "version": "Version",
 }
+#: Modules that list public names, and what their names are called after ``mustdp.``.
+LISTS = {"__init__.pyi": "", "types.pyi": "types.", "reproduction/__init__.pyi": "reproduction."}
 
 
 #: Bases whose members say how a statistic is released, which nobody has to call.
@@ -48,13 +55,30 @@ _INSIDE = {
 }
 
 
-def rooms() -> dict[str, list[str]]:
-    """The public names of every room, each once."""
-    homes = mustdp._homes()
-    room_of = {name: (*homes[name][0].split("."), homes[name][1])[1] for name in homes}
-    order = [*TITLES, *sorted({*room_of.values()} - {*TITLES})]
-    names = sorted(homes, key=lambda name: (order.index(room_of[name]), name.lower(), name))
-    return {room: list(found) for room, found in groupby(names, room_of.__getitem__)}
+def homes() -> dict[str, tuple[str, str]]:
+    """Module and name behind every public name, as in ``types.Account``."""
+    above = Path(mustdp.__file__).parent
+    return {
+        f"{before}{name}": home
+        for listed, before in LISTS.items()
+        for name, home in listed_names(above / listed).items()
+        if name not in {"types", "reproduction"}
+    }
+
+
+def packages() -> dict[str, list[str]]:
+    """The public names of every package, each once."""
+    package_of = {
+        name: "reproduction" if name.startswith("reproduction.") else module.split(".")[1]
+        for name, (module, _) in homes().items()
+    }
+    order = [*TITLES, *sorted({*package_of.values()} - {*TITLES})]
+
+    def place(name: str) -> tuple[int, bool, str, str]:
+        return order.index(package_of[name]), "." in name, name.lower(), name
+
+    names = sorted(package_of, key=place)
+    return {package: list(found) for package, found in groupby(names, package_of.__getitem__)}
 
 
 def loaded(missing: list[str]) -> dict[str, object]:
@@ -63,11 +87,11 @@ def loaded(missing: list[str]) -> dict[str, object]:
     What needs none of them is loaded before: scipy would take the shape of torch for torch.
     """
     values: dict[str, object] = {}
-    for name in dir(mustdp):
-        with suppress(mustdp.MissingExtra):
-            values[name] = getattr(mustdp, name)
+    for name in homes():
+        with suppress(MissingExtra):
+            values[name] = attrgetter(name)(mustdp)
     with mock(missing):
-        return {name: getattr(mustdp, name) for name in dir(mustdp)} | values
+        return {name: attrgetter(name)(mustdp) for name in homes()} | values
 
 
 def described(name: str, value: object) -> list[str]:
@@ -92,7 +116,7 @@ def described(name: str, value: object) -> list[str]:
 
 def inherited(value: type) -> list[str]:
     """The options that show public bases, or the members of those that are not public."""
-    public = {*mustdp._homes().values(), *_INSIDE}
+    public = {*homes().values(), *_INSIDE}
     above = value.__mro__[1:]
     hidden = [
         place
@@ -106,15 +130,15 @@ def inherited(value: type) -> list[str]:
 
 
 class PublicNames(SphinxDirective):
-    """A section for every room, with what its public names are for."""
+    """A section for every package, with what its public names are for."""
 
     def run(self) -> list[nodes.Node]:
         """Sections for the page."""
         values = loaded(self.config.autodoc_mock_imports)
         sections: list[nodes.Node] = []
-        for room, names in rooms().items():
-            title = TITLES.get(room, room)
-            section = nodes.section(ids=[nodes.make_id(f"api-{room}")], names=[title.lower()])
+        for package, names in packages().items():
+            title = TITLES.get(package, package)
+            section = nodes.section(ids=[nodes.make_id(f"api-{package}")], names=[title.lower()])
             section += nodes.title(text=title)
             lines = [line for name in names for line in described(name, values[name])]
             self.state.nested_parse(StringList(lines, source="public-names"), 0, section)
@@ -125,11 +149,11 @@ class PublicNames(SphinxDirective):
 def by_public_name(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.TextElement
 ) -> nodes.Element | None:
-    """A reference to a name in its room, as one to the public name."""
+    """A reference to a name in its package, as one to the public name."""
     if node.get("refdomain") != "py":
         return None
     target = node["reftarget"]
-    public = {f"{home}.{own}": name for name, (home, own) in mustdp._homes().items()}
+    public = {f"{home}.{own}": name for name, (home, own) in homes().items()}
     head, _, member = target.rpartition(".")
     found = public.get(target) or (f"{public[head]}.{member}" if head in public else None)
     if found is None:

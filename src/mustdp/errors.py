@@ -144,7 +144,7 @@ class MissingExtra(MustdpError, ImportError):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.MissingExtra, ImportError)
+    >>> issubclass(md.types.MissingExtra, ImportError)
     True
     """
 
@@ -170,7 +170,7 @@ class ClusterLost(MustdpError, RuntimeError):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.ClusterLost, md.MustdpError)
+    >>> issubclass(md.types.ClusterLost, md.MustdpError)
     True
     """
 

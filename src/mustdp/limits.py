@@ -38,7 +38,7 @@ class LargeDelta(UserWarning):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.LargeDelta, Warning)
+    >>> issubclass(md.types.LargeDelta, Warning)
     True
     """
 

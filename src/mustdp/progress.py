@@ -22,7 +22,7 @@ class Progress(Protocol):
     >>> import mustdp as md
     >>> def show(what: str, done: int, total: int | None) -> None:
     ...     print(f"{what}: {done} of {total}")
-    >>> heard: md.Progress = show
+    >>> heard: md.types.Progress = show
     >>> heard("must-ow", 3, 7)
     must-ow: 3 of 7
     """

@@ -26,7 +26,7 @@ def _account(
     times: int = 1,
     group: int = 1,
     accuracy: float | None = None,
-) -> md.Account:
+) -> md.types.Account:
     epoch = md.random_allocation(10**7, bins, times)
     plan = md.repeat(epochs, md.subsample(epoch, md.gaussian(noise_multiplier=z)))
     return md.account(plan, relation=relation, group=group, accuracy=accuracy)

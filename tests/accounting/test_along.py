@@ -15,7 +15,7 @@ COUNTS = {5, 30, STEPS, 90}
 EPSILON = np.linspace(0.1, 3.0, 15)
 
 
-def accounted(steps: int, composition: str = "auto") -> md.Account:
+def accounted(steps: int, composition: str = "auto") -> md.types.Account:
     plan = md.repeat(steps, md.subsample(SCHEME, md.gaussian(noise_multiplier=Z)))
     return md.account(plan, composition=composition)
 

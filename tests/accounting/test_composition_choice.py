@@ -21,7 +21,7 @@ def found(lower: float, upper: float, composition: str) -> FamilyBounds:
     return FamilyBounds(lower, upper, "adaptive", composition, 30, 16)
 
 
-def say(monkeypatch: pytest.MonkeyPatch, answer: FamilyBounds) -> md.Account:
+def say(monkeypatch: pytest.MonkeyPatch, answer: FamilyBounds) -> md.types.Account:
     """An account whose family says ``answer`` to everything."""
     monkeypatch.setattr(tighter, "family_bounds", lambda *_, **__: answer)
     return md.account(PLAN)
@@ -62,7 +62,7 @@ def test_more_time_brings_the_bounds_no_further_apart(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("scheme", [md.wor(500, 25), md.wr(500, 25), md.must_ow(500, 100, 25)])
-def test_the_family_lies_between_what_is_attained_and_one_pair(scheme: md.Scheme) -> None:
+def test_the_family_lies_between_what_is_attained_and_one_pair(scheme: md.types.Scheme) -> None:
     plan = md.repeat(30, md.subsample(scheme, NOISE))
     pair, family = md.account(plan, composition="pair"), md.account(plan)
     assert family.composition == "one pair"
@@ -119,7 +119,9 @@ def test_bounds_that_cross_are_no_answer(
         ),
     ],
 )
-def test_plans_without_a_family_are_composed_with_one_pair(plan: md.Plan, relation: str) -> None:
+def test_plans_without_a_family_are_composed_with_one_pair(
+    plan: md.types.Plan, relation: str
+) -> None:
     account = md.account(plan, relation=relation)
     alone = md.account(plan, relation=relation, composition="pair")
     assert account.epsilon(1e-5) == alone.epsilon(1e-5)

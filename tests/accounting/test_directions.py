@@ -30,7 +30,7 @@ def rough(epsilon: FloatArray) -> FloatArray:
 
 
 def test_one_step_takes_the_larger_direction() -> None:
-    cases: list[tuple[md.Scheme, md.Mechanism, Direction]] = [
+    cases: list[tuple[md.types.Scheme, md.types.Mechanism, Direction]] = [
         (md.wr(3, 12), md.custom(rough), "add"),
         (SCHEME, md.laplace(shift=SHIFT), "remove"),
     ]

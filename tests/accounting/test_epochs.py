@@ -20,12 +20,12 @@ from mustdp.accounting.plan import describe, plan_from_description, steps_of
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/epochs.json").read_text())
 
 
-def allocated(sigma: float, bins: int, epochs: int = 1) -> md.Plan:
+def allocated(sigma: float, bins: int, epochs: int = 1) -> md.types.Plan:
     one = md.subsample(md.random_allocation(10**6, bins), md.gaussian(noise_multiplier=sigma))
     return md.repeat(epochs, one)
 
 
-def shuffled(sigma: float, steps: int, epochs: int = 1) -> md.Plan:
+def shuffled(sigma: float, steps: int, epochs: int = 1) -> md.types.Plan:
     one = md.subsample(md.shuffle(10 * steps, 10), md.gaussian(noise_multiplier=sigma))
     return md.repeat(epochs, one)
 
@@ -159,7 +159,7 @@ def test_one_bin_is_the_plain_mechanism(relation: str) -> None:
         assert found == plain
 
 
-def upper(plan: md.Plan) -> float:
+def upper(plan: md.types.Plan) -> float:
     return md.account(plan).epsilon(1e-6).upper
 
 
@@ -171,7 +171,7 @@ def upper(plan: md.Plan) -> float:
     ],
 )
 def test_more_noise_and_more_bins_cost_less(
-    plan_of: Callable[[Any], md.Plan], values: tuple[Any, ...]
+    plan_of: Callable[[Any], md.types.Plan], values: tuple[Any, ...]
 ) -> None:
     costs = [upper(plan_of(value)) for value in values]
     assert costs == sorted(costs, reverse=True)
@@ -244,7 +244,9 @@ def test_calibrated_epochs_meet_their_target() -> None:
         pytest.param(md.random_allocation(60, 6), "replace_one", marks=pytest.mark.slow),
     ],
 )
-def test_people_with_several_records_have_no_amplification(epoch: md.Epoch, relation: str) -> None:
+def test_people_with_several_records_have_no_amplification(
+    epoch: md.types.Epoch, relation: str
+) -> None:
     plan = md.repeat(2, md.subsample(epoch, md.gaussian(noise_multiplier=2.0)))
     one = md.account(plan, relation=relation).epsilon(1e-5)
     three = md.account(plan, relation=relation, group=3).epsilon(1e-5)

@@ -10,7 +10,7 @@ import mustdp as md
 from tests.accounting.closed_forms import exact_delta, exact_epsilon
 
 
-def gaussian(z: float) -> md.Mechanism:
+def gaussian(z: float) -> md.types.Mechanism:
     return md.gaussian(noise_multiplier=z)
 
 

@@ -28,13 +28,13 @@ REPLACE = Relation.REPLACE_ONE
 USUAL = EpsilonAt(1e-5)
 
 
-def atom_of(scheme: md.Scheme, mechanism: md.Mechanism) -> Atom:
+def atom_of(scheme: md.types.Scheme, mechanism: md.types.Mechanism) -> Atom:
     (atom,) = atoms(md.subsample(scheme, mechanism))
     return atom
 
 
 def bounds(
-    scheme: md.Scheme, z: float, steps: int, question: Question = USUAL,
+    scheme: md.types.Scheme, z: float, steps: int, question: Question = USUAL,
     dimension: int | None = None, work: float = 5e7,
 ) -> FamilyBounds:  # fmt: skip
     atom = atom_of(scheme, md.gaussian(noise_multiplier=z))
@@ -49,7 +49,7 @@ def bounds(
     return found
 
 
-def one_pair(scheme: md.Scheme, z: float, steps: int) -> md.Account:
+def one_pair(scheme: md.types.Scheme, z: float, steps: int) -> md.types.Account:
     plan = md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=z)))
     return md.account(plan, composition="pair")
 
@@ -127,7 +127,9 @@ def copied(weights: list[float], x: complex, other: complex, common: complex) ->
         (md.must_ww(8, 3, 2), md.must_ww(8, 3, 2).law().probabilities.tolist()),
     ],
 )
-def test_two_steps_of_copies_against_brute_force(scheme: md.Scheme, weights: list[float]) -> None:
+def test_two_steps_of_copies_against_brute_force(
+    scheme: md.types.Scheme, weights: list[float]
+) -> None:
     shift = 0.8
     triples = all_triples(shift, 5, flat=False)
     pairs = [copied(weights, *points) for points in triples]
@@ -148,7 +150,7 @@ def test_one_step_has_no_family_to_choose_from() -> None:
     ("scheme", "z"),
     [(md.wor(1000, 50), 2.0), (md.wr(1000, 50), 2.0), (md.must_ow(2000, 100, 60), 4.0)],
 )
-def test_between_what_is_attained_and_the_single_pair(scheme: md.Scheme, z: float) -> None:
+def test_between_what_is_attained_and_the_single_pair(scheme: md.types.Scheme, z: float) -> None:
     steps = 40
     old = one_pair(scheme, z, steps)
     before = old.epsilon(1e-5)
@@ -214,7 +216,7 @@ def attained_in_order(order: list[tuple[Atom, int]]) -> float:
     choices, noise = [], GaussianNoise()
     for atom, count in order:
         assert isinstance(atom, Subsample)
-        assert isinstance(atom.inner, md.Gaussian)
+        assert isinstance(atom.inner, md.types.Gaussian)
         law, shift = atom.scheme.law(1, 1e-40), atom.inner.shift_for(2.0)
         pairs = [family_pair(name, law, noise, shift) for name in ("aligned", "reversed")]
         choices.append((pairs, np.arange(0, 3000, dtype=np.int64), count))
@@ -312,7 +314,7 @@ def test_playing_the_strategy_lies_between_the_bounds() -> None:
         (md.wor(60_000, 256), 1.6, 1_000_000, 104.9, 6e8),
     ],
 )
-def test_targets(scheme: md.Scheme, z: float, steps: int, most: float, work: float) -> None:
+def test_targets(scheme: md.types.Scheme, z: float, steps: int, most: float, work: float) -> None:
     found = bounds(scheme, z, steps, work=work)
     assert found.lower <= found.upper <= most
 

@@ -42,7 +42,7 @@ def after(family: PairFamily, steps: int) -> FloatArray:
 @pytest.mark.parametrize("name", ["wor", "wr", "must-ow"])
 def test_one_step_is_the_one_step_certificate(name: str) -> None:
     z, tail = 2.5, 1e-20
-    scheme: md.Scheme = {
+    scheme: md.types.Scheme = {
         "wor": md.wor(50, 10), "wr": md.wr(50, 10), "must-ow": md.must_ow(50, 10, 5)
     }[name]  # fmt: skip
     families: dict[str, PairFamily] = {
@@ -84,7 +84,7 @@ def test_smaller_cells_never_give_more(family: DiscTriples | LineTriples) -> Non
 def test_between_what_is_attained_and_one_pair(
     kind: str, size: int, z: float, steps: int, epsilon: float
 ) -> None:
-    scheme: md.Scheme = {
+    scheme: md.types.Scheme = {
         "wor": md.wor(200, size), "wr": md.wr(200, size), "must-ow": md.must_ow(200, 60, size)
     }[kind]  # fmt: skip
     plan = md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=z)))

@@ -19,7 +19,7 @@ RATES = np.array([0.0, 0.001, 0.01, 0.1, 0.5, 1.0])
 EPSILONS = np.array([0.0, 0.03, 0.2, 0.5, 0.9, 1.4, 2.1])
 
 
-def plan_of(scheme: md.Scheme, z: float, steps: int) -> Plan:
+def plan_of(scheme: md.types.Scheme, z: float, steps: int) -> Plan:
     return md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=z)))
 
 

@@ -19,13 +19,13 @@ SCHEMES = (
 )  # fmt: skip
 
 
-def bounds(plan: md.Plan, relation: str, group: int, epsilon: float = 0.7) -> md.Bounds:
+def bounds(plan: md.types.Plan, relation: str, group: int, epsilon: float = 0.7) -> md.Bounds:
     return md.account(plan, relation=relation, group=group).delta(epsilon)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
-def test_one_record_is_the_plain_account(scheme: md.Scheme, relation: str) -> None:
+def test_one_record_is_the_plain_account(scheme: md.types.Scheme, relation: str) -> None:
     plan = md.repeat(3, md.subsample(scheme, md.gaussian(noise_multiplier=2.0)))
     plain = md.account(plan, relation=relation)
     assert plain.group == 1
@@ -46,7 +46,7 @@ def test_gaussian_noise_on_all_records(relation: str) -> None:
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
-def test_two_steps_by_quadrature(scheme: md.Scheme, mechanism: str) -> None:
+def test_two_steps_by_quadrature(scheme: md.types.Scheme, mechanism: str) -> None:
     """Pairs of data sets with two records at one end, their substitutes at the other."""
     z, group = 2.0, 2
     noise = getattr(md, mechanism)(noise_multiplier=z)
@@ -67,7 +67,7 @@ def test_two_steps_by_quadrature(scheme: md.Scheme, mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES[:3], ids=lambda scheme: scheme.name)
-def test_two_steps_with_and_without_the_records(scheme: md.Scheme) -> None:
+def test_two_steps_with_and_without_the_records(scheme: md.types.Scheme) -> None:
     """Under add_remove both bounds meet at the aligned pair or its reverse."""
     z, group = 2.0, 3
     moves = 1.0 if scheme.name == "poisson" else 2.0
@@ -94,7 +94,7 @@ def test_two_steps_with_and_without_the_records(scheme: md.Scheme) -> None:
     laplace=st.booleans(),
 )
 def test_more_records_never_have_less_to_fear(
-    scheme: md.Scheme, relation: str, z: float, steps: int, group: int, laplace: bool
+    scheme: md.types.Scheme, relation: str, z: float, steps: int, group: int, laplace: bool
 ) -> None:
     noise = md.laplace(noise_multiplier=z) if laplace else md.gaussian(noise_multiplier=z)
     plan = md.repeat(steps, md.subsample(scheme, noise))

@@ -42,7 +42,7 @@ def test_epsilon_is_never_above_pure_privacy() -> None:
     ids=lambda scheme: scheme.name,
 )  # fmt: skip
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-def test_every_scheme(scheme: md.Scheme, relation: str) -> None:
+def test_every_scheme(scheme: md.types.Scheme, relation: str) -> None:
     plan = md.repeat(20, md.subsample(scheme, md.laplace(noise_multiplier=5.0)))
     bounds = md.account(plan, relation=relation).epsilon(1e-6)
     assert 0.0 < bounds.lower <= bounds.upper < 8.0

@@ -12,7 +12,7 @@ RELATIONS = st.sampled_from(["replace_one", "add_remove"])
 
 
 @st.composite
-def schemes(draw: st.DrawFn) -> md.Scheme:
+def schemes(draw: st.DrawFn) -> md.types.Scheme:
     n = draw(st.integers(5, 60))
     m = draw(st.integers(1, 20))
     kind = draw(st.sampled_from(["poisson", "wor", "wr", "must_ow", "must_ww"]))
@@ -27,7 +27,7 @@ def schemes(draw: st.DrawFn) -> md.Scheme:
 
 
 @st.composite
-def mechanisms(draw: st.DrawFn) -> md.Mechanism:
+def mechanisms(draw: st.DrawFn) -> md.types.Mechanism:
     make = draw(st.sampled_from([md.gaussian, md.laplace]))
     return make(noise_multiplier=draw(st.floats(2.0, 40.0)))
 
@@ -35,7 +35,9 @@ def mechanisms(draw: st.DrawFn) -> md.Mechanism:
 ACCURACY = 0.02
 
 
-def account(scheme: md.Scheme, noise: md.Mechanism, steps: int, relation: str) -> md.Account:
+def account(
+    scheme: md.types.Scheme, noise: md.types.Mechanism, steps: int, relation: str
+) -> md.types.Account:
     plan = md.repeat(steps, md.subsample(scheme, noise))
     return md.account(plan, relation=relation, accuracy=ACCURACY)
 
@@ -43,7 +45,7 @@ def account(scheme: md.Scheme, noise: md.Mechanism, steps: int, relation: str) -
 @FEW
 @given(schemes(), mechanisms(), st.integers(1, 50), RELATIONS)
 def test_delta_decreases_in_epsilon(
-    scheme: md.Scheme, noise: md.Mechanism, steps: int, relation: str
+    scheme: md.types.Scheme, noise: md.types.Mechanism, steps: int, relation: str
 ) -> None:
     epsilons = [0.0, 0.1, 0.4, 1.0, 3.0]
     curve = account(scheme, noise, steps, relation).curve(epsilons)
@@ -55,7 +57,7 @@ def test_delta_decreases_in_epsilon(
 @FEW
 @given(schemes(), mechanisms(), st.integers(1, 40), RELATIONS)
 def test_bounds_are_ordered_and_invert_each_other(
-    scheme: md.Scheme, noise: md.Mechanism, steps: int, relation: str
+    scheme: md.types.Scheme, noise: md.types.Mechanism, steps: int, relation: str
 ) -> None:
     made = account(scheme, noise, steps, relation)
     bounds = made.epsilon(1e-5)
@@ -70,7 +72,7 @@ def test_bounds_are_ordered_and_invert_each_other(
 @FEW
 @given(schemes(), mechanisms(), st.integers(1, 30), RELATIONS)
 def test_more_steps_cost_more(
-    scheme: md.Scheme, noise: md.Mechanism, steps: int, relation: str
+    scheme: md.types.Scheme, noise: md.types.Mechanism, steps: int, relation: str
 ) -> None:
     fewer = account(scheme, noise, steps, relation).epsilon(1e-5)
     more = account(scheme, noise, 2 * steps, relation).epsilon(1e-5)
@@ -81,7 +83,7 @@ def test_more_steps_cost_more(
 @FEW
 @given(st.integers(5, 40), st.integers(1, 8), mechanisms(), st.integers(1, 20), RELATIONS)
 def test_larger_batches_cost_more(
-    n: int, m: int, noise: md.Mechanism, steps: int, relation: str
+    n: int, m: int, noise: md.types.Mechanism, steps: int, relation: str
 ) -> None:
     for make in (md.wor, md.wr):
         if make is md.wor and m + 1 >= n:
@@ -93,7 +95,9 @@ def test_larger_batches_cost_more(
 
 @FEW
 @given(schemes(), st.floats(3.0, 30.0), st.integers(1, 20), RELATIONS)
-def test_more_noise_costs_less(scheme: md.Scheme, z: float, steps: int, relation: str) -> None:
+def test_more_noise_costs_less(
+    scheme: md.types.Scheme, z: float, steps: int, relation: str
+) -> None:
     little = account(scheme, md.gaussian(noise_multiplier=z), steps, relation).epsilon(1e-5)
     much = account(scheme, md.gaussian(noise_multiplier=1.3 * z), steps, relation).epsilon(1e-5)
     assert much.upper <= little.upper * (1 + ACCURACY)
@@ -102,7 +106,7 @@ def test_more_noise_costs_less(scheme: md.Scheme, z: float, steps: int, relation
 
 @FEW
 @given(schemes(), st.integers(2, 20))
-def test_the_accuracy_asked_for_is_reached(scheme: md.Scheme, steps: int) -> None:
+def test_the_accuracy_asked_for_is_reached(scheme: md.types.Scheme, steps: int) -> None:
     """A finer account differs from a coarse one by no more than the coarse one's accuracy."""
     plan = md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=8.0)))
     coarse = md.account(plan, accuracy=0.02).epsilon(1e-5)
@@ -115,7 +119,7 @@ def test_the_accuracy_asked_for_is_reached(scheme: md.Scheme, steps: int) -> Non
 @FEW
 @given(schemes(), mechanisms(), st.integers(1, 15))
 def test_replacing_costs_at_least_removing(
-    scheme: md.Scheme, noise: md.Mechanism, steps: int
+    scheme: md.types.Scheme, noise: md.types.Mechanism, steps: int
 ) -> None:
     """What one removal attains, a replacement certifies."""
     removed = account(scheme, noise, steps, "add_remove").epsilon(1e-5)

@@ -14,7 +14,7 @@ import pytest
 import mustdp as md
 
 NOISES = (0.7, 0.75, 0.8, 0.9, 1.0, 1.3, 2.0, 4.0)
-SCHEMES: dict[str, Callable[[float, int], md.Plan]] = {
+SCHEMES: dict[str, Callable[[float, int], md.types.Plan]] = {
     "poisson": lambda z, steps: _draws(md.poisson(1000, 0.02), z, steps),
     "wor": lambda z, steps: _draws(md.wor(1000, 20), z, steps),
     "wr": lambda z, steps: _draws(md.wr(1000, 20), z, steps),
@@ -27,7 +27,7 @@ SCHEMES: dict[str, Callable[[float, int], md.Plan]] = {
 }
 
 
-def _draws(scheme: md.Scheme | md.Epoch, z: float, steps: int) -> md.Plan:
+def _draws(scheme: md.types.Scheme | md.types.Epoch, z: float, steps: int) -> md.types.Plan:
     return md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=z)))
 
 

@@ -21,7 +21,7 @@ WIDTH = math.sqrt(math.log(2 / LEVEL) / (2 * SAMPLES))
 
 
 def simulated(
-    scheme: md.Scheme, shift: float, steps: int, way: str, rng: np.random.Generator
+    scheme: md.types.Scheme, shift: float, steps: int, way: str, rng: np.random.Generator
 ) -> FloatArray:
     """Losses of ``steps`` steps of the aligned, reversed or symmetric pair under P."""
     chances = scheme.multiplicity()
@@ -50,7 +50,7 @@ def mixture_ratio(chances: FloatArray, places: FloatArray, x: FloatArray) -> Flo
     [(md.wor(20, 4), 1.0), (md.wr(20, 6), 0.8), (md.must_ow(30, 10, 8), 0.7)],
     ids=["wor", "wr", "must-ow"],
 )
-def test_simulated_deltas_are_inside_the_bounds(scheme: md.Scheme, shift: float) -> None:
+def test_simulated_deltas_are_inside_the_bounds(scheme: md.types.Scheme, shift: float) -> None:
     rng = np.random.default_rng(20_240_613)
     steps = 8
     plan = md.repeat(steps, md.subsample(scheme, md.gaussian(shift=shift)))

@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 GRID = np.linspace(-7.0, 9.0, 801)
 
 
-def nested(n: int, b: int, m: int, reuse: int, noise: md.Mechanism) -> md.Plan:
+def nested(n: int, b: int, m: int, reuse: int, noise: md.types.Mechanism) -> md.types.Plan:
     return md.subsample(md.wor(n, b), md.repeat(reuse, md.subsample(md.wr(b, m), noise)))
 
 
@@ -218,7 +218,7 @@ def test_the_error_of_a_law_of_copies_grows(plan: Subsample) -> None:
 @pytest.mark.parametrize("scheme", [md.wor(50, 5), md.must_ow(50, 10, 20), md.must_ww(50, 10, 20)])
 @pytest.mark.parametrize("shifts", [(0.1, 0.1), (0.1, 0.6), (0.6, 0.1)])
 def test_all_releases_and_all_stages_of_a_reused_draw_count(
-    scheme: md.Scheme, shifts: tuple[float, float]
+    scheme: md.types.Scheme, shifts: tuple[float, float]
 ) -> None:
     """Gaussian releases on one draw are one release, the squares of whose shifts add up."""
     inner = md.sequence(*(md.gaussian(shift=shift) for shift in shifts))
@@ -251,7 +251,7 @@ def test_composed_group_profiles_hold_on_both_sides_of_zero() -> None:
 def test_the_error_of_the_profiles_is_in_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
     """Profiles that may be a tenth too small make accounts at least that much larger."""
     noise = md.gaussian(shift=0.8)
-    plans: list[md.Plan] = [noise, md.subsample(md.wor(20, 5), md.repeat(2, noise))]
+    plans: list[md.types.Plan] = [noise, md.subsample(md.wor(20, 5), md.repeat(2, noise))]
     sure = [md.account(plan, relation="replace_one").delta(0.2).upper for plan in plans]
     monkeypatch.setattr(NoiseProfiles, "relative_error", 0.1)
     rough = [md.account(plan, relation="replace_one").delta(0.2).upper for plan in plans]

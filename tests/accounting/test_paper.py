@@ -38,7 +38,7 @@ WR = md.wr(n=10_000, m=200)
 SMALL = (md.wor(20, 5), md.wr(20, 10), md.must_ow(20, 8, 10), md.must_ww(20, 8, 10))
 
 
-def steps(scheme: md.Scheme, z: float, count: int) -> Plan:
+def steps(scheme: md.types.Scheme, z: float, count: int) -> Plan:
     return repeat(count, subsample(scheme, md.gaussian(noise_multiplier=z)))
 
 
@@ -72,7 +72,7 @@ def test_the_papers_example() -> None:
 
 @pytest.mark.parametrize(("scheme", "value"), [(WW, 1.543e-4), (WR, 1.097e-4)])
 def test_schemes_for_which_the_paper_reports_numerical_errors(
-    scheme: md.Scheme, value: float
+    scheme: md.types.Scheme, value: float
 ) -> None:
     found = PaperAccount(steps(scheme, 4.0, 1000)).delta(1.0)
     assert holds(found, value)
@@ -80,7 +80,7 @@ def test_schemes_for_which_the_paper_reports_numerical_errors(
 
 
 @pytest.mark.parametrize("scheme", SMALL, ids=lambda scheme: str(scheme.name))
-def test_one_step_is_the_attained_value_of_one_step(scheme: md.Scheme) -> None:
+def test_one_step_is_the_attained_value_of_one_step(scheme: md.types.Scheme) -> None:
     account = PaperAccount(steps(scheme, 1.0, 1))
     for epsilon in (0.0, 0.3, 1.0, 4.0):
         once = float(symmetric(scheme.law(), NOISE, 2.0, np.array([epsilon]))[0])
@@ -88,7 +88,7 @@ def test_one_step_is_the_attained_value_of_one_step(scheme: md.Scheme) -> None:
 
 
 @pytest.mark.parametrize("scheme", SMALL, ids=lambda scheme: str(scheme.name))
-def test_the_rounded_up_profile_is_above_and_close(scheme: md.Scheme) -> None:
+def test_the_rounded_up_profile_is_above_and_close(scheme: md.types.Scheme) -> None:
     with mpmath.workdps(60):
         p = [mpmath.mpf(float(x)) for x in scheme.multiplicity()]
         for epsilon in (0.0, 0.5, 3.0, 30.0):
@@ -133,7 +133,7 @@ def two_steps(p: FloatArray, q: FloatArray, sign: float, z: float, epsilon: floa
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
 @pytest.mark.parametrize("scheme", [md.wor(20, 5), md.must_ow(20, 4, 4), md.poisson(20, 0.3)])
-def test_two_steps_against_quadrature(scheme: md.Scheme, epsilon: float) -> None:
+def test_two_steps_against_quadrature(scheme: md.types.Scheme, epsilon: float) -> None:
     p = scheme.multiplicity()
     if scheme.name == "poisson":
         expected = two_steps(p, np.ones(1), 1.0, 1.5, epsilon)

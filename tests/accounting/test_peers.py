@@ -29,7 +29,7 @@ def account_of(
     noise: float,
     steps: int,
     relation: str,
-) -> md.Account:
+) -> md.types.Account:
     drawn = md.poisson(1000, rate) if scheme == "poisson" else getattr(md, scheme)(*sizes)
     release = getattr(md, mechanism)(noise_multiplier=noise)
     return md.account(md.repeat(steps, md.subsample(drawn, release)), relation=relation)

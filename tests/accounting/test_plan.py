@@ -34,7 +34,7 @@ def test_drawing_everything_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("scheme", [md.wor(200, 20), md.wr(200, 20), md.must_ww(200, 50, 20)])
-def test_one_step_is_the_certificate(scheme: md.Scheme) -> None:
+def test_one_step_is_the_certificate(scheme: md.types.Scheme) -> None:
     account = md.account(md.subsample(scheme, NOISE))
     epsilons = [0.0, 0.1, 0.5, 1.5]
     certificate = md.one_step(scheme, NOISE, epsilons)
@@ -101,7 +101,7 @@ def test_the_shift_of_each_relation() -> None:
 
 
 def test_descriptions_round_trip() -> None:
-    plans: list[md.Plan] = [
+    plans: list[md.types.Plan] = [
         NOISE,
         md.laplace(shift=np.nextafter(0.3, 1.0)),
         STEP,

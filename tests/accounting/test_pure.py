@@ -22,7 +22,7 @@ from tests.accounting.subsampling.enumerated import (
 MIXED = md.sequence(md.repeat(3, md.laplace(shift=1.0)), md.repeat(2, md.laplace(shift=0.5)))
 
 
-def pure(plan: md.Plan, relation: str = "replace_one", group: int = 1) -> md.Bounds:
+def pure(plan: md.types.Plan, relation: str = "replace_one", group: int = 1) -> md.Bounds:
     return md.account(plan, relation=relation, group=group).epsilon(0)
 
 
@@ -41,7 +41,7 @@ def binomial(size: int, rate: mp.mpf, loss: mp.mpf) -> mp.mpf:
     return size * mp.log(1 - rate + rate * mp.exp(loss))
 
 
-def closed_forms() -> dict[str, tuple[md.Scheme, str, mp.mpf]]:
+def closed_forms() -> dict[str, tuple[md.types.Scheme, str, mp.mpf]]:
     """The schemes with their largest loss for a noise multiplier of 4."""
     with mp.workdps(40):
         s, n = mp.mpf("0.5"), mp.mpf(50)
@@ -91,7 +91,7 @@ def largest_ratio(name: str, relation: str, group: int, z: float) -> float:
     """
     scheme = BRUTE[name]
     n = scheme.n
-    if isinstance(scheme, md.Multistage):
+    if isinstance(scheme, md.types.Multistage):
         stages = [(stage.kind, stage.size) for stage in scheme.stages]
         batches, smaller = staged_batches(n, stages), staged_batches(n - group, stages)
     else:
@@ -134,7 +134,7 @@ def test_a_subset_that_is_reused() -> None:
     steps=st.integers(1, 3),
 )
 def test_no_epsilon_is_above_the_largest_loss(
-    scheme: md.Scheme, relation: str, z: float, group: int, steps: int
+    scheme: md.types.Scheme, relation: str, z: float, group: int, steps: int
 ) -> None:
     plan = md.repeat(steps, md.subsample(scheme, md.laplace(noise_multiplier=z)))
     account = md.account(plan, relation=relation, group=group)

@@ -129,11 +129,11 @@ def test_contradicting_bounds_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_account_reads_its_relation_as_text_too() -> None:
     """A relation that is only equal to its name must not be taken for the other one."""
     for relation in ("replace_one", "add_remove"):
-        by_hand = md.Account(STEP, relation, 1e-3, "certified")  # type: ignore[arg-type]
+        by_hand = md.types.Account(STEP, relation, 1e-3, "certified")  # type: ignore[arg-type]
         assert by_hand.relation is md.Relation.read(relation)
         assert by_hand.delta(0.5) == md.account(STEP, relation=relation).delta(0.5)
     with pytest.raises(md.InvalidParameter, match="relation"):
-        md.Account(STEP, "swap", 1e-3, "certified")  # type: ignore[arg-type]
+        md.types.Account(STEP, "swap", 1e-3, "certified")  # type: ignore[arg-type]
 
 
 def test_bounds_that_contradict_each_other_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

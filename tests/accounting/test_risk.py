@@ -57,7 +57,7 @@ def test_no_real_attack_beats_the_certificate(relation: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", [md.poisson(200, 0.1), md.wor(200, 20), md.must_ow(60, 20, 8)])
-def test_bounds_keep_their_order(scheme: md.Scheme) -> None:
+def test_bounds_keep_their_order(scheme: md.types.Scheme) -> None:
     plan = md.repeat(10, md.subsample(scheme, md.gaussian(noise_multiplier=3.0)))
     account = md.account(plan)
     found = account.risk(RATES)

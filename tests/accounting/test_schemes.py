@@ -26,7 +26,7 @@ def test_the_papers_example() -> None:
     ids=["wor", "wr", "bootstrap", "must-wo"],
 )  # fmt: skip
 @pytest.mark.parametrize("steps", [3, 200])
-def test_fixed_size_bounds_meet_under_add_remove(scheme: md.Scheme, steps: int) -> None:
+def test_fixed_size_bounds_meet_under_add_remove(scheme: md.types.Scheme, steps: int) -> None:
     plan = md.repeat(steps, md.subsample(scheme, md.gaussian(noise_multiplier=6.0)))
     account = md.account(plan, relation="add_remove")
     for delta in (1e-4, 1e-9):
@@ -47,7 +47,7 @@ def test_poisson_bounds_meet(rate: float, steps: int, relation: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", [md.must_ow(300, 60, 30), md.must_ww(300, 60, 30)])
-def test_multistage_under_add_remove(scheme: md.Scheme) -> None:
+def test_multistage_under_add_remove(scheme: md.types.Scheme) -> None:
     """Certified by one direction at a time, and never above what replacing a record costs."""
     plan = md.repeat(30, md.subsample(scheme, md.gaussian(noise_multiplier=5.0)))
     removed = md.account(plan, relation="add_remove").epsilon(1e-6)
@@ -60,7 +60,7 @@ def test_multistage_under_add_remove(scheme: md.Scheme) -> None:
 def test_equal_laws_cost_the_same() -> None:
     noise = md.gaussian(noise_multiplier=4.0)
 
-    def cost(scheme: md.Scheme) -> float:
+    def cost(scheme: md.types.Scheme) -> float:
         return md.account(md.repeat(20, md.subsample(scheme, noise))).epsilon(1e-6).upper
 
     assert cost(md.must_wo(200, 50, 20)) == cost(md.wr(200, 20))

@@ -22,11 +22,11 @@ WEIGHT = np.exp(-0.5 * np.square(G)) * (G[1] - G[0]) / math.sqrt(2.0 * math.pi)
 BOTH = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 
 
-def plan(sigma: float, epoch: md.Epoch, epochs: int = 1) -> md.Plan:
+def plan(sigma: float, epoch: md.types.Epoch, epochs: int = 1) -> md.types.Plan:
     return md.repeat(epochs, md.subsample(epoch, md.gaussian(noise_multiplier=sigma)))
 
 
-def upper(plan: md.Plan, group: int = 1, relation: str = "add_remove") -> float:
+def upper(plan: md.types.Plan, group: int = 1, relation: str = "add_remove") -> float:
     return md.account(plan, relation=relation, group=group).epsilon(1e-6).upper
 
 
@@ -101,7 +101,7 @@ def test_two_records_in_two_bins_by_quadrature(epsilon: float) -> None:
 
 
 def simulated(
-    epoch: md.RandomAllocation, group: int, s: float, replaced: bool, count: int = 60_000
+    epoch: md.types.RandomAllocation, group: int, s: float, replaced: bool, count: int = 60_000
 ) -> tuple[FloatArray, FloatArray]:
     """Densities of the releases with the records on either side, relative to those without.
 
@@ -134,7 +134,7 @@ def simulated(
     ],
 )
 def test_both_bounds_hold_against_simulated_epochs(
-    epoch: md.RandomAllocation, group: int, relation: str
+    epoch: md.types.RandomAllocation, group: int, relation: str
 ) -> None:
     s = 0.6
     with_p, with_q = simulated(epoch, group, s, relation == "replace_one")

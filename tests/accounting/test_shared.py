@@ -10,7 +10,7 @@ import pytest
 import mustdp as md
 
 NOISE = md.gaussian(noise_multiplier=3.0)
-PLANS: dict[str, md.Plan] = {
+PLANS: dict[str, md.types.Plan] = {
     "one step": md.subsample(md.wor(100, 10), NOISE),
     "two stages": md.repeat(20, md.subsample(md.must_ow(100, 30, 10), NOISE)),
     "two directions": md.repeat(20, md.subsample(md.poisson(100, 0.1), NOISE)),
@@ -51,7 +51,7 @@ def test_threads_get_the_answers_of_one(method: str) -> None:
 
 
 def ends(found: object) -> tuple[float, float]:
-    if isinstance(found, md.Attained):
+    if isinstance(found, md.reproduction.Attained):
         return found.attained_lower, found.attained_upper
     assert isinstance(found, md.Bounds)
     return found.lower, found.upper

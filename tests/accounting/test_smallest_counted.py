@@ -41,10 +41,10 @@ def test_rates_of_gaussian_noise_lie_between_the_bounds(z: float) -> None:
 
 
 @pytest.mark.parametrize("scheme", [md.must_ow(1000, 30, 20), md.poisson(1000, 0.02)])
-def test_nothing_is_lost(scheme: md.Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_lost(scheme: md.types.Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = md.repeat(50, md.subsample(scheme, md.gaussian(noise_multiplier=2.0)))
 
-    def rates() -> tuple[md.Tradeoff, list[float]]:
+    def rates() -> tuple[md.types.Tradeoff, list[float]]:
         account = md.account(plan, relation="replace_one", composition="pair")
         return account.tradeoff([1e-3, 0.1, 0.99]), account.certified_tprs([1e-3, 0.1, 0.99])
 

@@ -30,7 +30,9 @@ def test_the_quadrature_itself() -> None:
         assert two_steps(pair, pair, epsilon) == pytest.approx(direct, rel=2e-4)
 
 
-def bounds_of(scheme: md.Scheme, mechanism: str, shift: float, relation: str) -> md.Account:
+def bounds_of(
+    scheme: md.types.Scheme, mechanism: str, shift: float, relation: str
+) -> md.types.Account:
     noise = getattr(md, mechanism)(shift=shift)
     return md.account(md.repeat(2, md.subsample(scheme, noise)), relation=relation)
 

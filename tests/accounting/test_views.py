@@ -16,7 +16,7 @@ RATES = np.array([0.0, 1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1.0])
 CASES = [(0.1, 100), (0.5, 2), (2.0, 1), (0.02, 900)]
 
 
-def gaussian_account(shift: float, steps: int) -> md.Account:
+def gaussian_account(shift: float, steps: int) -> md.types.Account:
     return md.account(md.repeat(steps, md.gaussian(shift=shift)), relation="replace_one")
 
 

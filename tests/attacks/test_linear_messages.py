@@ -149,7 +149,7 @@ def test_rows_are_not_quoted(name: str, case: str, tmp_path: Any) -> None:
     ledger = tmp_path / "ledger"
     md.Ledger.open(ledger, epsilon=10.0, delta=1e-3).close()
     check_quiet(model.set_params(ledger=ledger).fit, rows, LABELS)
-    check_quiet(lambda: md.fit_chains(model, rows, LABELS, seeds=[1]))
+    check_quiet(lambda: md.reproduction.fit_chains(model, rows, LABELS, seeds=[1]))
     made = fitted(name)
     for method in ("predict", "predict_proba", "decision_function"):
         if hasattr(made, method):
@@ -163,7 +163,7 @@ def test_targets_are_not_quoted(name: str, case: str) -> None:
     targets = given(BAD_TARGETS[case])
     model = MODELS[name](noise_multiplier=3.0, delta=1e-4, steps=1)
     check_quiet(model.fit, ROWS, targets)
-    check_quiet(lambda: md.fit_chains(model, ROWS, targets, seeds=[1]))
+    check_quiet(lambda: md.reproduction.fit_chains(model, ROWS, targets, seeds=[1]))
     if name == "logistic":
         check_quiet(model.set_params(classes=[0, 1]).fit, ROWS, targets)
         check_quiet(model.set_params(classes=["a", "b"]).fit, ROWS, targets)

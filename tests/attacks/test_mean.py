@@ -26,7 +26,7 @@ END = 1.4
 @pytest.fixture(autouse=True)
 def _noise_drowns_on_purpose() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", md.InferenceNote)
+        warnings.simplefilter("ignore", md.types.InferenceNote)
         yield
 
 
@@ -37,7 +37,7 @@ def middles(record: float) -> FloatArray:
     return data
 
 
-def released(data: FloatArray, **given: Any) -> md.BootstrapResult:
+def released(data: FloatArray, **given: Any) -> md.types.BootstrapResult:
     settings: dict[str, Any] = {
         "lower": -END, "upper": END, "design": SCHEME, "replicates": REPLICATES, "delta": 1e-9,
     }  # fmt: skip
@@ -89,7 +89,7 @@ STATISTICS = ["mean", "variance", "median", "proportion:>0.5", "sd", "quantile:0
 @pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize("scheme", [SCHEME, md.poisson(N, 0.3), md.wr(N, 300)], ids=str)
 def test_all_that_is_released_lies_on_the_lattice(
-    statistic: str, scheme: md.Scheme, monkeypatch: pytest.MonkeyPatch
+    statistic: str, scheme: md.types.Scheme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every coordinate of every replicate, before public divisors and midpoints are put on it."""
     watched = Watched(monkeypatch)

@@ -59,7 +59,7 @@ def sum_of_a_step(kind: Any, inputs: Any, target: Any) -> Any:
     model = network(kind, inputs.dtype)
     before = model.weight.detach().clone()
     budget = md.settle(md.poisson(N, 1.0), steps=1, noise_multiplier=1.0, delta=1e-3)
-    with pytest.warns(md.SeededRelease):
+    with pytest.warns(md.types.SeededRelease):
         trainer = md.PrivateTrainer(
             model,
             off_target,

@@ -27,7 +27,7 @@ AGES = np.random.default_rng(3).uniform(20, 80, 3 * STATED)
 NOISY = {"estimate", "standard_error", "interval", "noise_share"}
 
 
-def released(records: int, **given: Any) -> md.BootstrapResult:
+def released(records: int, **given: Any) -> md.types.BootstrapResult:
     settings: dict[str, Any] = {
         "lower": 0, "upper": 100, "design": md.poisson(STATED, 0.2), "replicates": 40,
         "noise_multiplier": 0.5, "delta": 1e-6,

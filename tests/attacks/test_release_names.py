@@ -123,7 +123,7 @@ def test_pictures_draw_names_as_they_stand(name: str) -> None:
     frame = pandas.DataFrame({name: rng.uniform(0, 1, 60)})
     statistic = md.UserStatistic(lambda values, counts: 0.5, 1.0, labels=(name,), average=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", md.InferenceNote)
+        warnings.simplefilter("ignore", md.types.InferenceNote)
         found = md.private_bootstrap(
             frame, statistic, lower=0, upper=1, design=md.wor(60, 20), replicates=8,
             noise_multiplier=1.0, delta=1e-3,

@@ -143,7 +143,7 @@ def test_a_function_that_returns_one_buffer_every_time_gives_what_it_held_then()
 
 
 def test_what_a_result_holds_does_not_change_afterwards() -> None:
-    with pytest.warns(md.SeededRelease):
+    with pytest.warns(md.types.SeededRelease):
         found = md.private_bootstrap(
             DATA, "mean", columns="1", lower=0, upper=1, design=md.wor(N, M), replicates=20,
             noise_multiplier=1.0, delta=1e-3, seed=1,
@@ -223,7 +223,7 @@ def test_answers_of_an_account_are_the_callers_own() -> None:
 def test_laws_and_batches_are_read_only() -> None:
     scheme = md.must_ow(20, 8, 5)
     law = scheme.law()
-    batch = next(iter(md.BatchStream(scheme, seed=1)))
+    batch = next(iter(md.types.BatchStream(scheme, seed=1)))
     for array in (law.probabilities, law.weights, law.support, batch.indices, batch.counts):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 0
@@ -240,7 +240,7 @@ def test_data_are_left_as_they_are() -> None:
     md.private_release(values, ["mean", "sd", "regression"], **common)
     md.private_release(frame, ["mean", "histogram"], missing="drop", **common)
     md.private_release(frame, ["mean", "median"], missing=2.0, **common)
-    with pytest.warns(md.InferenceNote):
+    with pytest.warns(md.types.InferenceNote):
         md.private_bootstrap(
             md.Reading(frame, missing=2.0), ["covariance", "correlation"], design=md.wor(50, 20),
             replicates=10, **common,
@@ -258,7 +258,7 @@ def test_an_audit_sees_every_step_of_a_model_in_double_precision() -> None:
     class Trainer:
         """No noise and no clipping at all from the second step on."""
 
-        def __init__(self, game: md.Game) -> None:
+        def __init__(self, game: md.types.Game) -> None:
             game.model.double()
             self.game, self.done = game, 0
 

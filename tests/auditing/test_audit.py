@@ -30,7 +30,7 @@ def trainer(budget: Budget, clip: float = 1.0) -> Callable[[Game], Any]:
     )  # fmt: skip
 
 
-def found(made: Callable[[Game], Any], budget: Budget = EVERYBODY) -> md.Audit:
+def found(made: Callable[[Game], Any], budget: Budget = EVERYBODY) -> md.types.Audit:
     return audit(made, budget, clip=1.0, runs=10, seed=5)
 
 

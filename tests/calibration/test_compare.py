@@ -11,7 +11,7 @@ from mustdp.calibration.compare import compare
 NOISE = md.gaussian(noise_multiplier=4.0)
 
 
-def epsilon_of(scheme: md.Scheme, noise: float, relation: str) -> md.Bounds:
+def epsilon_of(scheme: md.types.Scheme, noise: float, relation: str) -> md.Bounds:
     plan = md.repeat(2, md.subsample(scheme, md.gaussian(noise_multiplier=noise)))
     return md.account(plan, relation=relation).epsilon(1e-5)
 
@@ -37,10 +37,10 @@ def test_every_row_of_a_comparison_has_the_same_target(
 ) -> None:
     asked: list[dict[str, object]] = []
 
-    def spy(scheme: md.Scheme, **target: object) -> md.Calibration:
+    def spy(scheme: md.types.Scheme, **target: object) -> md.types.Calibration:
         asked.append({"scheme": scheme, **target})
         plan = md.repeat(2, md.subsample(scheme, NOISE))
-        return md.Calibration(
+        return md.types.Calibration(
             plan, NOISE, md.Relation.REPLACE_ONE, md.Bounds(0.5, 1.0), 1e-5, scheme, 2
         )
 

@@ -26,7 +26,7 @@ NOISE = md.gaussian(noise_multiplier=2.0)
         (md.subsample(md.wor(100, 10), md.laplace(noise_multiplier=1.0)), None),
     ],
 )
-def test_close_to_what_is_attained(plan: md.Plan, relation: str | None) -> None:
+def test_close_to_what_is_attained(plan: md.types.Plan, relation: str | None) -> None:
     attained = md.account(plan, relation=relation, composition="pair").epsilon(1e-5).lower
     assert rough_epsilon(plan, 1e-5, relation, 1) == pytest.approx(attained, rel=0.03)
 
@@ -43,7 +43,7 @@ def test_close_to_what_is_attained(plan: md.Plan, relation: str | None) -> None:
     ],
 )
 def test_an_epoch_is_guessed_with_its_rare_losses(
-    epoch: md.RandomAllocation, noise: float, times: int, relation: str
+    epoch: md.types.RandomAllocation, noise: float, times: int, relation: str
 ) -> None:
     plan = md.repeat(times, md.subsample(epoch, md.gaussian(noise_multiplier=noise)))
     certified = md.account(plan, relation=relation).certified_epsilon(1e-5, 0.02)
@@ -106,13 +106,13 @@ def test_a_good_guess_saves_accounts() -> None:
 
 def test_a_family_is_asked_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
-    tightest = md.Account.tightest_epsilon
+    tightest = md.types.Account.tightest_epsilon
 
-    def listens(self: md.Account, delta: float) -> float:
+    def listens(self: md.types.Account, delta: float) -> float:
         asked.append(self.shift or math.nan)
         return tightest(self, delta)
 
-    monkeypatch.setattr(md.Account, "tightest_epsilon", listens)
+    monkeypatch.setattr(md.types.Account, "tightest_epsilon", listens)
     found = md.calibrate(md.wor(1000, 20), epsilon=1.0, delta=1e-5, steps=50)
     assert 0.996 <= found.epsilon.upper <= 1.0
     assert 1 <= len(set(asked)) <= 4

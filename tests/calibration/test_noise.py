@@ -32,7 +32,7 @@ CASES = [
 
 @pytest.mark.parametrize(("scheme", "epsilon", "delta", "steps", "mechanism", "relation"), CASES)
 def test_on_the_safe_side_and_close(
-    scheme: md.Scheme,
+    scheme: md.types.Scheme,
     epsilon: float,
     delta: float,
     steps: int,
@@ -89,7 +89,7 @@ def test_monotone_in_epsilon_and_in_steps() -> None:
 def test_nested_plans() -> None:
     """A reused subset is calibrated as what it is, and needs more noise than fresh draws."""
 
-    def reused(noise: md.Mechanism) -> md.Plan:
+    def reused(noise: md.types.Mechanism) -> md.types.Plan:
         inner = md.repeat(4, md.subsample(md.wr(20, 10), noise))
         return md.repeat(3, md.subsample(md.wor(200, 20), inner))
 
@@ -151,18 +151,18 @@ def test_a_bound_just_over_the_target_is_not_let_through(
     monkeypatch: pytest.MonkeyPatch, search: str
 ) -> None:
     """A search that believes in 1 % less than the truth ends a little over the target."""
-    certified, both = md.Account.certified_epsilon, md.Account.epsilon
-    settled: list[md.Account] = []
+    certified, both = md.types.Account.certified_epsilon, md.types.Account.epsilon
+    settled: list[md.types.Account] = []
 
-    def flattering(self: md.Account, delta: float, accuracy: float | None = None) -> float:
+    def flattering(self: md.types.Account, delta: float, accuracy: float | None = None) -> float:
         return certified(self, delta, accuracy) * (1.0 if self in settled else 0.99)
 
-    def honest(self: md.Account, delta: float) -> md.Bounds:
+    def honest(self: md.types.Account, delta: float) -> md.Bounds:
         settled.append(self)
         return both(self, delta)
 
-    monkeypatch.setattr(md.Account, "certified_epsilon", flattering)
-    monkeypatch.setattr(md.Account, "epsilon", honest)
+    monkeypatch.setattr(md.types.Account, "certified_epsilon", flattering)
+    monkeypatch.setattr(md.types.Account, "epsilon", honest)
     # Under add_remove, where no family says less than the search.
     target: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "relation": "add_remove"}
     searches: dict[str, Callable[[], object]] = {
@@ -176,14 +176,14 @@ def test_a_bound_just_over_the_target_is_not_let_through(
 
 def test_noise_that_cannot_be_certified_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("certified_epsilon", "tightest_epsilon", "epsilon"):
-        answer = getattr(md.Account, name)
+        answer = getattr(md.types.Account, name)
 
-        def fails(self: md.Account, *given: float, answer: Any = answer) -> object:
+        def fails(self: md.types.Account, *given: float, answer: Any = answer) -> object:
             if self.shift is not None and self.shift > 2.0 / 9.0:
                 raise md.NumericalFailure("too little noise")
             return answer(self, *given)
 
-        monkeypatch.setattr(md.Account, name, fails)
+        monkeypatch.setattr(md.types.Account, name, fails)
     found = md.calibrate(SCHEME, epsilon=20.0, delta=1e-5, steps=5)
     assert 9.0 <= found.noise_multiplier <= 9.0 * (1 + 1e-6)
 

@@ -15,7 +15,7 @@ SCHEME = md.wor(100, 10)
 
 
 def certified(
-    scheme: md.Scheme, steps: int, relation: str | None, mechanism: md.Mechanism = NOISE
+    scheme: md.types.Scheme, steps: int, relation: str | None, mechanism: md.types.Mechanism = NOISE
 ) -> float:
     plan = md.repeat(steps, md.subsample(scheme, mechanism))
     return md.account(plan, relation=relation).epsilon(1e-5).upper
@@ -25,7 +25,7 @@ def certified(
     ("scheme", "relation"),
     [(md.poisson(500, 0.05), None), (md.wor(500, 25), "add_remove"), (md.wr(500, 25), None)],
 )
-def test_most_steps(scheme: md.Scheme, relation: str | None) -> None:
+def test_most_steps(scheme: md.types.Scheme, relation: str | None) -> None:
     found = md.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5, relation=relation)
     assert found.epsilon.lower <= found.epsilon.upper <= 1.0
     assert certified(scheme, found.value, relation) <= 1.0
@@ -82,14 +82,14 @@ def test_what_cannot_be_certified_does_not_fit(monkeypatch: pytest.MonkeyPatch) 
     scheme = md.wor(500, 25)
     honest = md.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5)
     for name in ("certified_epsilon", "epsilon"):
-        answer = getattr(md.Account, name)
+        answer = getattr(md.types.Account, name)
 
-        def fails(self: md.Account, *given: float, answer: Any = answer) -> object:
+        def fails(self: md.types.Account, *given: float, answer: Any = answer) -> object:
             if self.steps > honest.value // 2:
                 raise md.NumericalFailure("too many")
             return answer(self, *given)
 
-        monkeypatch.setattr(md.Account, name, fails)
+        monkeypatch.setattr(md.types.Account, name, fails)
     found = md.most_steps(scheme, mechanism=NOISE, epsilon=1.0, delta=1e-5)
     assert found.value == honest.value // 2
 
@@ -125,8 +125,13 @@ def test_sizes_are_searched_under_the_relation_asked_for(
     asked: list[str | None] = []
 
     def spy(
-        plan: md.Plan, *, relation: str | None, composition: str, dimension: int | None, group: int
-    ) -> md.Account:
+        plan: md.types.Plan,
+        *,
+        relation: str | None,
+        composition: str,
+        dimension: int | None,
+        group: int,
+    ) -> md.types.Account:
         assert (composition in ("auto", "pair"), dimension, group) == (True, None, 1)
         asked.append(relation)
         return md.account(plan, relation=relation, accuracy=0.05)
@@ -146,7 +151,7 @@ def test_sizes_are_searched_under_the_relation_asked_for(
 def test_every_result_holds_what_was_accounted() -> None:
     """The plan of a result, accounted again, is its epsilon; sizes and steps are those of it."""
     target: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
-    found: list[md.Calibrated] = [
+    found: list[md.types.Calibrated] = [
         md.most_steps(md.wor(40, 4), mechanism=NOISE, **target),
         md.largest_batch("wr", mechanism=NOISE, n=40, steps=5, **target),
         md.smallest_first_stage("must-ow", mechanism=NOISE, n=20, m=5, steps=8, **target),
@@ -156,23 +161,23 @@ def test_every_result_holds_what_was_accounted() -> None:
         again = md.account(one.plan, relation=one.relation)
         assert again.epsilon(one.delta).upper <= 3.0
         assert (one.relation, one.delta) == (one.epsilon.relation, 1e-5)
-        assert isinstance(one, md.Solution | md.Calibration)
+        assert isinstance(one, md.types.Solution | md.types.Calibration)
         assert one.plan == md.repeat(one.steps, md.subsample(one.scheme, one.mechanism))
     steps, batch, first, _ = found
-    assert isinstance(steps, md.Solution)
+    assert isinstance(steps, md.types.Solution)
     assert steps.value == steps.steps
-    assert isinstance(batch, md.Solution)
+    assert isinstance(batch, md.types.Solution)
     assert batch.value == batch.scheme.expected_size
-    assert isinstance(first, md.Solution)
-    assert isinstance(first.scheme, md.Multistage)
+    assert isinstance(first, md.types.Solution)
+    assert isinstance(first.scheme, md.types.Multistage)
     assert first.value == first.scheme.stages[0].size
 
 
 def test_what_cannot_be_certified_at_all_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: md.Account, delta: float, accuracy: float | None = None) -> float:
+    def fails(self: md.types.Account, delta: float, accuracy: float | None = None) -> float:
         raise md.NumericalFailure("out of reach")
 
-    monkeypatch.setattr(md.Account, "certified_epsilon", fails)
+    monkeypatch.setattr(md.types.Account, "certified_epsilon", fails)
     with pytest.raises(md.NumericalFailure, match="out of reach"):
         md.most_steps(md.wor(40, 4), mechanism=NOISE, epsilon=1.0, delta=1e-5)
 

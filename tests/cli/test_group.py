@@ -13,7 +13,7 @@ STEP = "--scheme wor -n 100 -m 10 --steps 10"
 ACCOUNT = f"account {STEP} --noise-multiplier 4 --delta 1e-5"
 
 
-def plan(noise_multiplier: float) -> md.Plan:
+def plan(noise_multiplier: float) -> md.types.Plan:
     return md.repeat(
         10, md.subsample(md.wor(100, 10), md.gaussian(noise_multiplier=noise_multiplier))
     )

@@ -346,7 +346,7 @@ def test_estimates(law: Law, command: str, ages: Path, tmp_path: Path) -> None:
 
 
 # Whether the noise dominates so few replicates is up to the noise.
-@pytest.mark.filterwarnings("ignore::mustdp.InferenceNote")
+@pytest.mark.filterwarnings("ignore::mustdp.types.InferenceNote")
 @pytest.mark.parametrize("bootstrap", [False, True])
 def test_results_in_python(bootstrap: bool, ages: Path) -> None:
     telling: dict[str, bool] = {}
@@ -429,7 +429,7 @@ def test_audit() -> None:
     for shift in range(4):
         budget = mustdp.settle(mustdp.wor(40, 40), epsilon=1.2345 + shift / 7, steps=1,
                                delta=1.2345649e-5)  # fmt: skip
-        found = mustdp.Audit(
+        found = mustdp.types.Audit(
             epsilon=0.41234 + shift / 7, mu=0.2, certified=budget.spent().epsilon,
             delta=budget.delta, relation=budget.relation, level=0.951234567, chance=0.3,
             contradicted=False, attacker="total", canaries=40, guesses=8, right=6, seeded=False,

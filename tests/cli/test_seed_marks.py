@@ -88,7 +88,7 @@ def test_pictures_and_stored_results_say_so(seed: int | None) -> None:
     if seed is None:
         results += _both(ages, common)
     else:
-        with pytest.warns(md.SeededRelease):
+        with pytest.warns(md.types.SeededRelease):
             results += _both(ages, common)
     for result in results:
         title = result.plot().get_title()

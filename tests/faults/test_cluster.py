@@ -113,7 +113,9 @@ def test_connections_that_anybody_can_use_are_refused_unless_that_is_said() -> N
         with pytest.raises(InvalidParameter, match="certificates"):
             md.private_bootstrap(data, dask=client, **given)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", md.InferenceNote)  # whether noise hides all is chance
+            warnings.simplefilter(
+                "ignore", md.types.InferenceNote
+            )  # whether noise hides all is chance
             found = md.private_bootstrap(data, dask=client, insecure=True, **given)
     assert found.privacy.certified
 
@@ -192,6 +194,6 @@ def _wait_for_work(address: str) -> None:
 
 
 def test_lost_clusters_can_be_told_by_other_processes() -> None:
-    problem = pickle.loads(pickle.dumps(md.ClusterLost("gone")))
-    assert isinstance(problem, md.ClusterLost)
+    problem = pickle.loads(pickle.dumps(md.types.ClusterLost("gone")))
+    assert isinstance(problem, md.types.ClusterLost)
     assert isinstance(problem, RuntimeError)

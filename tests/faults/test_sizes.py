@@ -86,7 +86,7 @@ def test_fewer_multiplicities_are_looser_and_hold(monkeypatch: pytest.MonkeyPatc
         assert attained <= tight < loose < 1.5 * tight
 
 
-def regress(columns: int, **options: Any) -> md.BootstrapResult:
+def regress(columns: int, **options: Any) -> md.types.BootstrapResult:
     return md.private_bootstrap(
         np.zeros((50, columns)), "regression", lower=0, upper=1, design=md.wor(50, 10),
         noise_multiplier=1e4, delta=1e-5, **{"replicates": 100, **options},

@@ -133,7 +133,7 @@ def test_what_is_said_to_fit_fits_and_more_does_not(tmp_path: Path) -> None:
         assert ledger.check(QUIET, times=refused.most) <= 1.0
         with pytest.raises(md.BudgetExceeded):
             ledger.check(QUIET, times=2 * refused.most)
-        sigma = md.analytic_sigma(refused.largest, 1e-6, sensitivity=1.0)
+        sigma = md.reproduction.analytic_sigma(refused.largest, 1e-6, sensitivity=1.0)
         assert ledger.check(md.gaussian(shift=0.999 / sigma)) <= 1.0
         with pytest.raises(md.BudgetExceeded):
             ledger.check(md.gaussian(shift=1.02 / sigma))

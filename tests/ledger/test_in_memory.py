@@ -244,7 +244,7 @@ def test_links_are_neither_read_nor_replaced(tmp_path: Path) -> None:
 def test_a_ledger_that_could_not_be_read_back_is_not_written(
     tmp_path: Path,
 ) -> None:
-    plan: md.Plan = md.gaussian(noise_multiplier=3.0)
+    plan: md.types.Plan = md.gaussian(noise_multiplier=3.0)
     for _ in range(60):
         plan = md.repeat(1, md.sequence(plan))
     ledger = md.Ledger()

@@ -217,7 +217,7 @@ def test_hostile_plans_in_a_file_are_refused_not_recursed_into(path: Path) -> No
     change(fake, f"UPDATE plans SET text = '{deep}' WHERE id = 1")
     with md.Ledger.open(fake) as ledger, pytest.raises(md.InvalidParameter, match="damaged"):
         ledger.standing()
-    plan: md.Plan = md.laplace(shift=0.1)
+    plan: md.types.Plan = md.laplace(shift=0.1)
     for _ in range(60):
         plan = md.repeat(1, md.sequence(plan))
     with (

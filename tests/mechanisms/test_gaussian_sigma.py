@@ -7,7 +7,8 @@ from typing import Any
 import mpmath as mp
 import pytest
 
-from mustdp import InvalidParameter, NotCovered, NumericalFailure, analytic_sigma, classical_sigma
+from mustdp import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.reproduction import analytic_sigma, classical_sigma
 
 
 def exact_profile(epsilon: float, sigma: mp.mpf) -> mp.mpf:

@@ -140,7 +140,7 @@ def test_another_cipher_draws_nothing(
     with pytest.raises(NumericalFailure, match="nothing was drawn"):
         NoiseSource()
     with pytest.raises(NumericalFailure, match="nothing was drawn"):
-        next(iter(md.BatchStream(md.wor(10, 2))))
+        next(iter(md.types.BatchStream(md.wor(10, 2))))
     with pytest.raises(NumericalFailure, match="nothing was drawn"):
         md.private_release(np.ones(10), lower=0, upper=2, noise_multiplier=1.0, delta=1e-3)
 
@@ -157,14 +157,14 @@ def test_a_state_that_is_laid_out_otherwise_draws_no_batches(
 
     monkeypatch.setattr(substreams, "_numbered", elsewhere)
     with pytest.raises(NumericalFailure, match="nothing was drawn"):
-        next(iter(md.BatchStream(md.wor(10, 2))))
+        next(iter(md.types.BatchStream(md.wor(10, 2))))
 
 
 @pytest.mark.usefixtures("_untried")
 def test_the_cipher_is_tried_once() -> None:
     for _ in range(3):
         NoiseSource()
-        next(iter(md.BatchStream(md.wor(10, 2))))
+        next(iter(md.types.BatchStream(md.wor(10, 2))))
     for tried in (cipher.check_cipher, substreams._check_numbering):
         assert tried.cache_info().misses == 1
         assert tried.cache_info().hits > 0

@@ -41,7 +41,7 @@ def quiet(*_: object) -> None:
 def settled(row: Row, replicates: int = 1) -> PrivacySpent:
     """What the bootstrap settles for the paper's setting."""
     return settle_design(
-        md.Design(row.scheme(), replicates), queries=2, epsilon_prime=bootstrap.EPSILON_PRIME,
+        md.types.Design(row.scheme(), replicates), queries=2, epsilon_prime=bootstrap.EPSILON_PRIME,
         delta=bootstrap.PAPER_DELTA, relation="replace_one",
     ).spent()  # fmt: skip
 
@@ -49,7 +49,7 @@ def settled(row: Row, replicates: int = 1) -> PrivacySpent:
 def fake(row: Row, privacy: PrivacySpent, values: Any = ((0.0, 1.0), (0.1, 0.9))) -> Released:
     found = np.array(values)
     return Released(
-        row, md.Design(row.scheme(), 2), privacy, found,
+        row, md.types.Design(row.scheme(), 2), privacy, found,
         np.stack([found - 1.0, found + 1.0], axis=-1), 0.0, 1e-5, 1.0,
     )  # fmt: skip
 
@@ -73,8 +73,8 @@ def publish(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], 
 def unwarned() -> Iterator[None]:
     """The tests' own seeded calls: simulated data, nothing secret."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", md.SeededRelease)
-        warnings.simplefilter("ignore", md.InferenceNote)
+        warnings.simplefilter("ignore", md.types.SeededRelease)
+        warnings.simplefilter("ignore", md.types.InferenceNote)
         yield
 
 
@@ -96,8 +96,8 @@ def test_sigma_is_the_classical_formula_with_the_sensitivity_of_n_records(
     noise: dict[Row, Released],
 ) -> None:
     for row in ROWS:
-        base = float(md.base_epsilon(0.1, row.scheme().eta)[0])
-        expected = [md.classical_sigma(base, 1 / 300, 8.0**k / 300, beyond_proof=True)
+        base = float(md.reproduction.base_epsilon(0.1, row.scheme().eta)[0])
+        expected = [md.reproduction.classical_sigma(base, 1 / 300, 8.0**k / 300, beyond_proof=True)
                     for k in (1, 2)]  # fmt: skip
         assert bootstrap.paper_sigmas(noise[row].privacy) == pytest.approx(expected, rel=1e-12)
 

@@ -22,7 +22,7 @@ WW = md.must_ww(n=10_000, b=118, m=200)
 WR = md.wr(n=10_000, m=200)
 
 
-def steps(scheme: md.Scheme, z: float, count: int) -> Plan:
+def steps(scheme: md.types.Scheme, z: float, count: int) -> Plan:
     return repeat(count, subsample(scheme, md.gaussian(noise_multiplier=z)))
 
 
@@ -43,14 +43,14 @@ def test_the_authors_interval_belongs_to_1500_steps() -> None:
 
 
 @pytest.mark.parametrize("scheme", [WW, WR], ids=["must-ww", "wr"])
-def test_the_authors_method_with_laws_in_log_space(scheme: md.Scheme) -> None:
+def test_the_authors_method_with_laws_in_log_space(scheme: md.types.Scheme) -> None:
     found = fourier_delta(scheme, sigma=4.0, steps=1000, epsilon=1.0, L=6.0, r=300_000)
     pair = PaperAccount(steps(scheme, 4.0, 1000)).delta(1.0)
     assert found.lower < pair.attained_lower <= pair.attained_upper < found.upper
 
 
 @pytest.mark.parametrize("scheme", [md.wor(20, 5), md.must_ow(20, 8, 10)])
-def test_both_methods_agree_where_it_is_easy(scheme: md.Scheme) -> None:
+def test_both_methods_agree_where_it_is_easy(scheme: md.types.Scheme) -> None:
     found = fourier_delta(scheme, sigma=4.0, steps=4, epsilon=0.3, L=8.0, r=200_000)
     assert found.upper / found.lower < 1.01
     pair = PaperAccount(steps(scheme, 4.0, 4), delta_width=1e-4).delta(0.3)

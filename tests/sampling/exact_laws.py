@@ -14,7 +14,7 @@ from functools import cache
 from itertools import product
 from typing import TypeVar
 
-from mustdp import Multistage, Poisson, Scheme
+from mustdp.types import Multistage, Poisson, Scheme
 
 Counts = tuple[int, ...]
 Outcome = TypeVar("Outcome")

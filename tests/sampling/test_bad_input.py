@@ -11,7 +11,7 @@ import pytest
 import mustdp as md
 from mustdp.sampling.schemes import scheme_from_description
 
-NAMED: dict[str, tuple[Callable[..., md.Scheme], dict[str, Any]]] = {
+NAMED: dict[str, tuple[Callable[..., md.types.Scheme], dict[str, Any]]] = {
     "poisson": (md.poisson, {"n": 100}),
     "wor": (md.wor, {"n": 100, "m": 20}),
     "wr": (md.wr, {"n": 100, "m": 20}),
@@ -113,9 +113,9 @@ def test_lists_of_stages(stages: Any, message: str) -> None:
 
 def test_the_class_itself_checks_too() -> None:
     with pytest.raises(md.InvalidParameter, match=r"stages must be a non-empty list .* got 3"):
-        md.Multistage(5, 3)  # type: ignore[arg-type]
+        md.types.Multistage(5, 3)  # type: ignore[arg-type]
     with pytest.raises(md.InvalidParameter, match="rate must be a finite number"):
-        md.Poisson(5, float("nan"))
+        md.types.Poisson(5, float("nan"))
 
 
 @pytest.mark.parametrize("scheme", [md.poisson(10, 0.5), md.wr(10, 4)], ids=str)
@@ -131,7 +131,7 @@ def test_the_class_itself_checks_too() -> None:
         ({"tail": "0"}, "tail must be a finite number >= 0 and < 1, got '0'"),
     ],
 )
-def test_arguments_of_the_law(scheme: md.Scheme, arguments: Any, message: str) -> None:
+def test_arguments_of_the_law(scheme: md.types.Scheme, arguments: Any, message: str) -> None:
     with pytest.raises(md.InvalidParameter, match=message):
         scheme.law(**arguments)
 

@@ -11,13 +11,13 @@ import pytest
 import mustdp as md
 
 
-def batch(indices: object, counts: object) -> md.Batch:
-    return md.Batch(indices, counts)  # type: ignore[arg-type]
+def batch(indices: object, counts: object) -> md.types.Batch:
+    return md.types.Batch(indices, counts)  # type: ignore[arg-type]
 
 
 def test_a_batch_keeps_copies() -> None:
     indices, counts = np.array([3, 1]), np.array([2, 1])
-    made = md.Batch(indices, counts)
+    made = md.types.Batch(indices, counts)
     indices[0] = 7
     assert made.indices.tolist() == [3, 1]
     assert made.rows().tolist() == [3, 3, 1]

@@ -17,7 +17,7 @@ BINS, TIMES = 5, 2
 PAIRS = tuple(combinations(range(BINS), TIMES))
 
 
-def where(batches: tuple[md.Batch, ...], record: int) -> tuple[int, ...]:
+def where(batches: tuple[md.types.Batch, ...], record: int) -> tuple[int, ...]:
     return tuple(k for k, batch in enumerate(batches) if record in batch.indices)
 
 

@@ -15,7 +15,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @st.composite
-def schemes(draw: st.DrawFn) -> md.Scheme:
+def schemes(draw: st.DrawFn) -> md.types.Scheme:
     """Any scheme whose batch is small, over any number of records."""
     n = draw(st.one_of(st.integers(1, 50), st.integers(1, 2**53)))
     if draw(st.integers(0, 4)) == 0:
@@ -33,7 +33,7 @@ def schemes(draw: st.DrawFn) -> md.Scheme:
 
 @given(scheme=schemes(), seed=SEEDS)
 @settings(max_examples=300, deadline=None)
-def test_a_batch_is_a_multiset_of_records(scheme: md.Scheme, seed: int) -> None:
+def test_a_batch_is_a_multiset_of_records(scheme: md.types.Scheme, seed: int) -> None:
     batch = scheme.draw(np.random.default_rng(seed))
     for array in (batch.indices, batch.counts):
         assert array.dtype == np.int64
@@ -45,7 +45,7 @@ def test_a_batch_is_a_multiset_of_records(scheme: md.Scheme, seed: int) -> None:
     assert (batch.indices < scheme.n).all()
     assert (batch.counts >= 1).all()
     assert batch.rows().size == batch.size
-    if isinstance(scheme, md.Multistage):
+    if isinstance(scheme, md.types.Multistage):
         assert batch.size == scheme.m
         assert batch.distinct <= min(scheme.n, *(stage.size for stage in scheme.stages))
         if scheme.reduced[-1].kind == "wor":
@@ -56,7 +56,7 @@ def test_a_batch_is_a_multiset_of_records(scheme: md.Scheme, seed: int) -> None:
 
 @given(scheme=schemes(), seed=SEEDS)
 @settings(max_examples=50, deadline=None)
-def test_equal_seeds_give_equal_batches(scheme: md.Scheme, seed: int) -> None:
+def test_equal_seeds_give_equal_batches(scheme: md.types.Scheme, seed: int) -> None:
     first, second = (scheme.draw(np.random.default_rng(seed)) for _ in range(2))
     np.testing.assert_array_equal(first.indices, second.indices)
     np.testing.assert_array_equal(first.counts, second.counts)
@@ -67,7 +67,7 @@ def test_equal_seeds_give_equal_batches(scheme: md.Scheme, seed: int) -> None:
 def test_equal_laws_draw_alike(n: int, m: int, b: int, seed: int) -> None:
     """Schemes with the same reduced stages give the very same batches."""
 
-    def drawn(scheme: md.Scheme) -> md.Batch:
+    def drawn(scheme: md.types.Scheme) -> md.types.Batch:
         return scheme.draw(np.random.default_rng(seed))
 
     assert drawn(md.must_ow(n, n, m)) == drawn(md.wr(n, m))
@@ -112,7 +112,7 @@ def test_a_poisson_batch_can_be_everything() -> None:
     ids=str,
 )
 def test_a_batch_that_cannot_be_held_is_refused_before_any_work(
-    scheme: md.Scheme, word: str
+    scheme: md.types.Scheme, word: str
 ) -> None:
     start = time.thread_time()
     with pytest.raises(md.InvalidParameter, match=r"2\*\*31") as refusal:

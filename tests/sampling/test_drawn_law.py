@@ -21,7 +21,7 @@ from tests.sampling.exact_laws import Counts, joint_law, law_of
 DRAWS = 20_000
 
 #: Each scheme with one close by: the same parameters but one, or the same sizes drawn otherwise.
-PAIRS: dict[str, tuple[md.Scheme, md.Scheme]] = {
+PAIRS: dict[str, tuple[md.types.Scheme, md.types.Scheme]] = {
     "poisson": (md.poisson(4, 0.3), md.poisson(4, 0.33)),
     "wor": (md.wor(5, 2), md.wr(5, 2)),
     "wr": (md.wr(4, 4), md.must_ww(4, 16, 4)),

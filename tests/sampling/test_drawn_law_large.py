@@ -16,7 +16,7 @@ from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_number
 from tests.sampling.exact_laws import distinct_law
 
 
-def copies(scheme: md.Scheme, group: int, draws: int, seed: int) -> list[int]:
+def copies(scheme: md.types.Scheme, group: int, draws: int, seed: int) -> list[int]:
     """Copies of the last ``group`` records in each of many draws."""
     rng = np.random.default_rng(seed)
     first = scheme.n - group
@@ -51,7 +51,7 @@ def level(numbers: list[int], law: windows.Window) -> float:
     ],
     ids=str,
 )
-def test_copies_of_a_group(scheme: md.Scheme, close_by: md.Scheme, group: int) -> None:
+def test_copies_of_a_group(scheme: md.types.Scheme, close_by: md.types.Scheme, group: int) -> None:
     found = copies(scheme, group, 6_000, seed=41)
     assert level(found, scheme.law(group)) > ACCEPT
     assert level(found, close_by.law(group)) < REJECT
@@ -69,7 +69,9 @@ def test_copies_of_a_group(scheme: md.Scheme, close_by: md.Scheme, group: int) -
     ],
     ids=str,
 )
-def test_number_of_distinct_records(scheme: md.Multistage, close_by: md.Multistage) -> None:
+def test_number_of_distinct_records(
+    scheme: md.types.Multistage, close_by: md.types.Multistage
+) -> None:
     rng = np.random.default_rng(17)
     found = [scheme.draw(rng).distinct for _ in range(6_000)]
     assert p_value(found, distinct_law(scheme)) > ACCEPT
@@ -138,7 +140,7 @@ def test_poisson_beyond_the_binomial_sampler(n: int, rate: float) -> None:
     ],
     ids=str,
 )
-def test_no_record_is_preferred(scheme: md.Scheme) -> None:
+def test_no_record_is_preferred(scheme: md.types.Scheme) -> None:
     """One record per draw, taken at random from the batch, is uniform; a tilt is rejected."""
     rng = np.random.default_rng(43)
     cells = []

@@ -17,17 +17,17 @@ from mustdp.sampling.epochs import epoch_from_description
 from mustdp.sampling.streams import BatchStream
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_counts
 
-EPOCHS_OF_TWELVE: list[md.Epoch] = [md.random_allocation(12, 5), md.shuffle(12, 5)]
+EPOCHS_OF_TWELVE: list[md.types.Epoch] = [md.random_allocation(12, 5), md.shuffle(12, 5)]
 BINS = 3
 
 
-def bins_of(batches: tuple[md.Batch, ...], *records: int) -> tuple[int, ...]:
+def bins_of(batches: tuple[md.types.Batch, ...], *records: int) -> tuple[int, ...]:
     where = {int(i): k for k, batch in enumerate(batches) for i in batch.indices}
     return tuple(where[record] for record in records)
 
 
 @pytest.mark.parametrize("epoch", EPOCHS_OF_TWELVE, ids=str)
-def test_every_record_is_in_one_batch_of_every_epoch(epoch: md.Epoch) -> None:
+def test_every_record_is_in_one_batch_of_every_epoch(epoch: md.types.Epoch) -> None:
     drawn = list(epoch.batches(3, epochs=2))
     assert len(drawn) == 2 * epoch.bins
     for part in (drawn[: epoch.bins], drawn[epoch.bins :]):
@@ -88,7 +88,7 @@ def test_portions_are_the_whole(key: int | None, times: int) -> None:
 @pytest.mark.parametrize(
     "epoch", [*EPOCHS_OF_TWELVE, md.random_allocation(12, 5, times=2)], ids=str
 )
-def test_streams_go_on_and_split(epoch: md.Epoch) -> None:
+def test_streams_go_on_and_split(epoch: md.types.Epoch) -> None:
     whole = list(epoch.batches(7, epochs=3))
     stream = epoch.batches(7, epochs=3)
     head = [next(stream) for _ in range(4)]

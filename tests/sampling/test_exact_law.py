@@ -15,7 +15,7 @@ from mustdp.sampling.law import MultiplicityLaw
 from tests.accounting.subsampling.exact_pairs import binomial
 from tests.sampling.exact_laws import joint_law, law_of
 
-TINY: list[md.Scheme] = [
+TINY: list[md.types.Scheme] = [
     md.poisson(4, 0.3),
     md.poisson(3, 1.0),
     md.poisson(3, 0.0),
@@ -40,12 +40,12 @@ def label(scheme: object) -> str:
     return str(scheme).replace("stages=", "")
 
 
-def enumerated(scheme: md.Scheme, group: int) -> dict[int, Fraction]:
+def enumerated(scheme: md.types.Scheme, group: int) -> dict[int, Fraction]:
     return law_of(scheme, lambda counts: sum(counts[:group]))
 
 
 @pytest.mark.parametrize("scheme", TINY, ids=label)
-def test_law_is_the_enumerated_one_for_every_group(scheme: md.Scheme) -> None:
+def test_law_is_the_enumerated_one_for_every_group(scheme: md.types.Scheme) -> None:
     for group in range(1, scheme.n + 1):
         law = scheme.law(group)
         exact = enumerated(scheme, group)
@@ -57,7 +57,7 @@ def test_law_is_the_enumerated_one_for_every_group(scheme: md.Scheme) -> None:
 
 
 @pytest.mark.parametrize("scheme", TINY, ids=label)
-def test_eta_and_expected_distinct_are_the_enumerated_ones(scheme: md.Scheme) -> None:
+def test_eta_and_expected_distinct_are_the_enumerated_ones(scheme: md.types.Scheme) -> None:
     eta = 1 - enumerated(scheme, 1).get(0, Fraction(0))
     distinct = law_of(scheme, lambda counts: sum(count > 0 for count in counts))
     assert abs(Fraction(scheme.eta) - eta) <= 8 * Fraction(2) ** -53 * eta
@@ -66,9 +66,9 @@ def test_eta_and_expected_distinct_are_the_enumerated_ones(scheme: md.Scheme) ->
 
 
 @pytest.mark.parametrize("scheme", TINY, ids=label)
-def test_reduced_stages_have_the_same_joint_law(scheme: md.Scheme) -> None:
-    if isinstance(scheme, md.Multistage):
-        assert joint_law(md.Multistage(scheme.n, scheme.reduced)) == joint_law(scheme)
+def test_reduced_stages_have_the_same_joint_law(scheme: md.types.Scheme) -> None:
+    if isinstance(scheme, md.types.Multistage):
+        assert joint_law(md.types.Multistage(scheme.n, scheme.reduced)) == joint_law(scheme)
 
 
 def same(a: MultiplicityLaw, b: MultiplicityLaw) -> bool:
@@ -94,7 +94,7 @@ def test_schemes_that_are_the_same_have_identical_laws(n: int, b: int, m: int, g
 
 
 @st.composite
-def schemes(draw: st.DrawFn) -> md.Scheme:
+def schemes(draw: st.DrawFn) -> md.types.Scheme:
     """Any scheme of moderate size."""
     n = draw(st.integers(1, 3000))
     if draw(st.integers(0, 5)) == 0:
@@ -112,7 +112,7 @@ def schemes(draw: st.DrawFn) -> md.Scheme:
 @given(scheme=schemes(), group=st.integers(1, 30), tail=st.sampled_from([0.0, 1e-300, 1e-12, 0.1]))
 @settings(max_examples=80, deadline=None)
 def test_laws_sum_to_one_and_have_the_right_mean(
-    scheme: md.Scheme, group: int, tail: float
+    scheme: md.types.Scheme, group: int, tail: float
 ) -> None:
     group = min(group, scheme.n)
     law = scheme.law(group, tail)

@@ -64,7 +64,7 @@ def sampled(law: MultiplicityLaw, count: int) -> Iterable[tuple[int, float]]:
     ],
     ids=str,
 )
-def test_one_stage(scheme: md.Multistage, group: int, tail: float) -> None:
+def test_one_stage(scheme: md.types.Multistage, group: int, tail: float) -> None:
     (stage,) = scheme.reduced
     law = scheme.law(group, tail)
     with mp.workdps(60):
@@ -86,7 +86,7 @@ def test_one_stage(scheme: md.Multistage, group: int, tail: float) -> None:
     ],
     ids=str,
 )
-def test_two_stages(scheme: md.Multistage, group: int) -> None:
+def test_two_stages(scheme: md.types.Multistage, group: int) -> None:
     first, second = scheme.reduced
     law = scheme.law(group)
     before = stage_law(first, scheme.n, group)
@@ -129,9 +129,9 @@ def test_three_stages() -> None:
     ],
     ids=str,
 )
-def test_cut_bounds_what_is_missing(scheme: md.Scheme, group: int, tail: float) -> None:
+def test_cut_bounds_what_is_missing(scheme: md.types.Scheme, group: int, tail: float) -> None:
     law = scheme.law(group, tail)
-    largest = group if isinstance(scheme, md.Poisson) else int(scheme.expected_size)
+    largest = group if isinstance(scheme, md.types.Poisson) else int(scheme.expected_size)
     with mp.workdps(80):
         truth = exact_chain(scheme, group, largest)
         kept = {j: mp.mpf(p) for j, p in zip(law.values.tolist(), law.probabilities, strict=True)}
@@ -146,13 +146,13 @@ def test_cut_bounds_what_is_missing(scheme: md.Scheme, group: int, tail: float) 
         assert missing > 0  # the tail asked for was really used
 
 
-def exact_chain(scheme: md.Scheme, group: int, largest: int) -> list[mp.mpf]:
-    if isinstance(scheme, md.Poisson):
+def exact_chain(scheme: md.types.Scheme, group: int, largest: int) -> list[mp.mpf]:
+    if isinstance(scheme, md.types.Poisson):
         rate = mp.mpf(scheme.rate)
         return [
             mp.binomial(group, j) * rate**j * (1 - rate) ** (group - j) for j in range(largest + 1)
         ]
-    if not isinstance(scheme, md.Multistage):
+    if not isinstance(scheme, md.types.Multistage):
         raise TypeError(scheme)
     law, population = {group: mp.mpf(1)}, scheme.n
     for stage in scheme.reduced:
@@ -173,7 +173,7 @@ def exact_chain(scheme: md.Scheme, group: int, largest: int) -> list[mp.mpf]:
     ],
     ids=str,
 )
-def test_laws_too_wide_to_be_trusted_are_refused(scheme: md.Scheme, reason: str) -> None:
+def test_laws_too_wide_to_be_trusted_are_refused(scheme: md.types.Scheme, reason: str) -> None:
     with pytest.raises(NumericalFailure, match=reason):
         scheme.law()
 

@@ -27,7 +27,7 @@ def bad(value: Any) -> Any:
     return value
 
 
-SCHEMES: list[md.Scheme] = [
+SCHEMES: list[md.types.Scheme] = [
     md.poisson(1000, 0.02),
     md.wor(1000, 20),
     md.wr(1000, 20),
@@ -39,7 +39,7 @@ SCHEME = SCHEMES[3]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
-def test_a_seed_reproduces_the_stream(scheme: md.Scheme) -> None:
+def test_a_seed_reproduces_the_stream(scheme: md.types.Scheme) -> None:
     first, second = (list(scheme.batches(7, count=30)) for _ in range(2))
     assert first == second
     assert len(first) == 30
@@ -85,7 +85,7 @@ def test_shards_make_up_the_unsplit_stream(
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("stop_after", [0, 1, 17])
-def test_a_stream_goes_on_where_it_stopped(scheme: md.Scheme, stop_after: int) -> None:
+def test_a_stream_goes_on_where_it_stopped(scheme: md.types.Scheme, stop_after: int) -> None:
     straight = list(scheme.batches(5, count=25))
     stream = scheme.batches(5, count=25)
     before = list(islice(stream, stop_after))
@@ -232,7 +232,7 @@ def test_threads_that_draw_from_one_stream_get_every_batch_once(
     """Threads inside of one generator at once would repeat batches, or mix them."""
     stream = BatchStream(scheme, seed, stop=240)
     expected = list(copy.copy(stream).numbered())
-    found: list[tuple[int, md.Batch]] = []
+    found: list[tuple[int, md.types.Batch]] = []
 
     def draw() -> None:
         found.extend(stream.numbered())

@@ -227,7 +227,7 @@ class Game:
     --------
     >>> import mustdp as md
     >>> from dataclasses import fields
-    >>> [field.name for field in fields(md.Game)]
+    >>> [field.name for field in fields(md.types.Game)]
     ['model', 'loss', 'data', 'optimizer']
     """
 
@@ -327,7 +327,7 @@ class Audit:
     Examples
     --------
     >>> import mustdp as md
-    >>> found = md.Audit(
+    >>> found = md.types.Audit(
     ...     epsilon=0.4, mu=0.2, certified=md.Bounds(0.9, 1.0), delta=1e-5,
     ...     relation=md.Relation.REPLACE_ONE, level=0.95, chance=0.3, contradicted=False,
     ...     attacker="all steps", canaries=1000, guesses=200, right=120, seeded=True,

@@ -62,7 +62,7 @@ class ComparisonRow(EpochRow):
     Examples
     --------
     >>> import mustdp as md
-    >>> row = md.ComparisonRow(md.must_ow(1000, 50, 10), 2.0, md.Bounds(0.72, 0.73))
+    >>> row = md.types.ComparisonRow(md.must_ow(1000, 50, 10), 2.0, md.Bounds(0.72, 0.73))
     >>> row.scheme.name, row.scheme.m, round(row.expected_distinct, 2)
     ('must-ow', 10, 9.15)
     """
@@ -90,8 +90,8 @@ class Comparison:
     Examples
     --------
     >>> import mustdp as md
-    >>> row = md.ComparisonRow(md.wor(1000, 10), 2.0, md.Bounds(0.72, 0.73))
-    >>> found = md.Comparison(md.Relation.REPLACE_ONE, steps=100, delta=1e-5, rows=(row,))
+    >>> row = md.types.ComparisonRow(md.wor(1000, 10), 2.0, md.Bounds(0.72, 0.73))
+    >>> found = md.types.Comparison(md.Relation.REPLACE_ONE, steps=100, delta=1e-5, rows=(row,))
     >>> print(found)
     all schemes; steps: 100, delta 1e-05, relation replace-one
     scheme     eta  distinct  noise  epsilon, attained  certified

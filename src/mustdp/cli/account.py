@@ -143,14 +143,14 @@ class _Request:
         scheme, reuse = self.scheme, self.options.reuse
         if reuse is None:
             return steps_of(scheme, self.steps, self.mechanism)
-        if not isinstance(scheme, mustdp.Multistage) or len(scheme.stages) < 2:
+        if not isinstance(scheme, mustdp.types.Multistage) or len(scheme.stages) < 2:
             raise InvalidParameter(
                 f"--reuse {reuse} does not fit {scheme.name}: it repeats the last of at least "
                 "two stages (must-ow, must-ww, must-wo, must-oo or --stages)"
             )
         *before, last = scheme.stages
-        inner = mustdp.subsample(mustdp.Multistage(before[-1].size, (last,)), self.mechanism)
-        outer = mustdp.Multistage(scheme.n, tuple(before))
+        inner = mustdp.subsample(mustdp.types.Multistage(before[-1].size, (last,)), self.mechanism)
+        outer = mustdp.types.Multistage(scheme.n, tuple(before))
         return mustdp.repeat(self.steps, mustdp.subsample(outer, mustdp.repeat(reuse, inner)))
 
     def data(self, relation: Relation, shift: float | None) -> dict[str, Any]:

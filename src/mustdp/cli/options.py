@@ -406,7 +406,7 @@ def not_poisson(
     """For shuffling: what Poisson sampling would promise, and how many times that is attained."""
     import mustdp
 
-    if not isinstance(drawn, mustdp.Shuffle):
+    if not isinstance(drawn, mustdp.types.Shuffle):
         return {}
     scheme = mustdp.poisson(drawn.n, drawn.m / drawn.n)
     plan = mustdp.repeat(steps, mustdp.subsample(scheme, mechanism))

@@ -39,7 +39,7 @@ class InferenceNote(UserWarning):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.InferenceNote, Warning)
+    >>> issubclass(md.types.InferenceNote, Warning)
     True
     """
 

@@ -584,6 +584,14 @@ class LedgerFile(Book):
     """A ledger in a file with a limit; made and opened by :meth:`mustdp.Ledger.open`.
 
     Any number of processes may have it open. Use it in ``with``, or :meth:`close` it.
+
+    Examples
+    --------
+    >>> import mustdp as md, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=1, delta=1e-6) as ledger:
+    ...         print(type(ledger).__name__, ledger.header.relation.option)
+    LedgerFile replace-one
     """
 
     @property

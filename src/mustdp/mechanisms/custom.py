@@ -53,7 +53,7 @@ class Custom(Mechanism):
     --------
     >>> import mustdp as md
     >>> import numpy as np
-    >>> coin = md.Custom(lambda eps: np.maximum(0.0, 0.75 - 0.25 * np.exp(eps)), "coin")
+    >>> coin = md.types.Custom(lambda eps: np.maximum(0.0, 0.75 - 0.25 * np.exp(eps)), "coin")
     >>> coin.label, round(md.account(coin).delta(0.5).upper, 3)
     ('coin', 0.338)
     """

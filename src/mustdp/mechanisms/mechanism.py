@@ -29,8 +29,8 @@ class Mechanism(ABC):
     """A base mechanism: something with group profiles once its shift is known.
 
     >>> import mustdp as md
-    >>> [isinstance(one, md.Mechanism) for one in (md.gaussian(shift=1.0), md.laplace(shift=1.0))]
-    [True, True]
+    >>> isinstance(md.laplace(shift=1.0), md.types.Mechanism)
+    True
     """
 
     @property
@@ -192,7 +192,7 @@ class Gaussian(AdditiveNoise):
     Examples
     --------
     >>> import mustdp as md
-    >>> md.Gaussian(noise_multiplier=2.0) == md.gaussian(noise_multiplier=2.0)
+    >>> md.types.Gaussian(noise_multiplier=2.0) == md.gaussian(noise_multiplier=2.0)
     True
     """
 
@@ -217,7 +217,7 @@ class Laplace(AdditiveNoise):
     Examples
     --------
     >>> import mustdp as md
-    >>> md.Laplace(shift=0.1) == md.laplace(shift=0.1)
+    >>> md.types.Laplace(shift=0.1) == md.laplace(shift=0.1)
     True
     """
 

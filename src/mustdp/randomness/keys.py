@@ -33,7 +33,7 @@ class SeededRelease(UserWarning):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.SeededRelease, Warning)
+    >>> issubclass(md.types.SeededRelease, Warning)
     True
     """
 

@@ -43,7 +43,7 @@ class Epoch(ABC):
     --------
     >>> import mustdp as md
     >>> epoch = md.shuffle(1000, 300)
-    >>> isinstance(epoch, md.Epoch), epoch.bins, epoch.eta
+    >>> isinstance(epoch, md.types.Epoch), epoch.bins, epoch.eta
     (True, 4, 0.3)
     """
 
@@ -192,7 +192,7 @@ class RandomAllocation(Epoch):
     Examples
     --------
     >>> import mustdp as md
-    >>> epoch = md.RandomAllocation(1000, bins=10)
+    >>> epoch = md.types.RandomAllocation(1000, bins=10)
     >>> len(epoch.draw()), epoch.expected_size
     (10, 100.0)
     >>> epoch.first(3).steps
@@ -249,7 +249,7 @@ class Shuffle(Epoch):
     Examples
     --------
     >>> import mustdp as md
-    >>> [batch.size for batch in md.Shuffle(10, 4).draw()]
+    >>> [batch.size for batch in md.types.Shuffle(10, 4).draw()]
     [4, 4, 2]
     """
 

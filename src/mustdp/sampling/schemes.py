@@ -198,7 +198,7 @@ class Poisson(Scheme):
     Examples
     --------
     >>> import mustdp as md
-    >>> md.Poisson(1000, 0.01).expected_size
+    >>> md.types.Poisson(1000, 0.01).expected_size
     10.0
     """
 
@@ -270,7 +270,7 @@ class Multistage(Scheme):
     Examples
     --------
     >>> import mustdp as md
-    >>> scheme = md.Multistage(1000, (("wor", 50), ("wr", 10)))
+    >>> scheme = md.types.Multistage(1000, (("wor", 50), ("wr", 10)))
     >>> scheme == md.must_ow(1000, 50, 10), scheme.m
     (True, 10)
     """

@@ -24,7 +24,7 @@ class Stage:
     Examples
     --------
     >>> import mustdp as md
-    >>> md.Stage("wor", 50)
+    >>> md.types.Stage("wor", 50)
     Stage(kind='wor', size=50)
     """
 

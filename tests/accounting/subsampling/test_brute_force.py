@@ -10,8 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from mustdp import Scheme, gaussian, laplace, multistage, one_step, poisson
+from mustdp import gaussian, laplace, multistage, one_step, poisson
 from mustdp.accounting.subsampling.one_step import upper_bound
+from mustdp.types import Scheme
 from tests.accounting.subsampling.enumerated import (
     FloatArray,
     Stages,

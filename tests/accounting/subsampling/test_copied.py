@@ -23,12 +23,12 @@ TAIL = 1e-20
 WR, OW = md.wr(300, 60), md.must_ow(300, 20, 30)
 
 
-def with_replacement(scheme: md.Scheme, shift: float) -> ReplacementCopies:
+def with_replacement(scheme: md.types.Scheme, shift: float) -> ReplacementCopies:
     law = stage_law(scheme.reduced[0], scheme.n, 1, TAIL)  # type: ignore[attr-defined]
     return ReplacementCopies(law, shift, parts=4)
 
 
-def nested(scheme: md.Scheme, shift: float) -> NestedCopies:
+def nested(scheme: md.types.Scheme, shift: float) -> NestedCopies:
     first, second = scheme.reduced  # type: ignore[attr-defined]
     law = stage_law(second, first.size, 1, TAIL)
     return NestedCopies(law, shift, parts=4, chance=first.size / scheme.n)
@@ -79,7 +79,7 @@ def test_flows_of_must_ow_attain_the_isotonic_maximum(
 
 
 @pytest.mark.parametrize("scheme", [WR, OW])
-def test_the_largest_corner_is_the_one_step_certificate(scheme: md.Scheme) -> None:
+def test_the_largest_corner_is_the_one_step_certificate(scheme: md.types.Scheme) -> None:
     z = 2.5
     family: PairFamily = with_replacement(scheme, 2 / z)
     corner = Corner((2 / z, 2 / z))

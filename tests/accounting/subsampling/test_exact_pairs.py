@@ -11,12 +11,13 @@ import pytest
 from scipy import optimize
 from scipy.special import ndtr
 
-from mustdp import Scheme, gaussian, laplace, must_ow, one_step, poisson, wor, wr
+from mustdp import gaussian, laplace, must_ow, one_step, poisson, wor, wr
 from mustdp.accounting.subsampling import attained
 from mustdp.accounting.subsampling.one_step import replaced_records, upper_bound
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw
+from mustdp.types import Scheme
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.exact_pairs import binomial, flip
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mustdp import Mechanism, NotCovered, Scheme, gaussian, laplace, multistage, one_step, poisson
+from mustdp import NotCovered, gaussian, laplace, multistage, one_step, poisson
 from mustdp.accounting.subsampling.one_slope import one_slope_bound
 from mustdp.accounting.subsampling.one_step import upper_bound
 from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.types import Mechanism, Scheme
 
 EPSILONS = np.array([0.0, 0.02, 0.1, 0.3, 0.7, 1.2, 2.0, 3.5, 6.0])
 #: Bounds of one stage are solved to rounding; deeper ones follow tables of slopes.

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from mustdp import (
     InvalidParameter,
-    amplified_epsilon,
     amplify,
-    base_epsilon,
     custom,
     gaussian,
     laplace,
@@ -31,6 +29,7 @@ from mustdp import (
 from mustdp.accounting.subsampling.one_slope import amplified_delta, kind_of, one_slope_bound
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.reproduction import amplified_epsilon, base_epsilon
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.stage import Stage
 

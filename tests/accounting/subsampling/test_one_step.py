@@ -11,7 +11,6 @@ import pytest
 from mustdp import (
     InvalidParameter,
     NotCovered,
-    Scheme,
     custom,
     gaussian,
     laplace,
@@ -25,6 +24,7 @@ from mustdp import (
 )
 from mustdp.accounting.subsampling.one_step import LARGEST_EPSILON, attained_values, upper_bound
 from mustdp.numerics.arrays import FloatArray
+from mustdp.types import Scheme
 
 EPSILONS = np.array([0.0, 1e-12, 1e-8, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0, 300.0, 600.0])
 SCHEMES: dict[str, Scheme] = {

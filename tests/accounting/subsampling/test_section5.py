@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp import OneStep, gaussian, multistage, must_ow, one_step
+from mustdp import gaussian, multistage, must_ow, one_step
+from mustdp.types import OneStep
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "section5.json").read_text())
 rows = pytest.mark.parametrize("row", GOLDEN["rows"], ids=lambda row: row["case"])

@@ -29,12 +29,12 @@ RANGE: dict[str, Any] = {"lower": 0, "upper": 100}
 def _seeds_on_purpose() -> Iterator[None]:
     """Seeded runs warn, and so do notes; both are tested by name below."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", md.SeededRelease)
-        warnings.simplefilter("ignore", md.InferenceNote)
+        warnings.simplefilter("ignore", md.types.SeededRelease)
+        warnings.simplefilter("ignore", md.types.InferenceNote)
         yield
 
 
-def released(statistic: Any = "mean", data: Any = AGES, **given: Any) -> md.BootstrapResult:
+def released(statistic: Any = "mean", data: Any = AGES, **given: Any) -> md.types.BootstrapResult:
     settings: dict[str, Any] = {
         "delta": 1e-5,
         **RANGE, "design": SCHEME, "replicates": 60, "noise_multiplier": 1.0, "seed": 4,
@@ -58,7 +58,7 @@ def released(statistic: Any = "mean", data: Any = AGES, **given: Any) -> md.Boot
 )
 @pytest.mark.parametrize("scheme", [SCHEME, md.wr(N, 100), md.poisson(N, 0.05)], ids=str)
 def test_every_statistic_is_near_that_of_all_the_data(
-    statistic: str, data: Any, truth: float, scheme: md.Scheme
+    statistic: str, data: Any, truth: float, scheme: md.types.Scheme
 ) -> None:
     """Within 4 standard errors with little noise, and these are small beside the value."""
     result = released(statistic, data, design=scheme, noise_multiplier=0.05)
@@ -126,11 +126,11 @@ def test_draws_and_noise_come_from_different_streams() -> None:
 
 def test_seeded_releases_and_notes_are_said_loudly() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", md.SeededRelease)
-        with pytest.raises(md.SeededRelease):
+        warnings.simplefilter("error", md.types.SeededRelease)
+        with pytest.raises(md.types.SeededRelease):
             released()
         released(seed=None)
-    with pytest.warns(md.InferenceNote, match="drowns"):
+    with pytest.warns(md.types.InferenceNote, match="drowns"):
         result = released(seed=2, noise_multiplier=200.0)
     assert any("drowns" in note for note in result.notes)
     assert "drowns" in str(result)
@@ -264,12 +264,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"design": "wor"}, "scheme must"),
     ({"replicates": None}, "replicates must be given"),
     ({"replicates": 3}, "replicates must be a whole number from 4|replicates must"),
-    ({"design": md.Design(SCHEME, 3), "replicates": None}, "replicates must be at least 4"),
+    ({"design": md.types.Design(SCHEME, 3), "replicates": None}, "replicates must be at least 4"),
     ({"population": N - 1}, "population must"),
     ({"simultaneous": 1}, "simultaneous must"),
     ({"interval": "percentile"}, "interval must be normal, because"),
     ({"replicates": 0}, "replicates must"),
-    ({"design": md.Design(SCHEME, 5), "replicates": 6}, "replicates must be left out"),
+    ({"design": md.types.Design(SCHEME, 5), "replicates": 6}, "replicates must be left out"),
     ({"noise_multiplier": None, "epsilon": 0.0}, "epsilon must"),
     ({"noise_multiplier": None}, "exactly one of"),
     ({"interval": "wald"}, "interval must"),
@@ -378,6 +378,6 @@ def test_the_papers_setting_on_poisson_subsets_divides_by_the_actual_size() -> N
 
 
 def test_calibration_is_made_once_for_equal_designs() -> None:
-    first = settle_design(md.Design(SCHEME, 33), epsilon=1.5, delta=1e-4)
-    again = settle_design(md.Design(md.wor(N, 100), 33), epsilon=1.5, delta=1e-4)
+    first = settle_design(md.types.Design(SCHEME, 33), epsilon=1.5, delta=1e-4)
+    again = settle_design(md.types.Design(md.wor(N, 100), 33), epsilon=1.5, delta=1e-4)
     assert again is first

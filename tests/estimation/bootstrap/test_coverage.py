@@ -126,7 +126,7 @@ def plug_in_variance(values: Any, counts: Any) -> float:
 
 
 @pytest.mark.parametrize("scheme", [md.wor(N, 10), md.must_ow(N, 20, 20)], ids=str)
-def test_the_bias_of_a_users_statistic_on_subsets_is_removed(scheme: md.Scheme) -> None:
+def test_the_bias_of_a_users_statistic_on_subsets_is_removed(scheme: md.types.Scheme) -> None:
     """On 10 records a plug-in variance is 10 % too small, several standard errors."""
     statistic = UserStatistic(plug_in_variance, lambda m: 64.0 / m)
     design, bounds = Design(scheme, 400), (-4.0, 4.0)

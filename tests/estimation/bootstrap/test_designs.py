@@ -73,9 +73,9 @@ def test_reuse_splits_the_variance_and_adds_none(design: Design) -> None:
         (md.must_oo(50, 30, 20), 0.0),
         (md.must_wo(50, 30, 20), 1 / 50),
     ],
-    ids=lambda value: value.name if isinstance(value, md.Scheme) else f"{value:.3f}",
+    ids=lambda value: value.name if isinstance(value, md.types.Scheme) else f"{value:.3f}",
 )
-def test_chance_of_repeated_pairs(scheme: md.Scheme, chance: float) -> None:
+def test_chance_of_repeated_pairs(scheme: md.types.Scheme, chance: float) -> None:
     assert repeated_pairs(scheme) == pytest.approx(chance, abs=1e-14)
 
 

@@ -50,9 +50,9 @@ def test_delta_has_no_default_and_one_is_recommended(way: str) -> None:
         (md.must_ow(300, 50, 30), 0.11, 0.84),
         (md.must_ww(300, 100, 30), 0.11, 0.90),
     ],
-    ids=lambda value: value.name if isinstance(value, md.Scheme) else str(value),
+    ids=lambda value: value.name if isinstance(value, md.types.Scheme) else str(value),
 )
-def test_the_papers_noise(scheme: md.Scheme, mean: float, variance: float) -> None:
+def test_the_papers_noise(scheme: md.types.Scheme, mean: float, variance: float) -> None:
     """sigma = z * reach: half of 8/30 for the mean on [-4, 4], half of 64/30 for the variance."""
     z = paper_statement(Design(scheme, 500), 0.1).multiplier(scheme, 1 / 300)
     assert z * 4 / 30 == pytest.approx(mean, abs=0.00501)

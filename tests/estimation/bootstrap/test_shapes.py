@@ -41,7 +41,7 @@ STATISTICS: list[tuple[Statistic, int, Shape]] = [
 ]
 #: What the notes say of estimates is not the subject here.
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.estimation.result.InferenceNote")
-DESIGN = md.Design(md.wor(400, 25), 50)
+DESIGN = md.types.Design(md.wor(400, 25), 50)
 RECORDS = np.random.default_rng(3).uniform(0.0, 10.0, (400, 2))
 
 
@@ -109,7 +109,7 @@ def noise_of(plan: Any) -> Gaussian:
     return found.inner
 
 
-def release(statistic: Any, columns: int = 1, **changes: Any) -> md.BootstrapResult:
+def release(statistic: Any, columns: int = 1, **changes: Any) -> md.types.BootstrapResult:
     settings: dict[str, Any] = {
         "lower": 0.0, "upper": 10.0, "design": DESIGN, "noise_multiplier": 3.0, "delta": 1e-5,
     }  # fmt: skip
@@ -146,7 +146,7 @@ def test_what_is_released_about_a_subset_is_one_integer_and_one_noise() -> None:
      ([md.Proportion(above=3.0, columns=(0,)), md.Proportion(above=3.0, columns=(1,))], 2)],
 )  # fmt: skip
 def test_more_than_one_number_is_not(statistic: Any, columns: int) -> None:
-    privacy = release(statistic, columns, design=md.Design(md.wor(400, 25), 6)).privacy
+    privacy = release(statistic, columns, design=md.types.Design(md.wor(400, 25), 6)).privacy
     assert privacy.dimension is None
     assert "dimension" not in privacy.as_dict()
 
@@ -156,7 +156,7 @@ def test_more_than_one_number_is_not(statistic: Any, columns: int) -> None:
                             ("variance", False), (["proportion:>3", "mean"], False)],
 )  # fmt: skip
 def test_plans_say_no_more_than_is_proved(statistic: Any, ball: bool) -> None:
-    result = release(statistic, design=md.Design(md.wr(400, 25), 6))
+    result = release(statistic, design=md.types.Design(md.wr(400, 25), 6))
     noise = noise_of(result.privacy.plan)
     assert noise.in_a_ball == ball
     assert noise.shift_for(2.0) == 2.0 / 3.0
@@ -185,7 +185,7 @@ class _Lying(Mean):
 def test_a_statistic_that_is_not_what_it_claims_releases_nothing() -> None:
     with pytest.raises(NumericalFailure, match="nothing was released"):
         release(_Lying())
-    privacy = release("proportion:>3", design=md.Design(md.wor(400, 25), 6)).privacy
+    privacy = release("proportion:>3", design=md.types.Design(md.wor(400, 25), 6)).privacy
     with pytest.raises(NumericalFailure, match="width 2"):
         check_shape(Shape(False, True), joint(Mean()), privacy)
     check_shape(Shape(False, True), joint(Mean()), replace(privacy, plan=None))  # not charged
@@ -196,5 +196,5 @@ def test_a_ledger_counts_releases_of_any_dimension(tmp_path: Any) -> None:
     assert shape_of(share, poisson=False, charged=False).one_number
     assert not shape_of(share, poisson=False, charged=True).one_number
     with md.Ledger.open(tmp_path / "own.ledger", epsilon=50, delta=1e-5) as ledger:
-        privacy = release(share, ledger=ledger, design=md.Design(md.wor(400, 25), 6)).privacy
+        privacy = release(share, ledger=ledger, design=md.types.Design(md.wor(400, 25), 6)).privacy
     assert privacy.dimension is None

@@ -18,7 +18,7 @@ from mustdp.estimation.intervals import fieller_interval, released_spread, satte
 from mustdp.estimation.result import ReleasedEstimate
 from tests.estimation.release.simulated import accepted, covered, public, released
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 RUNS, OFF = 400, 1.5
 N, KEPT = 400, 0.8
 

@@ -12,7 +12,7 @@ import pytest
 import mustdp as md
 from tests.cli.running import runner
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 RNG = np.random.default_rng(4)
 FRAME = pd.DataFrame({"x": RNG.uniform(0, 10, 500), "y": RNG.uniform(0, 10, 500)})
 GIVEN: dict[str, Any] = {"lower": 0, "upper": 10, "noise_multiplier": 3.0, "delta": 1e-6}

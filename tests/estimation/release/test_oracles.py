@@ -12,7 +12,7 @@ from scipy import stats
 
 import mustdp as md
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 N = 4000
 LIMITS: dict[str, Any] = {
     "lower": {"x": 0.0, "y": -40.0, "whole": 0.0},
@@ -34,7 +34,7 @@ def people() -> pd.DataFrame:
 FRAME = people()
 
 
-def quiet(*statistics: str, **settings: Any) -> md.ReleaseResult:
+def quiet(*statistics: str, **settings: Any) -> md.types.ReleaseResult:
     given = {**LIMITS, **QUIET, "categories": {"kind": ["a", "b"]}, **settings}
     return md.private_release(FRAME, statistics, **given)
 

@@ -12,7 +12,7 @@ import pytest
 import mustdp as md
 from tests.cli.running import runner
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 N = 20_000
 LIMITS: dict[str, Any] = {"lower": {"x": 0, "y": 0}, "upper": {"x": 60, "y": 60}}
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

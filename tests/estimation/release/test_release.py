@@ -15,7 +15,7 @@ from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.moments import Moments
 from mustdp.mechanisms.relation import Relation
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 X = np.random.default_rng(0).uniform(0, 10, 2000)
 
@@ -125,7 +125,7 @@ def test_a_second_round_narrows_the_interval_of_a_quantile(
     given: dict[str, Any] = {"lower": 0, "upper": 200_000, "relation": relation, "delta": 1e-6}
     asked = ["quantile:0.9", "median"]
 
-    def found() -> list[md.ReleaseResult]:
+    def found() -> list[md.types.ReleaseResult]:
         return [
             md.private_release(income, asked, noise_multiplier=12.0, seed=seed, **given)
             for seed in range(12)

@@ -12,7 +12,7 @@ import pytest
 
 import mustdp as md
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 QUIET: dict[str, Any] = {"noise_multiplier": 1e-4, "delta": 1e-6, "seed": 5}
 LIMITS: dict[str, Any] = {"lower": {"y": 0.0}, "upper": {"y": 20.0}}
 N = 3000

@@ -17,7 +17,7 @@ import mustdp as md
 from tests.cli.running import Run, runner
 from tests.estimation.release.simulated import public, released
 
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.SeededRelease")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 RNG = np.random.default_rng(0)
 PEOPLE = pd.DataFrame(
@@ -31,7 +31,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return runner(capsys)
 
 
-def grouped(relation: str, *asked: str) -> md.ReleaseResult:
+def grouped(relation: str, *asked: str) -> md.types.ReleaseResult:
     return md.private_release(
         PEOPLE, asked, columns=["x", "y"], lower=0, upper=10, by="kind", groups=["a", "empty"],
         relation=relation, seed=3, **BUDGET,
@@ -113,7 +113,7 @@ def test_pages_pictures_and_commands_show_na(run: Run, tmp_path: Path) -> None:
     assert empty["flags"]
 
 
-@pytest.mark.filterwarnings("ignore::mustdp.InferenceNote")
+@pytest.mark.filterwarnings("ignore::mustdp.types.InferenceNote")
 def test_a_bootstrap_makes_up_no_numbers_either() -> None:
     x = PEOPLE["x"].to_numpy()
     given: dict[str, Any] = {

@@ -128,7 +128,7 @@ def test_what_is_copied_gives_the_same_state(explorer: Explorer) -> None:
     )
     names: dict[str, object] = {}
     exec(found["python"].replace("print(found)", ""), names)
-    assert isinstance(names["found"], md.Comparison)
+    assert isinstance(names["found"], md.types.Comparison)
     target = state(explorer, "n=12&b=6&m=2&steps=2&delta=1e-2&epsilon=1.5")
     assert "--epsilon 1.5" in target["command"]
     assert "epsilon=1.5" in target["python"]

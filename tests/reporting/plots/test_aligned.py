@@ -17,7 +17,7 @@ SCHEMES = (md.wor(100, 40), md.wr(100, 40), md.must_ow(100, 50, 40), md.must_ww(
 POINTS = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0]
 
 
-def results() -> list[md.Amplification]:
+def results() -> list[md.types.Amplification]:
     return [md.amplify(scheme, md.gaussian(shift=0.5), POINTS) for scheme in SCHEMES]
 
 
@@ -94,5 +94,5 @@ def test_without_matplotlib_the_error_says_what_to_install(
 ) -> None:
     drawn = results()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(md.MissingExtra, match=r'pip install "\.\[plots\]"'):
+    with pytest.raises(md.types.MissingExtra, match=r'pip install "\.\[plots\]"'):
         aligned_profile(drawn)

@@ -20,7 +20,7 @@ STEP = {
 
 
 @pytest.fixture(scope="module")
-def curves() -> dict[str, md.Curve]:
+def curves() -> dict[str, md.types.Curve]:
     return {name: md.account(md.repeat(9, step)).curve(EPSILON) for name, step in STEP.items()}
 
 
@@ -48,7 +48,7 @@ def edges(ax: Any) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
     return found
 
 
-def test_the_bands_are_the_curves(curves: dict[str, md.Curve]) -> None:
+def test_the_bands_are_the_curves(curves: dict[str, md.types.Curve]) -> None:
     ax = md.plot.profile_bands(curves, mark=(2.0, 1e-5))
     for (name, curve), (low, high) in zip(curves.items(), edges(ax), strict=True):
         np.testing.assert_array_equal(low, curve.lower)
@@ -73,7 +73,7 @@ def test_steps_are_put_in_order(bands: dict[str, dict[int, md.Bounds]]) -> None:
 
 
 def test_axes_in_axes_out(
-    curves: dict[str, md.Curve], bands: dict[str, dict[int, md.Bounds]]
+    curves: dict[str, md.types.Curve], bands: dict[str, dict[int, md.Bounds]]
 ) -> None:
     first, second = Figure().subplots(1, 2)
     assert md.plot.profile_bands(curves, ax=first) is first
@@ -81,7 +81,9 @@ def test_axes_in_axes_out(
     assert second.get_legend() is None
 
 
-def test_names_that_are_no_schemes_get_looks_of_their_own(curves: dict[str, md.Curve]) -> None:
+def test_names_that_are_no_schemes_get_looks_of_their_own(
+    curves: dict[str, md.types.Curve],
+) -> None:
     given = {"z = 4": curves["wor"], "wor": curves["wor"], "z = 5": curves["must-ow"]}
     ax = md.plot.profile_bands(given)
     named = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
@@ -90,7 +92,7 @@ def test_names_that_are_no_schemes_get_looks_of_their_own(curves: dict[str, md.C
         assert len({getattr(line, attribute)() for line in named}) == 3
 
 
-def test_dark_axes_get_bright_lines(curves: dict[str, md.Curve]) -> None:
+def test_dark_axes_get_bright_lines(curves: dict[str, md.types.Curve]) -> None:
     dark = md.plot.profile_bands(curves, ax=new_axes(DARK))
     assert upper_line(dark, "wor").get_color() == "#ffffff"
     assert upper_line(md.plot.profile_bands(curves), "wor").get_color() == "#000000"
@@ -99,11 +101,11 @@ def test_dark_axes_get_bright_lines(curves: dict[str, md.Curve]) -> None:
     assert same_color(md.plot.profile_bands(curves, theme=DARK).get_facecolor(), DARK.ground)
 
 
-def test_bounds_that_contradict_each_other_are_not_drawn(curves: dict[str, md.Curve]) -> None:
-    wrong = md.Curve(EPSILON, curves["wor"].upper * 1.01, curves["wor"].upper)
+def test_bounds_that_contradict_each_other_are_not_drawn(curves: dict[str, md.types.Curve]) -> None:
+    wrong = md.types.Curve(EPSILON, curves["wor"].upper * 1.01, curves["wor"].upper)
     with pytest.raises(md.InvalidParameter, match="lower must be at most upper"):
         md.plot.profile_bands({"wor": wrong})
-    unknown = md.Curve(EPSILON, curves["wor"].lower, curves["wor"].upper * np.nan)
+    unknown = md.types.Curve(EPSILON, curves["wor"].lower, curves["wor"].upper * np.nan)
     with pytest.raises(md.InvalidParameter, match="NaN"):
         md.plot.profile_bands({"wor": unknown})
 

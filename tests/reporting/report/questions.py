@@ -26,5 +26,5 @@ def page(question: Question) -> str:
 
 
 @cache
-def compared(question: Question) -> md.Comparison:
+def compared(question: Question) -> md.types.Comparison:
     return md.compare(**dataclasses.asdict(question), composition="pair")

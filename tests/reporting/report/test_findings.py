@@ -90,7 +90,7 @@ def test_the_number_of_parts_is_known_in_advance(
     def note(*call: object) -> None:
         begun.append(call)
 
-    def compare(progress: md.Progress) -> md.Comparison:
+    def compare(progress: md.types.Progress) -> md.types.Comparison:
         for row in report.comparison:
             progress(row.scheme.name)
         return report.comparison

@@ -54,6 +54,6 @@ def records_of(
     return Records(rng.normal(size=(n, d)), targets_of(kind, n, rng), loss_of(kind), fit_intercept)
 
 
-def budget_of(scheme: md.Scheme, steps: int, noise_multiplier: float) -> Budget:
+def budget_of(scheme: md.types.Scheme, steps: int, noise_multiplier: float) -> Budget:
     """A budget whose cost nobody asks for."""
     return Budget(scheme, noise_multiplier, steps, 1e-5, Relation.REPLACE_ONE, "test")

@@ -25,7 +25,7 @@ def short(values: Any) -> Any:
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", [md.must_ow(30, 8, 20), md.wor(30, 12), md.poisson(30, 0.4)])
-def test_brute_force(kind: str, fit_intercept: bool, scheme: md.Scheme) -> None:
+def test_brute_force(kind: str, fit_intercept: bool, scheme: md.types.Scheme) -> None:
     rng = np.random.default_rng(5)
     records = records_of(kind, 30, 3, rng, fit_intercept)
     weights = short(rng.normal(size=(records.loss.outputs, records.width)))

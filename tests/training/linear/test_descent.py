@@ -17,7 +17,7 @@ SILENT = 1e-7
 
 
 def recipe_of(
-    scheme: md.Scheme, steps: int, noise: float, rate: float = 0.5, clip: float = 1.0
+    scheme: md.types.Scheme, steps: int, noise: float, rate: float = 0.5, clip: float = 1.0
 ) -> Recipe:
     return Recipe(
         budget_of(scheme, steps, noise), clip, learning_rates(rate, "constant", steps), 0.25
@@ -29,7 +29,7 @@ def recipe_of(
     ("scheme", "divisor"),
     [(md.must_ow(40, 10, 25), 25), (md.wr(40, 9), 9), (md.poisson(40, 0.2), 8)],
 )
-def test_a_run_by_hand(kind: str, scheme: md.Scheme, divisor: float) -> None:
+def test_a_run_by_hand(kind: str, scheme: md.types.Scheme, divisor: float) -> None:
     """The stream's batches, brute-force sums, and always the fixed divisor."""
     records, seed = records_of(kind, 40, 3, np.random.default_rng(1)), 99
     done = descend(records, recipe_of(scheme, 6, SILENT), seed)
@@ -50,7 +50,7 @@ def nothing_but_noise(n: int, width: int) -> Records:
 
 
 @pytest.mark.parametrize("scheme", [md.wor(50, 20), md.poisson(50, 0.4), md.poisson(50, 1e-9)])
-def test_the_noise_has_the_stated_scale(scheme: md.Scheme) -> None:
+def test_the_noise_has_the_stated_scale(scheme: md.types.Scheme) -> None:
     """Chi-square at level 1e-3, two-sided: the truth passes, 10 % off either way does not.
 
     With a rate of 1e-9 every batch is empty: its steps are noise alone.

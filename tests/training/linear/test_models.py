@@ -251,7 +251,7 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.Monkey
 def test_labels_that_the_data_decide_are_said_to_be_public() -> None:
     X, y = blobs(2)
     model = DPLogisticRegression(delta=1e-5, noise_multiplier=2.0, steps=2)
-    with pytest.warns(md.TakenAsPublic, match="which labels occur"):
+    with pytest.warns(md.types.TakenAsPublic, match="which labels occur"):
         model.fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

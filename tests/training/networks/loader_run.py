@@ -75,7 +75,7 @@ def trainer(model: nn.Module | None = None, data: Any = None, **options: Any) ->
 
 
 def main(checkpoint: str, step: str) -> None:
-    def killed(event: md.StepEvent) -> None:
+    def killed(event: md.types.StepEvent) -> None:
         if event.steps == int(step):
             os.kill(os.getpid(), signal.SIGKILL)
 

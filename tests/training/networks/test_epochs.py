@@ -25,11 +25,11 @@ BINS = 4
 EPOCH = md.random_allocation(runs.N, BINS)
 
 
-def epochs(count: int = 2, **options: Any) -> md.Budget:
+def epochs(count: int = 2, **options: Any) -> md.types.Budget:
     return md.settle(EPOCH, **{"epochs": count, "noise_multiplier": 1.5, "delta": 1e-3, **options})
 
 
-def charged_epochs(budget: md.Budget, steps: int) -> list[tuple[int, int]]:
+def charged_epochs(budget: md.types.Budget, steps: int) -> list[tuple[int, int]]:
     """How often, and how many batches of it, for every kind of epoch in the charge."""
     counted = atoms(budget.plan(steps))
     return [(n, atom.epoch.steps) for atom, n in counted.items() if isinstance(atom, InEpoch)]

@@ -47,7 +47,9 @@ def whole() -> Any:
 
 def test_a_shuffling_loader_becomes_random_allocation_and_says_so() -> None:
     model = loader_run.network()
-    with pytest.warns(md.LoaderRedrawn, match=r"one of 4 batches.* around 50; .* taken as public"):
+    with pytest.warns(
+        md.types.LoaderRedrawn, match=r"one of 4 batches.* around 50; .* taken as public"
+    ):
         run = md.PrivateTrainer(
             model,
             torch.nn.CrossEntropyLoss(reduction="none"),
@@ -171,7 +173,7 @@ def test_terms_that_do_not_fit() -> None:
 
 def test_an_estimate_is_all_that_is_said_of_the_number_of_records() -> None:
     model = loader_run.network()
-    with pytest.warns(md.LoaderRedrawn) as said:
+    with pytest.warns(md.types.LoaderRedrawn) as said:
         run = md.PrivateTrainer(
             model,
             torch.nn.CrossEntropyLoss(reduction="none"),
@@ -191,7 +193,7 @@ def test_an_estimate_is_all_that_is_said_of_the_number_of_records() -> None:
 
 def test_with_a_budget_its_scheme_draws_and_nothing_is_said() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", md.LoaderRedrawn)
+        warnings.simplefilter("error", md.types.LoaderRedrawn)
         model = loader_run.network()
         run: Any = md.PrivateTrainer(
             model,

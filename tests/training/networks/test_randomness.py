@@ -111,7 +111,7 @@ def test_rows_are_filled_up_with_records_that_do_not_count() -> None:
 @pytest.mark.parametrize("scheme", [md.wor(600, 50), md.poisson(600, 0.1), md.must_ow(600, 50, 40)])
 @pytest.mark.parametrize("max_rows", [None, 1000, 33, 7])
 @pytest.mark.parametrize("processes", [1, 3])
-def test_rows_of_a_piece(scheme: md.Scheme, max_rows: int | None, processes: int) -> None:
+def test_rows_of_a_piece(scheme: md.types.Scheme, max_rows: int | None, processes: int) -> None:
     rows = rows_of_pieces(scheme, resolve_relation(scheme, None), processes, 500, max_rows)
     assert rows <= min(500, max_rows or 500)
     assert rows == 7 if max_rows == 7 else rows % 32 == 0

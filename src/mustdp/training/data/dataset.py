@@ -85,7 +85,7 @@ class DataSet:
     >>> import mustdp as md
     >>> import numpy as np
     >>> X, y = np.zeros((4, 2)), np.array([0, 1, 1, 1])
-    >>> data = md.DataSet("tiny", X, y, X, y, ("no", "yes"), ("x", "z"))
+    >>> data = md.types.DataSet("tiny", X, y, X, y, ("no", "yes"), ("x", "z"))
     >>> data.majority_baseline
     0.75
     """

@@ -279,7 +279,7 @@ class TakenAsPublic(UserWarning):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.TakenAsPublic, Warning)
+    >>> issubclass(md.types.TakenAsPublic, Warning)
     True
     """
 

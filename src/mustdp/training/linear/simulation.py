@@ -177,7 +177,7 @@ class Chains:
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
     >>> model = md.DPLinearRegression(m=20, steps=5, noise_multiplier=2.0, delta=1e-5)
-    >>> chains = md.fit_chains(model, X, X[:, 0], seeds=range(4))
+    >>> chains = md.reproduction.fit_chains(model, X, X[:, 0], seeds=range(4))
     >>> chains.coefficients.shape, chains.privacy.seeded
     ((4, 1, 1), True)
     """
@@ -222,7 +222,7 @@ def fit_chains(
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
     >>> model = md.DPLinearRegression(m=20, steps=5, noise_multiplier=2.0, delta=1e-5)
-    >>> md.fit_chains(model, X, X[:, 0], seeds=[1, 2, 3]).intercepts.shape
+    >>> md.reproduction.fit_chains(model, X, X[:, 0], seeds=[1, 2, 3]).intercepts.shape
     (3, 1)
     """
     if not isinstance(model, PrivateLinearModel):

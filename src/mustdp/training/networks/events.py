@@ -42,7 +42,7 @@ class StepEvent:
     --------
     >>> import mustdp as md
     >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
-    >>> event = md.StepEvent(model=None, steps=2, losses_not_private=(), budget=budget)
+    >>> event = md.types.StepEvent(model=None, steps=2, losses_not_private=(), budget=budget)
     >>> event.stop()
     >>> event.stopped, event.steps
     (True, 2)

@@ -54,7 +54,7 @@ class LoaderRedrawn(UserWarning):
     Examples
     --------
     >>> import mustdp as md
-    >>> issubclass(md.LoaderRedrawn, Warning)
+    >>> issubclass(md.types.LoaderRedrawn, Warning)
     True
     """
 
