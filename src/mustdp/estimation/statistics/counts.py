@@ -658,20 +658,7 @@ class Histogram(Statistic):
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """The number of cells behind the colon.
-
-        Parameters
-        ----------
-        argument : str or None
-            A whole number.
-        text : str
-            All that was written, for refusals.
-
-        Returns
-        -------
-        Statistic
-            Of all columns.
-        """
+        """The number of cells behind the colon."""
         if argument is None:
             return cls()
         if not argument.strip().isdecimal():
@@ -799,6 +786,8 @@ class Proportion(Statistic):
         The only number in the set, or the only category in one release; given alone.
     columns : str, int or sequence, default=None
         The columns it reads, by name or position; None means all that are given.
+    condition : str, default=None
+        The conditions as they were written, which results then call it by.
 
     Examples
     --------
@@ -812,7 +801,6 @@ class Proportion(Statistic):
     at_most: float | None = None
     equal: float | str | None = None
     columns: tuple[str | int, ...] | None = None
-    #: The conditions as they were written, if they were.
     condition: str | None = field(default=None, repr=False, compare=False)
     name = "proportion"
     usage = "proportion:CONDITION"
@@ -848,20 +836,7 @@ class Proportion(Statistic):
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """The conditions behind the colon.
-
-        Parameters
-        ----------
-        argument : str or None
-            Such as >=50,<60.
-        text : str
-            All that was written, for refusals.
-
-        Returns
-        -------
-        Statistic
-            Of all columns.
-        """
+        """The conditions behind the colon."""
         if argument is None:
             raise unknown_statistic(text)
         stripped = argument.strip()

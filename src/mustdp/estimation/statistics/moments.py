@@ -1078,20 +1078,7 @@ class InTwoForms(MomentStatistic):
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """The form behind the colon.
-
-        Parameters
-        ----------
-        argument : str or None
-            "pairs" or "moments".
-        text : str
-            All that was written, for refusals.
-
-        Returns
-        -------
-        Statistic
-            Of all columns.
-        """
+        """The form behind the colon."""
         if argument is not None and argument not in FORMS:
             raise unknown_statistic(text)
         return cls(form=argument or "moments")

@@ -726,20 +726,7 @@ class Quantile(Statistic):
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """The share behind the colon.
-
-        Parameters
-        ----------
-        argument : str or None
-            A number above 0 and below 1.
-        text : str
-            All that was written, for refusals.
-
-        Returns
-        -------
-        Statistic
-            Of all columns.
-        """
+        """The share behind the colon."""
         if argument is None:
             raise unknown_statistic(text)
         return cls(checks.real("statistic", read_number(text, argument), above=0, below=1))
@@ -856,20 +843,7 @@ class Median(Quantile):
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """Nothing may be behind a colon.
-
-        Parameters
-        ----------
-        argument : str or None
-            None.
-        text : str
-            All that was written, for refusals.
-
-        Returns
-        -------
-        Statistic
-            Of all columns.
-        """
+        """Nothing may be behind a colon."""
         if argument is not None:
             raise unknown_statistic(text)
         return cls()
