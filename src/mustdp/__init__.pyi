@@ -38,6 +38,7 @@ from mustdp.estimation.statistics.moments import StandardDeviation as StandardDe
 from mustdp.estimation.statistics.moments import Variance as Variance
 from mustdp.estimation.statistics.quantiles import Median as Median
 from mustdp.estimation.statistics.quantiles import Quantile as Quantile
+from mustdp.estimation.statistics.ratio import Ratio as Ratio
 from mustdp.estimation.statistics.user import UserStatistic as UserStatistic
 from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.mechanisms.custom import custom as custom

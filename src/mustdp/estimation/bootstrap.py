@@ -23,7 +23,6 @@ from mustdp.estimation.intervals import (
     CLEARLY,
     RARE,
     ROUGH,
-    UNCLEAR,
     Interval,
     Spread,
     positive_mean,
@@ -388,7 +387,7 @@ def _replicated(
     clear = divisors > CLEARLY * np.sqrt(slopes**2 @ at.noise[part])
     value = float(query.smooth(at.vector)[place])
     if not (np.all(clear) and math.isfinite(value) and np.all(np.isfinite(gradient))):
-        return vacuous_interval(behind.supports[own], UNCLEAR)
+        return vacuous_interval(behind.supports[own], behind.hidden)
     along = (vectors @ gradient).reshape(design.subsets, design.reuse)
     caused = float(gradient**2 @ noise)
     spread = spread_of(design, along, caused, population, behind.largest(at.vector[part]))

@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation.intervals import UNBOUNDED, Interval, Spread, Support, t_interval
+from mustdp.estimation.intervals import UNBOUNDED, UNCLEAR, Interval, Spread, Support, t_interval
 from mustdp.estimation.schema import PublicSchema, SubsetSchema
 from mustdp.mechanisms.relation import Relation
 from mustdp.noise.lattice import LARGEST_INTEGER, Lattice, lattice_for
@@ -477,6 +477,11 @@ class Query(ABC):
     def divided_by(self, vectors: FloatArray) -> FloatArray:
         """Variances ``(..., any number)`` that the estimates divide by."""
         return np.empty((*vectors.shape[:-1], 0))
+
+    @property
+    def hidden(self) -> str:
+        """What is said where the noise hides what is divided by."""
+        return UNCLEAR
 
     def behind(self, place: int) -> tuple[Query, slice, int]:
         """The query that an estimate belongs to, its coordinates, and the estimate's place."""

@@ -117,6 +117,24 @@ class ReleasedEstimate(Estimate):
 
     Attributes
     ----------
+    label : str
+        Which estimate: statistic, columns, cell and group.
+    value : float
+        The estimate; NaN where noise leaves nothing to be known, which ``flags`` say.
+    standard_error : float
+        Of sampling and noise together; NaN or infinite where it is not known.
+    interval : (float, float)
+        The interval for sampling and noise together, at the release's level.
+    noise_share : float
+        Which share of the variance is that of the noise.
+    description : str
+        What was estimated, in words.
+    flags : tuple of str
+        What a reader has to know.
+    degrees_of_freedom : float
+        Those of the t quantile behind the interval.
+    noise_dominated : bool
+        Whether the noise hides the variation of the data, so that an upper limit stands for it.
     statistic : str
         The statistic, such as "mean".
     column : str or None

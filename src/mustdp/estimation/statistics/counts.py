@@ -805,6 +805,7 @@ class Proportion(Statistic):
     name = "proportion"
     usage = "proportion:CONDITION"
     about = "such as >50, >=50,<60, =1 or =CATEGORY"
+    example = "proportion:>0.4,<=0.8"
     numeric = False
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.estimation.intervals import (
     CLEARLY,
     UNBOUNDED,
+    UNCLEAR,
     Interval,
     Spread,
     Support,
@@ -462,6 +463,8 @@ class MomentStatistic(Statistic):
     label: ClassVar[str] = ""
     #: Whether the divisor is n - 1, so that what was divided by n is multiplied by n / (n - 1).
     unbiased: ClassVar[bool] = False
+    #: What is said where the noise hides what is divided by.
+    hidden: ClassVar[str] = UNCLEAR
     #: Whether the order of the columns makes no difference.
     any_order: ClassVar[bool] = False
 
@@ -644,7 +647,7 @@ class MomentStatistic(Statistic):
         """
         slopes = gradient(self.divisors)
         errors = np.sqrt(np.einsum("im,mn,in->i", slopes, noise, slopes))
-        return None if np.all(self.divisors(at) > CLEARLY * errors) else HIDDEN
+        return None if np.all(self.divisors(at) > CLEARLY * errors) else self.hidden
 
     def cautions(self, at: AveragedMoments) -> tuple[str, ...]:
         """What a reader of a bootstrap has to know.
@@ -777,6 +780,11 @@ class MomentQuery(LinearQuery):
     def divided_by(self, vectors: FloatArray) -> FloatArray:
         """By the statistic."""
         return self.statistic.divisors(self.averages(vectors))
+
+    @property
+    def hidden(self) -> str:
+        """By the statistic."""
+        return self.statistic.hidden
 
     def largest(self, vector: FloatArray) -> float:
         """By the statistic."""
@@ -1058,8 +1066,6 @@ def freed(part: Moments, means: FloatArray, noise: FloatArray) -> FloatArray:
 
 #: How a variance, a covariance or a correlation is released.
 FORMS = ("pairs", "moments")
-#: Said where the noise leaves open whether a column varies at all.
-HIDDEN = "the noise leaves open whether a column varies: the interval is all that is possible"
 
 
 @dataclass(frozen=True)
@@ -1339,6 +1345,7 @@ class Correlation(Covariance):
 
     name = "correlation"
     unbiased = False
+    hidden = "the noise leaves open whether a column varies: the interval is all that is possible"
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
         """Not cut at 1 nor at a smallest variance: it is differentiated."""
@@ -1424,6 +1431,11 @@ class CovarianceQuery(Query):
     def divided_by(self, vectors: FloatArray) -> FloatArray:
         """Both variances of a correlation."""
         return vectors[..., ::2] if self._correlation else super().divided_by(vectors)
+
+    @property
+    def hidden(self) -> str:
+        """By the statistic."""
+        return self.statistic.hidden
 
     @property
     def supports(self) -> tuple[Support, ...]:

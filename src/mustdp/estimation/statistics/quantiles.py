@@ -723,6 +723,7 @@ class Quantile(Statistic):
     columns: tuple[str | int, ...] | None = None
     name = "quantile"
     usage = "quantile:P"
+    example = "quantile:0.7"
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
@@ -840,6 +841,7 @@ class Median(Quantile):
     p: float = field(default=0.5, init=False)
     name = "median"
     usage = ""
+    example = ""
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:

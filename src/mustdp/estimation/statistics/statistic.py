@@ -47,6 +47,8 @@ class Statistic(ABC):
         cannot be written.
     about : str
         What its name does not say, for the help.
+    example : str
+        One that can be asked of columns from 0 to 1, for the conformance test; empty for the name.
     columns : tuple or None
         Columns it reads, by name or position; None for all that are given.
     fewest : int
@@ -62,6 +64,7 @@ class Statistic(ABC):
     name: str
     usage: ClassVar[str | None] = ""
     about: ClassVar[str] = ""
+    example: ClassVar[str] = ""
     columns: tuple[str | int, ...] | None
     fewest = 1
     most: int | None = 1
