@@ -591,8 +591,8 @@ def private_bootstrap(
         The records: an array, a pandas or polars frame, an Arrow table, the path of a CSV or
         Parquet file, or partitions on a Dask cluster.
     statistic : str, Statistic or sequence of them, default="mean"
-        One or several of mean, variance, sd, median, quantile:P, proportion:…, covariance,
-        correlation, regression, or objects such as ``md.Mean()``; several share one release.
+        One or several, by name or as objects: ``"mean"``, ``"quantile:0.9"``, ``"mean@age"``,
+        ``md.Mean()``; ``mustdp bootstrap --help`` lists the names. Several share one release.
     lower : float, sequence or mapping
         Lower ends of the ranges that values are clipped to: one for all columns, one for each, or
         by name. Public: they must be known without looking at the data.
