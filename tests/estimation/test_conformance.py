@@ -67,13 +67,14 @@ SCHEMAS = {
 def example(name: str) -> Statistic:
     """The statistic of as many columns as it takes, at most two."""
     kind = WRITTEN[name]
-    found: Any = read_statistic(kind.example or name)
-    return replace(found, columns=("x",) if kind.fewest == 1 else ("x", "y"))
+    bare: Any = read_statistic(kind.example or name)
+    found: Statistic = replace(bare, columns=("x",) if kind.fewest == 1 else ("x", "y"))
+    return found
 
 
-def drawn(n: int, seed: object) -> FloatArray:
+def drawn(n: int, seed: int | tuple[int, ...]) -> FloatArray:
     """Two columns that vary together; some values are beyond their ranges."""
-    rng = np.random.default_rng(seed)  # type: ignore[call-overload]
+    rng = np.random.default_rng(seed)
     x = 1.2 * rng.beta(2.0, 3.0, n) - 0.05
     return np.column_stack([x, 0.25 + 0.5 * x + 0.15 * rng.normal(size=n)])
 
@@ -312,8 +313,8 @@ def columns(name: str) -> str:
 @pytest.mark.filterwarnings("ignore::mustdp.types.LargeDelta")
 def test_a_release_is_written_and_drawn(name: str, table: Path) -> None:
     result = md.private_release(
-        str(table), example(name), columns=example(name).columns, lower=0, upper=1,
-        noise_multiplier=3.0, delta=1e-5,
+        str(table), example(name), columns=list(map(str, example(name).columns or ())),
+        lower=0, upper=1, noise_multiplier=3.0, delta=1e-5,
     )  # fmt: skip
     data = result.as_dict()
     assert json.loads(json.dumps(data, allow_nan=False)) == data

@@ -115,12 +115,12 @@ def settle_design(
     return found
 
 
-def shape_of(wanted: Sequence[Statistic], poisson: bool, *, charged: bool) -> Shape:
+def shape_of(statistics: Sequence[Statistic], poisson: bool, *, charged: bool) -> Shape:
     """What is known of all statistics together, before any data are read.
 
     A ledger counts releases of any dimension; what is ``charged`` to one is settled like that.
     """
-    shapes = [statistic.shape(poisson) for statistic in wanted]
+    shapes = [statistic.shape(poisson) for statistic in statistics]
     single = len(shapes) == 1 and shapes[0].one_number and not charged
     return Shape(all(shape.in_a_ball for shape in shapes), single)
 
@@ -285,7 +285,7 @@ def _between_means(design: Design) -> float:
 # possible.
 
 
-#: Below this chance of repeated pairs nobody needs to be told of the correction.
+#: Below this chance of repeated pairs readers need not be told of the correction.
 _WORTH_A_WORD = 0.005
 #: Steps of derivatives, in standard errors.
 _STEP = 1e-3
@@ -483,7 +483,7 @@ def _bound(statistic: Statistic, public: SubsetSchema, size: int) -> Query:
 
 
 def joined(
-    wanted: Sequence[Statistic],
+    statistics: Sequence[Statistic],
     source: Source,
     low: Sequence[float],
     high: Sequence[float],
@@ -495,7 +495,7 @@ def joined(
     public = SubsetSchema(low, high, design.size, design.poisson, design.repeated_pairs)
     picks: list[tuple[int, ...]] = []
     queries: list[Query] = []
-    for statistic in wanted:
+    for statistic in statistics:
         pick = statistic.positions(source.columns)
         statistic.check_columns(len(pick))
         picks.append(pick)
@@ -503,7 +503,7 @@ def joined(
         actual = paper and design.poisson
         bound = OfActualSize(statistic, own) if actual else statistic.query(own)
         queries.append(statistic.labelled(bound, [_called(source.columns[k]) for k in pick]))
-    return JointQuery(tuple(queries), tuple(picks), names=_names(wanted, picks, source.columns))
+    return JointQuery(tuple(queries), tuple(picks), names=_names(statistics, picks, source.columns))
 
 
 def _called(name: str) -> str:
@@ -512,7 +512,7 @@ def _called(name: str) -> str:
 
 
 def descriptions(
-    wanted: Sequence[Statistic],
+    statistics: Sequence[Statistic],
     query: JointQuery,
     columns: Sequence[str],
     low: Sequence[float],
@@ -525,24 +525,24 @@ def descriptions(
     ]
     return tuple(
         statistic.described(label, [said[k] for k in pick])
-        for statistic, own, pick in zip(wanted, query.queries, query.picks, strict=True)
+        for statistic, own, pick in zip(statistics, query.queries, query.picks, strict=True)
         for label in own.labels
     )
 
 
 def _names(
-    wanted: Sequence[Statistic], picks: Sequence[Sequence[int]], columns: Sequence[str]
+    statistics: Sequence[Statistic], picks: Sequence[Sequence[int]], columns: Sequence[str]
 ) -> tuple[str, ...] | None:
     """What tells equal statistics of different columns apart: the columns' names."""
-    names = [statistic.name for statistic in wanted]
+    names = [statistic.name for statistic in statistics]
     if len(set(names)) == len(names):
         return None
     return tuple(",".join(columns[k] for k in pick) for pick in picks)
 
 
-def label_of(wanted: Sequence[Statistic]) -> str:
+def label_of(statistics: Sequence[Statistic]) -> str:
     """What an entry of a ledger says about a bootstrap."""
-    label = f"bootstrap: {', '.join(statistic.name for statistic in wanted)}"
+    label = f"bootstrap: {', '.join(statistic.name for statistic in statistics)}"
     return label if len(label) <= 200 else f"{label[:197]}..."
 
 
@@ -682,8 +682,8 @@ def private_bootstrap(
     >>> bool(low < result.estimate < high)
     True
     """
-    wanted = _read_statistics(statistic)
-    for one in wanted:
+    statistics = _read_statistics(statistic)
+    for one in statistics:
         one.check_bootstrap()
         if one.columns is not None:
             one.check_columns(len(one.columns))
@@ -698,10 +698,10 @@ def private_bootstrap(
     check_execution(workers, dask, insecure)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
-    shape = shape_of(wanted, chosen.poisson, charged=ledger is not None)
+    shape = shape_of(statistics, chosen.poisson, charged=ledger is not None)
     privacy = settle_design(
         chosen,
-        queries=len(wanted),
+        queries=len(statistics),
         shape=shape,
         epsilon=epsilon,
         delta=delta,
@@ -722,7 +722,7 @@ def private_bootstrap(
         )
     low = tuple(ranges[name].lower for name in source.columns)
     high = tuple(ranges[name].upper for name in source.columns)
-    query = joined(wanted, source, low, high, chosen, paper=epsilon_prime is not None)
+    query = joined(statistics, source, low, high, chosen, paper=epsilon_prime is not None)
     check_shape(shape, query, privacy)
     check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)
@@ -732,13 +732,13 @@ def private_bootstrap(
         lower=low, upper=high, stated=chosen, workers=workers, dask=dask,
         insecure=insecure, progress=progress,
     )  # fmt: skip
-    charge_release(ledger, privacy.plan, label_of(wanted))
+    charge_release(ledger, privacy.plan, label_of(statistics))
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,
         level=level, correct=correct_bias, simultaneous=simultaneous,
         population=math.inf if population is None else population,
-        descriptions=descriptions(wanted, query, source.columns, low, high),
+        descriptions=descriptions(statistics, query, source.columns, low, high),
     )  # fmt: skip
     for note in found.notes:
         warnings.warn(note, InferenceNote, stacklevel=2)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -96,6 +97,10 @@ class BoundedSum(ABC):
 
     schema: PublicSchema
     columns: tuple[int, ...]
+    #: What of its budget is spent in the first round, where a second one looks closer at the same.
+    first_share: ClassVar[float] = 1.0
+    #: Whether it says what clipping does, for which a share of the budget can be set apart.
+    about_clipping: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -140,6 +145,18 @@ class BoundedSum(ABC):
         for k in range(self.width):
             found[:, k] = np.bincount(slots, whole[:, k], self.schema.slots)
         return found
+
+    def holds(self, other: BoundedSum) -> bool:
+        """Whether all that ``other`` adds up is among more that is added up here."""
+        return False
+
+    def reorders(self, other: BoundedSum) -> bool:
+        """Whether the same is added up in another order."""
+        return False
+
+    def read_off(self, noisy: NoisySums, other: BoundedSum) -> NoisySums:
+        """What was released of ``other``, which is held or reordered here."""
+        raise InvalidParameter("a part must be released, or be held by one that is")
 
 
 def present(

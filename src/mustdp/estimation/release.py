@@ -25,12 +25,11 @@ from mustdp.data.columns import (
 from mustdp.data.frames import as_frame
 from mustdp.data.opening import Records, open_records
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation.queries import BoundedSum, JointSums, NoiseCovariance, NoisySums, Piece
+from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece
 from mustdp.estimation.result import ReleasedEstimate, ReleaseResult
 from mustdp.estimation.schema import OTHER, Limits, PublicSchema, read_schema, read_shares
-from mustdp.estimation.statistics.counts import Clipping, ReleasedCount, Unclipped
-from mustdp.estimation.statistics.moments import Moments, WeightSquares
-from mustdp.estimation.statistics.quantiles import Curve
+from mustdp.estimation.statistics.counts import Clipping
+from mustdp.estimation.statistics.moments import WeightSquares
 from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
@@ -95,7 +94,7 @@ class Table:
         return np.clip(own / self.schema.largest_weight, 0.0, 1.0)
 
     def _raw(self, given: FloatArray) -> FloatArray:
-        """The columns of the schema; nothing in those that nobody asks for."""
+        """The columns of the schema; nothing in those that no statistic reads."""
         values = np.full((len(given), len(self.schema.columns)), np.nan)
         for k, column in enumerate(self.schema.columns):
             if column.name in self.places:
@@ -120,35 +119,35 @@ def open_table(
 ) -> Table:
     """The records of ``data`` with the ``used`` columns, as the schema describes them."""
     plain = _positions(data)
-    wanted: dict[str, Wanted] = {}
+    read: dict[str, Wanted] = {}
     for k in sorted(used):
         column = schema.columns[k]
         name = plain.get(column.name, column.name)
         if column.categories:
-            wanted[column.name] = Category(name, column.categories)
+            read[column.name] = Category(name, column.categories)
         elif column.origin is not None:
-            wanted[column.name] = Day(name, column.origin, missing)
+            read[column.name] = Day(name, column.origin, missing)
         else:
-            wanted[column.name] = Number(name, missing)
+            read[column.name] = Number(name, missing)
     if schema.by is not None:
         groups = Category(plain.get(schema.by, schema.by), schema.groups[:-1])
-        if wanted.setdefault(schema.by, groups) != groups:
+        if read.setdefault(schema.by, groups) != groups:
             raise InvalidParameter.refusing(
                 "by", "must be another column, or one with the groups as categories", schema.by
             )
     for role, own in (("weights", weights), ("cluster", cluster)):
         if own is not None:
-            if own in wanted:
+            if own in read:
                 raise InvalidParameter.refusing(role, "must be another column", own)
             # A missing weight is nothing; a record that is in no cluster has no privacy unit.
             name = plain.get(own, own)
             whole = Number(name, "refuse", remedy=_IN_A_CLUSTER)
-            wanted[own] = Number(name, missing) if role == "weights" else whole
-    if not wanted:  # nothing but the number of records is asked for
+            read[own] = Number(name, missing) if role == "weights" else whole
+    if not read:  # nothing but the number of records is asked for
         first = next((column.name for column in schema.columns), None) or column_names(data)[0]
-        wanted[first] = Category(plain.get(first, first), ("-",))
-    places = {name: place for place, name in enumerate(wanted)}
-    return Table(schema, open_records(data, list(wanted.values())), places, weights, cluster)
+        read[first] = Category(plain.get(first, first), ("-",))
+    places = {name: place for place, name in enumerate(read)}
+    return Table(schema, open_records(data, list(read.values())), places, weights, cluster)
 
 
 def clustered(parts: Sequence[Piece], numbers: FloatArray, schema: PublicSchema) -> Piece:
@@ -176,7 +175,7 @@ def clustered(parts: Sequence[Piece], numbers: FloatArray, schema: PublicSchema)
 
 
 def read_once(data: Any) -> bool:
-    """Whether the records can be gone through only once."""
+    """Whether the records can be read only once."""
     given = as_reading(data).data
     return isinstance(given, str) and given == STANDARD_INPUT
 
@@ -214,11 +213,6 @@ def _positions(data: Any) -> Mapping[str, int]:
 
 #: The part of the budget that the errors of curved estimates get, where there are any.
 SECOND_SHARE = 0.15
-#: The part of its own budget that a curve of quantiles spends in the first of two rounds.
-FIRST_OF_CURVE = 0.4
-#: Moments of up to so many columns serve the statistics of some of them, too: with more columns
-#: a part of their own costs less.
-_MOST_MERGED = 3
 #: A number of records that is a sum of more noisy ones than this is better released by itself.
 _LONGEST_SUM = 4.0
 #: Numbers in one release, over all groups.
@@ -254,11 +248,11 @@ def run_rounds(
     requests = requests_on(schema)
     places = parts_of(requests)
     shared = _shared(requests)
-    closer = {one.sums for one in shared if isinstance(one.sums, Curve)}
+    closer = {one.sums for one in shared if _looks_closer(one)}
     rest = 1.0 - SECOND_SHARE if len(shared) > len(closer) else 1.0
     own = [rest * share for share in _shares(places, clipping)]
     now = [
-        x * (FIRST_OF_CURVE if one in closer else 1.0) for x, one in zip(own, places, strict=True)
+        x * (one.first_share if one in closer else 1.0) for x, one in zip(own, places, strict=True)
     ]
     first: tuple[NoisySums, ...] = ()
     second: dict[StatisticRequest, NoisySums] = {}
@@ -284,7 +278,10 @@ def run_rounds(
     if shared:
         later = {part: x - y for part, x, y in zip(places, own, now, strict=True)}
         each = SECOND_SHARE / max(len(shared) - len(closer), 1)
-        budgets = [later[one.sums] if isinstance(one.sums, Curve) else each for one in shared]
+        budgets = [
+            later[one.sums] if one.sums is not None and _looks_closer(one) else each
+            for one in shared
+        ]
         if not math.fsum([*now, *budgets]) <= 1.0 + 2.0**-45:  # the noise has 2^-40 to spare
             raise NumericalFailure(
                 "two rounds must cost no more than one; nothing more is released"
@@ -296,6 +293,11 @@ def run_rounds(
             raise InvalidParameter("data must not change while they are read, got other records")
         second = dict(zip(shared, _released(joint, totals, seen, source), strict=True))
     return read_estimates(requests, found, second, level, simultaneous)
+
+
+def _looks_closer(one: StatisticRequest) -> bool:
+    """Whether its second round is paid for by what its first one left."""
+    return one.sums is not None and one.sums.first_share < 1.0
 
 
 def _shared(requests: Sequence[StatisticRequest]) -> dict[StatisticRequest, list[StatisticRequest]]:
@@ -370,56 +372,32 @@ def read_estimates(
 def parts_of(requests: Sequence[StatisticRequest]) -> dict[BoundedSum, None]:
     """The different parts, in order; a count that another part tells needs none of its own."""
     found: dict[BoundedSum, None] = {}
-    for one in sorted(requests, key=lambda each: isinstance(each, ReleasedCount)):
-        if isinstance(one, ReleasedCount) and _telling(one, found) is not None:
+    for one in sorted(requests, key=lambda each: each.counts_records):
+        if one.counts_records and _telling(one, found) is not None:
             continue
         if one.sums is not None:
             found.setdefault(one.sums)
     if any(one.schema.weighted and not one.weighted_errors for one in requests):
         found.setdefault(WeightSquares(requests[0].schema))
-    kept = [one for one in found if not any(_holds(other, one) for other in found)]
+    kept = [one for one in found if not any(other.holds(one) for other in found)]
     earlier = ((one, kept[:k]) for k, one in enumerate(kept))
-    return {one: None for one, before in earlier if not any(_same(other, one) for other in before)}
+    return {
+        one: None for one, before in earlier if not any(other.reorders(one) for other in before)
+    }
 
 
 def _behind(one: StatisticRequest, found: dict[BoundedSum, NoisySums]) -> NoisySums | None:
-    if isinstance(one, ReleasedCount):
+    if one.counts_records:
         telling = _telling(one, found)
         return None if telling is None else found[telling]
     if one.sums is None or one.sums in found:
         return None if one.sums is None else found[one.sums]
-    return _within(one.sums, found)
+    part = one.sums
+    large = next(more for more in found if more.reorders(part) or more.holds(part))
+    return large.read_off(found[large], part)
 
 
-def _within(part: BoundedSum, found: dict[BoundedSum, NoisySums]) -> NoisySums:
-    """A part of moments, read off a larger one."""
-    large = next(larger for larger in found if _same(larger, part) or _holds(larger, part))
-    if not isinstance(large, Moments):
-        raise InvalidParameter("a part must be released, or be held by one that is")
-    at = large.positions(part.columns)
-    noise, sums = found[large].noise, found[large].sums
-    kept = NoiseCovariance(noise.first[at], noise.own[at], noise.matrix[np.ix_(at, at)])
-    return NoisySums(part, sums[:, at], kept, found[large].squares)
-
-
-def _holds(large: BoundedSum, small: BoundedSum) -> bool:
-    """Whether moments of few columns hold those of some of them, on the same records."""
-    return (
-        isinstance(large, Moments)
-        and isinstance(small, Moments)
-        and not large.schema.dropped
-        and set(small.columns) < set(large.columns)
-        and large.count <= _MOST_MERGED
-    )
-
-
-def _same(one: BoundedSum, other: BoundedSum) -> bool:
-    """Whether moments are those of the same columns in another order."""
-    both = isinstance(one, Moments) and isinstance(other, Moments)
-    return both and sorted(one.columns) == sorted(other.columns)
-
-
-def _telling(count: ReleasedCount, found: Iterable[BoundedSum]) -> BoundedSum | None:
+def _telling(count: StatisticRequest, found: Iterable[BoundedSum]) -> BoundedSum | None:
     """A part that holds the number of records which ``count`` asks for, and not as a long sum."""
     if count.sums is None:
         return None
@@ -443,11 +421,11 @@ def _check_population(schema: PublicSchema) -> None:
 
 def _shares(parts: Collection[BoundedSum], clipping: float | None) -> list[float]:
     """Shares of the budget that add up to one; equal but for what is said about clipping."""
-    apart = sum(isinstance(part, Unclipped) for part in parts)
+    apart = sum(part.about_clipping for part in parts)
     if clipping is None or apart in (0, len(parts)):
         return [1.0 / len(parts) for _ in parts]
     rest, own = (1.0 - clipping) / (len(parts) - apart), clipping / apart
-    return [own if isinstance(one, Unclipped) else rest for one in parts]
+    return [own if one.about_clipping else rest for one in parts]
 
 
 def _refuse_many(joint: JointSums) -> None:

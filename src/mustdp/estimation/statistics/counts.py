@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -243,6 +243,8 @@ class Cells(BoundedSum):
 class Unclipped(Cells):
     """Cells of values as they stand in the data, for what clipping does to them."""
 
+    about_clipping: ClassVar[bool] = True
+
     def sums(self, piece: Piece, per_step: float) -> FloatArray:
         """Of the values before they are clipped."""
         raw = piece.values if piece.raw is None else piece.raw
@@ -363,6 +365,8 @@ class Count(Statistic):
 @dataclass(frozen=True)
 class ReleasedCount(StatisticRequest):
     """The number of records in one release."""
+
+    counts_records: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

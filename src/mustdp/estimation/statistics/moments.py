@@ -130,6 +130,11 @@ class WeightSquares(BoundedSum):
 # come, go or change their group the radius decides; then a = 1, and b = 1 for one column.
 
 
+#: Moments of up to so many columns serve the statistics of some of them, too: with more columns
+#: a part of their own costs less.
+_MOST_MERGED = 3
+
+
 @dataclass(frozen=True)
 class Moments(BoundedSum):
     """Means, squares and products of the scaled columns, and the number of records.
@@ -216,6 +221,26 @@ class Moments(BoundedSum):
     def halves(self) -> FloatArray:
         """Half widths of the ranges."""
         return np.array([self.schema.columns[k].numeric.half for k in self.columns])
+
+    def holds(self, other: BoundedSum) -> bool:
+        """Moments of few columns hold those of some of them, on the same records."""
+        return (
+            isinstance(other, Moments)
+            and not self.schema.dropped
+            and set(other.columns) < set(self.columns)
+            and self.count <= _MOST_MERGED
+        )
+
+    def reorders(self, other: BoundedSum) -> bool:
+        """Those of the same columns."""
+        return isinstance(other, Moments) and sorted(self.columns) == sorted(other.columns)
+
+    def read_off(self, noisy: NoisySums, other: BoundedSum) -> NoisySums:
+        """Some of the moments."""
+        at = self.positions(other.columns)
+        noise = noisy.noise
+        kept = NoiseCovariance(noise.first[at], noise.own[at], noise.matrix[np.ix_(at, at)])
+        return NoisySums(other, noisy.sums[:, at], kept, noisy.squares)
 
     def positions(self, columns: tuple[int, ...]) -> list[int]:
         """Where the natural sums of a part of these columns, some of its own, are among them."""

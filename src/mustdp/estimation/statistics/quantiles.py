@@ -18,7 +18,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import toeplitz
@@ -145,6 +145,10 @@ class Running(BoundedSum):
         return self._columns.covariance
 
 
+#: The part of its own budget that a curve of quantiles spends in the first of two rounds.
+FIRST_SHARE = 0.4
+
+
 @dataclass(frozen=True)
 class Curve(Running):
     """Numbers of records up to the points of ``grid``, the same in every slot."""
@@ -152,6 +156,7 @@ class Curve(Running):
     schema: PublicSchema
     columns: tuple[int, ...]
     grid: tuple[float, ...]
+    first_share: ClassVar[float] = FIRST_SHARE
 
     @property
     def size(self) -> int:

@@ -488,6 +488,8 @@ class StatisticRequest(ABC):
 
     schema: PublicSchema
     columns: tuple[int, ...]
+    #: Whether it is the number of records, which other sums tell, too.
+    counts_records: ClassVar[bool] = False
 
     @property
     @abstractmethod
