@@ -20,9 +20,11 @@ settings.load_profile("steady")
 
 collect_ignore_glob: list[str] = []
 if find_spec("torch") is None:
-    collect_ignore_glob.append("src/mustdp/training/networks/*")
+    collect_ignore_glob += ["src/mustdp/training/networks/*", "src/mustdp/interop/opacus.py"]
 elif find_spec("opacus") is None:
-    collect_ignore_glob.append("src/mustdp/training/networks/opacus_bridge.py")
+    collect_ignore_glob.append("src/mustdp/interop/opacus.py")
+if find_spec("dp_accounting") is None:
+    collect_ignore_glob.append("src/mustdp/interop/dp_accounting.py")
 if find_spec("sklearn") is None:
     collect_ignore_glob.append("src/mustdp/training/linear/*")
 

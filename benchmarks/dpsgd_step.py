@@ -31,7 +31,7 @@ import torch
 from torch import nn
 
 import mustdp as md
-from mustdp.training.budget import settle
+from mustdp.calibration.budget import calibrated_budget
 from mustdp.training.networks.devices import full_precision
 from mustdp.training.networks.trainer import PrivateTrainer
 
@@ -93,7 +93,7 @@ class Setting:
 
     def _ours(self, scheme: md.types.Scheme) -> Steps:
         model, optimizer = self._model()
-        budget = settle(scheme, steps=10**6, noise_multiplier=NOISE, delta=1e-6)
+        budget = calibrated_budget(scheme, steps=10**6, noise_multiplier=NOISE, delta=1e-6)
         loss = nn.CrossEntropyLoss(reduction="none")
         trainer = PrivateTrainer(
             model, loss, self.data, budget, optimizer=optimizer, max_grad_norm=CLIP, progress=False

@@ -28,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 import mustdp as md
-from mustdp.training.budget import Budget
+from mustdp.calibration.budget import Budget
+from mustdp.reproduction.simulation import StackedRecords, descend_chains
 from mustdp.training.linear.descent import (
     LogisticLoss,
     Loss,
@@ -39,7 +40,6 @@ from mustdp.training.linear.descent import (
     descend,
     learning_rates,
 )
-from mustdp.training.linear.simulation import StackedRecords, descend_chains
 
 STEPS = 16
 ROUNDS = 15

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from mustdp.cli.main import main  # noqa: E402
-from mustdp.reporting.explorer.server import Explorer  # noqa: E402
+from mustdp.reporting.explorer import Explorer  # noqa: E402
 from tests.reporting.explorer.driving import browser, missing  # noqa: E402
 
 #: Small sizes and a noise that is given: quick, and everything is to be seen.

@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import mustdp as md
+from mustdp.interop import opacus
 
 RECORDS, FIRST, BATCH, EPOCHS = 2000, 300, 200, 5
 DELTA = 1e-4
@@ -34,8 +35,8 @@ def train(noise_multiplier: float = 6.0) -> tuple[float, Any]:
     model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 
-    loader = md.multiset_loader(dataset, scheme)  # was: DataLoader(dataset, batch_size=200)
-    engine = PrivacyEngine(accountant=md.charged_to(loader))  # was: PrivacyEngine()
+    loader = opacus.multiset_loader(dataset, scheme)  # was: DataLoader(dataset, batch_size=200)
+    engine = PrivacyEngine(accountant=opacus.charged_to(loader))  # was: PrivacyEngine()
     private, optimizer, loader = engine.make_private(
         module=model,
         optimizer=optimizer,

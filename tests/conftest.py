@@ -27,6 +27,7 @@ IN_FULL = (
     "calibration/test_noise.py",
     "cli/test_account.py",
     "cli/test_documented.py",
+    "interop/test_dp_accounting.py",
     "ledger/test_declared.py",
     "ledger/test_documents.py",
     "estimation/bootstrap/test_shapes.py",

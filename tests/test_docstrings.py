@@ -102,8 +102,16 @@ def problems(public: Any) -> list[str]:
     if Protocol in public.__bases__:
         wrong += parameters(public.__call__, public.__doc__)
     elif not issubclass(public, Enum | Exception) or "__init__" in public.__dict__:
-        wrong += parameters(public, public.__doc__)
+        wrong += parameters(public, documentation(public))
     return wrong + of_methods(public)
+
+
+def documentation(described: type) -> str:
+    """The docstring of a class, and those of the base classes that it refers to for the rest."""
+    own = described.__doc__ or ""
+    named = re.findall(r"are those of\s+:class:`(\w+)`", own)
+    bases = [one for one in described.__mro__[1:] if one.__name__ in named]
+    return "\n\n".join(inspect.cleandoc(text or "") for text in (own, *(b.__doc__ for b in bases)))
 
 
 def of_methods(described: type) -> list[str]:
@@ -120,10 +128,16 @@ NAMES = [
     *(f"plot.{name}" for name in plots.__all__),
     *(f"types.{name}" for name in dir(mustdp.types)),
     *(f"reproduction.{name}" for name in dir(mustdp.reproduction)),
+    *(
+        f"interop.{module}.{name}"
+        for module in dir(mustdp.interop)
+        for name in getattr(mustdp.interop, module).__all__
+    ),
 ]
 #: The name of a type, a version, modules, two themes.
 NOT_CALLED = {
-    "types.Plan", "__version__", "plot", "types", "reproduction", "plot.LIGHT", "plot.DARK"
+    "types.Plan", "__version__", "plot", "types", "interop", "reproduction",
+    "plot.LIGHT", "plot.DARK",
 }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def bootstrap(delta: float) -> None:
 
 
 def settle(delta: float) -> None:
-    md.settle(md.wor(N, 10), steps=2, noise_multiplier=2.0, delta=delta)
+    md.calibrated_budget(md.wor(N, 10), steps=2, noise_multiplier=2.0, delta=delta)
 
 
 def estimator(delta: float) -> None:

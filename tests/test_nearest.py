@@ -53,7 +53,7 @@ def test_every_package_is_touched_by_the_few() -> None:
             "src/mustdp/training/networks/trainer.py",
             ["tests/training/networks", "src/mustdp/training/networks"],
         ),
-        ("src/mustdp/training/budget.py", ["tests/training", "src/mustdp/training"]),
+        ("src/mustdp/training/classify.py", ["tests/training", "src/mustdp/training"]),
         ("src/mustdp/errors.py", []),
         ("tests/golden/section5.json", []),
         ("docs/cli.md", []),
@@ -70,7 +70,7 @@ def test_nothing_is_run_twice() -> None:
         "tests/sampling/test_draw.py",
     ) == ["tests/sampling/test_draw.py", "tests/accounting/pld", "src/mustdp/accounting/pld"]
     both = before_the_few(
-        "src/mustdp/training/networks/trainer.py", "src/mustdp/training/budget.py"
+        "src/mustdp/training/networks/trainer.py", "src/mustdp/training/classify.py"
     )
     assert both == ["tests/training", "src/mustdp/training"]
 

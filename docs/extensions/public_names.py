@@ -41,11 +41,17 @@ TITLES = {
     "progress": "Progress",
     "errors": "Errors",
     "limits": "Warnings",
+    "interop": "Other libraries",
     "reproduction": "The MUST paper",
     "version": "Version",
 }
 #: Modules that list public names, and what their names are called after ``mustdp.``.
-LISTS = {"__init__.pyi": "", "types.pyi": "types.", "reproduction/__init__.pyi": "reproduction."}
+LISTS = {
+    "__init__.pyi": "",
+    "types.pyi": "types.",
+    "interop/__init__.pyi": "interop.",
+    "reproduction/__init__.pyi": "reproduction.",
+}
 
 
 #: Bases whose members say how a statistic is released, which nobody has to call.
@@ -62,7 +68,7 @@ def homes() -> dict[str, tuple[str, str]]:
         f"{before}{name}": home
         for listed, before in LISTS.items()
         for name, home in listed_names(above / listed).items()
-        if name not in {"types", "reproduction"}
+        if name not in {"types", "interop", "reproduction"}
     }
 
 

@@ -1,5 +1,6 @@
 """Every public name once: type checkers read it here, and so does the package when it is used."""
 
+from mustdp import interop as interop
 from mustdp import reproduction as reproduction
 from mustdp import types as types
 from mustdp.accounting.account import account as account
@@ -10,6 +11,7 @@ from mustdp.accounting.plan import subsample as subsample
 from mustdp.accounting.subsampling.one_slope import amplify as amplify
 from mustdp.accounting.subsampling.one_step import one_step as one_step
 from mustdp.auditing.audit import audit as audit
+from mustdp.calibration.budget import calibrated_budget as calibrated_budget
 from mustdp.calibration.compare import compare as compare
 from mustdp.calibration.noise import calibrate as calibrate
 from mustdp.calibration.noise import calibrate_plan as calibrate_plan
@@ -42,6 +44,8 @@ from mustdp.estimation.statistics.ratio import Ratio as Ratio
 from mustdp.estimation.statistics.user import UserStatistic as UserStatistic
 from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.mechanisms.custom import custom as custom
+from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
+from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.relation import Relation as Relation
@@ -56,13 +60,10 @@ from mustdp.sampling.schemes import must_ww as must_ww
 from mustdp.sampling.schemes import poisson as poisson
 from mustdp.sampling.schemes import wor as wor
 from mustdp.sampling.schemes import wr as wr
-from mustdp.training.budget import settle as settle
 from mustdp.training.data.named import load_data as load_data
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
-from mustdp.training.networks.batchnorm import replace_batchnorm as replace_batchnorm
-from mustdp.training.networks.opacus_bridge import charged_to as charged_to
-from mustdp.training.networks.opacus_bridge import multiset_loader as multiset_loader
+from mustdp.training.networks.separation import replace_batchnorm as replace_batchnorm
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer
 from mustdp.version import __version__ as __version__
 

@@ -14,17 +14,21 @@ from mustdp.errors import MissingExtra
 #: The extra that brings a package.
 _BROUGHT_BY = {
     "matplotlib": "plots",
+    "jinja2": "plots",
+    "markupsafe": "plots",
     "torch": "train",
     "sklearn": "train",
-    "pyarrow": "files",
+    "pyreadstat": "files",
     "joblib": "parallel",
     "threadpoolctl": "parallel",
     "dask": "dask",
     "distributed": "dask",
     "cryptography": "dask",
+    "dp_accounting": "dp-accounting",
+    "opacus": "opacus",
 }
 #: Packages that are installed under another name than they are imported by.
-_INSTALLED_AS = {"sklearn": "scikit-learn"}
+_INSTALLED_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
 
 
 def required(module: str, purpose: str) -> ModuleType:

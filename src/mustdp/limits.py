@@ -16,10 +16,14 @@ LARGEST_EPSILON = 500.0
 SMALLEST_DELTA = 1e-25
 #: Range of shifts and noise multipliers for which profiles have been checked against mpmath.
 SMALLEST_NOISE, LARGEST_NOISE = 1e-9, 1e9
+#: The same as ranges, for ``checks.real`` and for what reads text: epsilons to ask about, epsilons
+#: to aim at (met to within a fraction of themselves, which leaves nothing at 0), deltas and noise.
+EPSILON_RANGE = {"at_least": 0.0, "at_most": LARGEST_EPSILON}
+TARGET_RANGE = {"above": 0.0, "at_most": LARGEST_EPSILON}
+DELTA_RANGE = {"at_least": SMALLEST_DELTA, "below": 1.0}
+NOISE_RANGE = {"at_least": SMALLEST_NOISE, "at_most": LARGEST_NOISE}
 #: Work that is estimated to take longer than this, or a larger share of the memory, is refused.
 MOST_SECONDS, MOST_MEMORY_SHARE = 1800.0, 0.5
-#: Largest epsilon' of one step that is turned into the MUST paper's noise.
-LARGEST_EPSILON_PRIME = 100.0
 #: JSON nested deeper than this is refused; what this package writes stays far below.
 DEEPEST_JSON = 100
 #: Longest text of a ledger that is read or written, in bytes: tens of thousands of different plans.

@@ -12,6 +12,8 @@ from mustdp.accounting.views import Summary as Summary
 from mustdp.accounting.views import Tradeoff as Tradeoff
 from mustdp.auditing.audit import Audit as Audit
 from mustdp.auditing.audit import Game as Game
+from mustdp.calibration.budget import Budget as Budget
+from mustdp.calibration.budget import PrivacySpent as PrivacySpent
 from mustdp.calibration.compare import Comparison as Comparison
 from mustdp.calibration.compare import ComparisonRow as ComparisonRow
 from mustdp.calibration.results import Calibrated as Calibrated
@@ -19,7 +21,6 @@ from mustdp.calibration.results import Calibration as Calibration
 from mustdp.calibration.results import PlanCalibration as PlanCalibration
 from mustdp.calibration.results import Solution as Solution
 from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
-from mustdp.calibration.settle import PrivacySpent as PrivacySpent
 from mustdp.data.dask import DaskSource as DaskSource
 from mustdp.errors import ClusterLost as ClusterLost
 from mustdp.errors import MissingExtra as MissingExtra
@@ -34,10 +35,10 @@ from mustdp.ledger.entry import Entry as Entry
 from mustdp.ledger.entry import LedgerStatus as LedgerStatus
 from mustdp.ledger.file import LedgerFile as LedgerFile
 from mustdp.limits import LargeDelta as LargeDelta
+from mustdp.mechanisms.contract import Mechanism as Mechanism
 from mustdp.mechanisms.custom import Custom as Custom
 from mustdp.mechanisms.mechanism import Gaussian as Gaussian
 from mustdp.mechanisms.mechanism import Laplace as Laplace
-from mustdp.mechanisms.mechanism import Mechanism as Mechanism
 from mustdp.progress import Progress as Progress
 from mustdp.randomness.keys import SeededRelease as SeededRelease
 from mustdp.sampling.batch import Batch as Batch
@@ -51,7 +52,6 @@ from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme
 from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
-from mustdp.training.budget import Budget as Budget
 from mustdp.training.data.dataset import DataSet as DataSet
 from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
 from mustdp.training.networks.events import StepEvent as StepEvent

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from mustdp.calibration.budget import Budget
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.batch import Batch
-from mustdp.training.budget import Budget
 from mustdp.training.linear.descent import (
     ExactNoise,
     Recipe,

@@ -108,7 +108,7 @@ opacus = pytest.importorskip("opacus")
 
 def loader() -> Any:
     data = torch.utils.data.TensorDataset(*runs.data())
-    return md.multiset_loader(data, md.wor(runs.N, 5))
+    return md.interop.opacus.multiset_loader(data, md.wor(runs.N, 5))
 
 
 def test_the_sampler_of_a_loader_is_not_copied() -> None:
@@ -147,7 +147,7 @@ def test_a_forked_child_draws_no_batches() -> None:
 
 def test_a_batch_pays_for_one_step_of_one_accountant() -> None:
     given = loader()
-    name = md.charged_to(given)
+    name = md.interop.opacus.charged_to(given)
     charges = [
         opacus.accountants.create_accountant(name).get_optimizer_hook_fn(0.1) for _ in range(2)
     ]

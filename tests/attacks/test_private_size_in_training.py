@@ -13,17 +13,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
-from mustdp.training.budget import (
+from mustdp.calibration.budget import (
     Budget,
-    settle,
+    calibrated_budget,
 )
+from mustdp.errors import InvalidParameter
 from mustdp.training.networks.trainer import PrivateTrainer
 from tests.training.networks import runs
 
 STATED = 60
 SCHEMES = (md.poisson(STATED, 0.5), md.random_allocation(STATED, 2))
-BUDGETS = [settle(one, steps=3, noise_multiplier=1.5, delta=1e-3) for one in SCHEMES]
+BUDGETS = [calibrated_budget(one, steps=3, noise_multiplier=1.5, delta=1e-3) for one in SCHEMES]
 each = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.scheme.name)
 
 

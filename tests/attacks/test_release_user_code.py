@@ -253,7 +253,7 @@ def test_an_audit_sees_every_step_of_a_model_in_double_precision() -> None:
     """The weights before a step are a copy: those of a double model would change with it."""
     torch = pytest.importorskip("torch")
     n, steps = 20, 3
-    budget = md.settle(md.wor(n, n), noise_multiplier=1.0, steps=steps, delta=1e-5)
+    budget = md.calibrated_budget(md.wor(n, n), noise_multiplier=1.0, steps=steps, delta=1e-5)
 
     class Trainer:
         """No noise and no clipping at all from the second step on."""

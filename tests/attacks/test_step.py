@@ -11,15 +11,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md
+from mustdp.calibration.budget import calibrated_budget
 from mustdp.numerics.arrays import FloatArray
-from mustdp.training.budget import settle
 from mustdp.training.networks.trainer import PrivateTrainer
 from tests.attacks.range_of_a_product import products
 
 N, WIDTH = 64, 4000
 #: Makes the deviation 1.4 times a power of two, where fewest doubles are products with it.
 CLIP = 0.9
-BUDGET = settle(md.wor(N, N), steps=1, epsilon=0.1, delta=1e-9)
+BUDGET = calibrated_budget(md.wor(N, N), steps=1, epsilon=0.1, delta=1e-9)
 
 
 def pulled(outputs: Any, target: Any) -> Any:

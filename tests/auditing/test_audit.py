@@ -14,13 +14,13 @@ pytest.importorskip("torch")
 
 import mustdp as md
 from mustdp.auditing.audit import Game, _judged, audit, least_epsilon, least_mu
+from mustdp.calibration.budget import Budget, calibrated_budget
 from mustdp.errors import InvalidParameter
-from mustdp.training.budget import Budget, settle
 
 #: All records in every step: the certificate is that of a Gaussian shift, and as tight as can be.
-EVERYBODY = settle(md.wor(300, 300), steps=1, noise_multiplier=2.5, delta=1e-5)
+EVERYBODY = calibrated_budget(md.wor(300, 300), steps=1, noise_multiplier=2.5, delta=1e-5)
 #: A fifth of them, several times: steps can be compared with each other.
-FIFTH = settle(md.wor(300, 60), steps=8, noise_multiplier=10.0, delta=1e-5)
+FIFTH = calibrated_budget(md.wor(300, 60), steps=8, noise_multiplier=10.0, delta=1e-5)
 
 
 def trainer(budget: Budget, clip: float = 1.0) -> Callable[[Game], Any]:
@@ -39,8 +39,8 @@ def found(made: Callable[[Game], Any], budget: Budget = EVERYBODY) -> md.types.A
     [
         EVERYBODY,
         FIFTH,
-        settle(md.poisson(300, 0.5), steps=2, noise_multiplier=2.0, delta=1e-5),
-        settle(md.must_ow(300, 200, 150), steps=2, noise_multiplier=6.0, delta=1e-5),
+        calibrated_budget(md.poisson(300, 0.5), steps=2, noise_multiplier=2.0, delta=1e-5),
+        calibrated_budget(md.must_ow(300, 200, 150), steps=2, noise_multiplier=6.0, delta=1e-5),
     ],
     ids=["everybody", "fifth", "poisson", "must-ow"],
 )
@@ -102,7 +102,7 @@ def test_noise_that_is_used_twice_is_found() -> None:
 
 
 def test_sizes_and_arguments() -> None:
-    small = settle(md.wor(10, 5), steps=1, noise_multiplier=2.5, delta=1e-3)
+    small = calibrated_budget(md.wor(10, 5), steps=1, noise_multiplier=2.5, delta=1e-3)
     with pytest.raises(InvalidParameter, match="n must be an integer from 20"):
         audit(trainer(small), small, clip=1.0)
     for wrong in ({"clip": 0.0}, {"clip": np.nan}, {"level": 1.0}, {"runs": 0}):
@@ -113,7 +113,7 @@ def test_sizes_and_arguments() -> None:
 def test_several_attackers_share_the_doubt_that_is_left() -> None:
     """The best of three gets a third of it each: who tries more often must not find more."""
     n = 120
-    budget = md.settle(md.wor(n, 60), noise_multiplier=30.0, steps=2, delta=1e-5)
+    budget = md.calibrated_budget(md.wor(n, 60), noise_multiplier=30.0, steps=2, delta=1e-5)
     bits = np.tile([-1.0, 1.0], n // 2)
     score = bits * np.linspace(1.0, 2.0, n)
     score[-2:] *= -1.0  # the two most telling guesses are wrong

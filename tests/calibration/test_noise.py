@@ -206,7 +206,7 @@ def test_the_kind_of_noise_by_name_or_by_example(kind: str) -> None:
 
 def test_a_profile_of_ones_own_has_no_multiplier_to_look_for() -> None:
     profile = md.custom(lambda epsilon: np.exp(-1.0 - epsilon))
-    with pytest.raises(md.InvalidParameter, match="mechanism must be gaussian or laplace"):
+    with pytest.raises(md.InvalidParameter, match="mechanism must be one of gaussian, laplace"):
         md.calibrate(md.wor(50, 5), epsilon=1.0, delta=1e-5, steps=1, mechanism=profile)
 
 

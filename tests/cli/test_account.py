@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 import mustdp as md
-from mustdp.accounting.paper import PaperAccount
+from mustdp.reproduction.paper_account import PaperAccount
 from tests.cli.running import Run, answer, check_refused
 
 WOR = "account --scheme wor -n 100 -m 10 --noise-multiplier 4 --steps 10"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.training.budget import settle
+from mustdp.calibration.budget import calibrated_budget
 from tests.cli.running import Run, answer, check_refused
 
 pytest.importorskip("torch")
@@ -27,7 +27,7 @@ def test_what_is_found_stands_beside_what_is_certified(run: Run) -> None:
     assert given["empirical"]["level"] == 0.9
     assert 0 <= given["empirical"]["epsilon"] <= given["certified"]["upper"]
     assert given["contradicted"] is False
-    budget = settle(md.wor(60, 60), steps=1, noise_multiplier=20.0, delta=1e-3)
+    budget = calibrated_budget(md.wor(60, 60), steps=1, noise_multiplier=20.0, delta=1e-3)
     assert given["certified"]["upper"] == budget.spent().epsilon.upper
     assert given == answer(run, f"{SMALL} --runs 2 --seed 4 --clip 0.5 --level 0.9")
 
@@ -80,7 +80,7 @@ BAD = [
     ("audit --scheme wor -n 19 -m 5 --steps 1 --noise-multiplier 2", "-n must", "20 to 5000", "19"),
     ("audit --scheme wor -n 5001 -m 5 --steps 1 --epsilon 1", "-n must", "20 to 5000", "5001"),
     ("audit --scheme wor -n 60 -m 5 --noise-multiplier 2", "--steps is missing"),
-    ("audit --scheme wor -n 60 -m 5 --steps 1", "--epsilon or --noise-multiplier or"),
+    ("audit --scheme wor -n 60 -m 5 --steps 1", "--epsilon or --noise-multiplier is missing"),
     ("audit --scheme poisson -n 60 --rate 0 --steps 1 --noise-multiplier 2", "--rate must"),
     ("audit --scheme wor -n 60 -m 5 --steps 1 --noise-multiplier 2 --clip 0", "--clip must"),
     ("audit --scheme wor -n 60 -m 5 --steps 1 --noise-multiplier 2 --clip nan", "--clip must"),

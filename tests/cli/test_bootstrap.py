@@ -110,18 +110,6 @@ def test_a_seed_is_said_loudly_and_repeats(run: Run, ages: Path) -> None:
     assert fresh[0] != fresh[1]
 
 
-def test_the_papers_noise_is_labelled(run: Run, ages: Path) -> None:
-    given = answer(run, ages, f"{PLAIN} --epsilon-prime 0.5 --delta 1e-4")
-    assert "not a guarantee" in given["privacy"]["noise"]
-    assert given["privacy"]["epsilon"]["lower"] > 0.5
-    nothing = answer(run, ages, f"{MEAN} --design poisson -n 3000 --rate .05 --replicates 9 "
-                     "--epsilon-prime 0.5 --delta 1e-4")  # fmt: skip
-    assert nothing["privacy"]["epsilon"] is None
-    shown = run(*line(ages, f"{MEAN} --design poisson -n 3000 --rate .05 --replicates 9 "
-                      "--epsilon-prime 0.5 --delta 1e-4"))  # fmt: skip
-    assert "no guarantee is known" in shown.out
-
-
 def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
     outcome = run(*line(ages, f"{MEAN} --scheme wr -m 3000 --replicates 500 "
                         "--noise-multiplier 0.001 --delta 1e-5"))  # fmt: skip
@@ -134,7 +122,7 @@ def test_an_epsilon_without_a_bound_is_status_3(run: Run, ages: Path) -> None:
     [
         ("", ["--lower is missing"]),
         ("--column age --lower 0", ["--upper is missing"]),
-        (f"{PLAIN}", ["--epsilon or --noise-multiplier or --epsilon-prime is missing"]),
+        (f"{PLAIN}", ["--epsilon or --noise-multiplier is missing"]),
         (f"{PLAIN} --epsilon 0", ["--epsilon must", "0"]),
         (f"{PLAIN} --epsilon nan", ["--epsilon must", "nan"]),
         (f"{PLAIN} --epsilon 1 --delta 2", ["--delta must", "2"]),

@@ -85,7 +85,8 @@ def test_the_package_reports_its_progress() -> None:
         begun.append(said)
 
     md.compare(n=8, b=4, m=2, steps=1, delta=0.1, noise_multiplier=9.0, progress=note)
-    named = [*ALL, "allocation", "shuffle"]
+    # Schemes of the same law (must-wo, must-oo) are computed once.
+    named = [*ALL[:5], "allocation", "shuffle"]
     assert begun == [(name, done, len(named)) for done, name in enumerate(named)]
 
 

@@ -170,7 +170,7 @@ def test_defaults_of_relations_and_shifts_are_those_of_the_schemes() -> None:
 
 
 def test_every_exit_status_is_documented() -> None:
-    from mustdp.cli import errors
+    from mustdp.cli import main as errors
 
     statuses = {errors.NOT_WRITTEN, errors.BAD_INPUT, errors.NOT_TRUSTED, errors.NO_BUDGET}
     documented = set(map(int, re.findall(r"^\| (\d+) \|", REFERENCE, re.MULTILINE)))

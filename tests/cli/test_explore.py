@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from mustdp.reporting.explorer.server import Explorer
+from mustdp.reporting.explorer import Explorer
 from tests.cli.running import Run, check_refused
 
 

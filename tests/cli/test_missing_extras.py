@@ -18,8 +18,7 @@ NEEDED = [
     ("train digits {wor} --steps 5 --epsilon 1 --delta 1e-5", "sklearn", "train"),
     ("train digits {wor} --steps 5 --epsilon 1 --delta 1e-5 --model mlp", "torch", "train"),
     ("audit {wor} -n 60 --steps 5 --epsilon 1 --delta 1e-5", "torch", "train"),
-    ("bootstrap ages.parquet {mean} {wor} --replicates 9", "pyarrow", "files"),
-    ("bootstrap ages.parquet {mean} {wor} -n 90 --replicates 9", "pyarrow", "files"),
+    ("bootstrap ages.sav {mean} {wor} --replicates 9", "pyreadstat", "files"),
     ("bootstrap ages.csv {mean} {wor} --replicates 9 --dask local", "distributed", "dask"),
     ("bootstrap ages.csv {mean} {wor} --replicates 9 --workers 2", "joblib", "parallel"),
 ]
@@ -47,17 +46,9 @@ def test_a_missing_package_is_named_with_its_extra(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("ages.csv").write_text("age\n" + "50\n" * 90, encoding="utf-8")
-    Path("ages.parquet").write_bytes(b"PAR1")
+    Path("ages.sav").write_bytes(b"$FL2")
     before = sorted(os.listdir())
     hide(monkeypatch, package)
     outcome = run(*shlex.split(line.format(mean=MEAN, wor="--scheme wor -m 5")), *as_json)
     check_refused(outcome, INSTALLED_AS.get(package, package), f'[{extra}]"')
     assert sorted(os.listdir()) == before
-
-
-def test_reproduce_without_joblib(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hide(monkeypatch, "joblib")
-    outcome = run("reproduce", "tables-4-s2", "--quick", "--out", tmp_path)
-    check_refused(outcome, "joblib", '[parallel]"')

@@ -427,14 +427,14 @@ def test_audit() -> None:
 
     telling: dict[str, bool] = {}
     for shift in range(4):
-        budget = mustdp.settle(mustdp.wor(40, 40), epsilon=1.2345 + shift / 7, steps=1,
+        budget = mustdp.calibrated_budget(mustdp.wor(40, 40), epsilon=1.2345 + shift / 7, steps=1,
                                delta=1.2345649e-5)  # fmt: skip
         found = mustdp.types.Audit(
             epsilon=0.41234 + shift / 7, mu=0.2, certified=budget.spent().epsilon,
             delta=budget.delta, relation=budget.relation, level=0.951234567, chance=0.3,
             contradicted=False, attacker="total", canaries=40, guesses=8, right=6, seeded=False,
         )  # fmt: skip
-        answer = _answer(budget, found, {"clip": 1.0, "runs": 1}, False)
+        answer = _answer(budget, found, {"clip": 1.0, "runs": 1})
         printed = Printed(as_text(answer), answer.data, telling)
         plain = dict.fromkeys(("canaries", "guesses", "right"), ("words", ""))
         printed.table([answer.data], **plain, **{

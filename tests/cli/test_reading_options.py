@@ -77,9 +77,33 @@ def test_missing_values_get_a_way_on(run: Run, raw: Path) -> None:
     check_refused(outcome, "--missing must be refuse or a number here", "mustdp release")
 
 
+def test_another_way_to_write_numbers(run: Run, raw: Path, tmp_path: Path) -> None:
+    first = estimate(run, raw, "--no-header", "--column", "0")
+    path = tmp_path / "größe.csv"
+    rows = "".join(f"{age},000;Süd;0.001.000\n" for age, _, _ in RECORDS)
+    path.write_text(f"größe;ort;k\n{rows}", encoding="cp1252")
+    said = ["--delimiter", ";", "--encoding", "cp1252", "--decimal", "comma", "--thousands", "."]
+    assert estimate(run, path, *said, "--column", "größe") == first
+    outcome = run("bootstrap", path, *said[:4], "--column", "größe", *DESIGN)
+    check_refused(outcome, "must hold numbers, got a text that is none in line 2")
+
+
+def test_a_format_of_dates(run: Run, tmp_path: Path) -> None:
+    """The form is checked before the file is opened; dates are read in the one that is said."""
+    path = tmp_path / "born.csv"
+    path.write_text("age,born\n" + "30,31.01.1990\n" * 50)
+    said = ["release", path, "--column", "age", "--lower", "0", "--upper", "100", "--statistic",
+            "mean", "--epsilon", "1", "--delta", "1e-6", "--seed", "1"]  # fmt: skip
+    assert run(*said, "--date-format", "%d.%m.%Y").status == 0
+    check_refused(run(*said, "--date-format", "%d.%m.%y"), "--date-format must be a format with")
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
+        (["--encoding", "utf-9"], "--encoding must be an encoding of text"),
+        (["--decimal", "x"], "--decimal must be a point or a comma, got 'x'"),
+        (["--thousands", "."], "--thousands must be a point, a comma"),
         (["--missing", "nan"], "--missing must be refuse, drop or a finite number, got 'nan'"),
         (["--delimiter", "::"], "--delimiter must be one character"),
         (["--header", "--no-header"], "--header and --no-header exclude each other"),

@@ -11,19 +11,23 @@ from pathlib import Path
 import pytest
 
 from mustdp.errors import NumericalFailure
+from mustdp.reporting import findings, report
+from mustdp.reporting.findings import Findings, Question, gather, grid_of
 from mustdp.reporting.pages import Page
-from mustdp.reporting.report import findings, page
-from mustdp.reporting.report.findings import Findings, Question, gather
 from tests.cli.running import Run, answer, check_refused
 
 SIZES = "-n 30 -b 10 -m 4 --steps 1 --delta 1e-3"
+
+
+def nothing_certified(m: int, noise_multiplier: float, question: Question) -> tuple[float, ...]:
+    return (math.nan,) * len(grid_of(question.n, question.b, question.m)[0])
 
 
 @cache
 def found(question: Question) -> Findings:
     """Findings without the grid of other sizes, which takes most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(findings, "epsilons_at", lambda n, first, *_: (math.nan,) * len(first))
+        patch.setattr(findings, "epsilons_at", nothing_certified)
         return gather(question)
 
 
@@ -116,7 +120,7 @@ def test_an_old_page_survives_a_failure(
     def fail(*_: object) -> None:
         raise problem
 
-    monkeypatch.setattr(page, "compose", lambda *_: Page("New"))
+    monkeypatch.setattr(report, "report_page", lambda *_: Page("New"))
     monkeypatch.setattr(os, "replace", fail)
     outcome = run("report", *SIZES.split(), "--noise-multiplier", "3", "--out", out)
     monkeypatch.undo()

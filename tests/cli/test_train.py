@@ -91,13 +91,6 @@ def test_mnist(run: Run) -> None:
     assert given["test_records"] == 10_000
 
 
-def test_the_papers_noise_is_labelled(run: Run) -> None:
-    given = answer(run, f"{DIGITS} --epsilon-prime 0.01 --delta 1e-3")
-    assert "not a guarantee" in given["noise"]
-    assert given["delta"] == 1e-3
-    assert given["epsilon"]["lower"] > 1
-
-
 def test_a_seed_repeats_and_is_remarked_upon(run: Run) -> None:
     line = "train digits --scheme poisson -n 1300 --rate 0.1 --steps 20 --noise-multiplier 2"
     first, again = (run(*shlex.split(f"{line} --delta 1e-5 --seed 3")) for _ in range(2))
@@ -139,11 +132,10 @@ BAD = [
         "--relation add-remove",
         "replace_one alone",
     ),
-    ("train digits --scheme wor -m 5 --steps 5", "--epsilon or --noise-multiplier or"),
-    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --epsilon-prime 1", "exclude"),
+    ("train digits --scheme wor -m 5 --steps 5", "--epsilon or --noise-multiplier is missing"),
+    ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --noise-multiplier 1", "exclude"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 0", "--epsilon must", "got 0"),
     ("train digits --scheme wor -m 5 --steps 5 --noise-multiplier nan", "--noise-multiplier must"),
-    ("train digits --scheme wor -m 5 --steps 5 --epsilon-prime x", "--epsilon-prime must", "'x'"),
     ("train digits --scheme wor -m 5 --steps 5 --epsilon 1 --delta 1", "--delta must"),
     ("train digits --scheme Wor -m 5 --steps 5 --epsilon 1", "'Wor'", "did you mean wor?"),
     ("train digits --scheme wor -m 2000 --steps 5 --epsilon 1", "-m must", "-n = 1347", "2000"),

@@ -88,7 +88,6 @@ LINES = {
     "compare": "compare -b 4 -m 2 --steps 1 --epsilon 1",
     "report": "report -b 4 -m 2 --steps 1 --noise-multiplier 1",
     "train": "train mnist --data /nowhere --scheme wor -m 5 --steps 5 --epsilon 1",
-    "paper": "train mnist --data /nowhere --scheme wor -m 5 --steps 5 --epsilon-prime 1",
     "bootstrap": "bootstrap /nowhere.csv --lower 0 --upper 1 --scheme wr -m 5 --replicates 9 "
     "--noise-multiplier 1",
 }
@@ -100,7 +99,7 @@ def test_a_missing_delta_is_refused_before_any_work(run: Run, command: str) -> N
     check_refused(outcome, "--delta is missing", "well below 1/n", "1e-5 is usual for n = 3000")
 
 
-@pytest.mark.parametrize("command", ["train", "paper", "bootstrap"])
+@pytest.mark.parametrize("command", ["train", "bootstrap"])
 def test_a_delta_is_recommended_where_n_is_not_known_yet(run: Run, command: str) -> None:
     outcome = run(*shlex.split(LINES[command]))
     check_refused(outcome, "--delta is missing", "1e-5 is usual for n = 10000")

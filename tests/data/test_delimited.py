@@ -1,11 +1,11 @@
-"""CSV and TSV files, with pyarrow and with the standard library alone."""
+"""CSV and TSV files; the standard library reads them for comparison."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import pickle
-import subprocess
-import sys
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,48 +15,70 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mustdp.data import text as delimited
-from mustdp.data import text as delimited_text
-from mustdp.data import text as text_stream
-from mustdp.data.columns import Reading
+from mustdp.data import text as text_files
+from mustdp.data.columns import Category, Day, Reading, as_wanted, select
 from mustdp.data.opening import open_records, open_source
+from mustdp.data.values import Conversion
 from mustdp.errors import InvalidParameter
 
 pytest.importorskip("pyarrow")
 Write = Callable[..., Path]
 
 
-def without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited_text, "installed", lambda module: None)
-
-
-@pytest.fixture(params=["pyarrow", "standard library"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "standard library":
-        without_pyarrow(monkeypatch)
-    return str(request.param)
-
-
-def outcome(path: Any, wanted: Any) -> Any:
-    """All that a way of reading makes of a file: the numbers to the last bit, or the refusal."""
+def outcome(data: Any, wanted: Any) -> Any:
+    """All that is read of a file: the numbers to the last bit, or the refusal."""
     try:
-        blocks = list(open_records(path, wanted).blocks())
+        blocks = list(open_records(data, wanted).blocks())
     except InvalidParameter as refusal:
         return str(refusal)
     values = b"".join(block.values.tobytes() for block in blocks)
     return values, b"".join(block.missing.tobytes() for block in blocks)
 
 
+def by_standard_library(content: bytes, reading: Reading, wanted: Any) -> Any:
+    """The same by ``csv`` and value by value, None where that refuses the file."""
+    text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    lines = [line + "\n" for line in text.removesuffix("\n").split("\n")]
+    try:
+        parsed = csv.reader(lines, delimiter=reading.delimiter or ",", strict=True)
+        rows = [row for row in parsed if row]
+    except csv.Error:
+        return None
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        return None
+    names = [name.strip() for name in rows[0]]
+    if reading.header is False:
+        names = [str(at) for at in range(len(names))]
+    else:
+        del rows[0]
+    found = []
+    try:
+        for one in map(as_wanted, wanted):
+            (column,) = select(names, one.column, "the file")
+            conversion = Conversion(one, reading, "")
+            found.append(conversion.texts([row[column.at] for row in rows], lambda k: ""))
+    except InvalidParameter:
+        return None
+    values = np.stack([one.values for one in found], axis=1)
+    missing = np.zeros(values.shape, dtype=bool)
+    for k, one in enumerate(found):
+        missing[:, k] = False if one.missing is None else one.missing
+    return values.tobytes(), missing.tobytes()
+
+
 def alike(content: bytes, block: int, path: Path, *wanted: Any, reading: Any = None) -> Any:
-    """Both ways give the same, be it numbers or a refusal, in blocks of any length."""
+    """What is read is what the standard library reads, in blocks of any length."""
     path.write_bytes(content)
-    chosen = wanted or ("x",)
+    chosen, reading = wanted or ("x",), reading or Reading(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_stream, "_BLOCK", block)
-        fast = outcome(reading or path, chosen)
-        without_pyarrow(patch)
-        assert outcome(reading or path, chosen) == fast
-    return fast
+        patch.setattr(text_files, "_BLOCK", block)
+        found = outcome(reading, chosen)
+    if not isinstance(found, str):
+        assert found == by_standard_library(content, reading, chosen)
+    elif not re.search("not look like names|zero bytes in its", found) and b"\r\r" not in content:
+        # Names that look like a record, and odd line ends, are refused here alone.
+        assert by_standard_library(content, reading, chosen) is None, found
+    return found
 
 
 def everything(path: Any, columns: Any) -> list[list[float]]:
@@ -65,7 +87,7 @@ def everything(path: Any, columns: Any) -> list[list[float]]:
     return rows
 
 
-def test_names_are_found_whatever_is_around_them(write_csv: Write, way: str) -> None:
+def test_names_are_found_whatever_is_around_them(write_csv: Write) -> None:
     text = ' a ,"b, the second",  c\n1,2,3\n4,5,6\n'
     for name, changed, encoding in (
         ("plain.csv", text, "utf-8"),
@@ -83,7 +105,7 @@ def test_names_are_found_whatever_is_around_them(write_csv: Write, way: str) -> 
         assert everything(path, [2, 0]) == [[3, 1], [6, 4]], name
 
 
-def test_forms_of_numbers(write_csv: Write, way: str) -> None:
+def test_forms_of_numbers(write_csv: Write) -> None:
     forms = {
         "1": 1.0, "+1.5": 1.5, " -2.5 ": -2.5, '"3"': 3.0, "1e3": 1e3, "1E-3": 1e-3, ".5": 0.5,
         "5.": 5.0, "-0": 0.0, "0.1": 0.1, "1e-400": 0.0, "4.9e-324": 5e-324,
@@ -100,7 +122,7 @@ def test_forms_of_numbers(write_csv: Write, way: str) -> None:
     "form",
     ["1_000", "1_000_000_000_000_000_000", "1,5", "0x10", "1d5", "١", "1 2", "abc", "$5", "12%"],
 )
-def test_other_forms_are_refused(write_csv: Write, way: str, form: str) -> None:
+def test_other_forms_are_refused(write_csv: Write, form: str) -> None:
     path = write_csv(f'x,y\n1,2\n"{form}",3\n')
     with pytest.raises(
         InvalidParameter,
@@ -110,50 +132,50 @@ def test_other_forms_are_refused(write_csv: Write, way: str, form: str) -> None:
     assert everything(path, "y") == [[2.0], [3.0]]
 
 
-def test_words_for_yes_and_no(write_csv: Write, way: str) -> None:
+def test_words_for_yes_and_no(write_csv: Write) -> None:
     path = write_csv("x,y\ntrue,1\n FALSE ,true\nTrue,0\n")
     assert everything(path, "x") == [[1.0], [0.0], [1.0]]
     with pytest.raises(InvalidParameter, match=r"'y' .* alone, got 1 such words"):
         open_source(path, "y")
 
 
-def test_quotation_marks_and_lines_in_other_columns(write_csv: Write, way: str) -> None:
+def test_quotation_marks_and_lines_in_other_columns(write_csv: Write) -> None:
     text = 'name,x\n"a ""quoted"", one\nand a line",1\nplain,"2"\n"",3\nmid"dle,4\n"x\r\n\r\ny",5\n'
     assert everything(write_csv(text), "x") == [[1], [2], [3], [4], [5]]
 
 
-def test_other_columns_need_not_be_utf8(write_csv: Write, way: str) -> None:
+def test_other_columns_need_not_be_utf8(write_csv: Write) -> None:
     assert everything(write_csv("name,x\n\udcfc,1\n\udcff\udcfe,2\n"), ["x"]) == [[1], [2]]
 
 
-def test_blank_lines_are_skipped(write_csv: Write, way: str) -> None:
+def test_blank_lines_are_skipped(write_csv: Write) -> None:
     assert everything(write_csv("x\n1\n\n2\r\n\r\n3\n\n"), "x") == [[1], [2], [3]]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('x,t\n"1"2,a\n', "line 2 of .* must be well-formed"),
-        ('x,t\n1,"open\n2,b\n3,c\n', "line 4 of .* must be well-formed"),
-        ('x,t\n1,a\n2,b\n3,"open\n', "line 4 of .* must be well-formed"),
+        ('x,t\n"1"2,a\n', "line 2 of .* must begin a well-formed"),
+        ('x,t\n1,"open\n2,b\n3,c\n', "line 2 of .* must begin a well-formed"),
+        ('x,t\n1,a\n2,b\n3,"open\n', "line 4 of .* must begin a well-formed"),
         ("x,t\n1,a\n2,b,c\n", "line 3 of .* must have 2 fields .* got 3"),
         ("x,t\n1,a\n2\n", "line 3 of .* must have 2 fields .* got 1"),
-        ("x,t\n1,a\r2,b\n\n", "line 2 of .* must be well-formed"),
-        ("x,t\r1,a\r2,b\r", "line 1 of .* must be well-formed"),
+        ("x,t\n1,a\r2,b\n\n", "line 2 of .* must begin a well-formed"),
+        ("x,t\r1,a\r2,b\r", "line 1 of .* must begin a well-formed"),
         ("x,t\n", "must have at least one row of data"),
         ("x,t", "must have at least one row of data"),
         ("x,t\n\n\r\n", "must have at least one row of data"),
         ("\n\n", "must have a line of names"),
-        ("x\0,t\n1,2\n", "must be text in UTF-8"),
+        ("x\0,t\n1,2\n", "encoding must be said for .* got zero bytes"),
     ],
 )
-def test_malformed_files_are_refused(write_csv: Write, way: str, text: str, message: str) -> None:
+def test_malformed_files_are_refused(write_csv: Write, text: str, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         open_source(write_csv(text), "x")
 
 
 @pytest.mark.parametrize("word", ["", " ", "NA", "nan", "NaN", "null", "None", "N/A", "-nan"])
-def test_missing_values_are_counted(write_csv: Write, way: str, word: str) -> None:
+def test_missing_values_are_counted(write_csv: Write, word: str) -> None:
     path = write_csv(f"x,y\n1,1\n{word},2\n3,3\n{word},4\n")
     expected = "'x' of .* finite numbers only, got 2 missing, the first in line 3"
     with pytest.raises(InvalidParameter, match=expected):
@@ -161,44 +183,32 @@ def test_missing_values_are_counted(write_csv: Write, way: str, word: str) -> No
 
 
 @pytest.mark.parametrize("word", ["inf", "-Infinity", "1e400"])
-def test_infinite_values_are_counted(write_csv: Write, way: str, word: str) -> None:
+def test_infinite_values_are_counted(write_csv: Write, word: str) -> None:
     with pytest.raises(InvalidParameter, match="got 1 missing, 2 infinite"):
         open_source(write_csv(f"x,y\n1,1\n{word},2\n,3\n{word},4\n"), "x")
 
 
 @pytest.mark.parametrize("word", ["9007199254740993", "-9007199254740994", "1" * 40])
-def test_integers_that_are_not_exact(write_csv: Write, way: str, word: str) -> None:
+def test_integers_that_are_not_exact(write_csv: Write, word: str) -> None:
     path = write_csv(f"x,y\n1,1\n{word},2\n")
     with pytest.raises(InvalidParameter, match=r"2\*\*53"):
         open_source(path, "x")
 
 
-def test_both_ways_read_thousands_of_rows_alike(
+def test_thousands_of_rows_to_the_last_bit(
     write_csv: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is longer than a block; each way is seen to do the reading itself."""
+    """The file is longer than a block, and no value of it is converted one by one."""
     rng = np.random.default_rng(11)
     bits = rng.integers(0, 2**64, 40_000, dtype=np.uint64).view(np.float64)
     numbers = np.where(np.abs(bits) < 2.0**53, bits, rng.standard_normal(40_000))
-    lines = [f"row ü {k},{number!r},{k}" for k, number in enumerate(numbers.tolist())]
+    lines = [f'"row ü, {k}",{number!r},{k}' for k, number in enumerate(numbers.tolist())]
     path = write_csv("text,x,k\n" + "\n".join(lines), "long.csv.gz")
-    monkeypatch.setattr(text_stream, "_BLOCK", 2**16)
+    monkeypatch.setattr(text_files, "_BLOCK", 2**16)
+    monkeypatch.setattr(Conversion, "texts", None)
+    found = open_source(path, ["k", "x"]).take(np.arange(40_000))
     expected = np.column_stack([np.arange(40_000.0), numbers])
-    slowly: list[int] = []
-    original = delimited_text._by_standard_library
-
-    def counted(rows: Any, conversions: Any) -> Any:
-        slowly.append(len(rows))
-        return original(rows, conversions)
-
-    monkeypatch.setattr(delimited_text, "_by_standard_library", counted)
-    fast = open_source(path, ["k", "x"]).take(np.arange(40_000))
-    assert sum(slowly) < 3_000  # the first block, whose first rows were looked at
-    slowly.clear()
-    without_pyarrow(monkeypatch)
-    slow = open_source(path, ["k", "x"]).take(np.arange(40_000))
-    assert sum(slowly) == 40_000
-    assert fast.tobytes() == slow.tobytes() == np.ascontiguousarray(expected).tobytes()
+    assert found.tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
 @given(
@@ -212,7 +222,7 @@ def test_both_ways_read_thousands_of_rows_alike(
     ),
     block=st.integers(1, 20),
 )
-def test_what_one_way_reads_the_other_reads_alike(
+def test_any_text_is_read_as_the_standard_library_does(
     rows: list[tuple[float, str]], block: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Raw text beside numbers, well-formed or not, in blocks of any length."""
@@ -220,20 +230,7 @@ def test_what_one_way_reads_the_other_reads_alike(
     alike(text.encode(), block, tmp_path_factory.getbasetemp() / "raw.csv")
 
 
-def test_without_pyarrow_it_is_not_imported(write_csv: Write) -> None:
-    path = write_csv("x,y\n1,2\n3,4\n")
-    program = (
-        "import sys; sys.modules['pyarrow'] = None; sys.modules['pandas'] = None\n"
-        "from mustdp.data.opening import open_source\n"
-        "print(open_source(sys.argv[1], ['y']).take([1, 0]).tolist())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], check=True, capture_output=True, text=True
-    )
-    assert done.stdout.strip() == "[[4.0], [2.0]]"
-
-
-def test_damaged_packed_files(tmp_path: Path, way: str) -> None:
+def test_damaged_packed_files(tmp_path: Path) -> None:
     content = gzip.compress(b"x,y\n" + b"1,2\n" * 100_000)
     for name, damaged in (
         ("short.csv.gz", content[: len(content) // 2]),
@@ -274,13 +271,99 @@ def test_a_file_that_changed_is_refused_elsewhere(write_csv: Write) -> None:
 def test_a_worker_reads_the_file_once(write_csv: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pickle.dumps(open_source(write_csv("x\n5\n6\n7.5\n"), "x"))
     read: list[Any] = []
-    original = delimited._read
+    original = text_files._read
 
     def watched(reading: Any, wanted: Any) -> Any:
         read.append(reading)
         return original(reading, wanted)
 
-    monkeypatch.setattr(delimited, "_read", watched)
+    monkeypatch.setattr(text_files, "_read", watched)
     for _ in range(3):
         assert pickle.loads(sent).take([2, 0]).tolist() == [[7.5], [5.0]]
     assert len(read) == 1
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-16", "utf-16-be", "utf-32", "latin-1", "cp1252", "utf-7"]
+)
+def test_encodings(write_csv: Write, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_csv("größe,t\n1.5,Süd\n-2,Öst\n", encoding=encoding)
+    for block in (1, 5, 2**22):
+        monkeypatch.setattr(text_files, "_BLOCK", block)
+        reading = Reading(path, encoding=encoding)
+        assert everything(reading, "größe") == [[1.5], [-2.0]]
+        (codes,) = zip(*rows_of(reading, Category("t", ("Öst", "Süd"))), strict=True)
+        assert codes == (1.0, 0.0)
+
+
+def rows_of(data: Any, *wanted: Any) -> list[list[float]]:
+    return [row for block in open_records(data, wanted).blocks() for row in block.values.tolist()]
+
+
+def test_another_encoding_than_the_stated_one(write_csv: Write) -> None:
+    path = write_csv("x,t\n1,Süd\n", encoding="latin-1")
+    with pytest.raises(InvalidParameter, match=r"must be text in the encoding utf-8, got Unicode"):
+        open_source(Reading(path, encoding="utf-8"), "x")
+    with pytest.raises(InvalidParameter, match=r"encoding must be said for .* zero bytes"):
+        open_source(write_csv("x,t\n1,2\n", "wide.csv", "utf-16-le"), "x")
+
+
+@pytest.mark.parametrize(
+    ("decimal", "thousands", "forms"),
+    [
+        (",", None, {"1,5": 1.5, "-0,25": -0.25, ",5": 0.5, "5,": 5.0, "2,5E2": 250.0}),
+        (",", ".", {"1.234,5": 1234.5, "12.345.678": 12345678.0, "1,5": 1.5, "+1.000": 1000.0}),
+        (".", ",", {"1,234.5": 1234.5, "1,000,000": 1e6, "999": 999.0, "-1,000": -1000.0}),
+        (".", "'", {"1'234.5": 1234.5}),
+        (",", "\u202f", {"1\u202f234,5": 1234.5}),
+        (".", " ", {" 1 234 ": 1234.0}),
+    ],
+)  # fmt: skip
+def test_decimal_and_thousands_marks(
+    write_csv: Write, decimal: str, thousands: str | None, forms: dict[str, float]
+) -> None:
+    path = write_csv("t;x\n" + "".join(f"a;{form}\n" for form in forms))
+    reading = Reading(path, delimiter=";", decimal=decimal, thousands=thousands)
+    assert everything(reading, "x") == [[number] for number in forms.values()]
+
+
+@pytest.mark.parametrize(
+    ("decimal", "thousands", "form"),
+    [
+        (",", None, "1.5"), (",", None, "1.234"), (",", ".", "12.34"), (",", ".", "1234.567"),
+        (",", ".", "1.234.56"), (",", ".", "1,234.5"), (".", ",", "1,5"), (".", ",", "12,34"),
+        (".", ",", ",123"), (".", ",", "1.234,567"), (".", " ", "1 23"), (".", "'", "1''234"),
+        (",", ".", "1.234,5,6"), (",", ".", "."), (",", ".", ","),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_written_otherwise(
+    write_csv: Write, decimal: str, thousands: str | None, form: str
+) -> None:
+    """Each would be another number without the marks: refused, not guessed."""
+    path = write_csv(f"t;x\na;1\nb;{form}\n")
+    with pytest.raises(InvalidParameter, match="must hold numbers, got a text that is none in l"):
+        open_source(Reading(path, delimiter=";", decimal=decimal, thousands=thousands), "x")
+
+
+def test_large_integers_and_marks_with_thousands(write_csv: Write) -> None:
+    path = write_csv("x\n9.007.199.254.740.993\n")
+    with pytest.raises(InvalidParameter, match=r"2\*\*53"):
+        open_source(Reading(path, decimal=",", thousands="."), "x")
+    path = write_csv("t;x\na;-9,5\nb;NA\nc;1,5\n")
+    reading = Reading(path, delimiter=";", decimal=",", marks=("-9,5",), missing=0)
+    assert everything(reading, "x") == [[0.0], [0.0], [1.5]]
+
+
+def test_formats_of_dates(write_csv: Write) -> None:
+    path = write_csv("d\n02.01.1970\n31.12.1969\n")
+    assert rows_of(Reading(path, dates="%d.%m.%Y"), Day("d")) == [[1.0], [-1.0]]
+    frame = pytest.importorskip("pandas").DataFrame({"d": ["01/02/1970"]})
+    assert rows_of(Reading(frame, dates="%m/%d/%Y"), Day("d")) == [[1.0]]
+    with pytest.raises(
+        InvalidParameter, match=r"must hold dates .* got one that is none in line 2"
+    ):
+        rows_of(path, Day("d"))
+    with pytest.raises(
+        InvalidParameter, match=r"must hold dates .* got one that is none in line 3"
+    ):
+        rows_of(Reading(path, dates="%m.%d.%Y"), Day("d"))

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from mustdp.data import opening as records
-from mustdp.data import text as delimited_text
-from mustdp.data import text as text_stream
+from mustdp.data import text
 from mustdp.data.columns import Category, Day, Number, Reading
 from mustdp.data.opening import open_records, open_source
 from mustdp.errors import InvalidParameter
@@ -52,12 +51,12 @@ def arrow() -> Any:
 
 
 def to_csv(folder: Path, name: str = "t.csv", **options: Any) -> Path:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n", **options)
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n", **options)
     writer.writerow(TABLE)
     for row in zip(*TABLE.values(), strict=True):
         writer.writerow(["NA" if value is None else value for value in row])
-    content = text.getvalue().encode()
+    content = written.getvalue().encode()
     (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     return folder / name
 
@@ -132,8 +131,7 @@ def test_every_kind_gives_the_same(data: Any) -> None:
 
 def test_every_row_is_there_in_small_blocks(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "_BLOCK", 1)
-    monkeypatch.setattr(text_stream, "_BLOCK", 7)
-    monkeypatch.setattr(delimited_text, "_ROWS", 1)
+    monkeypatch.setattr(text, "_BLOCK", 7)
     found = open_records(data, WANTED)
     assert found.columns == ("income", "region", "children", "born")
     for _ in range(2):
@@ -203,6 +201,15 @@ def test_standard_input_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (lambda: Reading("x", delimiter="1"), "delimiter must be one character"),
         (lambda: Reading("x", delimiter='"'), "delimiter must be one character"),
         (lambda: Reading("x", header=2), "header must be True, False or None"),  # type: ignore[arg-type]
+        (lambda: Reading("x", encoding="utf-9"), "encoding must be an encoding of text"),
+        (lambda: Reading("x", encoding="rot13"), "encoding must be an encoding of text"),
+        (lambda: Reading("x", encoding="\0"), "encoding must be an encoding of text"),
+        (lambda: Reading("x", decimal=";"), "decimal must be a point or a comma, got ';'"),
+        (lambda: Reading("x", thousands="."), "thousands must be a point, .* not the decimal mark"),
+        (lambda: Reading("x", thousands="0"), "thousands must be a point, a comma"),
+        (lambda: Reading("x", dates="%d.%m.%y"), "dates must be a format .* a year of four digits"),
+        (lambda: Reading("x", dates="%Y-%m"), "dates must be a format with day, month and a year"),
+        (lambda: Reading("x", dates=3), "dates must be a format"),  # type: ignore[arg-type]
         (lambda: Reading(Reading("x")), "a Reading of a Reading"),
         (lambda: open_records(np.ones(3), []), "columns must be a non-empty list"),
     ],
@@ -255,9 +262,20 @@ def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         open_records("-", WANTED)
 
 
-@pytest.mark.parametrize("said", [{"header": False}, {"delimiter": ";"}])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"header": False},
+        {"delimiter": ";"},
+        {"encoding": "cp1252"},
+        {"decimal": ","},
+        {"thousands": ","},
+    ],
+)
 def test_what_is_said_about_lines_where_there_are_none(tmp_path: Path, said: Any) -> None:
     for data in (arrow(), np.ones(3), to_parquet(tmp_path, arrow())):
         for opened in (open_records, open_source):
-            with pytest.raises(InvalidParameter, match=r"(header|delimiter) must be left out for"):
+            with pytest.raises(
+                InvalidParameter, match=r"(header|del|enc|dec|thou)[a-z]* must be left out"
+            ):
                 opened(Reading(data, **said), [0])

@@ -14,85 +14,93 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.cli.errors import failure
+from mustdp.cli.main import failure
 from mustdp.errors import WorkerLost
 from mustdp.execution import processes
-from mustdp.execution.processes import Processes, in_turn
+from mustdp.execution.processes import WorkerPool, map_serial
 
 #: Seconds within which something must have happened that takes well under one.
 GENEROUS = 60.0
 
 
 @pytest.fixture
-def several(monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
+def several(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
     monkeypatch.setattr(processes, "processors", lambda: 2)
-    with Processes(loads=["math"]) as pool:
+    with WorkerPool(preload=["math"]) as pool:
         assert len(pool._workers) == 2
         yield pool
 
 
-def test_results_come_in_order_and_the_longest_begins_first(several: Processes) -> None:
+def test_results_come_in_order_and_the_longest_begins_first(several: WorkerPool) -> None:
     begun: list[float] = []
     jobs = [1.0, 16.0, 9.0, 4.0]
-    assert several.spread(math.sqrt, jobs, begun.append, lambda job: job) == [1.0, 4.0, 3.0, 2.0]
+    assert several.map_parallel(math.sqrt, jobs, begun.append, lambda job: job) == [
+        1.0,
+        4.0,
+        3.0,
+        2.0,
+    ]
     assert begun == [16.0, 9.0, 4.0, 1.0]
-    assert several.spread(math.sqrt, []) == []
-    assert set(several.spread(os.getsid, [0, 0, 0])).isdisjoint({os.getsid(0)})
+    assert several.map_parallel(math.sqrt, []) == []
+    assert set(several.map_parallel(os.getsid, [0, 0, 0])).isdisjoint({os.getsid(0)})
 
 
-def test_the_first_job_that_fails_is_raised_whatever_comes_back_first(several: Processes) -> None:
+def test_the_first_job_that_fails_is_raised_whatever_comes_back_first(several: WorkerPool) -> None:
     words = ["1", "no", "2", "never"]
     with pytest.raises(ValueError, match="'no'"):
-        several.spread(int, words, long=len)
-    assert several.spread(int, ["3", "4"]) == [3, 4]
+        several.map_parallel(int, words, cost=len)
+    assert several.map_parallel(int, ["3", "4"]) == [3, 4]
 
 
-def test_what_cannot_be_sent_is_done_here(several: Processes) -> None:
-    assert several.spread(lambda job: job + os.getpid(), [0, 1]) == [os.getpid(), os.getpid() + 1]
+def test_what_cannot_be_sent_is_done_here(several: WorkerPool) -> None:
+    assert several.map_parallel(lambda job: job + os.getpid(), [0, 1]) == [
+        os.getpid(),
+        os.getpid() + 1,
+    ]
 
 
-def test_all_schemes_are_the_same_from_one_process_and_from_two(several: Processes) -> None:
+def test_all_schemes_are_the_same_from_one_process_and_from_two(several: WorkerPool) -> None:
     found = [
         md.compare(
-            n=8, b=4, m=2, steps=2, delta=1e-2, epsilon=1.5, composition="pair", spread=spread
+            n=8, b=4, m=2, steps=2, delta=1e-2, epsilon=1.5, composition="pair", mapper=mapper
         )
-        for spread in (in_turn, several.spread)
+        for mapper in (map_serial, several.map_parallel)
     ]
     assert found[0] == found[1]
 
 
-def test_a_refusal_is_the_same_from_one_process_and_from_two(several: Processes) -> None:
+def test_a_refusal_is_the_same_from_one_process_and_from_two(several: WorkerPool) -> None:
     said = []
-    for spread in (in_turn, several.spread):
+    for mapper in (map_serial, several.map_parallel):
         with pytest.raises(md.InvalidParameter) as refused:
             md.compare(
-                n=30, b=10, m=4, steps=3, delta=1e-3, noise_multiplier=4.0, group=31, spread=spread
+                n=30, b=10, m=4, steps=3, delta=1e-3, noise_multiplier=4.0, group=31, mapper=mapper
             )
         said.append((str(refused.value), refused.value.argument, type(refused.value)))
     assert said[0] == said[1]
 
 
-def test_a_process_that_dies_is_a_clear_error(several: Processes) -> None:
+def test_a_process_that_dies_is_a_clear_error(several: WorkerPool) -> None:
     with pytest.raises(WorkerLost, match="ended with status 7") as lost:
-        several.spread(os._exit, [7])
+        several.map_parallel(os._exit, [7])
     status, line = failure(lost.value, {}) or (0, "")
     assert (status, line[:25]) == (3, "no result: a process that")
-    assert several.spread(math.sqrt, [4.0]) == [2.0]  # the other one is still there
+    assert several.map_parallel(math.sqrt, [4.0]) == [2.0]  # the other one is still there
 
 
 def test_processes_that_cannot_start_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "processors", lambda: 2)
-    with Processes(loads=["no_such_module"]) as pool:
-        assert pool.spread(os.getsid, [0, 0]) == [os.getsid(0)] * 2
+    with WorkerPool(preload=["no_such_module"]) as pool:
+        assert pool.map_parallel(os.getsid, [0, 0]) == [os.getsid(0)] * 2
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with Processes() as pool:
-        assert pool.spread(os.getsid, [0, 0]) == [os.getsid(0)] * 2
+    with WorkerPool() as pool:
+        assert pool.map_parallel(os.getsid, [0, 0]) == [os.getsid(0)] * 2
 
 
 def test_one_processor_needs_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "processors", lambda: 1)
-    with Processes() as pool:
-        assert pool.spread(os.getsid, [0, 0]) == [os.getsid(0)] * 2
+    with WorkerPool() as pool:
+        assert pool.map_parallel(os.getsid, [0, 0]) == [os.getsid(0)] * 2
 
 
 #: A script without a guard around its main part.
@@ -101,9 +109,9 @@ import os, time
 from mustdp.execution import processes
 processes.processors = lambda: 2
 print("once", flush=True)
-with processes.Processes() as several:
+with processes.WorkerPool() as several:
     print(*(worker._process.pid for worker in several._workers), flush=True)
-    several.spread(time.sleep, [600, 600], lambda job: print("begun", flush=True))
+    several.map_parallel(time.sleep, [600, 600], lambda job: print("begun", flush=True))
 """
 
 

@@ -38,7 +38,7 @@ def network(ledger: Any) -> None:
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(1, 1)
     data = torch.tensor(DATA[:, None], dtype=torch.float32)
-    budget = md.settle(md.wor(200, 20), steps=2, noise_multiplier=20.0, delta=1e-6)
+    budget = md.calibrated_budget(md.wor(200, 20), steps=2, noise_multiplier=20.0, delta=1e-6)
 
     def loss(found: Any, right: Any) -> Any:
         return ((found - right) ** 2).sum(dim=1)

@@ -17,7 +17,7 @@ from mustdp.reproduction import composition, draws, one_step
 from mustdp.reproduction.budgets import noiseless
 from mustdp.reproduction.catalogue import items_called
 from mustdp.reproduction.cells import NAMES, Cell, Item, Outcome, Settings, published, scheme_called
-from mustdp.reproduction.guarantees import Settled, Target
+from mustdp.reproduction.guarantees import CalibratedRun, Target
 
 FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2 = items_called(
     ("figure-3", "figure-4", "figure-5", "figure-s1", "figure-s2")
@@ -111,11 +111,11 @@ def test_equal_noise_gives_the_guarantee_it_was_made_for(s1: Outcome) -> None:
     assert md.account(less).epsilon(1e-5).lower > 4.0
 
 
-def few(*_: Any, **__: Any) -> list[Settled]:
+def few(*_: Any, **__: Any) -> list[CalibratedRun]:
     """Stands in for the noise of all schemes, which takes long."""
     budget = noiseless(md.wor(10, 2), 1.0, 1, 1e-5)
     target = Target(4.0, 1e-5, 1)
-    return [Settled(name, target, budget, Bounds(3.9, 4.0)) for name in ("WOR", "WR")]
+    return [CalibratedRun(name, target, budget, Bounds(3.9, 4.0)) for name in ("WOR", "WR")]
 
 
 @pytest.mark.parametrize("item", [FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2])

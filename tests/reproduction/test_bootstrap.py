@@ -19,7 +19,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.bounds import Bounds
-from mustdp.calibration.settle import PrivacySpent
+from mustdp.calibration.budget import PrivacySpent
 from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap import settle_design
 from mustdp.mechanisms.relation import Relation
@@ -40,10 +40,16 @@ def quiet(*_: object) -> None:
 
 def settled(row: Row, replicates: int = 1) -> PrivacySpent:
     """What the bootstrap settles for the paper's setting."""
-    return settle_design(
-        md.types.Design(row.scheme(), replicates), queries=2, epsilon_prime=bootstrap.EPSILON_PRIME,
-        delta=bootstrap.PAPER_DELTA, relation="replace_one",
-    ).spent()  # fmt: skip
+    design = md.types.Design(row.scheme(), replicates)
+    z = bootstrap.paper_statement(design, bootstrap.EPSILON_PRIME, 2).multiplier(
+        design.scheme, bootstrap.PAPER_DELTA
+    )
+    found = settle_design(
+        design, noise_multiplier=z, delta=bootstrap.PAPER_DELTA, relation="replace_one"
+    )
+    if design.poisson:
+        return bootstrap.without_guarantee(replace(found, known=md.Bounds(0.0, 0.0)).spent())
+    return found.spent()
 
 
 def fake(row: Row, privacy: PrivacySpent, values: Any = ((0.0, 1.0), (0.1, 0.9))) -> Released:
@@ -387,3 +393,50 @@ def test_the_item_can_be_stored_and_read(
     assert "WOR 172 to 200" in words
     assert "No finite epsilon could be certified" in words
     assert "without MUSTow, b = 20" in next(t.note for t in outcome.tables if t.name == "table-2")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "mean", "variance"),
+    [  # Table 2 of the paper, as printed
+        (md.wor(300, 30), 0.13, 1.02),
+        (md.poisson(300, 0.1), 0.13, 1.02),
+        (md.wr(300, 30), 0.12, 0.99),
+        (md.must_ow(300, 10, 30), 0.06, 0.50),
+        (md.must_ow(300, 50, 30), 0.11, 0.84),
+        (md.must_ww(300, 100, 30), 0.11, 0.90),
+    ],
+    ids=lambda value: value.name if isinstance(value, md.types.Scheme) else str(value),
+)
+def test_the_papers_noise(scheme: md.types.Scheme, mean: float, variance: float) -> None:
+    """sigma = z * reach: half of 8/30 for the mean on [-4, 4], half of 64/30 for the variance."""
+    z = bootstrap.paper_statement(md.types.Design(scheme, 500), 0.1).multiplier(scheme, 1 / 300)
+    assert z * 4 / 30 == pytest.approx(mean, abs=0.00501)
+    assert z * 32 / 30 == pytest.approx(variance, abs=0.00501)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, 101.0])
+def test_an_epsilon_prime_that_is_none_is_refused(bad: float) -> None:
+    scheme = md.wor(300, 30)
+    with pytest.raises(md.InvalidParameter, match="epsilon_prime must"):
+        bootstrap.paper_statement(md.types.Design(scheme, 5), bad).multiplier(scheme, 1 / 300)
+
+
+def test_the_papers_noise_on_fixed_sizes_costs_more_than_was_promised() -> None:
+    privacy = settled(Row("WOR"), 500)
+    assert privacy.epsilon.lower > 100  # 500 releases at epsilon' = 0.1 were promised 0.1 each
+
+
+def test_poisson_subsets_are_divided_by_their_actual_size_without_a_guarantee() -> None:
+    job = bootstrap.paper_release(Row("Poisson"), 1, 3, 0)
+    records = bootstrap.data_sets(300, 1, 3)[0].clip(-4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = job.on(0)
+    assert result.privacy.plan is None
+    assert math.isinf(result.privacy.epsilon.upper)
+    assert not result.privacy.certified
+    assert result.as_dict()["privacy"]["epsilon_without_seed"] is None
+    assert "not a guarantee" in str(result)
+    mean, variance = result.estimates
+    assert abs(mean.value - records.mean()) < 5 * mean.standard_error
+    assert abs(variance.value - records.var()) < 5 * variance.standard_error

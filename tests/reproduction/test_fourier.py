@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.accounting.paper import PaperAccount
 from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.reproduction.composition import fourier_delta
+from mustdp.reproduction.paper_account import PaperAccount
 
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "golden" / "fourier_published.json").read_text(encoding="utf-8")

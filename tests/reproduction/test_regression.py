@@ -13,10 +13,10 @@ from mustdp.reproduction import guarantees, regression
 from mustdp.reproduction.cells import NAMES, Settings, published
 from mustdp.reproduction.guarantees import (
     Target,
+    calibrate_all,
     certify,
     guarantee_table,
     noise_reading,
-    settle_all,
     utility_reading,
 )
 from mustdp.reproduction.regression import (
@@ -32,7 +32,7 @@ from mustdp.reproduction.regression import (
     run_job,
     table_4,
 )
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.runner import run_jobs
 from mustdp.reproduction.simulation import Job, Key, Measured, Runs, root_mean, simulate, time_table
 
 PRIMES = REGRESSION.primes
@@ -100,7 +100,7 @@ def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
 
 def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     target = Target(2.0, 1e-3, 5)
-    settled = settle_all((100, 15, 10), [target], NAMES, workers=1, progress=quiet)
+    settled = calibrate_all((100, 15, 10), [target], NAMES, workers=1, progress=quiet)
     assert [each.name for each in settled] == list(NAMES)
     noise = [each.budget.noise_multiplier for each in settled]
     assert noise == sorted(noise)
@@ -202,8 +202,8 @@ def test_jobs_over_processes_keep_their_order() -> None:
         said.append(call)
 
     jobs = [9.0, 4.0, 1.0, 0.0]
-    assert spread(math.sqrt, jobs, workers=2, progress=note, what="roots") == [3, 2, 1, 0]
-    assert spread(math.sqrt, jobs, workers=1, progress=quiet, what="roots") == [3, 2, 1, 0]
+    assert run_jobs(math.sqrt, jobs, workers=2, progress=note, what="roots") == [3, 2, 1, 0]
+    assert run_jobs(math.sqrt, jobs, workers=1, progress=quiet, what="roots") == [3, 2, 1, 0]
     assert said[-1] == ("roots", 4, 4)
 
 
@@ -214,8 +214,8 @@ def test_the_last_job_can_go_first_without_changing_the_order() -> None:
         begun.append(value)
         return math.sqrt(value)
 
-    given = {"workers": 1, "progress": quiet, "what": "roots"}
-    assert spread(root, [9.0, 4.0, 1.0], last_first=True, **given) == [3, 2, 1]  # type: ignore[arg-type]
+    given = {"workers": 2, "progress": quiet, "what": "roots"}
+    assert run_jobs(root, [9.0, 4.0, 1.0], last_first=True, **given) == [3, 2, 1]  # type: ignore[arg-type]
     assert begun == [1.0, 4.0, 9.0]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from mustdp.accounting.bounds import ONE_PAIR, Bounds, Curve
 from mustdp.accounting.certify import FRACTIONS, Computation, UpperSide, certify
 from mustdp.accounting.families.composition import COMPOSITIONS, FamilyComposition, StepProfile
-from mustdp.accounting.paper import PaperAccount
+from mustdp.accounting.methods import further_methods, method_called
 from mustdp.accounting.plan import (
     Atom,
     InEpoch,
@@ -40,6 +40,7 @@ from mustdp.accounting.views import (
 )
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
+from mustdp.mechanisms.registry import ARGUMENTS
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -89,7 +90,7 @@ def _name(name: str) -> str:
 
 def _value(name: str, value: object, released: bool) -> str:
     if isinstance(value, float):
-        more_private_up = name == "noise_multiplier"
+        more_private_up = name in ARGUMENTS and ARGUMENTS[name].larger_is_private
         return given_or_rounded(value, "up" if more_private_up != released else "down", 6)
     if isinstance(value, list):
         return ",".join(f"{kind}:{size}" for kind, size in value)
@@ -537,7 +538,7 @@ class Account(SearchedAccount):
 # From a plan to its account: the relation, and what is refused before any work.
 
 
-METHODS = ("certified", "one-slope", "paper")
+METHODS = ("certified", "one-slope")
 
 
 @overload
@@ -557,22 +558,11 @@ def account(
     *,
     relation: str | None = None,
     accuracy: float | None = None,
-    method: Literal["paper"],
-    composition: str = "auto",
-    dimension: int | None = None,
-    group: int = 1,
-) -> PaperAccount: ...
-@overload
-def account(
-    plan: Plan,
-    *,
-    relation: str | None = None,
-    accuracy: float | None = None,
     method: str,
     composition: str = "auto",
     dimension: int | None = None,
     group: int = 1,
-) -> Account | PaperAccount: ...
+) -> Any: ...
 def account(
     plan: Plan,
     *,
@@ -582,7 +572,7 @@ def account(
     composition: str = "auto",
     dimension: int | None = None,
     group: int = 1,
-) -> Account | PaperAccount:
+) -> Any:
     """Account for a plan: what does releasing it cost?
 
     Parameters
@@ -596,10 +586,11 @@ def account(
         Relative accuracy of epsilon, from 1e-5 to 0.5: what cannot be had at it is refused. None
         means 1e-3, and what falls short of that is answered by bounds that hold and are marked as
         ``coarse``.
-    method : {"certified", "one-slope", "paper"}, default="certified"
-        "one-slope" composes the paper's theorem, in which one slope serves every multiplicity,
-        instead of the certificate: valid, and looser. "paper" composes the paper's own pair of data
-        sets: what that pair attains, not a guarantee.
+    method : str, default="certified"
+        "one-slope" composes the MUST paper's theorem, in which one slope serves every multiplicity,
+        instead of the certificate: valid, and looser. Other names are of methods that a package
+        has registered, such as "paper" of ``mustdp.reproduction``: what the paper's own pair of
+        data sets attains, not a guarantee.
     composition : {"auto", "pair", "family"}, default="auto"
         How steps are composed. "auto" also keeps a family of pairs where one is proved (fixed-size
         batches under replace_one) and lets the worst be chosen anew in every step, which brings the
@@ -615,8 +606,8 @@ def account(
 
     Returns
     -------
-    Account or PaperAccount
-        A PaperAccount for ``method="paper"`` alone.
+    Account
+        Or what a registered method answers with.
 
     Raises
     ------
@@ -635,7 +626,7 @@ def account(
     """
     if accuracy is not None:
         accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
-    checks.choice("method", method, METHODS)
+    checks.choice("method", method, (*METHODS, *further_methods()))
     checks.choice("composition", composition, COMPOSITIONS)
     group = checks.integer("group", group, 1)
     if dimension is not None:
@@ -649,22 +640,9 @@ def account(
             "'family'",
             mentions=("method",),
         )
-    counted = atoms(plan)
-    used = relation_of(counted, relation)
-    if method == "paper":
-        if group > 1:
-            raise NotCovered.refusing(
-                "group", "must be 1 with {method} paper", group, mentions=("method",)
-            )
-        paper = PaperAccount(plan, epsilon_width=ACCURACY if accuracy is None else accuracy)
-        if relation is not None and used != paper.relation:
-            raise NotCovered.refusing(
-                "relation",
-                f"must be {{{paper.relation.value}}} for this plan with {{method}} paper",
-                f"{{{used.value}}}",
-                mentions=(*Relation, "method"),
-            )
-        return paper
+    if method not in METHODS:
+        return method_called(method)(plan, relation=relation, accuracy=accuracy, group=group)
+    used = relation_of(atoms(plan), relation)
     if used == Relation.ADD_REMOVE and draws_everything(plan):
         raise NotCovered.refusing(
             "relation",

@@ -14,7 +14,7 @@ from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.plan import Atom, InEpoch, Plan, Repeat, Sequence, Subsample, atoms
 from mustdp.accounting.pld.curve import UpperCurve
 from mustdp.accounting.pld.discretise import DominatingPair, Profile, survey
-from mustdp.accounting.pld.pairs import ConcretePair, family_pair
+from mustdp.accounting.pld.pairs import ConcretePair, attained_pairs
 from mustdp.accounting.profiles import (
     GroupProfile,
     OneSlopeProfile,
@@ -24,9 +24,9 @@ from mustdp.accounting.profiles import (
 from mustdp.accounting.subsampling.stages import DEPTH, TAIL, stage_profiles, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Laplace, Mechanism
-from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
@@ -63,7 +63,7 @@ def group_profiles(plan: Plan, reach: float) -> GroupProfiles:
     return ComposedProfiles(plan, reach)
 
 
-class ComposedProfiles(SteeredProfiles):
+class ComposedProfiles(TabulatedProfiles):
     """Group profiles of a repeated plan or a sequence, tabulated and read off chords."""
 
     relative_error = 1e-12
@@ -132,7 +132,7 @@ def observe(atom: Subsample, group: int = 1) -> Observed:
     """The sum of all releases on a subset if that is one release again, else the first of them."""
     leaves = set(mechanisms(atom))
     leaf = next(iter(leaves))
-    if len(leaves) == 1 and isinstance(leaf, Gaussian):
+    if len(leaves) == 1 and leaf.proof is Proof.GAUSSIAN:
         try:
             law = _sum_law(atom, group)
         except _TooWide:
@@ -260,10 +260,7 @@ def _trimmed(law: _Copies) -> _Copies:
 #
 #     rho_0^{1-a} (sum_j rho_j M_a(j copies against none)^{1/a})^a
 #
-# as well. M_a of steps is at most the product, and the moments of noise are known:
-#
-#     Gaussian   (a-1) D_a = a (a-1) d^2 / 2
-#     Laplace    e^{(a-1) D_a} = (a e^{(a-1) d} + (a-1) e^{-a d}) / (2a-1)
+# as well. M_a of steps is at most the product, and mechanisms state their own moments.
 #
 # This forgets the amplification of small losses, but bounds the large ones: how it completes what a
 # dominating pair says about the small ones is in docs/derivations/composition.md.
@@ -272,7 +269,7 @@ def _trimmed(law: _Copies) -> _Copies:
 #: The mass that a law may leave out here; it is counted with the most copies there are.
 _TAIL = 1e-300
 #: Relative rounding of a few products and logarithms, generously.
-_ROOM = 1e-13
+_LOG_ERROR = 1e-13
 
 
 def log_moments(atom: Atom, orders: FloatArray, relation: Relation, group: int) -> FloatArray:
@@ -291,20 +288,14 @@ def _of(plan: Plan, orders: FloatArray, copies: FloatArray, moved: float) -> Flo
         if isinstance(atom, Subsample):
             columns = [_drawn(atom, orders, int(special), moved) for special in copies]
             total = total + count * np.stack(columns, axis=1)
-        elif isinstance(atom, Gaussian | Laplace):
-            shift = atom.shift_for(moved)
-            total = total + count * _noise(atom, orders[:, None], copies * shift)
-        else:
+            continue
+        known = None
+        if isinstance(atom, Mechanism):
+            known = atom.log_moments(orders, copies, atom.shift_for(moved))
+        if known is None:
             return np.full(total.shape, np.inf)
-    return total * (1.0 + _ROOM)
-
-
-def _noise(noise: Gaussian | Laplace, a: FloatArray, distance: FloatArray) -> FloatArray:
-    """(a-1) D_a of noise moved by a distance."""
-    if isinstance(noise, Gaussian):
-        return np.asarray(0.5 * a * (a - 1.0) * np.square(distance))
-    ratio = (a + (a - 1.0) * np.exp(-(2.0 * a - 1.0) * distance)) / (2.0 * a - 1.0)
-    return np.asarray((a - 1.0) * distance + np.log(ratio) + 8.0 * ROUNDOFF)
+        total = total + count * known
+    return total * (1.0 + _LOG_ERROR)
 
 
 def _drawn(atom: Subsample, orders: FloatArray, special: int, moved: float) -> FloatArray:
@@ -321,9 +312,7 @@ def _drawn(atom: Subsample, orders: FloatArray, special: int, moved: float) -> F
     found = _log_sum(_of(atom.inner, orders, copies, moved), weights)
     if law.zero > 0.0:
         empty = isinstance(scheme, Poisson) and moved == 2.0
-        ball = empty and all(
-            isinstance(one, AdditiveNoise) and one.in_a_ball for one in mechanisms(atom.inner)
-        )
+        ball = empty and all(one.in_a_ball for one in mechanisms(atom.inner))
         apart = _of(atom.inner, orders, copies, 1.0 if ball else moved) / orders[:, None]
         shared = -(orders - 1.0) * np.log(law.zero * (1.0 - error))
         found = np.minimum(found, orders * _log_sum(apart, weights) + shared)
@@ -410,9 +399,9 @@ def _plain(mechanism: Mechanism, relation: Relation, group: int) -> AtomPairs:
     shift = mechanism.shift_for(2.0 if relation == Relation.REPLACE_ONE else 1.0)
     dominating = DominatingPair.of(GroupProfile(mechanism.profiles(shift), group))
     law = MultiplicityLaw(group, frozen(np.ones(1)), 0.0, 0.0)
-    families = _families(mechanism, law, shift, 1)
+    families = _families(mechanism, law, shift, 1, relation)
     # Additive noise in one dimension is as bad as in any.
-    return AtomPairs(shift, dominating, families, exact=isinstance(mechanism, Gaussian))
+    return AtomPairs(shift, dominating, families, exact=mechanism.proof is Proof.GAUSSIAN)
 
 
 @lru_cache(maxsize=8)
@@ -434,10 +423,10 @@ def _subsampled(
         dominating = DominatingPair.of(OneSlopeProfile(law, mechanism.profiles(shift)))
     else:
         dominating = subsampled_pair(scheme, mechanism, relation, group)
-    families = _families(mechanism, law, shift, 1)
+    families = _families(mechanism, law, shift, 1, relation)
     if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
-    elif poisson and isinstance(mechanism, AdditiveNoise) and mechanism.in_a_ball:
+    elif poisson and mechanism.in_a_ball:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
     return AtomPairs(shift, dominating, families)
 
@@ -456,7 +445,7 @@ def _nested(atom: Subsample, relation: Relation, method: str, group: int) -> Ato
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover a subset that is reused")
     if isinstance(scheme, Poisson) and not all(
-        isinstance(mechanism, AdditiveNoise) for mechanism in mechanisms(atom.inner)
+        mechanism.covers_left_out for mechanism in mechanisms(atom.inner)
     ):
         raise NotCovered(
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
@@ -470,18 +459,20 @@ def _nested(atom: Subsample, relation: Relation, method: str, group: int) -> Ato
         law, inside = scheme.law(group), inner
     seen = observe(atom, group)
     shift = seen.mechanism.shift_for(2.0)
-    families = _families(seen.mechanism, seen.law, shift, seen.releases)
+    families = _families(seen.mechanism, seen.law, shift, seen.releases, relation)
     if isinstance(scheme, Poisson):
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
     return AtomPairs(shift, DominatingPair.of(ReusedProfile(law, inside)), families)
 
 
 def _families(
-    mechanism: Mechanism, law: MultiplicityLaw, shift: float | None, releases: int
-) -> dict[str, ConcretePair]:
+    mechanism: Mechanism, law: MultiplicityLaw, shift: float | None, releases: int,
+    relation: Relation,
+) -> dict[str, ConcretePair]:  # fmt: skip
     """The attained families; several Gaussian releases are looked at through their sum."""
-    if not isinstance(mechanism, AdditiveNoise) or shift is None or law.positive.size == 0:
+    outcomes = mechanism.attained(shift)
+    if outcomes is None or law.positive.size == 0:
         return {}
-    scaled = shift / math.sqrt(releases)
-    names = ("aligned", "reversed", "symmetric")
-    return {name: family_pair(name, law, mechanism.noise, scaled) for name in names}
+    replaced = relation == Relation.REPLACE_ONE
+    scaled = (shift or 0.0) / math.sqrt(releases)
+    return attained_pairs(outcomes, law, scaled, replaced=replaced)

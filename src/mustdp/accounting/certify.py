@@ -22,7 +22,7 @@ from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
 from mustdp.accounting.pure import Pure, pure_epsilon
 from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
-from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.mechanisms.contract import Proof, has_proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 
@@ -98,6 +98,7 @@ _OTHER_ORDER = {
     "aligned, largest": "reversed, largest",
     "reversed, largest": "aligned, largest",
     "symmetric, largest": "symmetric, largest",
+    "symmetric, noisier": "symmetric, noisier",
     "crowded": "crowded, reversed",
     "crowded, reversed": "crowded",
 }
@@ -259,7 +260,7 @@ class Computation:
     def gaussian(self) -> float | None:
         """The one shift, rounded up, that Gaussian noise on all records comes to; else None."""
         counted, group, _ = self._description
-        if not all(isinstance(atom, Gaussian) for atom in counted):
+        if not all(has_proof(atom, Proof.GAUSSIAN) for atom in counted):
             return None
         shifts = (float(pair.shift or 0.0) for pair in self.pairs)
         squares = (count * s * s for count, s in zip(self.counts, shifts, strict=True))

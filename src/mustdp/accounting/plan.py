@@ -8,7 +8,9 @@ from typing import Any, TypeAlias, overload
 
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import MOST_STEPS
-from mustdp.mechanisms.mechanism import Gaussian, Laplace, Mechanism
+from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
+from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.mechanisms.registry import described, mechanism_from_description
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
 from mustdp.sampling.schemes import Multistage, Poisson, Scheme, scheme_from_description
@@ -70,7 +72,7 @@ class InEpoch:
     def __post_init__(self) -> None:
         if not isinstance(self.epoch, Epoch):
             raise InvalidParameter(f"epoch must be an epoch, got {self.epoch!r}")
-        if not isinstance(self.inner, Gaussian):
+        if not has_proof(self.inner, Proof.GAUSSIAN):
             raise NotCovered(
                 "an epoch is covered with Gaussian noise on every batch alone, "
                 f"got {getattr(self.inner, 'name', type(self.inner).__name__)!r}"
@@ -309,9 +311,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         return {"repeat": plan.count, "inner": describe(plan.inner)}
     if isinstance(plan, Sequence):
         return {"sequence": [describe(part) for part in plan.parts]}
-    if not isinstance(plan, Gaussian | Laplace):
-        raise NotCovered(f"a mechanism of type {type(plan).__name__} cannot be written as JSON")
-    return plan.describe()
+    return described(plan)
 
 
 def plan_from_description(description: object) -> Plan:
@@ -334,12 +334,7 @@ def plan_from_description(description: object) -> Plan:
         if not isinstance(description["sequence"], list):
             raise InvalidParameter("a sequence's description must hold a list of plans")
         return Sequence(tuple(plan_from_description(part) for part in description["sequence"]))
-    kinds = {"gaussian": Gaussian, "laplace": Laplace}
-    name = checks.choice("mechanism", description.get("mechanism"), tuple(kinds))
-    given = {k: v for k, v in description.items() if k != "mechanism"}
-    if not given.keys() <= {"noise_multiplier", "shift"}:
-        raise InvalidParameter(f"unknown entries in a mechanism's description: {description!r}")
-    return kinds[str(name)](**given)
+    return mechanism_from_description(description)
 
 
 def _only(description: dict[str, Any], *keys: str) -> None:

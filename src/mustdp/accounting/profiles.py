@@ -16,8 +16,7 @@ from mustdp.accounting.subsampling.one_slope import one_slope_bound
 from mustdp.accounting.subsampling.one_step import Direction, upper_bound
 from mustdp.accounting.subsampling.stages import staged_inside
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.mechanism import Mechanism
-from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism
 from mustdp.mechanisms.relation import Relation, shift_of
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen

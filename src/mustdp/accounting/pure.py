@@ -1,4 +1,4 @@
-"""Pure privacy: the largest loss there is, where noise bounds the loss, as Laplace noise does.
+"""Pure privacy: the largest loss there is, where a mechanism bounds it, as Laplace noise does.
 
 Directly on all records g copies cost g s, whatever comes out. A stage that hands over J copies to
 what costs f(J) inside costs log E e^{f(J)}: at alpha_j = e^{f(j)} every delta_j of the certificate
@@ -18,7 +18,7 @@ import numpy as np
 
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.mechanism import Laplace
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
@@ -55,8 +55,9 @@ def pure_epsilon(counted: Mapping[Atom, int], relation: Relation, group: int) ->
     plain, lower, upper, steps = Fraction(0), 0.0, 0.0, 0
     names = sorted({_attained_by(atom, relation) for atom in counted})
     for atom, count in counted.items():
-        if isinstance(atom, Laplace):
-            plain += count * group * _shift(atom, 2 if relation == Relation.REPLACE_ONE else 1)
+        each = _largest(atom, 2 if relation == Relation.REPLACE_ONE else 1)
+        if each is not None:
+            plain += count * group * each
             steps += count
             continue
         try:
@@ -78,7 +79,7 @@ def _attained_by(atom: Atom, relation: Relation) -> str:
     """The pair with the largest loss: in a ball, a record's empty place is in the middle of it."""
     if relation == Relation.REPLACE_ONE and isinstance(atom, Subsample):
         noise = atom.inner if isinstance(atom.scheme, Poisson) else None
-        if isinstance(noise, Laplace) and noise.in_a_ball:
+        if isinstance(noise, Mechanism) and noise.in_a_ball:
             return "symmetric"
     return "aligned"
 
@@ -89,16 +90,19 @@ def _of_atom(atom: Atom, relation: Relation, group: int) -> tuple[float, float] 
         return None
     scheme, inner = atom.scheme, atom.inner
     if isinstance(scheme, Poisson):
-        return _poisson(scheme.rate, inner, relation, group) if isinstance(inner, Laplace) else None
+        each = _largest(inner, 2 if relation == Relation.REPLACE_ONE else 1)
+        if each is None or not isinstance(inner, Mechanism):
+            return None
+        halved = relation == Relation.REPLACE_ONE and inner.in_a_ball
+        return _poisson(scheme.rate, each, group, halved=halved)
     low, high = (_inside(atom, np.array([float(group)]), up) for up in (False, True))
     return None if low is None or high is None else (float(low[0]), float(high[0]))
 
 
-def _poisson(rate: float, noise: Laplace, relation: Relation, group: int) -> tuple[float, float]:
+def _poisson(rate: float, each: Fraction, group: int, *, halved: bool) -> tuple[float, float]:
     """J binomial: log E e^{sJ}, or log E e^{sJ/2} - log E e^{-sJ/2} where records are replaced."""
-    swapped = relation == Relation.REPLACE_ONE
-    low, high = _ends(_shift(noise, 2 if swapped else 1))
-    if swapped and noise.in_a_ball:
+    low, high = _ends(each)
+    if halved:
         low, high = (_mixed(rate, s / 2.0) - _mixed(rate, -s / 2.0) for s in (low, high))
     else:
         low, high = (_mixed(rate, s) for s in (low, high))
@@ -118,8 +122,9 @@ def _inside(plan: Plan, copies: FloatArray, up: bool) -> FloatArray | None:
     """The largest loss for each number of copies, rounded up or down; None without a bound."""
     total = np.zeros(copies.size)
     for atom, count in atoms(plan).items():
-        if isinstance(atom, Laplace):
-            part: FloatArray | None = copies * _ends(_shift(atom, 2))[up]
+        each = _largest(atom, 2)
+        if each is not None:
+            part: FloatArray | None = copies * _ends(each)[up]
         elif isinstance(atom, Subsample) and isinstance(atom.scheme, Multistage):
             sizes = [stage.size for stage in atom.scheme.reduced]
             kernels = tuple(zip(atom.scheme.reduced, [atom.scheme.n, *sizes], strict=False))
@@ -137,7 +142,11 @@ def _through(kernels: _Kernels, inner: Plan, copies: FloatArray, up: bool) -> Fl
     if not kernels:
         return _inside(inner, copies, up)
     (stage, population), *rest = kernels
-    if not rest and stage.kind == "wr" and all(isinstance(one, Laplace) for one in atoms(inner)):
+    if (
+        not rest
+        and stage.kind == "wr"
+        and all(_largest(one, 2) is not None for one in atoms(inner))
+    ):
         # Every copy costs the same again, so every draw does: (1 - i/N + (i/N) e^s)^M.
         each = _inside(inner, np.ones(1), up)
         if each is not None:
@@ -169,11 +178,9 @@ def _log_mean(law: MultiplicityLaw, losses: FloatArray, largest: float, up: bool
     return float(np.logaddexp(value, cut)) + doubt
 
 
-def _shift(mechanism: Laplace, moved: int) -> Fraction:
-    """The shift without any rounding."""
-    if mechanism.shift is not None:
-        return Fraction(mechanism.shift)
-    return Fraction(moved) / Fraction(float(mechanism.noise_multiplier or math.nan))
+def _largest(plan: Plan, moved: int) -> Fraction | None:
+    """The largest loss of one copy without any rounding; None where no mechanism states one."""
+    return plan.largest_loss(moved) if isinstance(plan, Mechanism) else None
 
 
 def _ends(value: Fraction) -> tuple[float, float]:

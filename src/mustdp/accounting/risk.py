@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -105,6 +105,27 @@ class Risk:
             for rate, one in zip(self.fpr, self.tpr, strict=True)
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain data, as JSON has it.
+
+        Returns
+        -------
+        dict
+            Advantage, true-positive rates, what suspicions become, and the two sentences.
+        """
+        return {
+            "advantage": _ends(self.advantage),
+            "tpr": [
+                {"fpr": rate, **_ends(one)} for rate, one in zip(self.fpr, self.tpr, strict=True)
+            ],
+            "suspicion": [
+                {"prior": prior, "fpr": rate, **_ends(one)}
+                for prior in PRIORS
+                for rate, one in zip(self.fpr, self.becomes(prior), strict=True)
+            ],
+            "words": list(self.sentences()),
+        }
+
     def sentences(self) -> tuple[str, str]:
         """Two sentences to quote; all numbers are certified and rounded up.
 
@@ -159,6 +180,10 @@ _DECISION_ABOUT_MANY = {
     Relation.REPLACE_ONE: "which of two given groups of {} records was in the data",
     Relation.ADD_REMOVE: "whether a given group of {} records was in the data",
 }
+
+
+def _ends(bounds: Bounds) -> dict[str, float]:
+    return {"lower": bounds.lower, "upper": bounds.upper}
 
 
 def risk(account: Account, fpr: ArrayLike = USUAL_FPR) -> Risk:

@@ -14,6 +14,7 @@ from scipy.stats import binom
 
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
+from mustdp.calibration.budget import Budget
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.mechanisms.relation import Relation
@@ -21,7 +22,6 @@ from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.formatting import as_stated, readable
 from mustdp.sampling.law import MultiplicityLaw
-from mustdp.training.budget import Budget
 
 if TYPE_CHECKING:
     from torch import Tensor, nn, optim
@@ -405,7 +405,7 @@ def audit(
         :class:`PrivateTrainer` made of the game's parts with this ``budget`` and
         ``clip`` as its ``max_grad_norm``.
     budget : Budget
-        What :func:`settle` gives, for batches that are drawn one by one.
+        What :func:`calibrated_budget` gives, for batches that are drawn one by one.
     clip : float
         The bound C on the norm of one record's gradient, above 0.
     runs : int, default=1
@@ -430,7 +430,8 @@ def audit(
     Examples
     --------
     >>> import mustdp as md
-    >>> budget = md.settle(md.poisson(40, 0.5), noise_multiplier=1.0, steps=2, delta=1e-5)
+    >>> scheme = md.poisson(40, 0.5)
+    >>> budget = md.calibrated_budget(scheme, noise_multiplier=1.0, steps=2, delta=1e-5)
     >>> def trainer(game):
     ...     return md.PrivateTrainer(
     ...         game.model, game.loss, game.data, budget,
@@ -441,7 +442,7 @@ def audit(
     (40, 0.95)
     """
     if not isinstance(budget, Budget):
-        raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
+        raise InvalidParameter(f"budget must be what calibrated_budget(...) gives, got {budget!r}")
     law, n = budget.fresh_draws.law(1, 1e-12), budget.scheme.n
     check_size(n)
     clip = checks.real("clip", clip, above=0)

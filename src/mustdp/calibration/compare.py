@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -13,9 +13,9 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import steps_of
 from mustdp.calibration.noise import calibrate, noise_of_kind
 from mustdp.errors import InvalidParameter
-from mustdp.execution.processes import Spread, in_turn
-from mustdp.limits import MOST_STEPS, SMALLEST_DELTA
-from mustdp.mechanisms.mechanism import Gaussian, Mechanism
+from mustdp.execution.processes import Mapper, map_serial
+from mustdp.limits import DELTA_RANGE, MOST_STEPS
+from mustdp.mechanisms.contract import Mechanism, Proof
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import Shown, as_stated, chance_drawn, noise_needed, readable
@@ -157,7 +157,7 @@ def compare(
     composition: str = "auto",
     epochs: bool | None = None,
     progress: Progress | None = None,
-    spread: Spread = in_turn,
+    mapper: Mapper = map_serial,
 ) -> Comparison:
     """Compare all schemes with batches of m (in expectation, for Poisson and allocation).
 
@@ -195,7 +195,7 @@ def compare(
         for Gaussian noise only. None means at the same noise, where that takes a second or two.
     progress : Progress, default=None
         Called with the name of each scheme before it is worked on.
-    spread : callable, default=in_turn
+    mapper : callable, default=map_serial
         Works on all schemes, one after the other unless told (``mustdp.execution.processes``).
 
     Returns
@@ -222,89 +222,84 @@ def compare(
             f"epsilon={epsilon!r} and noise_multiplier={noise_multiplier!r}"
         )
     used = Relation.read(relation)
-    delta = checks.real("delta", delta, at_least=SMALLEST_DELTA, below=1)
+    delta = checks.real("delta", delta, **DELTA_RANGE)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     make = noise_of_kind(mechanism)
-    asked = _Asked(delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition)
+    if make.entry.searched != "noise_multiplier":
+        raise InvalidParameter.refusing(
+            "mechanism", "must be one with a noise multiplier, which is compared", make.entry.name
+        )
+    request = RowRequest(
+        delta, steps, epsilon, noise_multiplier, mechanism, used, group, composition
+    )
     schemes: list[Sampling] = [*schemes_of(n, b, m)]
     if epochs is None:
-        epochs = noise_multiplier is not None and isinstance(make(1.0), Gaussian)
+        epochs = noise_multiplier is not None and make(1.0).proof is Proof.GAUSSIAN
     if epochs:
         schemes += epochs_of(n, m)
-    laws = [_law(scheme) for scheme in schemes]
-    jobs = [
-        _Job(asked, scheme, new=law not in laws[:place])
-        for place, (scheme, law) in enumerate(zip(schemes, laws, strict=True))
-    ]
-    begun = itertools.count()
+    jobs = distinct_laws(schemes)
+    started = itertools.count()
 
-    def begin(job: _Job) -> None:
+    def on_start(scheme: Sampling) -> None:
         if progress is not None:
-            progress(job.scheme.name, next(begun), len(jobs))
+            progress(scheme.name, next(started), len(jobs))
 
-    answers = spread(_row, jobs, begin, _Job.long)
-    known = {law: found for law, found in zip(laws, answers, strict=True) if found is not None}
-    rows, passes = [], []
-    for scheme, law in zip(schemes, laws, strict=True):
+    found = mapper(request.row, jobs, on_start, lambda scheme: _SECONDS.get(scheme.name, 1.0))
+    known = {_law(row.scheme): row for row in found}
+    rows: list[ComparisonRow] = []
+    others: list[EpochRow] = []
+    for scheme in schemes:
+        row = known[_law(scheme)]
         if isinstance(scheme, Scheme):
-            rows.append(ComparisonRow(scheme, *known[law]))
+            rows.append(ComparisonRow(scheme, row.noise_multiplier, row.epsilon))
         else:
-            passes.append(EpochRow(scheme, *known[law]))
-    return Comparison(used, steps, delta, tuple(rows), tuple(passes))
+            others.append(row)
+    return Comparison(used, steps, delta, tuple(rows), tuple(others))
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What is asked about every scheme."""
+class RowRequest:
+    """What every row is computed for; either ``epsilon`` or ``noise_multiplier`` is given."""
 
     delta: float
     steps: int
-    epsilon: float | None
-    noise_multiplier: float | None
-    mechanism: str | Mechanism
-    relation: Relation
-    group: int
-    composition: str
+    epsilon: float | None = None
+    noise_multiplier: float | None = None
+    mechanism: str | Mechanism = "gaussian"
+    relation: str = Relation.REPLACE_ONE
+    group: int = 1
+    composition: str = "auto"
 
-
-@dataclass(frozen=True)
-class _Job:
-    """One row; not ``new`` if another one has the same law."""
-
-    asked: _Asked
-    scheme: Sampling
-    new: bool
-
-    def long(self) -> float:
-        """About how long it takes, in seconds for a few hundred steps."""
-        return _SECONDS.get(self.scheme.name, 1.0) if self.new else 0.0
-
-
-def _row(job: _Job) -> tuple[float, Bounds] | None:
-    """The noise of one scheme and what it guarantees; None if another row says so."""
-    if not job.new:
-        return None
-    asked, scheme = job.asked, job.scheme
-    if asked.epsilon is not None:
-        found = calibrate(
-            scheme,
-            epsilon=asked.epsilon,
-            delta=asked.delta,
-            steps=asked.steps,
-            mechanism=asked.mechanism,
-            relation=asked.relation,
-            group=asked.group,
-            composition=asked.composition,
+    def row(self, scheme: Sampling) -> EpochRow:
+        """The noise of one scheme and what it guarantees."""
+        if self.epsilon is not None:
+            found = calibrate(
+                scheme,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                steps=self.steps,
+                mechanism=self.mechanism,
+                relation=self.relation,
+                group=self.group,
+                composition=self.composition,
+            )
+            return EpochRow(scheme, found.noise_multiplier, found.epsilon)
+        noise = noise_of_kind(self.mechanism)(self.noise_multiplier or math.nan)
+        own = account(
+            steps_of(scheme, self.steps, noise),
+            relation=self.relation,
+            composition=self.composition,
+            group=self.group,
         )
-        return found.noise_multiplier, found.epsilon
-    noise = noise_of_kind(asked.mechanism)(asked.noise_multiplier or math.nan)
-    own = account(
-        steps_of(scheme, asked.steps, noise),
-        relation=asked.relation,
-        composition=asked.composition,
-        group=asked.group,
-    )
-    return float(noise.noise_multiplier or 0.0), own.epsilon(asked.delta)
+        return EpochRow(scheme, self.noise_multiplier or math.nan, own.epsilon(self.delta))
+
+
+def distinct_laws(schemes: Sequence[Sampling]) -> list[Sampling]:
+    """The first scheme of each law: some schemes draw alike under another name."""
+    found: dict[object, Sampling] = {}
+    for scheme in schemes:
+        found.setdefault(_law(scheme), scheme)
+    return list(found.values())
 
 
 def _law(scheme: Sampling) -> object:

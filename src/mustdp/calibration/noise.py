@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import overload
+from typing import Any, overload
 
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.calibration.results import Calibration, PlanCalibration, noise_limit
 from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
 from mustdp.calibration.search import Target, guess_is_close, meet, rough_epsilon, smallest_noise
-from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import MOST_STEPS
-from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian, Laplace, Mechanism
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.registry import BY_NAME, NAMES, RegisteredMechanism, registered
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling
 
 #: One pair per step that covers both orders lies further above what is attained with more noise:
 #: how fast, on logarithmic scales.
 _DRIFT = 0.1
-_KINDS: dict[str, type[AdditiveNoise]] = {"gaussian": Gaussian, "laplace": Laplace}
 
 
 @overload
@@ -88,7 +89,7 @@ def calibrate(
     advantage : float, default=None
         The largest difference of the two rates that an attacker may have, at any.
     mechanism : str or Mechanism, default="gaussian"
-        The kind of noise: "gaussian" or "laplace", or a noise of that kind, whose size is not used.
+        The kind of noise by name, or a noise of that kind, whose own size is not used.
     relation : {"replace_one", "add_remove"}, default=None
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
@@ -163,7 +164,7 @@ def _count(scheme: Sampling, steps: int | None, epochs: int | None) -> int:
 
 
 def calibrate_plan(
-    build: Callable[[AdditiveNoise], Plan],
+    build: Callable[[Mechanism], Plan],
     *,
     epsilon: float,
     delta: float,
@@ -185,7 +186,7 @@ def calibrate_plan(
     delta : float
         The delta at which epsilon is stated, from 1e-25 to below 1; well below 1/n.
     mechanism : str or Mechanism, default="gaussian"
-        The kind of noise: "gaussian" or "laplace", or a noise of that kind, whose size is not used.
+        The kind of noise by name, or a noise of that kind, whose own size is not used.
     relation : {"replace_one", "add_remove"}, default=None
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
@@ -229,21 +230,45 @@ def calibrate_plan(
         close = guess_is_close(typical, target.relation, target.group)
         drift = 0.0 if close or target.account(typical).has_family else _DRIFT
     rule = partial(smallest_noise, guess=guess, close=close, drift=drift)
-    met = meet(target, lambda z: build(make(z)), rule, "noise multiplier", in_full=True)
-    limit = noise_limit(met.value)
+    met = meet(target, lambda z: build(make(z)), rule, make.words, in_full=True)
+    limit = noise_limit(met.value, make.words)
     found = met.plan, make(met.value), met.relation, met.epsilon, target.delta
     return PlanCalibration(*found, limit=limit)
 
 
-def noise_of_kind(mechanism: str | Mechanism) -> Callable[[float], AdditiveNoise]:
-    """What makes noise of this kind from a noise multiplier; the kind by name or by an example."""
-    if isinstance(mechanism, AdditiveNoise):
-        kind = type(mechanism)
-    elif isinstance(mechanism, Mechanism):
-        raise InvalidParameter(
-            f"mechanism must be gaussian or laplace noise, got {mechanism.name!r}: only noise that "
-            "is added has a multiplier"
-        )
+@dataclass(frozen=True)
+class NoiseOfKind:
+    """Makes mechanisms of one kind from the argument that is searched, which it names."""
+
+    entry: RegisteredMechanism
+    fixed: Mapping[str, Any]
+
+    @property
+    def words(self) -> str:
+        """The argument that is searched, as it is written in sentences."""
+        return str(self.entry.searched).replace("_", " ")
+
+    def __call__(self, value: float) -> Mechanism:
+        """The mechanism with this value."""
+        return self.entry.build(**self.fixed, **{str(self.entry.searched): value})
+
+
+def noise_of_kind(mechanism: str | Mechanism) -> NoiseOfKind:
+    """What makes noise of this kind of any size; the kind by name or by an example."""
+    searchable = tuple(name for name in NAMES if BY_NAME[name].searched is not None)
+    fixed: dict[str, Any] = {}
+    if isinstance(mechanism, Mechanism):
+        try:
+            entry = registered(mechanism)
+        except NotCovered:
+            entry = None
+        if entry is None or entry.searched is None:
+            raise InvalidParameter(
+                f"mechanism must be one of {', '.join(searchable)}, got {mechanism.name!r}, which "
+                "has no size that could be looked for"
+            )
+        other = {"mechanism", entry.searched, *entry.alternatives}
+        fixed = {name: at for name, at in mechanism.describe().items() if name not in other}
     else:
-        kind = _KINDS[checks.choice("mechanism", mechanism, tuple(_KINDS))]
-    return lambda z: kind(noise_multiplier=z)
+        entry = BY_NAME[checks.choice("mechanism", mechanism, searchable)]
+    return NoiseOfKind(entry, fixed)

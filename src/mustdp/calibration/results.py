@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from mustdp.accounting.account import in_words
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import Plan
 from mustdp.calibration.search import SMALLEST
-from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
+from mustdp.errors import NotCovered
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.registry import registered
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import as_stated, readable
 from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.schemes import Scheme
 
 
-def noise_in_words(multiplier: float) -> str:
-    """A noise multiplier that was found, rounded up: more noise is never less private."""
-    return f"noise multiplier {readable(multiplier, 'up', 4)}"
+class FoundNoise:
+    """Noise whose size was looked for: a noise multiplier, or whatever its kind has instead."""
+
+    mechanism: Mechanism
+
+    @property
+    def parameter(self) -> str:
+        """The argument of the mechanism that was looked for."""
+        return str(registered(self.mechanism).searched)
+
+    @property
+    def size(self) -> float:
+        """The value of that argument."""
+        return float(self.mechanism.describe()[self.parameter])
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The noise multiplier found, where noise has one."""
+        if self.parameter != "noise_multiplier":
+            raise NotCovered(
+                f"{self.mechanism.name} noise has no noise multiplier; its {self.parameter} is the "
+                "size that was found"
+            )
+        return self.size
+
+    @property
+    def noise_found(self) -> str:
+        """The size in words, rounded up: more noise is never less private."""
+        return f"{self.parameter.replace('_', ' ')} {readable(self.size, 'up', 4)}"
 
 
-def noise_limit(multiplier: float) -> str | None:
+def noise_limit(size: float, words: str = "noise multiplier") -> str | None:
     """What to say of a noise at the end of the range that is searched."""
-    if multiplier > SMALLEST:
+    if size > SMALLEST:
         return None
-    return f"the target needs hardly any noise: a multiplier below {SMALLEST:g} is not looked at"
+    what = words.removeprefix("noise ")
+    return f"the target needs hardly any noise: a {what} below {SMALLEST:g} is not looked at"
 
 
 @dataclass(frozen=True)
@@ -75,7 +103,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
-class PlanCalibration(Calibrated):
+class PlanCalibration(FoundNoise, Calibrated):
     """Noise for a whole plan that meets a target.
 
     Attributes
@@ -101,16 +129,9 @@ class PlanCalibration(Calibrated):
     (True, True)
     """
 
-    mechanism: AdditiveNoise
-
-    @property
-    def noise_multiplier(self) -> float:
-        """The noise multiplier found."""
-        return float(self.mechanism.noise_multiplier or math.nan)
-
     @property
     def _found(self) -> str:
-        return noise_in_words(self.noise_multiplier)
+        return self.noise_found
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from mustdp.accounting.account import Account, account, in_words
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.accounting.risk import USUAL_FPR, Risk
-from mustdp.calibration.results import noise_in_words, noise_limit
+from mustdp.calibration.results import FoundNoise, noise_limit
 from mustdp.calibration.search import SMALLEST, smallest_noise
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Sampling
@@ -78,7 +78,7 @@ class RiskTarget:
 
 
 @dataclass(frozen=True)
-class RiskCalibration:
+class RiskCalibration(FoundNoise):
     """Noise that keeps the risk of repeated draws of one scheme within a target.
 
     Attributes
@@ -107,21 +107,16 @@ class RiskCalibration:
     """
 
     plan: Plan
-    mechanism: AdditiveNoise
+    mechanism: Mechanism
     relation: Relation
     risk: Risk
     scheme: Sampling
     steps: int
     limit: str | None = field(default=None, kw_only=True)
 
-    @property
-    def noise_multiplier(self) -> float:
-        """The noise multiplier found."""
-        return float(self.mechanism.noise_multiplier or math.nan)
-
     def __str__(self) -> str:
         """The noise that was found, what it is certified for, and the plan."""
-        words = (noise_in_words(self.noise_multiplier), *self.risk.sentences(), in_words(self.plan))
+        words = (self.noise_found, *self.risk.sentences(), in_words(self.plan))
         return "\n".join(words if self.limit is None else (*words, self.limit))
 
 
@@ -130,7 +125,7 @@ def calibrate_risk(
     target: RiskTarget,
     *,
     steps: int,
-    make: Callable[[float], AdditiveNoise],
+    make: Callable[[float], Mechanism],
     relation: str | None,
     group: int = 1,
 ) -> RiskCalibration:

@@ -16,10 +16,10 @@ from mustdp.accounting.account import Account, account, relation_of
 from mustdp.accounting.atoms import atom_pairs
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
-from mustdp.accounting.pld.pairs import MixturePair
+from mustdp.accounting.pld.pairs import DiscretePair, MixturePair
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
-from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
-from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
+from mustdp.limits import DELTA_RANGE, TARGET_RANGE
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -70,9 +70,9 @@ class Target:
     dimension: int | None = None
 
     def __post_init__(self) -> None:
-        epsilon = checks.real("epsilon", self.epsilon, above=0, at_most=LARGEST_EPSILON)
+        epsilon = checks.real("epsilon", self.epsilon, **TARGET_RANGE)
         object.__setattr__(self, "epsilon", epsilon)
-        delta = checks.real("delta", self.delta, at_least=SMALLEST_DELTA, below=1)
+        delta = checks.real("delta", self.delta, **DELTA_RANGE)
         object.__setattr__(self, "delta", delta)
         if self.relation is not None:
             object.__setattr__(self, "relation", Relation.read(self.relation))
@@ -259,14 +259,14 @@ def rough_epsilon(plan: Plan, delta: float, relation: str | None, group: int) ->
     try:
         for atom, count in counted.items():
             inner = atom.inner if isinstance(atom, Subsample | InEpoch) else atom
-            if not isinstance(inner, Mechanism) or not isinstance(inner, AdditiveNoise):
+            if not isinstance(inner, Mechanism):
                 return None
             if isinstance(atom, InEpoch) and isinstance(atom.epoch, RandomAllocation):
                 steps.append((*_epoch_losses(atom, used, group), count))
                 continue
             families = atom_pairs(atom, used, "certified", group).families
             pair = families.get("aligned") or families.get("symmetric")
-            if not isinstance(pair, MixturePair):
+            if not isinstance(pair, MixturePair | DiscretePair):
                 return None
             steps.append((*_losses(pair), count))
             if _chooses(families, used):
@@ -315,9 +315,9 @@ def _epoch_losses(atom: InEpoch, relation: Relation, group: int) -> tuple[FloatA
     return loss, chance / theirs.sum()
 
 
-def _losses(pair: MixturePair) -> tuple[FloatArray, FloatArray]:
+def _losses(pair: MixturePair | DiscretePair) -> tuple[FloatArray, FloatArray]:
     """Losses of one step and their chances under P."""
-    p, q = pair.cells(np.linspace(-9.0 - pair.span, 9.0 + pair.span, _OUTCOMES))
+    p, q = pair.outline(_OUTCOMES)
     kept = (p > 1e-290) & (q > 1e-290)
     return np.log(p[kept] / q[kept]), p[kept] / p[kept].sum()
 

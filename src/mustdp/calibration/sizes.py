@@ -10,7 +10,7 @@ from mustdp.calibration.results import Solution
 from mustdp.calibration.search import Met, Target, largest_size, meet
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS
-from mustdp.mechanisms.mechanism import Mechanism
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.numerics import checks
 from mustdp.sampling.schemes import Scheme, scheme_by_name
 

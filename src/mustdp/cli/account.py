@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mustdp.accounting.explanations import (
+    THEOREM,
+    explain_coarse,
+    explain_lower,
+    explain_pair,
+    explain_shuffling,
+    explain_upper,
+    poisson_promise,
+)
 from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
     EpochOptions,
     GroupOption,
-    JsonOption,
     NoiseOptions,
     RunOptions,
     SchemeOptions,
     counted,
-    not_poisson,
-    not_poisson_in_words,
     read_delta,
     read_epsilon,
     read_repeats,
@@ -30,9 +36,9 @@ from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.accounting.paper import Attained
     from mustdp.accounting.plan import Plan
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
+    from mustdp.reproduction.paper_account import Attained
     from mustdp.sampling.epochs import Sampling
 
 # What is computed: delta or epsilon, by which method, composed how.
@@ -45,8 +51,9 @@ SAME = {"section4": "one-slope"}
 def _read_method(name: str, text: str) -> str:
     """A method as it was typed."""
     from mustdp.accounting.account import METHODS
+    from mustdp.accounting.methods import further_methods
 
-    return one_of(name, text, (*METHODS, *SAME))
+    return one_of(name, text, (*METHODS, *further_methods(), *SAME))
 
 
 def _read_delta(name: str, text: str) -> float:
@@ -177,7 +184,6 @@ def account(
     run: RunOptions,
     options: QuestionOptions,
     epochs: EpochOptions,
-    json: JsonOption = False,
 ) -> Answer:
     """Account for many applications of a mechanism to random subsamples.
 
@@ -197,14 +203,14 @@ def account(
     answered = _paper if options.method == "paper" else _bounds
     try:
         with progress("accounting"):
-            return answered(request, plan, json)
+            return answered(request, plan)
     except NotCovered as problem:
         if problem.argument is not None:
             raise
         raise NotCovered(f"--method {options.method}: {problem}") from None
 
 
-def _bounds(request: _Request, plan: Plan, as_json: bool) -> Answer:
+def _bounds(request: _Request, plan: Plan) -> Answer:
     import mustdp
 
     options, question = request.options, request.options.unknown
@@ -220,33 +226,32 @@ def _bounds(request: _Request, plan: Plan, as_json: bool) -> Answer:
     relation = result.relation
     data = {
         **request.data(relation, result.shift),
-        **({"theorem": output.THEOREM} if result.method == "one-slope" else {}),
+        **({"theorem": THEOREM} if result.method == "one-slope" else {}),
         options.given: request.at,
         question: output.two_sided(found, f"at --delta {as_stated(request.at)}"),
         **output.origin(found),
         "composition": result.composition,
     }
-    data |= not_poisson(
+    data |= poisson_promise(
         request.scheme, request.mechanism, request.steps, question, request.at, found
     )
     if result.method == "one-slope":
         upper = (
-            f"upper: {output.THEOREM}, composed; it holds for every pair of neighbouring data sets "
+            f"upper: {THEOREM}, composed; it holds for every pair of neighbouring data sets "
             f"({relation.differing(options.group)}) and is looser than what --method certified "
             "finds."
         )
     else:
-        upper = output.upper_in_words(question, relation, found.direction, options.group)
+        upper = explain_upper(question, relation, found.direction, options.group)
     notes = [
         upper,
-        output.lower_in_words(found, relation, request.scheme, options.group, question),
-        *output.coarse_in_words(found),
+        explain_lower(found, relation, request.scheme, options.group, question),
+        *explain_coarse(found),
         output.noise_in_words(request.mechanism, result.shift, relation),
-        not_poisson_in_words(data, question),
+        explain_shuffling(data, question),
     ]
     return Answer(
         data,
-        as_json=as_json,
         heading=request.heading(),
         columns=(options.given, f"{question}, lower", f"{question}, upper"),
         rows=((as_stated(request.at), *output.ends(found)),),
@@ -254,7 +259,7 @@ def _bounds(request: _Request, plan: Plan, as_json: bool) -> Answer:
     )
 
 
-def _paper(request: _Request, plan: Plan, as_json: bool) -> Answer:
+def _paper(request: _Request, plan: Plan) -> Answer:
     """What the paper's pair of data sets attains, which other pairs may exceed."""
     import mustdp
 
@@ -274,11 +279,10 @@ def _paper(request: _Request, plan: Plan, as_json: bool) -> Answer:
     }
     return Answer(
         data,
-        as_json=as_json,
         heading=request.heading(),
         columns=(request.options.given, f"attained {question}, from", "to"),
         rows=((as_stated(request.at), readable(lower, "down"), readable(upper, "up")),),
-        note=f"What {output.pair_in_words(pair, relation, request.scheme)} attains lies between "
+        note=f"What {explain_pair(pair, relation, request.scheme)} attains lies between "
         "the two, by the composition of arXiv 2312.13389.\n"
         "Other neighbouring data sets may lose more: only --method certified says how much.\n"
         + output.noise_in_words(request.mechanism, result.shift, relation),

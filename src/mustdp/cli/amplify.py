@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
+from mustdp.accounting.explanations import THEOREM
 from mustdp.cli import output
-from mustdp.cli.options import JsonOption, NoiseOptions, SchemeOptions
+from mustdp.cli.options import NoiseOptions, SchemeOptions
 from mustdp.cli.output import Answer
 from mustdp.cli.parameters import Panel, read_number, with_bundles
 from mustdp.errors import InvalidParameter
@@ -30,7 +31,6 @@ def amplify(
     scheme: SchemeOptions,
     noise: NoiseOptions,
     epsilon: EpsilonOption = None,
-    json: JsonOption = False,
 ) -> Answer:
     """Amplify base points (epsilon, delta) of a mechanism by the theorem of the MUST paper.
 
@@ -50,7 +50,7 @@ def amplify(
     result = mustdp.amplify(plan, mechanism, epsilon)
     data = {
         **output.begun(result.scheme, result.mechanism, result.relation, result.shift),
-        "theorem": output.THEOREM,
+        "theorem": THEOREM,
         "rows": [{name: row[name] for name in FIELDS} for row in result],
     }
     rows = tuple(
@@ -67,12 +67,11 @@ def amplify(
     )
     return Answer(
         data,
-        as_json=json,
         heading=f"{output.describe(result.scheme)}: eta = {chance_drawn(result.eta)}, "
         f"expected distinct records = {readable(result.scheme.expected_distinct, 'nearest')}",
         columns=("epsilon", "delta", "epsilon'", "delta'", "kind", "ratio", "difference"),
         rows=rows,
         note=f"{result.mechanism.name} noise, "
         f"{output.shift_in_words(result.mechanism, result.shift)}"
-        f"relation {result.relation.option}; by {output.THEOREM}.",
+        f"relation {result.relation.option}; by {THEOREM}.",
     )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import output
-from mustdp.cli.options import BudgetOptions, JsonOption, RunOptions, SchemeOptions
+from mustdp.cli.options import BudgetOptions, RunOptions, SchemeOptions
 from mustdp.cli.output import Answer, progress
 from mustdp.cli.parameters import (
     Panel,
@@ -23,7 +23,7 @@ from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.auditing.audit import Audit, Game
-    from mustdp.training.budget import Budget
+    from mustdp.calibration.budget import Budget
 
 _EXPERIMENT = "a game with a seed, an experiment: its canaries, batches and noise can be repeated"
 _game = Panel(
@@ -46,7 +46,6 @@ def audit(
     runs: Annotated[int, _game("--runs", partial(read_integer, high=1000))] = 1,
     level: Annotated[float, _game("--level", partial(read_number, above=0.5, below=1))] = 0.95,
     seed: Annotated[int | None, _game("--seed", read_natural)] = None,
-    json: JsonOption = False,
 ) -> Answer:
     """Attack training runs on canaries, and put what is found beside the certificate.
 
@@ -67,18 +66,18 @@ def audit(
     required("torch", "an audit")
     import mustdp
     from mustdp.auditing.audit import check_size
-    from mustdp.training.budget import settle
+    from mustdp.calibration.budget import calibrated_budget
 
     check_size(plan.n)
     with progress("certifying"):
-        settled = settle(plan, steps=steps, relation=run.relation, **noise)
+        settled = calibrated_budget(plan, steps=steps, relation=run.relation, **noise)
         output.two_sided(settled.spent().epsilon, "here")
     with progress("playing") as move:
         player = _player(settled, max_grad_norm, seed, lambda k: move("runs", k - 1, runs))
         found = mustdp.audit(player, settled, clip=max_grad_norm, runs=runs, level=level, seed=seed)
     if found.contradicted:
         raise NumericalFailure(_contradicted(found))
-    return _answer(settled, found, {"clip": max_grad_norm, "runs": runs}, json)
+    return _answer(settled, found, {"clip": max_grad_norm, "runs": runs})
 
 
 def _player(
@@ -122,7 +121,7 @@ def _contradicted(found: Audit) -> str:
     )
 
 
-def _answer(budget: Budget, found: Audit, settings: dict[str, Any], as_json: bool) -> Answer:
+def _answer(budget: Budget, found: Audit, settings: dict[str, Any]) -> Answer:
     scheme, certified = budget.scheme, found.certified
     data = {
         **output.described(scheme),
@@ -138,7 +137,6 @@ def _answer(budget: Budget, found: Audit, settings: dict[str, Any], as_json: boo
     )
     return Answer(
         data,
-        as_json=as_json,
         heading=f"{_EXPERIMENT}\n{heading}" if found.seeded else heading,
         columns=(
             "canaries", "guesses", "right", "delta", "epsilon, found", "epsilon, certified",

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mustdp.accounting.explanations import explain_bounds
 from mustdp.cli import output
 from mustdp.cli.data_options import (
     STATISTICS,
@@ -22,7 +23,6 @@ from mustdp.cli.options import (
     ACCOUNTING,
     RUN,
     BudgetOptions,
-    JsonOption,
     LedgerOption,
     SchemeOptions,
     SeedOption,
@@ -210,7 +210,6 @@ def bootstrap(
     statistic: Annotated[list[str] | None, _statistics("--statistic")] = None,
     settings: ResamplingOptions,
     ledger: LedgerOption = None,
-    json: JsonOption = False,
 ) -> Answer:
     """Estimate with confidence intervals from noisy replicates, at a certified total cost.
 
@@ -260,7 +259,7 @@ def bootstrap(
             data, wanted, design=plan, columns=tuple(column) if column else None,
             progress=move, ledger=charged, **limits, **noise, **asdict(settings),
         )  # fmt: skip
-    return _answer(result, settings.seed, json)
+    return _answer(result, settings.seed)
 
 
 def _limits(
@@ -271,7 +270,7 @@ def _limits(
     return per_column(name, values, columns or ("",))
 
 
-def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
+def _answer(result: BootstrapResult, seed: int | None) -> Answer:
     privacy = result.privacy
     if privacy.plan is not None:
         output.two_sided(privacy.epsilon, "here")
@@ -282,7 +281,6 @@ def _answer(result: BootstrapResult, seed: int | None, as_json: bool) -> Answer:
     reused = f", each used {design.reuse} times" if design.reuse > 1 else ""
     return Answer(
         data,
-        as_json=as_json,
         heading=output.headed(
             privacy, f"{output.describe(design.scheme)}; subsets: {design.subsets}{reused}"
         ),
@@ -307,7 +305,7 @@ def _cost(result: BootstrapResult) -> Iterator[str]:
         yield f"epsilon: no guarantee is known ({privacy.source})."
     else:
         yield output.spent_in_words(privacy, "for all replicates together")
-        yield output.both_in_words(privacy.epsilon, "epsilon", relation, result.design.scheme)
+        yield explain_bounds(privacy.epsilon, "epsilon", relation, result.design.scheme)
     settled = output.settled_in_words(privacy.noise_multiplier, privacy.source, relation)
     yield f"gaussian noise, {settled}"
     if privacy.dimension == 1:

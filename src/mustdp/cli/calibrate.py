@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mustdp.accounting.explanations import explain_bounds, explain_coarse
 from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
     DeltaOption,
     EpochOptions,
     GroupOption,
-    JsonOption,
     NoiseOptions,
     RunOptions,
     SchemeOptions,
@@ -19,7 +19,7 @@ from mustdp.cli.options import (
     counted,
     stated,
 )
-from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_as_data, risk_rows
+from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_rows
 from mustdp.cli.parameters import (
     Panel,
     as_typed,
@@ -30,11 +30,12 @@ from mustdp.cli.parameters import (
     word_of,
 )
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.registry import BY_NAME
 from mustdp.numerics.formatting import as_stated, noise_needed
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.mechanisms.relation import Relation
     from mustdp.sampling.epochs import Sampling
 
@@ -80,17 +81,6 @@ class RiskOptions:
             raise InvalidParameter("--tpr and --fpr go together: one of them is missing")
 
 
-def without_scale(noise: NoiseOptions) -> None:
-    """Refuse a noise that is still to be found."""
-    scales = {"--noise-multiplier": noise.noise_multiplier, "--shift": noise.shift}
-    for name, scale in scales.items():
-        if scale is not None:
-            raise InvalidParameter(
-                f"{name} {as_typed(scale)} does not fit --solve-for noise, which finds it; "
-                "--solve-for steps, m and b take a noise"
-            )
-
-
 def calibrate_risk(
     target: RiskOptions,
     built: Sampling,
@@ -98,17 +88,16 @@ def calibrate_risk(
     steps: int,
     relation: Relation | None,
     group: int,
-    as_json: bool,
 ) -> Answer:
     """The noise that keeps an attacker within a target."""
-    without_scale(noise)
+    kind = noise.kind()
 
     import mustdp
     from mustdp.mechanisms.relation import shift_of
 
     settings: dict[str, Any] = {**asdict(target), "group": group, "relation": relation}
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(built, steps=steps, mechanism=noise.mechanism, **settings)
+        found = mustdp.calibrate(built, steps=steps, mechanism=kind, **settings)
     relation, mechanism = found.relation, found.mechanism
     shift = shift_of(mechanism, built, relation)
     data = {
@@ -116,10 +105,10 @@ def calibrate_risk(
         **output.begun(built, mechanism, relation, shift),
         "steps": steps,
         **{f"target_{name}": value for name, value in target.given.items()},
-        **risk_as_data(found.risk),
+        **found.risk.as_dict(),
         **output.limited(found.limit),
     }
-    multiplier = noise_needed(found.noise_multiplier, output.MULTIPLIER)
+    size = f"{found.parameter.replace('_', ' ')} {noise_needed(found.size, output.MULTIPLIER)}"
     noted = (
         *found.risk.sentences(),
         output.noise_in_words(mechanism, shift, relation, found=True),
@@ -127,8 +116,7 @@ def calibrate_risk(
     )
     return Answer(
         data,
-        as_json=as_json,
-        heading=f"{output.describe(built)}; steps: {steps}; noise multiplier {multiplier}",
+        heading=f"{output.describe(built)}; steps: {steps}; {size}",
         columns=RISK_COLUMNS,
         rows=risk_rows(found.risk),
         note="\n".join(noted),
@@ -164,7 +152,6 @@ def calibrate(
     risk: RiskOptions,
     group: GroupOption = 1,
     epochs: EpochOptions,
-    json: JsonOption = False,
 ) -> Answer:
     """Find the smallest noise that keeps many applications within (epsilon, delta).
 
@@ -180,7 +167,7 @@ def calibrate(
         drawn = epochs.drawn(scheme)
         steps = epochs.batches(drawn, run)
         risk.check({"--epsilon": epsilon, "--delta": delta}, solve_for)
-        return calibrate_risk(risk, drawn, noise, steps, run.relation, group, json)
+        return calibrate_risk(risk, drawn, noise, steps, run.relation, group)
     if epsilon is None:
         raise InvalidParameter(
             "--epsilon is missing: give the largest epsilon allowed, above 0; or --tpr and --fpr, "
@@ -199,7 +186,7 @@ def calibrate(
         epochs.refuse(f"does not fit --solve-for {solve_for}")
         find = {"steps": _steps, "m": _size, "b": _size}[solve_for]
         found = find(scheme, noise, run, target, solve_for)
-    return _answer(solve_for, target, *found, json)
+    return _answer(solve_for, target, *found)
 
 
 _Found = tuple["Sampling", "Mechanism", int, "Bounds", "str | None"]
@@ -208,9 +195,9 @@ _Found = tuple["Sampling", "Mechanism", int, "Bounds", "str | None"]
 def _noise(drawn: Sampling, noise: NoiseOptions, steps: int, target: dict[str, Any]) -> _Found:
     import mustdp
 
-    without_scale(noise)
+    kind = noise.kind()
     with progress("calibrating the noise"):
-        found = mustdp.calibrate(drawn, steps=steps, mechanism=noise.mechanism, **target)
+        found = mustdp.calibrate(drawn, steps=steps, mechanism=kind, **target)
     return drawn, found.mechanism, steps, found.epsilon, found.limit
 
 
@@ -253,7 +240,6 @@ def _answer(
     steps: int,
     found: Bounds,
     limit: str | None,
-    as_json: bool,
 ) -> Answer:
     from mustdp.mechanisms.relation import resolve_relation, shift_of
     from mustdp.sampling.schemes import Multistage
@@ -275,25 +261,23 @@ def _answer(
         **output.limited(limit),
     }
     first = scheme.stages[0].size if isinstance(scheme, Multistage) else None
+    searched = BY_NAME[mechanism.name].searched if mechanism.name in BY_NAME else None
+    needed = float(mechanism.describe().get(str(searched), 0.0))
     solved = {
-        "noise": (
-            "noise multiplier",
-            noise_needed(float(data.get("noise_multiplier", 0.0)), output.MULTIPLIER),
-        ),
+        "noise": (str(searched).replace("_", " "), noise_needed(needed, output.MULTIPLIER)),
         "steps": ("steps", str(steps)),
         "m": ("m", str(size.get("m"))),
         "b": ("b", str(first)),
     }[unknown]
     return Answer(
         data,
-        as_json=as_json,
         heading=f"{output.describe(scheme)}; steps: {steps}",
         columns=(solved[0], "delta", "epsilon, lower", "epsilon, upper"),
         rows=((solved[1], as_stated(target["delta"]), *output.ends(found, 4)),),
         note="\n".join(
             (
-                output.both_in_words(found, "epsilon", relation, scheme, target["group"]),
-                *output.coarse_in_words(found),
+                explain_bounds(found, "epsilon", relation, scheme, target["group"]),
+                *explain_coarse(found),
                 output.noise_in_words(mechanism, shift, relation, found=unknown == "noise"),
                 *output.limited(limit).values(),
             )

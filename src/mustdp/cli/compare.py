@@ -1,21 +1,21 @@
-"""``mustdp compare``: every scheme side by side, at the same guarantee or at the same noise."""
+"""``mustdp compare`` and ``mustdp report``: every scheme side by side, as a table or as a page."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
-from mustdp.cli.options import (
-    ComparisonOptions,
-    JsonOption,
-    MechanismOption,
-)
-from mustdp.cli.output import Answer, comparison_answer, progress
-from mustdp.cli.parameters import Panel, with_bundles
+from mustdp.accounting.explanations import explain_upper
+from mustdp.cli.options import ComparisonOptions, MechanismOption
+from mustdp.cli.output import Answer, ends, grouped, origin, progress, two_sided
+from mustdp.cli.parameters import Panel, with_bundles, writable_file
 from mustdp.errors import InvalidParameter
-from mustdp.execution.processes import Processes
+from mustdp.execution.processes import WorkerPool
+from mustdp.numerics.formatting import as_stated, chance_drawn, noise_needed, readable
+from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:
-    pass
+    from mustdp.calibration.compare import Comparison
 
 _compare = Panel(
     None,
@@ -23,6 +23,7 @@ _compare = Panel(
     --with-epochs     Rows for random allocation to n / m bins and for shuffling, with as many
                       batches. With --noise-multiplier and Gaussian noise they are there anyway.
     --without-epochs  Instead of --with-epochs: no rows for epochs, which take a second or two.
+    --out FILE        The page to write; its folder must exist.
     """,
 )
 
@@ -33,7 +34,6 @@ def compare(
     mechanism: MechanismOption = "gaussian",
     with_epochs: Annotated[bool, _compare("--with-epochs")] = False,
     without_epochs: Annotated[bool, _compare("--without-epochs")] = False,
-    json: JsonOption = False,
 ) -> Answer:
     """Compare all schemes with batches of m (expected, for poisson) under one relation.
 
@@ -47,10 +47,110 @@ def compare(
         raise InvalidParameter("--with-epochs and --without-epochs exclude each other: give one")
     epochs = with_epochs if with_epochs or without_epochs else None
 
-    with Processes(loads=["mustdp.calibration.compare"]) as several, progress() as move:
+    with WorkerPool(preload=["mustdp.calibration.compare"]) as pool, progress() as move:
         import mustdp
 
         result = mustdp.compare(
-            **arguments, mechanism=mechanism, epochs=epochs, progress=move, spread=several.spread
-        )
-    return comparison_answer(result, arguments, mechanism, json)
+            **arguments, mechanism=mechanism, epochs=epochs, progress=move,
+            mapper=pool.map_parallel,
+        )  # fmt: skip
+    return _answer(result, arguments, mechanism)
+
+
+@with_bundles
+def report(
+    options: ComparisonOptions,
+    out: Annotated[str, _compare("--out")] = "mustdp-report.html",
+) -> Answer:
+    """Write a page that compares all schemes: tables, pictures and what they say in plain words.
+
+    The page is one file that needs no network. Numbers are those of compare, with Gaussian noise;
+    pictures show bounds against epsilon and steps, copies, other sizes and one application.
+
+    Example: mustdp report -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2
+    """
+    arguments = options.read()
+    target = writable_file("--out", out)
+    with WorkerPool(preload=["mustdp.reporting.report"]) as pool, progress() as move:
+        from mustdp.reporting.pages import check_installed
+
+        check_installed("a report page")
+
+        from mustdp.reporting import findings, report
+
+        found = findings.gather(findings.Question(**arguments), move, pool.map_parallel)
+        move("drawing")
+        report.report_page(found, out, pool.map_parallel).write(target)
+    written, size = str(target.resolve()), f"{target.stat().st_size / 1e6:.1f} MB"
+    sentence = report.reading(found)[0].replace("**", "")
+    notes = (sentence, f"The page ({size}): {written}")
+    return _answer(found.comparison, arguments, "gaussian", notes, {"report": written})
+
+
+def _answer(
+    result: Comparison,
+    arguments: dict[str, Any],
+    mechanism: str,
+    notes: tuple[str, ...] = (),
+    more: dict[str, str] | None = None,
+) -> Answer:
+    """Every scheme a row, as data and as a table."""
+    relation, group = result.relation, arguments["group"]
+    n, b, m = (arguments[name] for name in "nbm")
+    rows = [
+        {
+            "scheme": row.scheme.name,
+            "eta": row.eta,
+            "expected_distinct": row.expected_distinct,
+            "noise_multiplier": row.noise_multiplier,
+            "epsilon": two_sided(
+                row.epsilon, f"for {row.scheme.name} at --delta {as_stated(result.delta)}"
+            ),
+            **origin(row.epsilon),
+        }
+        for row in (*result, *result.epochs)
+    ]
+    absent = [name for name in NAMES if name not in {row["scheme"] for row in rows}]
+    calibrated = "epsilon" in arguments
+    noise_shown = partial(noise_needed, digits=4) if calibrated else as_stated
+    left_out = f"Left out: {', '.join(absent)}, which cannot draw {m} without replacement."
+    return Answer(
+        {
+            "n": n,
+            "b": b,
+            "m": m,
+            "mechanism": mechanism,
+            "relation": relation.option,
+            **grouped(group),
+            "steps": result.steps,
+            "delta": result.delta,
+            **({"target_epsilon": arguments["epsilon"]} if calibrated else {}),
+            "rows": rows,
+            "left_out": absent,
+            **(more or {}),
+        },
+        heading=f"{n} records, b = {b}, m = {m}; steps: {result.steps}, delta "
+        f"{as_stated(result.delta)}, {mechanism} noise, relation {relation.option}; at the same "
+        f"{'guarantee' if calibrated else 'noise'}",
+        columns=("scheme", "eta", "distinct", "noise", "epsilon, lower", "epsilon, upper"),
+        rows=tuple(
+            (
+                row.scheme.name,
+                chance_drawn(row.eta),
+                readable(row.expected_distinct, "nearest"),
+                noise_shown(row.noise_multiplier),
+                *ends(row.epsilon),
+            )
+            for row in (*result, *result.epochs)
+        ),
+        note="\n".join(
+            (
+                "distinct: expected distinct records per step; noise: noise multiplier, the noise "
+                "scale divided by the bound on one record's contribution.",
+                explain_upper("epsilon", relation, group=group),
+                "lower: attained by a concrete pair of data sets.",
+                *([left_out] if absent else []),
+                *notes,
+            )
+        ),
+    )

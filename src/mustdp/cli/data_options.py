@@ -49,14 +49,20 @@ _reading = Panel(
                          their place.
     --missing-mark TEXT  A text or number that means missing, besides NA, NaN, null, none, ? and
                          nothing. May be repeated.
+    --encoding NAME      Encoding of a text file, such as latin-1, cp1252 or utf-16. Default: UTF-8.
+    --decimal CHAR       What separates decimals: . (the default) or a comma.
+    --thousands CHAR     What stands between thousands: one character, or comma, space.
+    --date-format FORM   How dates are written, as %d.%m.%Y. Default: ISO 8601.
     """,
 )
-_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_CHARACTERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
 FileArgument = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help="A CSV or Parquet file; - is standard input.", show_default=False
+        metavar="FILE",
+        help="A CSV, Parquet, Stata, SPSS or SAS file; - is standard input.",
+        show_default=False,
     ),
 ]
 ColumnOption = Annotated[list[str] | None, _data("--column")]
@@ -67,6 +73,7 @@ NAMES = {
     "header=False": "--no-header",
     "header=True": "--header",
     "marks": "--missing-mark",
+    "dates": "--date-format",
     "Reading(missing=...)": "--missing",
 }
 
@@ -84,9 +91,9 @@ def read_missing(name: str, text: str) -> str | float:
     )
 
 
-def read_delimiter(name: str, text: str) -> str:
+def read_character(name: str, text: str) -> str:
     """One character, or the word for one that is hard to type."""
-    return _DELIMITERS.get(text.lower(), text)
+    return _CHARACTERS.get(text.lower(), text)
 
 
 def per_column(
@@ -102,13 +109,17 @@ def per_column(
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """``--no-header``, ``--delimiter`` and ``--missing``."""
+    """How a file is read: its first line, marks, missing values, encoding and dates."""
 
     header: Annotated[bool, _reading("--header")] = False
     no_header: Annotated[bool, _reading("--no-header")] = False
-    delimiter: Annotated[str | None, _reading("--delimiter", read_delimiter)] = None
+    delimiter: Annotated[str | None, _reading("--delimiter", read_character)] = None
     missing: Annotated[Any, _reading("--missing", read_missing)] = None
     missing_mark: Annotated[list[str] | None, _reading("--missing-mark")] = None
+    encoding: Annotated[str | None, _reading("--encoding")] = None
+    decimal: Annotated[str, _reading("--decimal", read_character)] = "."
+    thousands: Annotated[str | None, _reading("--thousands", read_character)] = None
+    date_format: Annotated[str | None, _reading("--date-format")] = None
 
     def of(self, file: str) -> Reading:
         """The file with how it is read."""
@@ -124,6 +135,10 @@ class ReadingOptions:
             delimiter=self.delimiter,
             missing="refuse" if self.missing is None else self.missing,
             marks=tuple(self.missing_mark or ()),
+            encoding=self.encoding,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            dates=self.date_format,
         )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from mustdp.cli.options import BinsOption, JsonOption, SchemeOptions, TimesOption, sampling
+from mustdp.cli.options import BinsOption, SchemeOptions, TimesOption, sampling
 from mustdp.cli.output import Answer
-from mustdp.cli.parameters import Panel, as_typed, read_natural, with_bundles
+from mustdp.cli.parameters import JsonOption, Panel, as_typed, read_natural, with_bundles
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.formatting import readable
 

@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer, show
-from mustdp.cli.parameters import Panel, read_integer, with_bundles
+from mustdp.cli.parameters import JsonOption, Panel, read_integer, with_bundles
 from mustdp.errors import InvalidParameter
 
 _explore = Panel(
@@ -48,20 +47,19 @@ def explore(
     """
     from urllib.parse import parse_qsl
 
-    from mustdp.reporting.explorer.answers import PageState
-    from mustdp.reporting.explorer.server import Explorer, in_browser
+    from mustdp.reporting.explorer import Explorer, address_of, in_browser, read_state
 
     fields = dict(parse_qsl((state or "").rpartition("?")[2], keep_blank_values=True))
     if state is not None and not fields:
         raise InvalidParameter.refusing("ADDRESS", "must be what Copy address gives", state[:40])
-    wanted = PageState.read(fields)
+    question = read_state(fields)
     try:
         explorer = Explorer(port or 0)
     except OSError as problem:
         raise InvalidParameter.refusing(
             "--port", "must be a port that is free", f"{port}: {problem.strerror}"
         ) from None
-    address = explorer.address + (f"?{wanted.address}" if fields else "")
+    address = explorer.address + (f"?{address_of(question)}" if fields else "")
     # Some browsers may not read files of others.
     by_hand = "" if no_open else " If the browser does not show it, open it by hand."
     show(

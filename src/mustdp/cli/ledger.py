@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mustdp.cli.options import (
-    JsonOption,
     NoiseOptions,
     RunOptions,
     SchemeOptions,
@@ -22,7 +21,15 @@ from mustdp.cli.options import (
     read_target,
 )
 from mustdp.cli.output import Answer
-from mustdp.cli.parameters import Panel, as_typed, clipped, exactly_one, one_of, with_bundles
+from mustdp.cli.parameters import (
+    JsonOption,
+    Panel,
+    as_typed,
+    clipped,
+    exactly_one,
+    one_of,
+    with_bundles,
+)
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import as_stated, readable
@@ -180,12 +187,12 @@ class _Releases:
             raise InvalidParameter.refusing(
                 "--mechanism", "must be gaussian, as the noise of every release is", noise.mechanism
             )
-        if noise.shift is not None:
+        if "shift" in noise.given:
             raise InvalidParameter(
                 "--shift belongs to create, not to declare: give the noise of a "
                 "release by --noise-multiplier"
             )
-        multiplier = self._noise(noise.noise_multiplier, each, epsilon)
+        multiplier = self._noise(noise.given.get("noise_multiplier"), each, epsilon)
         plan = mustdp.repeat(self.count, mustdp.gaussian(noise_multiplier=multiplier))
         if epsilon is not None:
             return plan, epsilon

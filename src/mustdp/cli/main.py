@@ -1,15 +1,24 @@
 """The ``mustdp`` command: its subcommands, and the one place where results and errors are printed.
 
-Commands return an Answer and print nothing, so standard output stays empty when something fails.
+Commands return an Answer and print nothing, so standard output stays empty when something fails. A
+failure is one line on standard error, never a traceback for bad input, and an exit status:
+
+1    a result that could not be written
+2    bad input: the line names the option, the value and what is allowed
+3    a computation that cannot be trusted or was lost, and why
+4    a budget that would be exceeded, and what still fits
+130  interrupted
+141  the reader of standard output has gone
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any
@@ -22,22 +31,26 @@ from mustdp.cli.amplify import amplify
 from mustdp.cli.audit import audit
 from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
-from mustdp.cli.compare import compare
+from mustdp.cli.compare import compare, report
 from mustdp.cli.data_options import NAMES as READING_NAMES
 from mustdp.cli.draw import draw
-from mustdp.cli.errors import failure, forget_output
 from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
-from mustdp.cli.options import JsonOption, paragraphs
+from mustdp.cli.options import paragraphs
 from mustdp.cli.output import Answer, show
-from mustdp.cli.parameters import complete_help
-from mustdp.cli.plan import plan
-from mustdp.cli.release import release
-from mustdp.cli.report import report
+from mustdp.cli.parameters import JsonOption, Refused, complete_help
+from mustdp.cli.release import plan, release
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.risk import risk
 from mustdp.cli.train import train
-from mustdp.errors import InvalidParameter
+from mustdp.errors import (
+    BudgetExceeded,
+    ClusterLost,
+    InvalidParameter,
+    MissingExtra,
+    NumericalFailure,
+    WorkerLost,
+)
 from mustdp.limits import LargeDelta
 from mustdp.mechanisms.relation import Relation
 from mustdp.version import __version__
@@ -139,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         status, line = outcome
         if isinstance(problem, OSError):
-            forget_output()
+            _discard_output()
         if line:
             print(f"mustdp: {line}", file=sys.stderr)
         return status
@@ -178,6 +191,68 @@ def _names(command: Any, given: Sequence[str]) -> dict[str, str]:
         names |= {one.name: one.opts[0] for one in command.commands[called].params}
         names |= _OTHER_NAMES.get(called, {})
     return names
+
+
+# From exception to exit status.
+
+
+NOT_WRITTEN, BAD_INPUT, NOT_TRUSTED, NO_BUDGET, INTERRUPTED, NO_READER = 1, 2, 3, 4, 130, 141
+
+#: The parent of all usage errors, in whichever copy of click this version of typer uses.
+UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+#: What else may end a command, with its status and its line; of two kinds, the narrower first.
+_FORESEEN: tuple[tuple[type[BaseException], int, str], ...] = (
+    (MissingExtra, BAD_INPUT, "{}"),
+    (NumericalFailure, NOT_TRUSTED, "no result that can be trusted: {}"),
+    (ClusterLost, NOT_TRUSTED, "no result: {}"),
+    (WorkerLost, NOT_TRUSTED, "no result: {}"),
+    (BudgetExceeded, NO_BUDGET, "{}"),
+    (MemoryError, NOT_TRUSTED, "not enough memory for this computation {}"),
+    (typer.Abort, INTERRUPTED, "{}"),
+    (KeyboardInterrupt, INTERRUPTED, "{}"),
+    (BrokenPipeError, NO_READER, ""),
+    (OSError, NOT_WRITTEN, "the result could not be written: {}"),
+)
+
+
+def failure(problem: BaseException, names: Mapping[str, str]) -> tuple[int, str] | None:
+    """Exit status and line for a problem that was foreseen; None for one that was not.
+
+    ``names`` are those of the command line for arguments and relations of the package.
+    """
+    if isinstance(problem, Refused):
+        problem = problem.problem
+    if isinstance(problem, InvalidParameter):
+        return BAD_INPUT, one_line(problem.called(names))
+    for kind, status, line in _FORESEEN:
+        if isinstance(problem, kind):
+            return status, one_line(line.format(problem))
+    if isinstance(problem, UsageProblem):
+        return BAD_INPUT, _usage(problem)
+    return None
+
+
+def _usage(problem: Any) -> str:
+    """A usage error in one line, with the place that lists what is allowed."""
+    context = getattr(problem, "ctx", None)
+    path = context.command_path if context else "mustdp"
+    message = one_line(problem.format_message()).rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}; {path} --help lists what is allowed"
+
+
+def one_line(message: str) -> str:
+    """Squeeze all white space, line ends included, into single spaces."""
+    return " ".join(message.split())
+
+
+def _discard_output() -> None:
+    """Send what is still buffered nowhere, so that closing standard output cannot fail again."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (AttributeError, OSError, ValueError):
+        return
 
 
 if __name__ == "__main__":

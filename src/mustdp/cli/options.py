@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, make_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from mustdp.cli.parameters import (
     Panel,
@@ -16,29 +14,28 @@ from mustdp.cli.parameters import (
     one_of,
     read_integer,
     read_natural,
-    read_number,
     read_rate,
-    word_from,
+    read_within,
     word_of,
 )
 from mustdp.errors import InvalidParameter
 from mustdp.limits import (
-    LARGEST_EPSILON,
-    LARGEST_EPSILON_PRIME,
-    LARGEST_NOISE,
+    DELTA_RANGE,
+    EPSILON_RANGE,
     MOST_STEPS,
-    SMALLEST_DELTA,
-    SMALLEST_NOISE,
+    NOISE_RANGE,
+    TARGET_RANGE,
     warn_of_large_delta,
 )
+from mustdp.mechanisms.registry import ARGUMENTS, Argument, RegisteredMechanism
+from mustdp.mechanisms.registry import BY_NAME as MECHANISMS_BY_NAME
+from mustdp.mechanisms.registry import NAMES as MECHANISM_NAMES
 from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.formatting import readable
 from mustdp.sampling.catalogue import BY_NAME, EPOCH_NAMES, KINDS, NAMES
 
 if TYPE_CHECKING:
-    from mustdp.accounting.bounds import Bounds
     from mustdp.ledger.file import LedgerFile
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.sampling.epochs import Epoch, Sampling
     from mustdp.sampling.schemes import Scheme
 
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
 Stages = tuple[tuple[str, int], ...]
 _FLAGS = {"n": "-n", "b": "-b", "m": "-m", "rate": "--rate"}
 
-read_noise = partial(read_number, at_least=SMALLEST_NOISE, at_most=LARGEST_NOISE)
+read_noise = partial(read_within, limits=NOISE_RANGE)
 
 
 def read_stages(name: str, text: str) -> Stages:
@@ -84,20 +81,11 @@ _scheme = Panel(
 )
 _noise = Panel(
     "Noise",
-    """
-    --mechanism NAME      gaussian or laplace.
-    --noise-multiplier Z  Noise scale divided by the bound C on one record's contribution. One copy
-                          moves the result by 2/Z noise scales; by 1/Z under add-remove for
-                          poisson, allocation and shuffle.
-    --shift S             Instead of --noise-multiplier: how far one copy of a record can move the
-                          result, in noise scales (sensitivity / scale).
-    """,
+    f"--mechanism NAME  {', '.join(MECHANISM_NAMES[:-1])} or {MECHANISM_NAMES[-1]}.\n"
+    + "\n".join(f"{one.option} {one.metavar}  {one.help}" for one in ARGUMENTS.values()),
 )
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-MechanismOption = Annotated[
-    str, _noise("--mechanism", word_from("mustdp.mechanisms.mechanism", "MECHANISMS"))
-]
+MechanismOption = Annotated[str, _noise("--mechanism", word_of(MECHANISM_NAMES))]
 
 
 def paragraphs(docstring: str) -> str:
@@ -216,20 +204,85 @@ class SchemeOptions:
         return {name: given[name] for name in takes}
 
 
-@dataclass(frozen=True)
-class NoiseOptions:
-    """``--mechanism`` and its scale."""
+def _noise_option(argument: Argument) -> Any:
+    """An argument of a mechanism as an option; all are left out unless they are given."""
+    kind: Any = int if argument.whole else float
+    if argument.whole:
+        read: Any = partial(read_integer, low=int(argument.least), high=int(argument.most))
+    else:
+        read = partial(read_within, limits={"at_least": argument.least, "at_most": argument.most})
+    return Annotated[kind | None, _noise(argument.option, read)]
 
-    mechanism: MechanismOption = "gaussian"
-    noise_multiplier: Annotated[float | None, _noise("--noise-multiplier", read_noise)] = None
-    shift: Annotated[float | None, _noise("--shift", read_noise)] = None
+
+class NoiseChoice:
+    """``--mechanism`` and the arguments of all mechanisms, of which those that fit are taken."""
+
+    mechanism: str
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments that were given, by name."""
+        found = {name: getattr(self, name) for name in ARGUMENTS}
+        return {name: value for name, value in found.items() if value is not None}
 
     def build(self) -> Mechanism:
-        """Check that exactly one scale was given and return the mechanism."""
-        from mustdp.mechanisms.mechanism import MECHANISMS
+        """Check that the arguments belong to the mechanism, and return it."""
+        entry = self._fitting()
+        given = self.given
+        if entry.alternatives:
+            exactly_one({ARGUMENTS[name].option: given.get(name) for name in entry.alternatives})
+        for argument in entry.arguments:
+            needed = argument.default is None and argument.name not in entry.alternatives
+            if needed and argument.name not in given:
+                raise InvalidParameter(
+                    f"{argument.option} is missing: --mechanism {entry.name} takes {entry.takes()}"
+                )
+        return entry.build(**given)
 
-        exactly_one({"--noise-multiplier": self.noise_multiplier, "--shift": self.shift})
-        return MECHANISMS[self.mechanism](noise_multiplier=self.noise_multiplier, shift=self.shift)
+    def kind(self) -> str | Mechanism:
+        """The kind of noise whose size is to be found; its other arguments may be given."""
+        entry = self._fitting()
+        for name in {str(entry.searched), *entry.alternatives} & self.given.keys():
+            raise InvalidParameter(
+                f"{ARGUMENTS[name].option} {as_typed(self.given[name])} does not fit --solve-for "
+                "noise, which finds it; --solve-for steps, m and b take a noise"
+            )
+        if entry.searched is None:
+            raise InvalidParameter(
+                f"--mechanism {entry.name} does not fit --solve-for noise: it has no size that "
+                "could be looked for"
+            )
+        if not self.given:
+            return self.mechanism
+        return entry.build(**self.given, **{entry.searched: 1.0})
+
+    def _fitting(self) -> RegisteredMechanism:
+        """What the mechanism takes, if nothing else was given."""
+        entry = MECHANISMS_BY_NAME[self.mechanism]
+        own = {argument.name for argument in entry.arguments}
+        for name, value in self.given.items():
+            if name not in own:
+                raise InvalidParameter(
+                    f"{ARGUMENTS[name].option} {as_typed(value)} does not fit --mechanism "
+                    f"{entry.name}, which takes {entry.takes()}"
+                )
+        return entry
+
+
+if TYPE_CHECKING:
+
+    class NoiseOptions(NoiseChoice):
+        """The options themselves, which the registry of mechanisms lists."""
+else:
+    NoiseOptions = make_dataclass(
+        "NoiseOptions",
+        [
+            ("mechanism", MechanismOption, "gaussian"),
+            *((name, _noise_option(argument), None) for name, argument in ARGUMENTS.items()),
+        ],
+        bases=(NoiseChoice,),
+        frozen=True,
+    )
 
 
 # Accounting: how many steps, which neighbours, which epsilon and delta.
@@ -239,15 +292,15 @@ ACCOUNTING = "Accounting"
 _RELATIONS = {one.option: one for one in Relation}
 
 read_repeats = partial(read_integer, high=MOST_STEPS)
-read_delta = partial(read_number, at_least=SMALLEST_DELTA, below=1)
+read_delta = partial(read_within, limits=DELTA_RANGE)
 #: An epsilon at which delta is computed.
-read_epsilon = partial(read_number, at_least=0, at_most=LARGEST_EPSILON)
+read_epsilon = partial(read_within, limits=EPSILON_RANGE)
 
 
 def read_target(name: str, text: str) -> float:
     """An epsilon to be kept."""
     try:
-        return read_number(name, text, above=0, at_most=LARGEST_EPSILON)
+        return read_within(name, text, TARGET_RANGE)
     except InvalidParameter as problem:
         if problem.got not in ("0.0", "-0.0"):
             raise
@@ -318,7 +371,7 @@ def usual_delta(n: int) -> str:
     return f"1e-{len(str(10 * n - 1))}"
 
 
-# Batches of whole epochs: ``--bins``, ``--times``, ``--epochs``; why shuffling is not Poisson.
+# Batches of whole epochs: ``--bins``, ``--times``, ``--epochs``.
 
 
 _epoch = Panel(
@@ -400,34 +453,6 @@ def counted(drawn: Sampling, steps: int) -> dict[str, Any]:
     return {"epochs": steps / drawn.bins} if isinstance(drawn, Epoch) else {}
 
 
-def not_poisson(
-    drawn: Sampling, mechanism: Mechanism, steps: int, question: str, at: float, found: Bounds
-) -> dict[str, Any]:
-    """For shuffling: what Poisson sampling would promise, and how many times that is attained."""
-    import mustdp
-
-    if not isinstance(drawn, mustdp.types.Shuffle):
-        return {}
-    scheme = mustdp.poisson(drawn.n, drawn.m / drawn.n)
-    plan = mustdp.repeat(steps, mustdp.subsample(scheme, mechanism))
-    promised: Bounds = getattr(mustdp.account(plan, relation=found.relation), question)(at)
-    factor = found.lower / promised.upper if promised.upper > 0 else None
-    return {"poisson": {f"{question}_promised": promised.upper, "factor_attained": factor}}
-
-
-def not_poisson_in_words(known: dict[str, Any], question: str) -> str:
-    """The same as a sentence; nothing for other schemes."""
-    if "poisson" not in known:
-        return ""
-    promised, factor = known["poisson"][f"{question}_promised"], known["poisson"]["factor_attained"]
-    times = "" if factor is None else f", {readable(factor, 'down')} times as much,"
-    return (
-        f"shuffling is not Poisson sampling, which would promise {question} = "
-        f"{readable(promised, 'up')} here; the lower bound{times} is attained by shuffled batches. "
-        "--scheme allocation costs the same work and is charged exactly."
-    )
-
-
 # Comparisons (compare and report): sizes and steps that all schemes share, and one target.
 
 
@@ -499,48 +524,39 @@ SeedOption = Annotated[int | None, _run("--seed", read_natural)]
 LedgerOption = Annotated[str | None, _run("--ledger")]
 
 
-# Budgets of runs: a target epsilon, a noise multiplier or the paper's epsilon'.
+# Budgets of runs: a target epsilon or a noise multiplier.
 
 
-_read_epsilon_prime = partial(read_number, above=0, at_most=LARGEST_EPSILON_PRIME)
 _budget = Panel(
     ACCOUNTING,
     """
     --noise-multiplier Z  Instead of --epsilon: noise scale divided by the bound on what one record
                           contributes (--clip in training, half a statistic's sensitivity in
                           resampling).
-    --epsilon-prime E     Instead of --epsilon: the noise of the MUST paper for this epsilon' of one
-                          step. Not a guarantee; the certified epsilon is printed beside it.
     """,
 )
 
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """``--epsilon``, ``--noise-multiplier`` or ``--epsilon-prime``, and ``--delta``."""
+    """``--epsilon`` or ``--noise-multiplier``, and ``--delta``."""
 
     epsilon: TargetOption = None
     delta: DeltaOption = None
     noise_multiplier: Annotated[float | None, _budget("--noise-multiplier", read_noise)] = None
-    epsilon_prime: Annotated[float | None, _budget("--epsilon-prime", _read_epsilon_prime)] = None
 
     def read(self, n: int | None) -> dict[str, Any]:
         """The one way that was chosen, and delta, as the package takes them.
 
         ``n``, the number of records where it is known already, only serves to recommend a delta.
         """
-        ways = {
-            "--epsilon": self.epsilon,
-            "--noise-multiplier": self.noise_multiplier,
-            "--epsilon-prime": self.epsilon_prime,
-        }
-        exactly_one(ways)
+        exactly_one({"--epsilon": self.epsilon, "--noise-multiplier": self.noise_multiplier})
         return {**asdict(self), "delta": stated(self.delta, n)}
 
 
 def declared_release(ledger: LedgerFile) -> dict[str, Any]:
     """Noise, delta and relation of the release that comes next in the plan a ledger declares."""
-    from mustdp.mechanisms.mechanism import Gaussian
+    from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
 
     step = ledger.next_step
     if step is None:
@@ -548,11 +564,12 @@ def declared_release(ledger: LedgerFile) -> dict[str, Any]:
             "--epsilon or --noise-multiplier is missing: give exactly one, since no releases were "
             "declared for this --ledger (mustdp ledger declare)"
         )
-    if not isinstance(step, Gaussian) or step.noise_multiplier is None:
+    multiplier = step.describe().get("noise_multiplier") if isinstance(step, Mechanism) else None
+    if not has_proof(step, Proof.GAUSSIAN) or multiplier is None:
         raise InvalidParameter(
             "--ledger must declare releases on all records (mustdp ledger declare), got one whose "
             "declared plan has other steps next"
         )
     header = ledger.header
-    noise = {"epsilon": None, "noise_multiplier": step.noise_multiplier}
+    noise = {"epsilon": None, "noise_multiplier": multiplier}
     return {**noise, "delta": header.delta, "relation": header.relation}

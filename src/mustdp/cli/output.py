@@ -8,15 +8,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from mustdp.errors import NumericalFailure
+from mustdp.mechanisms.registry import BY_NAME
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import (
     aligned,
     as_stated,
-    chance_drawn,
     estimate_in_words,
     exact_or_rounded,
     noise_needed,
@@ -26,14 +25,12 @@ from mustdp.numerics.formatting import (
     readable,
 )
 from mustdp.progress import Progress
-from mustdp.sampling.catalogue import NAMES
 
 if TYPE_CHECKING:
     from mustdp.accounting.bounds import Bounds
     from mustdp.accounting.risk import Risk
-    from mustdp.calibration.compare import Comparison
-    from mustdp.calibration.settle import PrivacySpent
-    from mustdp.mechanisms.mechanism import Mechanism
+    from mustdp.calibration.budget import PrivacySpent
+    from mustdp.mechanisms.contract import Mechanism
     from mustdp.sampling.epochs import Sampling
 
 # The progress bar: on standard error, and only if that is a terminal.
@@ -80,7 +77,6 @@ class Answer:
     """The result of a command, before it is known where it goes."""
 
     data: Mapping[str, Any]
-    as_json: bool
     heading: str = ""
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
@@ -89,6 +85,7 @@ class Answer:
     remark: str = ""
     #: Go there as well, a line each, and into JSON.
     warnings: tuple[str, ...] = ()
+    as_json: bool = False
 
 
 def show(answer: Answer, out: TextIO | None = None, err: TextIO | None = None) -> None:
@@ -174,29 +171,8 @@ def _show_table(answer: Answer, out: TextIO) -> None:
 # Schemes, noises and bounds in words, and bounds as data: the same in every command.
 
 
-THEOREM = "Zhao, Zhou & Liu, arXiv 2312.13389, Theorem 4"
 #: Digits of a noise multiplier in words.
 MULTIPLIER = 5
-#: The families of pairs of data sets behind lower bounds.
-_PAIRS = {
-    "aligned": "the record that differs at one end of its range, all others at the other end",
-    "reversed": "the aligned pair in the other order",
-    "symmetric": "the record that differs at opposite ends of its range, all others in the middle",
-    "symmetric, largest": "the symmetric pair, seen through the largest batch",
-}
-_PRESENCE = {
-    "aligned": "with the record, at the end of its range, and without it",
-    "reversed": "without the record, and with it at the end of its range",
-    "aligned, largest": "with the record, at the end of its range, and without it; seen through "
-    "the largest batch",
-    "reversed, largest": "without the record, and with it at the end of its range; seen through "
-    "the largest batch",
-    "crowded": "with the record at one end of its range and without it, all others at the other "
-    "end; seen through the largest batch, Chua et al., arXiv 2403.17673",
-    "crowded, reversed": "the crowded pair in the other order",
-}
-#: Which order of the neighbours decided an upper bound under add-remove.
-_DIRECTIONS = {"remove": "; removing a record decides it", "add": "; adding a record decides it"}
 
 
 def describe(scheme: Sampling) -> str:
@@ -273,60 +249,9 @@ def limited(limit: str | None) -> dict[str, str]:
     return {} if limit is None else {"limit": limit}
 
 
-def coarse_in_words(bounds: Bounds) -> tuple[str, ...]:
-    """The remark upon bounds that the grid, not the truth, keeps apart."""
-    if not bounds.coarse:
-        return ()
-    gap = readable(bounds.numerical_gap, "up")
-    return (f"coarse: both bounds hold; finer grids, out of reach, may move them by {gap}.",)
-
-
 def grouped(group: int) -> dict[str, int]:
     """The records of one person as data, where there may be several."""
     return {} if group == 1 else {"group": group}
-
-
-def both_in_words(
-    bounds: Bounds, what: str, relation: Relation, scheme: Sampling, group: int = 1
-) -> str:
-    """What the two bounds say, a line each."""
-    upper = upper_in_words(what, relation, bounds.direction, group)
-    return f"{upper}\n{lower_in_words(bounds, relation, scheme, group, what)}"
-
-
-def upper_in_words(what: str, relation: Relation, direction: str = "", group: int = 1) -> str:
-    """What a certified upper bound says."""
-    return (
-        f"upper: certified, no pair of neighbouring data sets ({relation.differing(group)}) has a "
-        f"larger {what}{_DIRECTIONS.get(direction, '')}."
-    )
-
-
-def lower_in_words(
-    bounds: Bounds, relation: Relation, scheme: Sampling, group: int = 1, what: str = "epsilon"
-) -> str:
-    """What an attained lower bound says, and which data sets attain it."""
-    if bounds.attained_by.startswith("adaptive"):
-        return (
-            "lower: attained by a data holder who chooses, as releases come in, between the "
-            "aligned and the reversed pair of data sets."
-        )
-    if bounds.upper == 0 and what == "epsilon":
-        return (
-            "0 says that this delta alone covers everything: no attacker gains more than it over "
-            "guessing. A smaller delta says more."
-        )
-    if not bounds.lower > 0:
-        return "lower: no pair of data sets that attains more than 0 is known."
-    return f"lower: attained by {pair_in_words(bounds.attained_by, relation, scheme, group)}."
-
-
-def pair_in_words(name: str, relation: Relation, scheme: Sampling, group: int = 1) -> str:
-    """A named pair of data sets."""
-    present = scheme.leaves_empty and relation == Relation.ADD_REMOVE
-    pairs = _PRESENCE if present else _PAIRS
-    details = f" ({pairs[name]})" if name in pairs and group == 1 else ""
-    return f"the {name} pair of data sets{details}"
 
 
 def noise_in_words(
@@ -336,13 +261,15 @@ def noise_in_words(
 
     A shift is an inverse of noise: that of a noise to be used is rounded down, any other up.
     """
-    given = mechanism.describe().get("noise_multiplier")
-    multiplier = ""
-    if given is not None:
-        shown = noise_needed(given, MULTIPLIER) if found else as_stated(given)
-        multiplier = f"noise multiplier {shown}, "
+    searched = BY_NAME[mechanism.name].searched if mechanism.name in BY_NAME else None
+    sizes = ""
+    for name, given in mechanism.describe().items():
+        if name not in ("mechanism", "shift"):
+            needed = found and name == searched
+            shown = noise_needed(given, MULTIPLIER) if needed else as_stated(given)
+            sizes += f"{name.replace('_', ' ')} {shown}, "
     moved = shift_in_words(mechanism, shift, found=found)
-    return f"{mechanism.name} noise, {multiplier}{moved}relation {relation.option}."
+    return f"{mechanism.name} noise, {sizes}{moved}relation {relation.option}."
 
 
 def shift_in_words(mechanism: Mechanism, shift: float | None, *, found: bool = False) -> str:
@@ -398,73 +325,7 @@ def seed_in_words(seed: int | None) -> str:
     )
 
 
-# Answers that two commands share: compare and report, risk and calibrate, release and bootstrap.
-
-
-def comparison_answer(
-    result: Comparison, arguments: dict[str, Any], mechanism: str, as_json: bool
-) -> Answer:
-    """Every scheme a row, as data and as a table."""
-    relation = result.relation
-    rows = [
-        {
-            "scheme": row.scheme.name,
-            "eta": row.eta,
-            "expected_distinct": row.expected_distinct,
-            "noise_multiplier": row.noise_multiplier,
-            "epsilon": two_sided(
-                row.epsilon, f"for {row.scheme.name} at --delta {as_stated(result.delta)}"
-            ),
-            **origin(row.epsilon),
-        }
-        for row in (*result, *result.epochs)
-    ]
-    absent = [name for name in NAMES if name not in {row["scheme"] for row in rows}]
-    data = {
-        "n": arguments["n"],
-        "b": arguments["b"],
-        "m": arguments["m"],
-        "mechanism": mechanism,
-        "relation": relation.option,
-        **grouped(arguments["group"]),
-        "steps": result.steps,
-        "delta": result.delta,
-        **({"target_epsilon": arguments["epsilon"]} if "epsilon" in arguments else {}),
-        "rows": rows,
-        "left_out": absent,
-    }
-    same = "the same guarantee" if "epsilon" in arguments else "the same noise"
-    noise_shown = partial(noise_needed, digits=4) if "epsilon" in arguments else as_stated
-    notes = [
-        "distinct: expected distinct records per step; noise: noise multiplier, the noise scale "
-        "divided by the bound on one record's contribution.",
-        upper_in_words("epsilon", relation, group=arguments["group"]),
-        "lower: attained by a concrete pair of data sets.",
-    ]
-    if absent:
-        notes.append(
-            f"Left out: {', '.join(absent)}, which cannot draw {arguments['m']} without "
-            "replacement."
-        )
-    return Answer(
-        data,
-        as_json=as_json,
-        heading=f"{arguments['n']} records, b = {arguments['b']}, m = {arguments['m']}; "
-        f"steps: {result.steps}, delta {as_stated(result.delta)}, {mechanism} noise, "
-        f"relation {relation.option}; at {same}",
-        columns=("scheme", "eta", "distinct", "noise", "epsilon, lower", "epsilon, upper"),
-        rows=tuple(
-            (
-                row.scheme.name,
-                chance_drawn(row.eta),
-                readable(row.expected_distinct, "nearest"),
-                noise_shown(row.noise_multiplier),
-                *ends(row.epsilon),
-            )
-            for row in (*result, *result.epochs)
-        ),
-        note="\n".join(notes),
-    )
+# Cells that two commands share: risk and calibrate, release and bootstrap.
 
 
 #: Headings of :func:`risk_rows`.
@@ -485,24 +346,6 @@ def risk_rows(found: Risk) -> tuple[tuple[str, ...], ...]:
         )
         for index, (rate, one) in enumerate(zip(found.fpr, found.tpr, strict=True))
     )
-
-
-def risk_as_data(found: Risk) -> dict[str, Any]:
-    """The risk as JSON has it."""
-    from mustdp.accounting.risk import PRIORS
-
-    return {
-        "advantage": two_sided(found.advantage),
-        "tpr": [
-            {"fpr": rate, **two_sided(one)} for rate, one in zip(found.fpr, found.tpr, strict=True)
-        ],
-        "suspicion": [
-            {"prior": prior, "fpr": rate, **two_sided(one)}
-            for prior in PRIORS
-            for rate, one in zip(found.fpr, found.becomes(prior), strict=True)
-        ],
-        "words": list(found.sentences()),
-    }
 
 
 def estimate_cells(one: Any) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -55,6 +55,11 @@ def read_number(
     except ValueError:
         value = clipped(text)
     return checks.real(option, value, above=above, at_least=at_least, below=below, at_most=at_most)
+
+
+def read_within(option: str, text: str, limits: Mapping[str, float]) -> float:
+    """Read a number inside one of the ranges of :mod:`mustdp.limits`."""
+    return read_number(option, text, **limits)
 
 
 #: Readers of seeds, of probabilities with and without their ends, and of learning rates and bounds.
@@ -128,28 +133,14 @@ class Panel:
     def __call__(self, name: str, read: Reader | None = None) -> Any:
         """One of the options, whose text goes through ``read``; without a reader it stays text."""
         takes, said = self._said[name]
-        return option(name, read, metavar=takes or None, help=said, panel=self._title)
-
-
-def option(
-    name: str,
-    read: Reader | None = None,
-    *,
-    metavar: str | None,
-    help: str,
-    panel: str | None = None,
-    show_default: bool = True,
-) -> Any:
-    """An option whose text goes through ``read``; without a reader it stays text."""
-    return typer.Option(
-        name,
-        parser=parser(name, read) if read else None,
-        metavar=metavar,
-        help=help,
-        rich_help_panel=panel,
-        show_default=show_default,
-        autocompletion=_completion(read),
-    )
+        return typer.Option(
+            name,
+            parser=parser(name, read) if read else None,
+            metavar=takes or None,
+            help=said,
+            rich_help_panel=self._title,
+            autocompletion=_completion(read),
+        )
 
 
 def _completion(read: Reader | None) -> Callable[[str], list[str]] | None:
@@ -253,26 +244,37 @@ def writable_file(name: str, out: str) -> Path:
 R = TypeVar("R")
 
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
 def with_bundles(command: Callable[..., R]) -> Callable[..., R]:
-    """Spread every parameter of ``command`` that is a bundle into the bundle's own options."""
+    """Expand every parameter of ``command`` that is a bundle into the bundle's own options.
+
+    A command that has no ``--json`` itself is given one, and its answer is marked accordingly.
+    """
     hints = get_type_hints(command, include_extras=True)
     parameters = inspect.signature(command).parameters
     bundles = {name: hints[name] for name in parameters if is_dataclass(hints[name])}
     flat = []
     for name, parameter in parameters.items():
         if name in bundles:
-            flat += _spread(bundles[name])
+            flat += _expanded(bundles[name])
         else:
             flat.append(_parameter(name, parameter.default, hints[name]))
+    marks_json = "json" not in parameters
+    if marks_json:
+        flat.append(_parameter("json", False, JsonOption))
     single = {one.name: _flag(one.annotation) for one in flat if _is_single(one.annotation)}
 
     def flattened(**values: Any) -> R:
         values = _reduced(values, single)
+        as_json = values.pop("json") if marks_json else False
         for name, bundle in bundles.items():
             own = {field.name: values.pop(field.name) for field in fields(bundle)}
             values[f"{name} options"] = bundle(**own)
         # Renamed in a second pass: a bundle may be called like one of its own fields.
-        return command(**{name.removesuffix(" options"): value for name, value in values.items()})
+        answer = command(**{name.removesuffix(" options"): one for name, one in values.items()})
+        return replace(answer, as_json=True) if as_json else answer  # type: ignore[type-var]
 
     listed = [_several(one) if one.name in single else one for one in flat]
     flattened.__name__, flattened.__doc__ = command.__name__, command.__doc__
@@ -282,7 +284,7 @@ def with_bundles(command: Callable[..., R]) -> Callable[..., R]:
     return flattened
 
 
-def _spread(bundle: Any) -> list[inspect.Parameter]:
+def _expanded(bundle: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(bundle, include_extras=True)
     return [_parameter(field.name, field.default, hints[field.name]) for field in fields(bundle)]
 

@@ -1,4 +1,4 @@
-"""``mustdp release``: statistics of all records in one noisy release, with intervals."""
+"""``mustdp release`` and ``plan``: statistics in one noisy release, and what it will tell."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mustdp.cli.data_options import (
 from mustdp.cli.options import (
     ACCOUNTING,
     DeltaOption,
-    JsonOption,
     LedgerOption,
     SeedOption,
     TargetOption,
     declared_release,
     read_noise,
+    read_target,
     stated,
 )
 from mustdp.cli.output import Answer, progress
@@ -36,12 +36,14 @@ from mustdp.cli.parameters import (
     clipped,
     exactly_one,
     read_inner_rate,
+    read_integer,
+    read_positive,
     with_bundles,
+    word_from,
     writable_file,
 )
 from mustdp.errors import InvalidParameter
-from mustdp.extras import required
-from mustdp.numerics.formatting import percent_stated
+from mustdp.numerics.formatting import given_or_rounded, percent_stated, readable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +105,6 @@ def release(
     report: ReportOption = None,
     csv: Annotated[str | None, _written("--csv")] = None,
     latex: Annotated[str | None, _written("--latex")] = None,
-    json: JsonOption = False,
 ) -> Answer:
     """Release statistics of all records once, at a certified cost, with confidence intervals.
 
@@ -136,11 +137,11 @@ def release(
         settings["relation"] = relation
     written = {
         name: writable_file(name, path)
-        for name, path in (("--report", report), ("--csv", csv), ("--latex", latex))
+        for name, path in (("--csv", csv), ("--latex", latex))
         if path is not None
     }
     if report is not None:
-        required("matplotlib", "a report page")
+        written["--report"] = _page_file(report)
 
     import mustdp
     from mustdp.ledger.release import open_existing
@@ -157,7 +158,16 @@ def release(
         )  # fmt: skip
         standing = None if charged is None else charged.standing()
         _write(result, standing, written)
-    return _answer(result, seed, json)
+    return _answer(result, seed)
+
+
+def _page_file(path: str) -> Path:
+    """Where a page is to be written, if one can be."""
+    from mustdp.reporting.pages import check_installed
+
+    target = writable_file("--report", path)
+    check_installed("a report page")
+    return target
 
 
 def _write(result: ReleaseResult, standing: LedgerStatus | None, paths: dict[str, Path]) -> None:
@@ -172,14 +182,13 @@ def _write(result: ReleaseResult, standing: LedgerStatus | None, paths: dict[str
             replace_file(path, text.encode(), mode=SHARED)
 
 
-def _answer(result: ReleaseResult, seed: int | None, as_json: bool) -> Answer:
+def _answer(result: ReleaseResult, seed: int | None) -> Answer:
     privacy = result.privacy
     output.two_sided(privacy.epsilon, "here")
     data = result.as_dict()
     data["privacy"]["relation"] = privacy.relation.option
     return Answer(
         data,
-        as_json=as_json,
         heading=output.headed(privacy, "one release on all records"),
         columns=(
             "estimate of",
@@ -214,3 +223,104 @@ def _cost(result: ReleaseResult) -> Iterator[str]:
     settled = output.settled_in_words(privacy.noise_multiplier, privacy.source, privacy.relation)
     yield f"gaussian noise, {settled}"
     yield "noise share: part of the squared standard error that the noise causes."
+
+
+# Planning a release: expected widths, before any data are read.
+
+
+_plan_statistics = Panel(
+    STATISTICS,
+    """
+    -n N        Required: number of records, or an estimate of it.
+    --like LAW  What the data are taken to be like within their ranges: normal or uniform.
+    """,
+)
+_plan_accounting = Panel(
+    ACCOUNTING,
+    """
+    --epsilon E  An epsilon; repeat it to compare several. Give this or --width.
+    --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
+    """,
+)
+
+
+@with_bundles
+def plan(
+    wanted: StatisticsOptions,
+    n: Annotated[int | None, _plan_statistics("-n", read_integer)] = None,
+    epsilon: Annotated[list[float] | None, _plan_accounting("--epsilon", read_target)] = None,
+    width: Annotated[float | None, _plan_accounting("--width", read_positive)] = None,
+    delta: DeltaOption = None,
+    relation: ReleaseRelationOption = None,
+    like: Annotated[
+        str, _plan_statistics("--like", word_from("mustdp.estimation.planning", "LIKE"))
+    ] = "normal",
+    report: ReportOption = None,
+) -> Answer:
+    """Say how wide the intervals of a release will be, or which epsilon a width needs.
+
+    No data are read: numbers are taken to be spread over their ranges as --like says, groups and
+    categories to be equally large.
+
+    Example: mustdp plan -n 10000 --column age --lower 0 --upper 100 --statistic mean
+    --epsilon 0.5 --epsilon 1 --delta 1e-6
+    """
+    exactly_one({"--epsilon": epsilon or None, "--width": width})
+    if n is None:
+        raise InvalidParameter("-n is missing: give the number of records, or an estimate of it")
+    settings: dict[str, Any] = {
+        **wanted.read(tuple(wanted.column or ("value",))),
+        "n": n,
+        "delta": stated(delta, n),
+        "like": like,
+    }
+    if relation is not None:
+        settings["relation"] = relation
+
+    target = None if report is None else _page_file(report)
+
+    from mustdp.estimation.planning import expected_widths, smallest_epsilon
+
+    statistics, level = wanted.statistics, wanted.level
+    if width is not None:
+        found = [smallest_epsilon(width, statistics, **settings)]
+    else:
+        found = [
+            (one, expected_widths(statistics, epsilon=one, **settings)) for one in epsilon or ()
+        ]
+    if target is not None:
+        from mustdp.reporting.release_page import plan_page
+
+        around = found[0][0]
+        several = [
+            (one, expected_widths(statistics, epsilon=one, **settings))
+            for one in ([at for at, _ in found] if len(found) > 2 else _epsilons_around(around))
+        ]
+        plan_page(several, n).write(target)
+    flat = [(at, one) for at, several in found for one in several]
+    rows = [{"epsilon": at, **one.as_dict()} for at, one in flat]
+    return Answer(
+        {"rows": rows, "n": n, "delta": settings["delta"], "like": like, "level": level},
+        heading=f"{n} records, expected; nothing was read and nothing is spent",
+        columns=("epsilon", "estimate of", "width", "standard error", "noise share"),
+        rows=tuple(
+            (
+                given_or_rounded(at, "up", 4),
+                one.label,
+                _width(one.width),
+                _width(one.standard_error),
+                f"{100 * one.noise_share:.0f} %",
+            )
+            for at, one in flat
+        ),
+        note=f"width: of the {percent_stated(level)} interval, for {like} data within the ranges.",
+    )
+
+
+def _epsilons_around(epsilon: float) -> list[float]:
+    """Epsilons around one, for a picture."""
+    return [epsilon * 2.0**k for k in range(-4, 4)]
+
+
+def _width(value: float) -> str:
+    return readable(value, "up", 4) if value < float("inf") else "unknown"

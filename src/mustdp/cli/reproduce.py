@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mustdp.cli.options import JsonOption
 from mustdp.cli.output import Answer, progress
-from mustdp.cli.parameters import Panel, clipped, read_natural
+from mustdp.cli.parameters import Panel, clipped, read_natural, with_bundles
 from mustdp.errors import InvalidParameter
-from mustdp.extras import required
 
 if TYPE_CHECKING:
     from mustdp.reproduction.cells import Cell, Item
@@ -40,13 +38,13 @@ _reproduction = Panel(
 )
 
 
+@with_bundles
 def reproduce(
     items: ItemsArgument = None,
     quick: Annotated[bool, _reproduction("--quick")] = False,
     data: Annotated[str | None, _reproduction("--data")] = None,
     out: Annotated[str, _reproduction("--out")] = "reproduction",
     seed: Annotated[int, _reproduction("--seed", read_natural)] = 1,
-    json: JsonOption = False,
 ) -> Answer:
     """Compute the tables and figures of the MUST paper again and judge every number.
 
@@ -66,8 +64,10 @@ def reproduce(
             raise InvalidParameter(
                 f"--data is missing: {item.name} needs the data set {' and '.join(item.needs)}"
             )
-    required("matplotlib", "the report of the reproduction")
 
+    from mustdp.reporting.pages import check_installed
+
+    check_installed("the report of the reproduction")
     from mustdp.reproduction.page import write_report
     from mustdp.reproduction.runner import finished, run_items
 
@@ -76,7 +76,7 @@ def reproduce(
         move("report")
         skipped = [one for one in results if one.state == "skipped"]
         report = write_report(finished(ITEMS, settings, folder), skipped, settings, folder)
-    return _answer(results, settings.quick, settings.seed, report, json)
+    return _answer(results, settings.quick, settings.seed, report)
 
 
 def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | None:
@@ -88,9 +88,7 @@ def _folder(option: str, text: str | None, must_exist: bool = False) -> Path | N
     raise InvalidParameter(f"{option} must be a folder, got {clipped(text)!r}")
 
 
-def _answer(
-    results: Sequence[Result], quick: bool, seed: int, report: Path, as_json: bool
-) -> Answer:
+def _answer(results: Sequence[Result], quick: bool, seed: int, report: Path) -> Answer:
     from mustdp.reproduction.page import verdict_row
 
     done = [one for one in results if one.outcome is not None]
@@ -103,7 +101,6 @@ def _answer(
             "report": str(report),
             "items": [_item(one) for one in results],
         },
-        as_json=as_json,
         heading=f"arXiv 2312.13389, {'quick' if quick else 'full'} run, seed {seed}",
         columns=("item", "cells", "matches", "explained", "differs", "new", "seconds"),
         rows=tuple((one.item.name, *verdict_row(one)) for one in done),

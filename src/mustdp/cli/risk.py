@@ -11,13 +11,12 @@ from mustdp.cli.options import (
     ACCOUNTING,
     EpochOptions,
     GroupOption,
-    JsonOption,
     NoiseOptions,
     RunOptions,
     SchemeOptions,
     counted,
 )
-from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_as_data, risk_rows
+from mustdp.cli.output import RISK_COLUMNS, Answer, progress, risk_rows
 from mustdp.cli.parameters import Panel, read_number, read_rate, with_bundles
 from mustdp.numerics.formatting import as_stated, readable
 
@@ -50,7 +49,6 @@ def risk(
         list[float] | None, _accounting("--order", partial(read_number, above=1, at_most=1e6))
     ] = None,
     group: GroupOption = 1,
-    json: JsonOption = False,
 ) -> Answer:
     """Say what an attacker who sees everything that is released can achieve, in words to quote.
 
@@ -78,7 +76,7 @@ def risk(
         **output.begun(built, mechanism, relation, account.shift, group),
         "steps": steps,
         **counted(built, steps),
-        **risk_as_data(found),
+        **found.as_dict(),
         **views,
     }
     heading = f"{output.describe(built)}; steps: {steps}"
@@ -93,7 +91,6 @@ def risk(
     )
     return Answer(
         data,
-        as_json=json,
         heading=heading,
         columns=RISK_COLUMNS,
         rows=risk_rows(found),

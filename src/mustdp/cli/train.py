@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mustdp.accounting.explanations import explain_bounds, explain_shuffling, poisson_promise
 from mustdp.cli import output
 from mustdp.cli.options import (
     BudgetOptions,
     EpochOptions,
-    JsonOption,
     RunOptions,
     SchemeOptions,
     counted,
-    not_poisson,
-    not_poisson_in_words,
 )
 from mustdp.cli.output import Answer, progress
 from mustdp.cli.parameters import Panel, parser, read_natural, read_scale, with_bundles, word_from
@@ -29,9 +27,9 @@ from mustdp.numerics.formatting import as_stated
 from mustdp.sampling.catalogue import EPOCH_NAMES
 
 if TYPE_CHECKING:
+    from mustdp.calibration.budget import Budget
     from mustdp.ledger.file import LedgerFile
     from mustdp.sampling.epochs import Sampling
-    from mustdp.training.budget import Budget
     from mustdp.training.classify import Trial
     from mustdp.training.data.dataset import DataSet
 
@@ -145,7 +143,6 @@ def train(
     epochs: EpochOptions,
     data: Annotated[str | None, _training("--data")] = None,
     options: TrainingOptions,
-    json: JsonOption = False,
 ) -> Answer:
     """Train a private classifier on digits, mnist or adult, and certify what it costs.
 
@@ -159,14 +156,14 @@ def train(
     settings = asdict(options)
     noise = budget.read(scheme.n)
 
-    from mustdp.training.budget import settle
+    from mustdp.calibration.budget import calibrated_budget
     from mustdp.training.classify import Interrupted, check_model, train_classifier
     from mustdp.training.data.named import load_data
 
     def certified(plan: Sampling) -> Budget:
         with progress("certifying"):
             steps = epochs.batches(plan, run)
-            found = settle(plan, steps=steps, relation=run.relation, **noise)
+            found = calibrated_budget(plan, steps=steps, relation=run.relation, **noise)
             output.two_sided(found.spent().epsilon, "here")
         return found
 
@@ -189,7 +186,7 @@ def train(
                 f"interrupted: {files.checkpoint} holds {stopped.steps} of {stopped.planned} "
                 "steps; the same command with --resume goes on from there"
             ) from None
-    return _answer(records, settled, trial, settings, json)
+    return _answer(records, settled, trial, settings)
 
 
 def _check_length(scheme: SchemeOptions, run: RunOptions, epochs: EpochOptions) -> None:
@@ -231,15 +228,13 @@ def _counting(steps: int) -> Iterator[Callable[[int], None]]:
         yield on_step
 
 
-def _answer(
-    records: DataSet, budget: Budget, trial: Trial, settings: dict[str, Any], as_json: bool
-) -> Answer:
+def _answer(records: DataSet, budget: Budget, trial: Trial, settings: dict[str, Any]) -> Answer:
     import mustdp
 
     spent, scheme = trial.privacy, budget.scheme
     relation, seed = spent.relation, settings["seed"]
     noise = mustdp.gaussian(noise_multiplier=spent.noise_multiplier)
-    promised = not_poisson(scheme, noise, spent.steps, "epsilon", spent.delta, spent.epsilon)
+    promised = poisson_promise(scheme, noise, spent.steps, "epsilon", spent.delta, spent.epsilon)
     data = {
         "dataset": records.name,
         "model": settings["model"],
@@ -262,7 +257,6 @@ def _answer(
     }
     return Answer(
         data,
-        as_json=as_json,
         heading=output.headed(
             spent,
             f"{records.name}, {settings['model']} model: {output.describe(scheme)}; "
@@ -281,9 +275,9 @@ def _answer(
         ),
         note="\n".join(
             (
-                output.both_in_words(spent.epsilon, "epsilon", relation, scheme),
+                explain_bounds(spent.epsilon, "epsilon", relation, scheme),
                 output.settled_in_words(spent.noise_multiplier, spent.source, relation),
-                *filter(None, [not_poisson_in_words(promised, "epsilon")]),
+                *filter(None, [explain_shuffling(promised, "epsilon")]),
             )
         ),
         remark=output.seed_in_words(seed),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import operator
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -330,9 +331,12 @@ class Day:
         """The origin, counted in days since 1970-01-01."""
         return self.origin.toordinal() - _FIRST_DAY  # type: ignore[union-attr]
 
-    def day(self, value: object) -> float | None:
-        """Days from the origin to a value that is a date or the text of one; None if it is none."""
-        found = _date(value)
+    def day(self, value: object, dates: str | None = None) -> float | None:
+        """Days from the origin to a date or the text of one, in the format ``dates`` or ISO 8601.
+
+        None if it is neither.
+        """
+        found = _date(value, dates)
         return None if found is None else float(found.toordinal() - _FIRST_DAY - self.offset)
 
 
@@ -359,7 +363,7 @@ def check_missing(missing: Any) -> Missing:
     return checks.real("missing", missing)
 
 
-def _date(value: object) -> datetime.date | None:
+def _date(value: object, dates: str | None = None) -> datetime.date | None:
     if isinstance(value, datetime.datetime):
         return value.date()
     if isinstance(value, datetime.date):
@@ -367,8 +371,11 @@ def _date(value: object) -> datetime.date | None:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str) or not text.isascii():
         return None
+    text = text.strip(_WHITE)
     try:
-        return datetime.datetime.fromisoformat(text.strip(_WHITE)).date()
+        if dates is not None:
+            return datetime.datetime.strptime(text, dates).date()
+        return datetime.datetime.fromisoformat(text).date()
     except ValueError:
         return None
 
@@ -413,7 +420,7 @@ STANDARD_INPUT = "-"
 class Reading:
     """Data, and how they are read; stands wherever data can be given.
 
-    All but ``missing`` and ``marks`` is for files of text.
+    ``header``, ``delimiter``, ``encoding``, ``decimal`` and ``thousands`` are for text files.
 
     Parameters
     ----------
@@ -430,12 +437,24 @@ class Reading:
     marks : sequence of str, default=()
         Texts that are missing values besides the usual ones (nothing, NA, NaN, null, none, ?); one
         that is a number (-9) is one of a column of numbers, too.
+    encoding : str, default=None
+        An encoding that Python knows, such as "latin-1", "cp1252" or "utf-16". None is UTF-8, which
+        only columns of texts that are read have to be in.
+    decimal : str, default="."
+        What separates the decimals of numbers: a point or a comma.
+    thousands : str, default=None
+        What stands between groups of three digits, such as "," or " ". Numbers may be written
+        without it; one with groups of other lengths is refused.
+    dates : str, default=None
+        How dates are written in columns of text, in the codes of ``datetime.strptime``, such as
+        "%d.%m.%Y". Years have four digits. None is ISO 8601.
 
     Examples
     --------
     >>> import mustdp as md
     >>> md.Reading("survey.txt", delimiter=";", marks=("-9",)).codes
     (-9.0,)
+    >>> german = md.Reading("umfrage.csv", delimiter=";", decimal=",", encoding="cp1252")
     """
 
     data: Any
@@ -443,6 +462,10 @@ class Reading:
     delimiter: str | None = None
     missing: Missing = "refuse"
     marks: Sequence[str] = ()
+    encoding: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    dates: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", check_missing(self.missing))
@@ -458,6 +481,23 @@ class Reading:
         object.__setattr__(self, "marks", marks)
         if self.delimiter is not None:
             _check_delimiter(self.delimiter)
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+        if self.decimal not in (".", ","):
+            raise InvalidParameter.refusing(
+                "decimal", "must be a point or a comma", quoted(self.decimal)
+            )
+        if self.thousands is not None and (
+            self.thousands not in _THOUSANDS or self.thousands == self.decimal
+        ):
+            raise InvalidParameter.refusing(
+                "thousands",
+                "must be a point, a comma, an apostrophe, a space or an underscore, and not the "
+                "decimal mark",
+                quoted(self.thousands),
+            )
+        if self.dates is not None:
+            _check_date_format(self.dates)
 
     @property
     def any_ending(self) -> bool:
@@ -472,7 +512,13 @@ class Reading:
         where : str
             What the data are, for the message.
         """
-        given = {"header": self.header, "delimiter": self.delimiter}
+        given = {
+            "header": self.header,
+            "delimiter": self.delimiter,
+            "encoding": self.encoding,
+            "decimal": None if self.decimal == "." else self.decimal,
+            "thousands": self.thousands,
+        }
         for name, value in given.items():
             if value is not None:
                 allowed = f"must be left out for {where}, which is no file of text"
@@ -486,13 +532,14 @@ class Reading:
     @property
     def spelled(self) -> set[str]:
         """Some of them as they are often written; those that are numbers are not among them."""
-        words = [word for word in self.words if _number(word) is None]
+        words = [word for word in self.words if _number(self.plain_number(word)) is None]
         return {form for word in words for form in (word, word.upper(), word.title(), "NaN")}
 
     @cached_property
     def codes(self) -> tuple[float, ...]:
         """The numbers that are missing values."""
-        return tuple(number for mark in self.marks if (number := _number(mark)) is not None)
+        found = (_number(self.plain_number(mark)) for mark in self.marks)
+        return tuple(number for number in found if number is not None)
 
     def is_missing(self, text: str) -> bool:
         """Whether a text is one that stands for a missing value.
@@ -509,6 +556,50 @@ class Reading:
         """
         return text.strip().lower() in self.words
 
+    def plain_number(self, text: str) -> str:
+        """A number with the usual decimal point and without marks between thousands.
+
+        Parameters
+        ----------
+        text : str
+            What a field holds.
+
+        Returns
+        -------
+        str
+            The number as Python writes it; what is none comes back as no number either.
+
+        Examples
+        --------
+        >>> import mustdp as md
+        >>> reading = md.Reading("x.csv", decimal=",", thousands=".")
+        >>> [reading.plain_number(text) for text in ("1.234,5", "1234", "12.34", "NA")]
+        ['1234.5', '1234', 'no number', 'NA']
+        """
+        if self.decimal == "." and self.thousands is None:
+            return text
+        found = self._written.fullmatch(text.strip())
+        if found is None:
+            marks = {".", ",", self.thousands or "."}
+            return "no number" if any(mark in text.strip() for mark in marks) else text
+        sign, whole, decimals, exponent = (part or "" for part in found.groups())
+        if self.thousands is not None:
+            whole = whole.replace(self.thousands, "")
+        return f"{sign}{whole}{'.' if decimals else ''}{decimals[1:]}{exponent}"
+
+    @cached_property
+    def _written(self) -> re.Pattern[str]:
+        """How numbers are written: sign, whole part, decimals, exponent."""
+        groups = ""
+        if self.thousands is not None:
+            groups = rf"[0-9]{{1,3}}(?:{re.escape(self.thousands)}[0-9]{{3}})+|"
+        point = re.escape(self.decimal)
+        return re.compile(rf"([+-]?)({groups}[0-9]*)({point}[0-9]*)?([eE][+-]?[0-9]+)?")
+
+
+#: What may stand between thousands; spaces may be those that do not break lines.
+_THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f", "_")
+
 
 def as_reading(data: Any) -> Reading:
     """Data with the reading in front of them, or read in the usual way."""
@@ -522,6 +613,31 @@ def _check_delimiter(delimiter: Any) -> None:
     one = len(delimiter) == 1 and delimiter.isascii()
     if not one or delimiter.isalnum() or delimiter in "\"'+-.\n\r\0":
         raise InvalidParameter.refusing("delimiter", allowed, quoted(delimiter))
+
+
+def _check_encoding(encoding: Any) -> None:
+    known = isinstance(encoding, str)
+    try:
+        known = known and "1,2\n".encode(encoding).decode(encoding) == "1,2\n"
+    except (LookupError, ValueError):  # unknown, no encoding of text, or no name at all
+        known = False
+    if not known:
+        allowed = "must be an encoding of text that Python knows, such as utf-8 or latin-1"
+        raise InvalidParameter.refusing("encoding", allowed, quoted(encoding))
+
+
+def _check_date_format(dates: Any) -> None:
+    """A format must keep a date: one with years of two digits takes 1945 for 2045."""
+    day = datetime.date(1945, 1, 31)
+    kept = None
+    if isinstance(dates, str):
+        try:
+            kept = datetime.datetime.strptime(day.strftime(dates), dates).date()
+        except ValueError:
+            kept = None
+    if kept != day:
+        allowed = "must be a format with day, month and a year of four digits, such as %d.%m.%Y"
+        raise InvalidParameter.refusing("dates", allowed, quoted(dates))
 
 
 def _number(mark: str) -> float | None:

@@ -1,16 +1,15 @@
-"""Tables in memory as columns of numbers: numpy arrays, pandas and polars frames, Arrow tables."""
+"""Tables in memory as columns: numpy arrays, Arrow tables, and data frames through narwhals."""
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from copy import copy
 from typing import Any
 
 import numpy as np
 
-from mustdp.data import values as arrow_values
 from mustdp.data.columns import (
     Columns,
     Kind,
@@ -26,8 +25,11 @@ from mustdp.data.values import (
     Conversion,
     Doubles,
     Flags,
+    arrow_days,
+    arrow_distinct,
+    arrow_floats,
     floats,
-    refuse_inexact,
+    kind_of,
     refuse_type,
     type_name,
 )
@@ -122,18 +124,12 @@ class Frame(ABC):
         )
 
 
-def each_for_itself(values: list[object]) -> tuple[IntArray, list[object]]:
-    """A list of values as places in itself; a NaN among them is missing."""
-    return np.arange(len(values)), [None if value != value else value for value in values]
-
-
-# Tables in memory as columns of numbers: numpy arrays, pandas and polars frames, Arrow tables.
-#
-# No library is imported to find out whether data are its own: who holds a frame of pandas has
-# imported pandas already.
-
-
-__all__ = ["ArrowFrame", "Frame", "NumpyFrame", "PandasFrame", "PolarsFrame", "as_frame"]
+def each_for_itself(
+    values: Sequence[object], missing: Sequence[bool] | Flags
+) -> tuple[IntArray, list[object]]:
+    """A list of values as places in itself, None for missing ones."""
+    found = [None if gone else value for value, gone in zip(values, missing, strict=True)]
+    return np.arange(len(found)), found
 
 
 #: The letters that numpy has for types.
@@ -144,24 +140,37 @@ _OF_NUMPY: dict[str, Kind] = {
 
 
 def as_frame(data: Any) -> Frame | None:
-    """``data`` as a frame, or None if it is none."""
+    """``data`` as a frame, or None if it is none.
+
+    No library is imported for data that cannot be its own.
+    """
     if isinstance(data, np.ndarray):
         return NumpyFrame(data)
-    pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
-    if pandas is not None and isinstance(data, pandas.DataFrame | pandas.Series):
-        return PandasFrame(data, pandas)
-    if polars is not None:
-        if isinstance(data, polars.LazyFrame):
-            raise InvalidParameter(
-                "data must be in memory or in a file, got a polars LazyFrame: collect() it, or "
-                "write it with sink_parquet() and give the path"
-            )
-        if isinstance(data, polars.DataFrame | polars.Series):
-            return PolarsFrame(data, polars)
-    if pyarrow is not None and isinstance(
-        data, pyarrow.Table | pyarrow.RecordBatch | pyarrow.ChunkedArray | pyarrow.Array
+    if data is None or isinstance(data, str | bytes | os.PathLike | list | tuple | dict):
+        return None
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(
+        data, arrow.Table | arrow.RecordBatch | arrow.ChunkedArray | arrow.Array
     ):
-        return ArrowFrame(data)
+        return TableFrame.of_arrow(data)
+    import narwhals
+
+    # Columns of pandas may share a name; what they are called here is kept apart.
+    labels = list(data.columns) if hasattr(data, "set_axis") and hasattr(data, "columns") else None
+    plain = data if labels is None else data.set_axis(range(len(labels)), axis=1)
+    found = narwhals.from_native(plain, pass_through=True, allow_series=True)
+    if isinstance(found, narwhals.LazyFrame):
+        raise InvalidParameter(
+            f"data must be in memory or in a file, got a {type(data).__name__}: collect() "
+            "it, or write it as a Parquet file and give the path"
+        )
+    where = f"the {type(data).__name__}"
+    if isinstance(found, narwhals.Series):
+        label = 0 if found.name in (None, "") else found.name
+        return TableFrame(where, [label], [found], len(found))
+    if isinstance(found, narwhals.DataFrame):
+        columns = [found[:, at] for at in range(found.shape[1])]
+        return TableFrame(where, found.columns if labels is None else labels, columns, len(found))
     return None
 
 
@@ -216,9 +225,9 @@ class NumpyFrame(Frame):
         """Every value for itself; masked ones, None and NaN count as missing."""
         values: list[object] = np.asarray(self._column(at)).tolist()
         masked = self._masked_at(at)
-        if masked is not None:
-            values = [None if gone else one for one, gone in zip(values, masked, strict=True)]
-        return each_for_itself(values)
+        if masked is None:
+            return each_for_itself(values, [value != value for value in values])
+        return each_for_itself(values, masked)
 
     def part(self, start: int, stop: int) -> Frame:
         """Some of the rows."""
@@ -230,150 +239,58 @@ class NumpyFrame(Frame):
         return self._data if plain else None
 
 
-class PandasFrame(Frame):
-    """A DataFrame, or a Series as its only column."""
+class TableFrame(Frame):
+    """Columns of a data frame as narwhals has them, or of Arrow data; read as Arrow arrays."""
 
-    def __init__(self, data: Any, pandas: Any) -> None:
-        single = isinstance(data, pandas.Series)
-        self._data = data.to_frame() if single else data
-        self._types, self._pandas = pandas.api.types, pandas
-        labels = [0 if data.name is None else data.name] if single else list(data.columns)
-        super().__init__(f"the {'Series' if single else 'DataFrame'}", labels, len(data))
+    def __init__(
+        self, where: str, labels: Sequence[Hashable], columns: Sequence[Any], rows: int
+    ) -> None:
+        super().__init__(where, labels, rows)
+        self._columns = columns
+
+    @classmethod
+    def of_arrow(cls, data: Any) -> TableFrame:
+        """A Table or RecordBatch, or an array, chunked or not, as its only column."""
+        tabular = hasattr(data, "schema")
+        columns = list(data.columns) if tabular else [data]
+        labels = list(data.schema.names) if tabular else [0]
+        return cls(f"the {type(data).__name__}", labels, columns, len(data))
+
+    def _array(self, at: int) -> Any:
+        column = self._columns[at]
+        return column.to_arrow() if hasattr(column, "to_arrow") else column
 
     def type_of(self, at: int) -> str:
-        """The type as pandas prints it."""
-        return str(self._data.dtypes.iloc[at])
+        """The type as its library prints it."""
+        column = self._columns[at]
+        return str(column.dtype if hasattr(column, "dtype") else column.type)
 
     def kind_of(self, at: int) -> Kind:
-        """Categories and objects may be texts; complex numbers are none of the kinds."""
-        given, types = self._data.dtypes.iloc[at], self._types
-        if types.is_object_dtype(given) or isinstance(given, types.CategoricalDtype):
+        """Decimals are numbers; categories, and objects of pandas, may be texts."""
+        if self.type_of(at) in ("Object", "String"):
             return "text"
-        if types.is_numeric_dtype(given) or types.is_bool_dtype(given):
-            return None if types.is_complex_dtype(given) else "number"
-        dated = types.is_datetime64_any_dtype(given)
-        if hasattr(given, "pyarrow_dtype"):
-            dated = arrow_values.kind_of(given.pyarrow_dtype) == "date"
-        if dated:
-            return "date"
-        return "text" if types.is_string_dtype(given) else None
+        nothing = TableFrame(self.where, (), [self._columns[at][0:0]], 0)
+        try:
+            return kind_of(nothing._array(0).type)
+        except Exception:  # Arrow has no such type, and says so in many ways
+            return None
 
     def numbers(self, at: int, column: str) -> Doubles:
-        """The column; NA counts as missing, NaN of a numpy type as NaN."""
-        given = self._data.iloc[:, at]
-        if isinstance(given.dtype, np.dtype):
-            return Doubles(floats(given.to_numpy(), column))
-        missing = given.isna().to_numpy()
-        if not self._types.is_float_dtype(given.dtype) and not missing.all():
-            refuse_inexact(given.min(), given.max(), column)
-        values = given.to_numpy(dtype=np.float64, na_value=np.nan)
-        return Doubles(values, missing if missing.any() else None)
-
-    def days(self, at: int) -> tuple[IntArray, Flags | None]:
-        """The column, on the clock that it shows; NaT counts as missing."""
-        given = self._data.iloc[:, at]
-        if hasattr(given.dtype, "pyarrow_dtype"):
-            return arrow_values.arrow_days(given.array.__arrow_array__())
-        if getattr(given.dtype, "tz", None) is not None:
-            given = given.dt.tz_localize(None)
-        moments = given.to_numpy(dtype="datetime64[s]", na_value=np.datetime64("NaT"))
-        return moments.astype("datetime64[D]").astype(np.int64), np.isnat(moments)
-
-    def distinct(self, at: int) -> tuple[IntArray, Sequence[object]]:
-        """Every value for itself; NA, None and NaN count as missing."""
-        given = self._data.iloc[:, at]
-        values: list[object] = given.astype(object).tolist()
-        missing = given.isna().tolist()
-        return each_for_itself(
-            [None if gone else one for one, gone in zip(values, missing, strict=True)]
-        )
-
-    def part(self, start: int, stop: int) -> Frame:
-        """Some of the rows."""
-        return PandasFrame(self._data.iloc[start:stop], self._pandas)
-
-
-class PolarsFrame(Frame):
-    """A DataFrame, or a Series as its only column."""
-
-    def __init__(self, data: Any, polars: Any) -> None:
-        single = isinstance(data, polars.Series)
-        self._columns = [data] if single else data.get_columns()
-        self._polars = polars
-        labels = [column.name or at for at, column in enumerate(self._columns)]
-        super().__init__(f"the {'Series' if single else 'DataFrame'}", labels, len(data))
-
-    def type_of(self, at: int) -> str:
-        """The type as polars prints it."""
-        return str(self._columns[at].dtype)
-
-    def kind_of(self, at: int) -> Kind:
-        """Decimals are numbers, categories are texts."""
-        given, polars = self._columns[at].dtype, self._polars
-        if given.is_numeric() or given == polars.Boolean:
-            return "number"
-        if given in (polars.Date, polars.Datetime):
-            return "date"
-        return "text" if given in (polars.String, polars.Categorical, polars.Enum) else None
-
-    def numbers(self, at: int, column: str) -> Doubles:
-        """The column; null counts as missing."""
-        given = self._columns[at]
-        missing = given.is_null().to_numpy() if given.null_count() else None
-        if not given.dtype.is_float() and len(given) > given.null_count():
-            refuse_inexact(given.min(), given.max(), column)
-        return Doubles(floats(given.cast(self._polars.Float64).to_numpy(), column), missing)
+        """The column; null counts as missing, and so does NaN of pandas."""
+        return arrow_floats(self._array(at), column)
 
     def days(self, at: int) -> tuple[IntArray, Flags | None]:
         """The column, on the clock that it shows; null counts as missing."""
-        given = self._columns[at]
-        if given.dtype == self._polars.Datetime:
-            given = given.dt.date()
-        days = given.cast(self._polars.Int32).fill_null(0).to_numpy()
-        return days.astype(np.int64), given.is_null().to_numpy()
-
-    def distinct(self, at: int) -> tuple[IntArray, Sequence[object]]:
-        """Every value for itself; null counts as missing."""
-        return each_for_itself(self._columns[at].to_list())
-
-    def part(self, start: int, stop: int) -> Frame:
-        """Some of the rows."""
-        columns = [column[start:stop] for column in self._columns]
-        return PolarsFrame(self._polars.DataFrame(columns), self._polars)
-
-
-class ArrowFrame(Frame):
-    """A Table or RecordBatch, or an array, chunked or not, as its only column."""
-
-    def __init__(self, data: Any) -> None:
-        tabular = hasattr(data, "schema")
-        self._columns = list(data.columns) if tabular else [data]
-        labels = list(data.schema.names) if tabular else [0]
-        super().__init__(f"the {type(data).__name__}", labels, len(data))
-
-    def type_of(self, at: int) -> str:
-        """The type as Arrow prints it."""
-        return str(self._columns[at].type)
-
-    def kind_of(self, at: int) -> Kind:
-        """Decimals are numbers, and codes for texts are texts."""
-        return arrow_values.kind_of(self._columns[at].type)
-
-    def numbers(self, at: int, column: str) -> Doubles:
-        """The column; null counts as missing."""
-        return arrow_values.arrow_floats(self._columns[at], column)
-
-    def days(self, at: int) -> tuple[IntArray, Flags | None]:
-        """The column; null counts as missing."""
-        return arrow_values.arrow_days(self._columns[at])
+        return arrow_days(self._array(at))
 
     def distinct(self, at: int) -> tuple[IntArray, Sequence[object]]:
         """The column's different values; null counts as missing."""
-        return arrow_values.arrow_distinct(self._columns[at])
+        column = self._columns[at]
+        if self.type_of(at) == "Object":
+            return each_for_itself(column.to_list(), column.is_null().to_list())
+        return arrow_distinct(self._array(at))
 
-    def part(self, start: int, stop: int) -> Frame:
+    def part(self, start: int, stop: int) -> TableFrame:
         """Some of the rows."""
-        part = copy(self)
-        part._columns = [column.slice(start, stop - start) for column in self._columns]
-        part.rows = stop - start
-        return part
+        columns = [column[start:stop] for column in self._columns]
+        return TableFrame(self.where, self.labels, columns, stop - start)

@@ -18,10 +18,12 @@ from mustdp.data.columns import (
     Category,
     Column,
     Columns,
+    Day,
     Number,
     Reading,
     Selected,
     Wanted,
+    as_list,
     as_reading,
     as_wanted,
     quoted,
@@ -30,6 +32,7 @@ from mustdp.data.columns import (
 from mustdp.data.frames import Frame, as_frame
 from mustdp.data.parquet import ParquetFiles, ParquetSource
 from mustdp.data.source import ArraySource, Source
+from mustdp.data.statistical import READERS, StatisticalFile
 from mustdp.data.text import DelimitedText, TextFile, read_delimited
 from mustdp.data.values import Conversion, Doubles, conversions_of
 from mustdp.errors import InvalidParameter, unquoted
@@ -44,8 +47,8 @@ PARQUET = ".parquet"
 AnyPath = str | os.PathLike[str]
 
 
-def located(reading: Reading) -> Frame | Reading | list[Path]:
-    """The data as a frame, as a text file at an absolute path, or as Parquet files.
+def located(reading: Reading) -> Frame | Reading | StatisticalFile | list[Path]:
+    """The data as a frame, a text file at an absolute path, another file, or Parquet files.
 
     What was said about lines and fields is refused where there are none.
     """
@@ -56,10 +59,12 @@ def located(reading: Reading) -> Frame | Reading | list[Path]:
     found = _on_disk(reading)
     if isinstance(found, list):
         reading.refuse_layout(str(found[0]))
+    elif isinstance(found, StatisticalFile):
+        replace(reading, encoding=None).refuse_layout(str(found.path))
     return found
 
 
-def _on_disk(reading: Reading) -> Reading | list[Path]:
+def _on_disk(reading: Reading) -> Reading | StatisticalFile | list[Path]:
     data = reading.data
     if isinstance(data, list | tuple) and data:
         if all(isinstance(path, str | os.PathLike) for path in data):
@@ -81,9 +86,11 @@ def _on_disk(reading: Reading) -> Reading | list[Path]:
     path = existing_file(data)
     if is_parquet(path):
         return [path]
+    if path.suffix.lower() in READERS:
+        return StatisticalFile(path, reading.encoding)
     if path.name.lower().endswith(DELIMITED) or reading.any_ending:
         return replace(reading, data=path)
-    endings = ", ".join([*DELIMITED, PARQUET])
+    endings = ", ".join([*DELIMITED, *READERS, PARQUET])
     raise InvalidParameter.refusing(
         "data",
         f"must be a file that ends in {endings}, or text with {{delimiter}}",
@@ -112,7 +119,7 @@ def _first_byte(path: Path) -> bytes:
 def _shown(path: AnyPath) -> str:
     """A path, if it looks like one of a file of data; it may be a value of the data by mistake."""
     text = os.fspath(path)
-    if text.isprintable() and text.lower().endswith((*DELIMITED, PARQUET)):
+    if text.isprintable() and text.lower().endswith((*DELIMITED, *READERS, PARQUET)):
         return quoted(text, 200)
     return f"a text of {len(text)} characters that names none"
 
@@ -239,7 +246,9 @@ def _found(reading: Reading, wanted: Sequence[Wanted]) -> Found:
         return _in_frame(found, wanted, reading)
     if isinstance(found, Reading):
         return _in_text(found, wanted)
-    return _in_parquet(ParquetFiles.open(found, wanted, reading), wanted, reading)
+    if isinstance(found, StatisticalFile):
+        return _in_statistical(found, wanted, reading)
+    return _in_parquet(ParquetFiles.open(found, wanted), wanted, reading)
 
 
 def _in_frame(frame: Frame, wanted: Sequence[Wanted], reading: Reading) -> Found:
@@ -266,6 +275,24 @@ def _in_parquet(files: ParquetFiles, wanted: Sequence[Wanted], reading: Reading)
                 first += frame.rows
 
     return files.chosen, blocks
+
+
+def _in_statistical(file: StatisticalFile, wanted: Sequence[Wanted], reading: Reading) -> Found:
+    where = str(file.path)
+    selected = select(file.labels(), [one.column for one in wanted], where, shown=True)
+
+    def blocks() -> Iterator[Block]:
+        conversions = conversions_of(selected, wanted, reading, where)
+        days = [one.name for one, two in zip(selected, wanted, strict=True) if isinstance(two, Day)]
+        first = 0
+        for frame in file.frames([column.name for column in selected], days):
+            frame.where = where
+            for at, one in enumerate(wanted):
+                frame.refuse_unsuited(selected[at]._replace(at=at), one)
+            yield converted_frame(frame, range(len(wanted)), conversions, first)
+            first += frame.rows
+
+    return selected, blocks
 
 
 def _in_text(reading: Reading, wanted: Sequence[Wanted]) -> Found:
@@ -399,7 +426,22 @@ def _opened(data: Any, columns: Columns) -> Source:
         return _from_frame(found, columns, reading)
     if isinstance(found, Reading):
         return read_delimited(found, columns)
+    if isinstance(found, StatisticalFile):
+        return _from_statistical(found, columns, reading)
     return ParquetSource.open(found, columns, reading)
+
+
+def _from_statistical(file: StatisticalFile, columns: Columns, reading: Reading) -> Source:
+    """All records in memory: these files are read from their start every time."""
+    if columns is None:
+        allowed = f"must be named for a file; {file.path} has {len(file.labels())} of them"
+        raise InvalidParameter.refusing("columns", allowed, None)
+    wanted = [Number(column) for column in as_list(columns)]
+    selected, blocks = _in_statistical(file, wanted, reading)
+    values = [block.values for block in blocks()]
+    if not values:
+        raise InvalidParameter(f"{file.path} must have at least one row, got none")
+    return ArraySource(np.concatenate(values), tuple(column.name for column in selected))
 
 
 def _from_frame(frame: Frame, columns: Columns, reading: Reading) -> Source:

@@ -1,10 +1,18 @@
-"""Parquet files that may be larger than memory: only the drawn rows are kept."""
+"""Parquet files that may be larger than memory: only the drawn rows are kept.
+
+Opening reads the footers for row counts and types. Drawn rows are sorted, and those row groups that
+hold one of them are read once, in batches of bounded size, the selected columns alone. What is in
+memory at a time is one batch, the buffers it is read through, and the answer, however large row
+groups and files are. Arrow cannot skip rows inside a row group, so those are decoded; every value
+that is decoded is checked, drawn or not, and every page that has a checksum is compared with it.
+
+pyarrow ends the process where its accessors of column chunks meet contradictions in a damaged
+footer. They are not used here, neither for statistics nor for anything else.
+"""
 
 from __future__ import annotations
 
-import math
 import os
-import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,192 +24,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mustdp.data.columns import Columns, Number, Reading, Selected, Wanted, as_list
-from mustdp.data.frames import ArrowFrame
+from mustdp.data.frames import TableFrame
 from mustdp.data.source import Source
-from mustdp.data.values import Conversion, refuse_counted, refuse_inexact
+from mustdp.data.values import Conversion
 from mustdp.errors import InvalidParameter, unquoted
-from mustdp.extras import required
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray
 
-# The compact encoding of Thrift, as far as the footer of a Parquet file needs it.
-#
-# pyarrow ends the whole process where the numbers of a damaged footer contradict each other (its
-# accessors of column chunks let C++ exceptions through), so what statistics say is read here.
-# Format: Apache Thrift, thrift-compact-protocol.md; fields are those of parquet.thrift.
-
-
-#: Structures inside of structures; a footer has about seven.
-_DEEPEST = 32
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
-
-
-def decode(content: bytes) -> dict[int, Any]:
-    """One structure as its fields by number; raises ValueError or IndexError for what is none.
-
-    >>> decode(bytes([0x15, 0x04, 0x28, 0x01, 0x78, 0x00]))
-    {1: 2, 3: b'x'}
-    """
-    return _Decoder(content).structure(0)
-
-
-class _Decoder:
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._at = 0
-
-    def structure(self, depth: int) -> dict[int, Any]:
-        if depth > _DEEPEST:
-            raise ValueError("too deep")
-        found: dict[int, Any] = {}
-        field = 0
-        while head := self._byte():
-            step, kind = head >> 4, head & 15
-            field = field + step if step else self._zigzag()
-            if kind in (_TRUE, _FALSE):
-                found[field] = kind == _TRUE
-            else:
-                found[field] = self._value(kind, depth)
-        return found
-
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (_I16, _I32, _I64):
-            return self._zigzag()
-        if kind == _BINARY:
-            return self._bytes(self._varint())
-        if kind == _STRUCT:
-            return self.structure(depth + 1)
-        if kind in (_LIST, _SET):
-            return self._list(depth + 1)
-        if kind == _DOUBLE:
-            return struct.unpack("<d", self._bytes(8))[0]
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return self._byte()
-        raise ValueError("no such type")  # maps are not in a footer
-
-    def _list(self, depth: int) -> list[Any]:
-        if depth > _DEEPEST:
-            raise ValueError("too deep")
-        head = self._byte()
-        count, kind = head >> 4, head & 15
-        count = self._varint() if count == 15 else count
-        if count > len(self._content) - self._at:  # every element takes a byte at least
-            raise ValueError("too long")
-        return [self._value(kind, depth) for _ in range(count)]
-
-    def _byte(self) -> int:
-        self._at += 1
-        return self._content[self._at - 1]
-
-    def _bytes(self, count: int) -> bytes:
-        self._at += count
-        if self._at > len(self._content):
-            raise ValueError("too short")
-        return self._content[self._at - count : self._at]
-
-    def _varint(self) -> int:
-        found = shift = 0
-        while shift < 70:
-            byte = self._byte()
-            found |= (byte & 127) << shift
-            if byte < 128:
-                return found
-            shift += 7
-        raise ValueError("too large")
-
-    def _zigzag(self) -> int:
-        found = self._varint()
-        return (found >> 1) ^ -(found & 1)
-
-
-# What the statistics in a Parquet footer already say against a column, before anything is read.
-#
-# Writers may leave statistics out; then nothing is refused here and values are checked upon
-# reading. Nothing is taken from them but refusals: a footer may say anything.
-
-
-#: Larger footers are left alone: to look at them would take seconds.
-LARGEST_FOOTER = 2**22
-_FORMATS = {1: "<i", 2: "<q", 4: "<f", 5: "<d"}
-
-
-def refuse_by_statistics(
-    footer: bytes, columns: Sequence[tuple[Selected, str]], unsigned: Sequence[bool], where: str
-) -> None:
-    """Refuse columns of numbers with missing or infinite values, or integers that are not exact.
-
-    Each comes with what is said where missing values are refused.
-    """
-    if len(footer) > LARGEST_FOOTER:
-        return
-    try:
-        chunks = list(_chunks(decode(footer)))
-    except (ValueError, IndexError):
-        return
-    for (column, remedy), is_unsigned in zip(columns, unsigned, strict=True):
-        called, missing = column.of(where), 0
-        for _, chunk in chunks:
-            if chunk.get(3) == [column.name.encode()]:
-                missing += _refuse_chunk(chunk, is_unsigned, called)
-        refuse_counted(missing, 0, 0, called, remedy=remedy)
-
-
-def _chunks(footer: dict[int, Any]) -> Iterator[tuple[int, dict[int, Any]]]:
-    """Row count and metadata of every column chunk, as far as they are what they should be."""
-    for group in _structures(footer.get(4)):
-        rows = group.get(3)
-        for chunk in _structures(group.get(1)):
-            metadata = chunk.get(3)
-            if isinstance(metadata, dict) and isinstance(rows, int):
-                yield rows, metadata
-
-
-def _structures(found: object) -> Iterator[dict[int, Any]]:
-    if isinstance(found, list):
-        yield from (one for one in found if isinstance(one, dict))
-
-
-def _refuse_chunk(chunk: dict[int, Any], unsigned: bool, called: str) -> int:
-    """How many values are missing; extremes that cannot be used are refused."""
-    statistics, kind = chunk.get(12), chunk.get(1)
-    if not isinstance(statistics, dict) or not isinstance(kind, int):
-        return 0
-    form = _FORMATS.get(kind, "")
-    # Fields 5 and 6, or 1 and 2 of old writers, which may have the order of signed numbers.
-    found = [_number(statistics.get(new), form, unsigned) for new in (6, 5)]
-    if None in found and not unsigned:
-        found = [_number(statistics.get(old), form, unsigned) for old in (2, 1)]
-    low, high = found
-    if isinstance(low, float) and isinstance(high, float):
-        if math.isinf(low) or math.isinf(high):
-            raise InvalidParameter(
-                f"{called} must hold finite numbers only, got infinite ones by its statistics"
-            )
-    elif low is not None and high is not None:
-        refuse_inexact(low, high, called)
-    missing = statistics.get(3)
-    return missing if isinstance(missing, int) and missing > 0 else 0
-
-
-def _number(value: object, form: str, unsigned: bool) -> float | int | None:
-    form = form.upper() if unsigned else form
-    if not form or not isinstance(value, bytes) or len(value) != struct.calcsize(form):
-        return None
-    number: float | int = struct.unpack(form, value)[0]
-    return number
-
-
-# Records in Parquet files that may be larger than memory: only the drawn rows are kept.
-#
-# Opening reads the files' footers: row counts, types, and the statistics that already show missing
-# values. ``take`` sorts the row numbers, and goes once through those row groups that hold one of
-# them, reading the selected columns alone, in batches of bounded size. What it holds at a time is
-# one batch, the buffers that it is read through, and the answer, however large row groups and
-# files are. Arrow cannot skip rows inside a row group, so those are decoded; every value that is
-# decoded is checked, drawn or not, and every page that has a checksum is compared with it.
-
-
-_PURPOSE = "Parquet files"
 #: Values of one batch, all columns together, and bytes read of a column chunk at a time. Larger
 #: ones were not faster; without buffers (or mapped into memory) whole column chunks stay resident.
 _BATCH_VALUES = 2**18
@@ -225,24 +54,16 @@ class ParquetFiles:
     chosen: tuple[Selected, ...]
 
     @classmethod
-    def open(
-        cls, paths: Sequence[Path], wanted: Sequence[Wanted], reading: Reading
-    ) -> ParquetFiles:
+    def open(cls, paths: Sequence[Path], wanted: Sequence[Wanted]) -> ParquetFiles:
         """Read and check the footers of the files at the absolute ``paths``."""
         chosen = _footer(paths[0]).frame(str(paths[0])).selected(wanted)
         parts = []
         for path in paths:
-            footer, where = _footer(path), str(path)
-            frame = footer.frame(where)
-            numbers = []
+            footer = _footer(path)
+            frame = footer.frame(str(path))
             for column, one in zip(chosen, wanted, strict=True):
                 there = column._replace(at=_only(footer.names, column, path))
                 frame.refuse_unsuited(there, one)
-                conversion = Conversion(one, reading, "")
-                if conversion.refuses_missing and frame.kind_of(there.at) == "number":
-                    numbers.append((there, conversion.remedy))
-            unsigned = [frame.type_of(column.at).startswith("uint") for column, _ in numbers]
-            refuse_by_statistics(footer.content, numbers, unsigned, where)
             parts.append(Part(path, footer.rows, footer.checksum))
         return cls(tuple(parts), chosen)
 
@@ -251,7 +72,7 @@ class ParquetFiles:
         """Names of the selected columns."""
         return tuple(column.name for column in self.chosen)
 
-    def frames(self, part: Part) -> Iterator[ArrowFrame]:
+    def frames(self, part: Part) -> Iterator[TableFrame]:
         """Batches of one file, with the selected columns in their order."""
         with _opened(part) as file:
             for group in range(len(part.rows)):
@@ -262,7 +83,7 @@ class ParquetFiles:
                 if rows != part.rows[group]:
                     refuse_row_count(part, group, rows)
 
-    def batches(self, file: Any, part: Part, group: int) -> Iterator[ArrowFrame]:
+    def batches(self, file: Any, part: Part, group: int) -> Iterator[TableFrame]:
         """Batches of one row group, with the selected columns in their order."""
         names = list(self.names)
         batches = file.iter_batches(
@@ -272,9 +93,9 @@ class ParquetFiles:
             use_threads=False,
         )
 
-        def following() -> ArrowFrame | None:
+        def following() -> TableFrame | None:
             batch = next(batches, None)
-            return None if batch is None else ArrowFrame(batch.select(names))
+            return None if batch is None else TableFrame.of_arrow(batch.select(names))
 
         while True:
             frame = unquoted(following, f"{part.path} must be undamaged")
@@ -308,15 +129,19 @@ class ParquetSource(Source):
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns, reading: Reading) -> ParquetSource:
-        """Read and check the footers of the files at the absolute ``paths``."""
+        """Check the footers of the files at the absolute ``paths``, and every value once."""
         if columns is None:
             count = len(_footer(paths[0]).names)
             allowed = f"must be named for a file; {paths[0]} has {count} of them"
             raise InvalidParameter.refusing("columns", allowed, None)
         wanted = [Number(column) for column in as_list(columns)]
-        source = cls(ParquetFiles.open(paths, wanted, reading), replace(reading, data=None))
+        source = cls(ParquetFiles.open(paths, wanted), replace(reading, data=None))
         if not source.n:
             raise InvalidParameter(f"{paths[0]} must have at least one row, got none")
+        for part in source.files.parts:
+            for frame in source.files.frames(part):
+                for at, column in enumerate(source.files.chosen):
+                    frame.convert(at, Conversion(wanted[at], reading, column.of(str(part.path))))
         return source
 
     @cached_property
@@ -376,10 +201,11 @@ class _Footer:
     def checksum(self) -> int:
         return zlib.crc32(self.content)
 
-    def frame(self, where: str) -> ArrowFrame:
+    def frame(self, where: str) -> TableFrame:
         """The columns with their types, without rows."""
         frame = unquoted(
-            lambda: ArrowFrame(self.schema.empty_table()), f"{where} must have readable types"
+            lambda: TableFrame.of_arrow(self.schema.empty_table()),
+            f"{where} must have readable types",
         )
         frame.where = where
         return frame
@@ -404,7 +230,7 @@ def _footer(path: Path) -> _Footer:
 
 @lru_cache(maxsize=256)
 def _read_footer(path: Path, size: int, changed: int) -> _Footer:
-    parquet = required("pyarrow.parquet", _PURPOSE)
+    from pyarrow import parquet
 
     def read() -> _Footer:
         with parquet.ParquetFile(path) as file:
@@ -429,7 +255,8 @@ def _opened(part: Part) -> Any:
     footer = _footer(part.path)
     if (footer.rows, footer.checksum) != (part.rows, part.checksum):
         raise InvalidParameter(f"{part.path} must stay as it was when it was opened")
-    parquet = required("pyarrow.parquet", _PURPOSE)
+    from pyarrow import parquet
+
     return unquoted(
         lambda: parquet.ParquetFile(
             part.path,

@@ -1,19 +1,30 @@
-"""Tables in text files (CSV, TSV): read in blocks of whole lines, only the columns needed."""
+"""Tables in text files (CSV, TSV): read by pyarrow, in blocks of whole records.
+
+pyarrow is quick and lenient: a quotation mark that is not closed swallows the records behind it,
+and ``"1"2`` is read as 12. So a regular expression accepts the well-formed records, of bounded
+length, before pyarrow sees them. What pyarrow then cannot read as a number, or may have rounded, is
+read once more as text and converted value by value.
+
+Blank lines are skipped. Other columns than the selected ones may hold anything.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import os
+import re
 import sys
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -31,59 +42,55 @@ from mustdp.data.columns import (
 from mustdp.data.source import ArraySource, Source
 from mustdp.data.values import Conversion, Doubles, arrow_distinct, as_numpy, conversions_of, nulls
 from mustdp.errors import InvalidParameter, unquoted
-from mustdp.extras import installed
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 
-# The bytes of a file of text in blocks of whole lines, with limits: a hostile one costs no more.
-#
-# Time and memory are linear in what is read. A line, or a record of several, longer than
-# ``LONGEST_RECORD`` bytes is refused before more of it is read, so that a few megabytes packed
-# cannot fill the memory.
-
-
-#: Longest line, and longest record where quoted fields have line ends in them, in bytes.
+#: Longest record in bytes: a few megabytes packed must not fill the memory.
 LONGEST_RECORD = 2**24
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_PACKED = b"\x1f\x8b"
+#: More columns are refused.
+MOST_COLUMNS = 2**17
+#: Bytes that are read at a time.
 _BLOCK = 2**22
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_PACKED = b"\x1f\x8b"
+
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of text, or standard input: where it is and what separates its fields."""
+    """A text file, or standard input: where it is and how it is written."""
 
     path: Path | None
     where: str
     delimiter: str
     header: bool | None
+    encoding: str | None
 
     @classmethod
     def of(cls, reading: Reading) -> TextFile:
         """The file of a reading, whose data are an absolute path or the sign of standard input."""
-        if reading.data == STANDARD_INPUT:
-            return cls(None, "standard input", reading.delimiter or ",", reading.header)
-        path = Path(reading.data)
-        tabs = ".tsv" in path.name.lower()[-len(".tsv.gz") :]
-        delimiter = reading.delimiter or ("\t" if tabs else ",")
-        return cls(path, str(path), delimiter, reading.header)
+        path = None if reading.data == STANDARD_INPUT else Path(reading.data)
+        tabs = path is not None and path.name.lower().endswith((".tsv", ".tsv.gz"))
+        return cls(
+            path,
+            "standard input" if path is None else str(path),
+            reading.delimiter or ("\t" if tabs else ","),
+            reading.header,
+            reading.encoding,
+        )
 
     def opened(self) -> AbstractContextManager[Any]:
         """Its bytes, unpacked if the name ends in .gz, or if standard input is packed."""
+        refusal = f"{self.where} must be readable"
         if self.path is None:
-            refusal = f"{self.where} must be readable"
             stream: Any = unquoted(lambda: sys.stdin.buffer, refusal)
             packed = unquoted(lambda: stream.peek(2)[:2] == _PACKED, refusal)
             return nullcontext(gzip.GzipFile(fileobj=stream) if packed else stream)
         path = self.path
-        packed_file = path.name.lower().endswith(".gz")
-        return closing(
-            unquoted(
-                lambda: gzip.open(path) if packed_file else path.open("rb"),
-                f"{path} must be readable",
-            )
-        )
+        packed = path.name.lower().endswith(".gz")
+        return closing(unquoted(lambda: gzip.open(path) if packed else path.open("rb"), refusal))
 
     def state(self) -> tuple[int, int] | None:
         """Something that is not the same after the file was written to."""
@@ -92,128 +99,139 @@ class TextFile:
         status = unquoted(self.path.stat, f"{self.path} must be readable")
         return status.st_size, status.st_mtime_ns
 
+    def fields(self, record: bytes) -> list[str]:
+        """The fields of one record."""
+        rows = csv.reader([_decoded(record)], delimiter=self.delimiter, strict=True)
+        return unquoted(
+            lambda: next(rows),
+            f"the first line of {self.where} must have fields of at most "
+            f"{csv.field_size_limit()} characters",
+        )
 
-def blocks(stream: IO[bytes], where: str) -> Iterator[bytes]:
-    """A stream in blocks of whole lines, each with its end; without a byte order mark in front."""
-    unfinished: list[bytes] = []
-    length = lines = 0
-    read = _reader(stream, where)
-    more = read().removeprefix(BYTE_ORDER_MARK)
-    while more:
-        first = more.find(b"\n")
-        if length + (first if first >= 0 else len(more)) > LONGEST_RECORD:
-            refuse_long_record(lines + 1, where)
-        cut = more.rfind(b"\n") + 1
-        if cut:
-            block = b"".join([*unfinished, more[:cut]])
-            lines += block.count(b"\n")
-            yield block
-            unfinished, length = [], 0
-        unfinished.append(more[cut:])
-        length += len(more) - cut
-        more = read()
-    if length:
-        yield b"".join([*unfinished, b"\n"])
+    def reader(self, stream: IO[bytes]) -> Callable[[], bytes]:
+        """What reads the next bytes of a stream as UTF-8, nothing at its end.
 
+        Without an encoding bytes that are not UTF-8 pass: they do no harm in columns that are not
+        read.
+        """
+        undamaged = f"{self.where} must be readable and undamaged"
+        encoding = self.encoding
+        if encoding is None:
+            return lambda: unquoted(lambda: stream.read(max(_BLOCK, 3)), undamaged)
+        decoder = codecs.getincrementaldecoder(encoding)()
+        refusal = f"{self.where} must be text in the encoding {encoding}"
 
-def refuse_long_record(line: int, where: str) -> None:
-    """Refuse a record that does not end."""
-    raise InvalidParameter(
-        f"line {line} of {where} must belong to a record of at most {LONGEST_RECORD} bytes, got "
-        "a longer one (without line ends, or with a quotation mark that is not closed)"
-    )
+        def decoded(more: bytes) -> bytes:
+            return unquoted(lambda: decoder.decode(more, final=not more).encode(), refusal)
 
+        def read() -> bytes:
+            while True:  # some bytes may be no whole character yet
+                more = unquoted(lambda: stream.read(_BLOCK), undamaged)
+                text = decoded(more)
+                if text or not more:
+                    return text
 
-def _reader(stream: IO[bytes], where: str) -> Callable[[], bytes]:
-    refusal = f"{where} must be readable and undamaged"
-    return lambda: unquoted(lambda: stream.read(_BLOCK), refusal)
+        return read
 
 
-class Lines:
-    """The lines of blocks one at a time as text, or what is left of a block at once."""
+@lru_cache(maxsize=8)
+def record_pattern(delimiter: str) -> re.Pattern[bytes]:
+    """One well-formed record with its line end.
 
-    def __init__(self, stream: IO[bytes], where: str) -> None:
-        self._blocks = blocks(stream, where)
-        self._where = where
-        self._block, self._at = b"", 0
-        self._record = 0
-        #: Number of the line that was given last.
-        self.number = 0
-
-    def __iter__(self) -> Lines:
-        return self
-
-    def __next__(self) -> str:
-        if self._at >= len(self._block):
-            self._block, self._at = next(self._blocks), 0
-        end = self._block.index(b"\n", self._at) + 1
-        line = self._block[self._at : end]
-        self._at = end
-        self.number += 1
-        self._record += len(line)
-        if self._record > LONGEST_RECORD + 1:
-            refuse_long_record(self.number, self._where)
-        # Bytes that are not UTF-8 do no harm in columns that are not read.
-        return line.decode("utf-8", "surrogateescape")
-
-    @property
-    def at_end_of_block(self) -> bool:
-        """Whether nothing is left of the last block."""
-        return self._at >= len(self._block)
-
-    def record_ends(self) -> None:
-        """Say that what comes is another record."""
-        self._record = 0
-
-    def rest(self) -> bytes | None:
-        """What is left of this block, or the next one; it stays there. None at the end."""
-        if self.at_end_of_block:
-            self._block, self._at = next(self._blocks, b""), 0
-        return self._block[self._at :] or None
-
-    def skip(self) -> None:
-        """Go behind the block, which somebody else has read."""
-        self.number += self._block.count(b"\n", self._at)
-        self._at = len(self._block)
+    A field in quotation marks ends at its delimiter or line end, with marks inside of it doubled;
+    in other fields marks are characters like any others, and line ends are never bare carriage
+    returns.
+    """
+    ends = re.escape(delimiter.encode())
+    quoted = rb'(?<![^\n%b])"[^"]*+(?:""[^"]*+)*+"(?=[\r\n%b])' % (ends, ends)
+    inside = rb'(?<=[^\n%b])"' % ends
+    return re.compile(rb'(?:[^"\r\n]*+(?:%b|%b))*+[^"\r\n]*+\r?+\n' % (quoted, inside))
 
 
-# Columns of text (CSV, TSV) as doubles, in two ways that give the same values.
-#
-# The standard library's ``csv`` reads everything and explains what it refuses. pyarrow is faster
-# where it is installed; a block with quotation marks, and whatever pyarrow does not read at once,
-# one row a line, is left to the first way. Both round decimals to the nearest double.
-#
-# Blank lines are skipped. A column of the words true and false becomes 1 and 0. Other columns than
-# the selected ones may hold anything, up to the limits.
-
-
-#: More columns are refused.
-MOST_COLUMNS = 2**17
-#: Longest field in characters, which is the limit of ``csv``; longer lines are left to it.
-LONGEST_FIELD = 131072
-#: Rows that the standard library reads at a time.
-_ROWS = 2**15
-
-Row = tuple[int, list[str]]
+def blocks(file: TextFile, stream: IO[bytes]) -> Iterator[bytes]:
+    """A stream in blocks of whole well-formed records, without a byte order mark in front."""
+    records = re.compile(rb"(?:%b)*+" % record_pattern(file.delimiter).pattern)
+    read = file.reader(stream)
+    more = read()
+    rest, lines = more.removeprefix(_BYTE_ORDER_MARK), 0
+    while rest or more:
+        if not more and not rest.endswith(b"\n"):
+            rest += b"\n"
+        if b'"' in rest or b"\r" in rest:
+            found = records.match(rest)
+            end = 0 if found is None else found.end()
+        else:
+            end = rest.rfind(b"\n") + 1
+        if end:
+            yield rest[:end]
+            lines += rest.count(b"\n", 0, end)
+            rest = rest[end:]
+        if len(rest) > LONGEST_RECORD or (rest and not more):
+            raise InvalidParameter(
+                f"line {lines + 1} of {file.where} must begin a well-formed record of at most "
+                f"{LONGEST_RECORD} bytes, with quotation marks and line ends where they belong"
+            )
+        if more:
+            more = read()
+            rest += more
 
 
 class DelimitedText:
-    """An open file of text, behind its line of names; goes through it once."""
+    """An open text file, behind its line of names; read once."""
 
     def __init__(self, file: TextFile, stream: IO[bytes]) -> None:
         self._file = file
-        self._lines = Lines(stream, file.where)
-        self._rows = csv.reader(self._lines, delimiter=file.delimiter, strict=True)
-        self._width: int | None = None
-        first = self._one_row()
+        self._record = record_pattern(file.delimiter)
+        self._blocks = blocks(file, stream)
+        self._rest, self._line = b"", 1
+        first, second = self._next_record(), self._next_record()
         if first is None:
             line = "record" if file.header is False else "line of names"
             raise InvalidParameter(f"{file.where} must have a {line}, got blank lines only")
-        _check_first(first[1], file.where)
-        self._width = len(first[1])
-        self._waiting = [first] if file.header is False else []
-        self.labels = self._labels(first[1])
-        self._look_at_second()
+        fields = file.fields(first[1])
+        self._check_first(fields)
+        self.labels = self._labels(fields)
+        kept = [first, second] if file.header is False else [second]
+        self._waiting = [one for one in kept if one is not None]
+        while self._waiting:  # put back, unless there are blank lines in between
+            line, record = self._waiting[-1]
+            if line + record.count(b"\n") != self._line:
+                break
+            self._rest, self._line = record + self._rest, line
+            self._waiting.pop()
+        # A line of names that has a number below it may be quoted.
+        self._shown = (
+            file.header is not False
+            and second is not None
+            and len(second[1]) < csv.field_size_limit()
+            and looks_like_a_record(file.fields(second[1])) == "numbers"
+        )
+
+    def _next_record(self) -> tuple[int, bytes] | None:
+        """The next record that is not blank and the number of its first line; None at the end."""
+        while not (rest := self._rest.lstrip(b"\r\n")):
+            self._line += self._rest.count(b"\n")
+            self._rest = next(self._blocks, b"")
+            if not self._rest:
+                return None
+        line = self._line + self._rest.count(b"\n", 0, len(self._rest) - len(rest))
+        found = self._record.match(rest)
+        record = rest if found is None else found[0]
+        self._rest, self._line = rest[len(record) :], line + record.count(b"\n")
+        return line, record
+
+    def _check_first(self, fields: Sequence[str]) -> None:
+        where = self._file.where
+        if any("\0" in name for name in fields):
+            allowed = "must be said for {where}, unless it is text in UTF-8"
+            raise InvalidParameter.refusing(
+                "encoding", allowed.format(where=where), "zero bytes in its first line"
+            )
+        if len(fields) > MOST_COLUMNS:
+            raise InvalidParameter(
+                f"{where} must have at most {MOST_COLUMNS} columns, got {len(fields)} in its first "
+                "line"
+            )
 
     def _labels(self, first: list[str]) -> list[str]:
         if self._file.header is False:
@@ -230,209 +248,154 @@ class DelimitedText:
             )
         return [name.strip() for name in first]
 
-    def _look_at_second(self) -> None:
-        """A line of names that has a number below it may be quoted."""
-        row = self._one_row()
-        self._waiting += [] if row is None else [row]
-        self._shown = row is not None and looks_like_a_record(row[1]) == "numbers"
-
     def select(self, wanted: Sequence[Wanted]) -> tuple[Selected, ...]:
         """The columns that are described."""
         columns = [one.column for one in wanted]
-        shown = self._shown and self._file.header is not False
-        return select(self.labels, columns, self._file.where, shown=shown)
+        return select(self.labels, columns, self._file.where, shown=self._shown)
 
     def pieces(
         self, selected: Sequence[Selected], wanted: Sequence[Wanted], reading: Reading
     ) -> Iterator[list[Doubles]]:
         """The selected columns as they are wanted, some rows at a time."""
         conversions = conversions_of(selected, wanted, reading, self._file.where)
-        positions = [column.at for column in selected]
-        arrow = _Arrow(self._file.delimiter, len(self.labels), positions, conversions, reading)
-        while True:
-            block = None if self._waiting else self._lines.rest()
-            if block is None and not self._waiting:
-                return
-            piece = None if block is None else arrow.converted(block, self._lines.number + 1)
-            if piece is not None:
-                self._lines.skip()
-                yield piece
-                continue
-            rows = [(line, [row[at] for at in positions]) for line, row in self._waiting]
-            self._waiting = []
-            rows += self._some_rows(_ROWS, positions)
-            if rows:
-                yield _by_standard_library(rows, conversions)
-
-    def _one_row(self) -> Row | None:
-        """The next row that is not blank, None at the end."""
-        while self._lines.rest() is not None:
-            if rows := self._some_rows(1):
-                return rows[0]
-        return None
-
-    def _some_rows(self, most: int, positions: Sequence[int] | None = None) -> list[Row]:
-        """Rows to the end of a block, with the number of their last line; blank ones left out.
-
-        With ``positions`` the fields there alone.
-        """
-        found: list[Row] = []
-        lines, width = self._lines, self._width
-        malformed = None
-        try:
-            for row in self._rows:
-                lines.record_ends()
-                if row:
-                    if len(row) != (width or len(row)):
-                        raise InvalidParameter(
-                            f"line {lines.number} of {self._file.where} must have {width} fields "
-                            f"as the first line has, got {len(row)}"
-                        )
-                    kept = row if positions is None else [row[at] for at in positions]
-                    found.append((lines.number, kept))
-                if lines.at_end_of_block or len(found) >= most:
-                    break
-        except csv.Error as problem:  # what it says quotes no field
-            malformed = "field limit" in str(problem)
-        if malformed is not None:
-            well = "quotation marks and line ends where they belong"
-            short = f"fields of at most {LONGEST_FIELD} characters"
-            raise InvalidParameter(
-                f"line {lines.number} of {self._file.where} must be well-formed: "
-                f"{short if malformed else well}"
-            )
-        return found
+        parser = _Parser(self._file, len(self.labels), selected, conversions, reading)
+        for line, block in self._waiting:
+            yield parser.columns(block, line)
+        line = self._line
+        for block in chain([self._rest], self._blocks):
+            if block.strip(b"\r\n"):
+                yield parser.columns(block, line)
+            line += block.count(b"\n")
 
 
-def _check_first(row: list[str], where: str) -> None:
-    if any("\0" in name for name in row):
-        raise InvalidParameter(f"{where} must be text in UTF-8, got zero bytes in its first line")
-    if len(row) > MOST_COLUMNS:
-        raise InvalidParameter(
-            f"{where} must have at most {MOST_COLUMNS} columns, got {len(row)} in its first line"
-        )
-
-
-def _by_standard_library(rows: Sequence[Row], conversions: Sequence[Conversion]) -> list[Doubles]:
-    return [
-        conversion.texts([row[at] for _, row in rows], lambda k: f"in line {rows[k][0]}")
-        for at, conversion in enumerate(conversions)
-    ]
-
-
-class _Arrow:
-    """Blocks as pyarrow reads them."""
+class _Parser:
+    """Blocks of records as columns, by pyarrow."""
 
     def __init__(
         self,
-        delimiter: str,
+        file: TextFile,
         width: int,
-        positions: Sequence[int],
+        selected: Sequence[Selected],
         conversions: Sequence[Conversion],
         reading: Reading,
     ) -> None:
-        self._conversions = conversions
-        self._pyarrow, self._csv = installed("pyarrow"), installed("pyarrow.csv")
-        if self._pyarrow is None or self._csv is None:
-            return
-        wanted = [str(at) for at in positions]
-        kinds = [
-            self._pyarrow.float64() if one.is_number else self._pyarrow.binary()
-            for one in conversions
-        ]
-        refusing = any(one.is_number and one.refuses_missing for one in conversions)
+        import pyarrow
+        from pyarrow import csv as arrow_csv
+
+        self._file, self._conversions = file, conversions
+        self._csv, self._problem = arrow_csv, pyarrow.ArrowException
+        self._buffer = pyarrow.BufferReader
         self._names = [str(at) for at in range(width)]
-        self._parse = self._csv.ParseOptions(
-            delimiter=delimiter, quote_char=False, ignore_empty_lines=False
-        )
-        self._convert = self._csv.ConvertOptions(
-            include_columns=wanted,
-            column_types=dict(zip(wanted, kinds, strict=True)),
-            null_values=[] if refusing else sorted(reading.spelled),
-            strings_can_be_null=False,
-            check_utf8=False,
-        )
+        wanted = [str(column.at) for column in selected]
+        refusing = any(one.is_number and one.refuses_missing for one in conversions)
+        self._parse = arrow_csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=True)
 
-    def converted(self, block: bytes, first_line: int) -> list[Doubles] | None:
-        """The columns, or None where the standard library must look itself.
+        def options(number: Any, marks: set[str]) -> Any:
+            kinds = [number if one.is_number else pyarrow.binary() for one in conversions]
+            return arrow_csv.ConvertOptions(
+                include_columns=wanted,
+                column_types=dict(zip(wanted, kinds, strict=True)),
+                null_values=sorted(marks),
+                strings_can_be_null=False,
+                check_utf8=False,
+                decimal_point=reading.decimal,
+            )
 
-        That is so when there is a value that is not a number, or not finite, or so large that it
-        may be an integer that is not exact; when rows are not lines, because some are blank or end
-        in a bare carriage return; when a field may be too long; and when there are quotation marks,
-        which the two take differently where they are misplaced (after one that is never closed,
-        pyarrow would lose rows without a word).
-        """
-        if self._pyarrow is None or self._csv is None or not _is_plain(block):
-            return None
-        table = self._parsed(block)
-        if table is None or table.num_rows != block.count(b"\n"):
-            return None
-        found: list[Any] = []
-        for one, values in zip(self._conversions, table.columns, strict=True):
-            if one.is_number:
-                missing, numbers = nulls(values), as_numpy(values)
-                inside = np.abs(numbers) < LARGEST_SIZE
+        self._as_numbers = options(pyarrow.float64(), set() if refusing else reading.spelled)
+        self._as_texts = options(pyarrow.binary(), set())
+
+    def columns(self, block: bytes, first_line: int) -> list[Doubles]:
+        """The wanted columns of some records, the first of which is in ``first_line``."""
+
+        def place(row: int) -> str:
+            line, _ = next(islice(self._records(block, first_line), row, None))
+            return f"in line {line}"
+
+        table = self._parsed(block, self._as_numbers)
+        numbers = None if table is None else self._numbers(table)
+        if table is None or numbers is None:
+            # A value is no number, is not finite, or may be an integer that is not exact.
+            table = self._parsed(block, self._as_texts)
+            numbers = {}
+        if table is None:
+            self._refuse_widths(block, first_line)
+        found = []
+        for at, conversion in enumerate(self._conversions):
+            if at in numbers:
+                found.append(conversion.numbers(numbers[at]))
+            elif conversion.is_number:
+                texts = [_decoded(value) for value in table.column(at).to_pylist()]
+                found.append(conversion.texts(texts, place))
+            else:
+                rows, values = arrow_distinct(table.column(at))
+                texts = [value if value is None else _decoded(value) for value in values]
+                found.append(conversion.distinct(rows, texts, place))
+        return found
+
+    def _numbers(self, table: Any) -> dict[int, Doubles] | None:
+        """The columns of numbers; None where one of them must be looked at as text."""
+        found = {}
+        for at, conversion in enumerate(self._conversions):
+            if conversion.is_number:
+                column = table.column(at)
+                missing, values = nulls(column), as_numpy(column)
+                inside = np.abs(values) < LARGEST_SIZE
                 if not (inside if missing is None else inside | missing).all():
                     return None
-                found.append(Doubles(numbers, missing))
-            else:
-                found.append(arrow_distinct(values))
-        return [
-            one.numbers(values)
-            if one.is_number
-            else one.distinct(*_decoded(values), lambda k: f"in line {first_line + k}")
-            for one, values in zip(self._conversions, found, strict=True)
-        ]
+                found[at] = Doubles(values, missing)
+        return found
 
-    def _parsed(self, block: bytes) -> Any:
-        """One block as a table. It is whole in memory: pyarrow reads no file by itself."""
-        pyarrow: Any = self._pyarrow
-        reading: Any = self._csv
-        try:
-            return reading.read_csv(
-                pyarrow.BufferReader(block),
-                read_options=reading.ReadOptions(
-                    column_names=self._names, block_size=len(block) + 1, use_threads=False
-                ),
+    def _parsed(self, block: bytes, convert: Any) -> Any:
+        """One block as a table; None where a value is not of its type, or a field is missing."""
+        # pyarrow would take a byte order mark off the front of every block.
+        content = b"\n" + block if block.startswith(_BYTE_ORDER_MARK) else block
+        options = self._csv.ReadOptions(
+            column_names=self._names, block_size=len(content) + 1, use_threads=False
+        )
+        with suppress(self._problem):  # it quotes the value
+            return self._csv.read_csv(
+                self._buffer(content),
+                read_options=options,
                 parse_options=self._parse,
-                convert_options=self._convert,
+                convert_options=convert,
             )
-        except pyarrow.ArrowException:
-            return None
+        return None
+
+    def _refuse_widths(self, block: bytes, first_line: int) -> NoReturn:
+        width, where = len(self._names), self._file.where
+        for line, record in self._records(block, first_line):
+            found = 0
+            with suppress(InvalidParameter):  # a field that is too long for the standard library
+                found = len(self._file.fields(record))
+            if found not in (0, width):
+                raise InvalidParameter(
+                    f"line {line} of {where} must have {width} fields as the first line has, "
+                    f"got {found}"
+                )
+        raise InvalidParameter(
+            f"records of {where} from line {first_line} on must have {width} fields, got others"
+        )
+
+    def _records(self, block: bytes, line: int) -> Iterator[tuple[int, bytes]]:
+        """The records of a block that are not blank, and in which line each begins."""
+        for found in record_pattern(self._file.delimiter).finditer(block):
+            if found[0].strip(b"\r\n"):
+                yield line, found[0]
+            line += found[0].count(b"\n")
 
 
-def _decoded(found: Any) -> tuple[Any, list[Any]]:
-    at, values = found
-    return at, [
-        value if value is None else value.decode("utf-8", "surrogateescape") for value in values
-    ]
+def _decoded(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape")
 
 
-def _is_plain(block: bytes) -> bool:
-    """Whether rows are lines, for pyarrow and for the standard library, and no field is too long.
-
-    pyarrow takes a byte order mark off every block, and an empty line for a row.
-    """
-    if b'"' in block or block.startswith((BYTE_ORDER_MARK, b"\n", b"\r\n")):
-        return False
-    if b"\n\n" in block or block.count(b"\r") != block.count(b"\r\n") or b"\n\r\n" in block:
-        return False
-    # If every half of a longest field has a line end in it, no line is longer than the whole.
-    half = LONGEST_FIELD // 2
-    return all(b"\n" in block[start : start + half] for start in range(0, len(block) - half, half))
-
-
-# Records in a file of text, plain or packed: read once into memory, only the columns needed.
+# Records in a text file, plain or packed: read once into memory, only the columns needed.
 #
 # The file travels as its path: another process reads it again when the first rows are taken, and
 # refuses it if the values are not the same. What comes from standard input travels itself.
 
 
-Names = tuple[str, ...]
-
-
 def read_delimited(reading: Reading, columns: Columns) -> Source:
-    """Read and check a file of text, or standard input."""
+    """Read and check a text file, or standard input."""
     wanted = None if columns is None else tuple(Number(column) for column in as_list(columns))
     values, names = _read(reading, wanted)
     if TextFile.of(reading).path is None:
@@ -442,7 +405,7 @@ def read_delimited(reading: Reading, columns: Columns) -> Source:
 
 @dataclass(eq=False, repr=False)
 class DelimitedSource(Source):
-    """Selected columns of one file of text."""
+    """Selected columns of one text file."""
 
     rows_in_memory: ClassVar[bool] = True
 

@@ -21,7 +21,6 @@ from mustdp.data.columns import (
     Wanted,
 )
 from mustdp.errors import InvalidParameter
-from mustdp.extras import required
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray
 
@@ -131,15 +130,14 @@ def refuse_counted(
         )
 
 
-# Columns of Arrow data as numbers: which types are numeric, and how they become numpy arrays.
-
-
-_PURPOSE = "Arrow data"
+# Columns of Arrow data: which types are numeric, and how they become numpy arrays. pyarrow is
+# imported where it is used, so that arrays of numpy do without.
 
 
 def kind_of(given: Any) -> Kind:
     """What an Arrow type is one of; decimals are numbers, and codes for texts are texts."""
-    types = required("pyarrow", _PURPOSE).types
+    from pyarrow import types
+
     if types.is_dictionary(given):
         return "text" if kind_of(given.value_type) in ("number", "text") else None
     numeric = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
@@ -156,8 +154,9 @@ def arrow_floats(array: Any, column: str) -> Doubles:
 
     Decimals are rounded to the nearest double, as decimals in text are.
     """
-    pyarrow = required("pyarrow", _PURPOSE)
-    types = pyarrow.types
+    import pyarrow
+    from pyarrow import compute, types
+
     missing = nulls(array)
     if types.is_decimal(array.type):
         # Narrow decimals have no minimum in all versions; as wide ones they are the same numbers.
@@ -165,7 +164,6 @@ def arrow_floats(array: Any, column: str) -> Doubles:
     elif types.is_boolean(array.type):
         array = array.cast(pyarrow.uint8())
     if len(array) > array.null_count and not types.is_floating(array.type):
-        compute = required("pyarrow.compute", _PURPOSE)
         extremes = compute.min_max(array).as_py()
         refuse_inexact(extremes["min"], extremes["max"], column)
         array = array.cast(pyarrow.float64(), safe=False)
@@ -174,19 +172,22 @@ def arrow_floats(array: Any, column: str) -> Doubles:
 
 def arrow_days(array: Any) -> tuple[IntArray, Flags | None]:
     """An Arrow array of dates or points in time as days since 1970-01-01, on the clock shown."""
-    pyarrow = required("pyarrow", _PURPOSE)
+    import pyarrow
+    from pyarrow import compute
+
     missing = nulls(array)
     if pyarrow.types.is_timestamp(array.type):
         if array.type.tz is not None:
-            array = required("pyarrow.compute", _PURPOSE).local_timestamp(array)
+            array = compute.local_timestamp(array)
         array = array.cast(pyarrow.timestamp("s"), safe=False)
     days = as_numpy(array.cast(pyarrow.date32(), safe=False).cast(pyarrow.int32()).fill_null(0))
     return days.astype(np.int64), missing
 
 
-def arrow_distinct(array: Any) -> tuple[IntArray, list[object]]:
+def arrow_distinct(array: Any) -> tuple[IntArray, list[Any]]:
     """An Arrow array as places in a list of its different values, the last of which is None."""
-    pyarrow = required("pyarrow", _PURPOSE)
+    import pyarrow
+
     if isinstance(array, pyarrow.ChunkedArray):
         array = array.combine_chunks()
     if not pyarrow.types.is_dictionary(array.type):
@@ -203,16 +204,14 @@ def nulls(array: Any) -> Flags | None:
 
 def as_numpy(array: Any) -> NDArray[Any]:
     """An Arrow array, chunked or not, as numpy has it."""
-    if isinstance(array, required("pyarrow", _PURPOSE).ChunkedArray):
-        return np.asarray(array.to_numpy())
-    return np.asarray(array.to_numpy(zero_copy_only=False))
+    chunked = hasattr(array, "chunks")
+    return np.asarray(array.to_numpy() if chunked else array.to_numpy(zero_copy_only=False))
 
 
 # One column as it is read, piece by piece: from texts, objects, numbers or days to doubles.
 #
-# There is one conversion for every kind of data and for both ways to read text, so that the same
-# record becomes the same numbers wherever it stands. What is refused is named by its column and
-# place. Its value is never shown.
+# There is one conversion for every kind of data, so that the same record becomes the same numbers
+# wherever it stands. What is refused is named by its column and place. Its value is never shown.
 
 
 _WORDS = {"true": 1.0, "false": 0.0}
@@ -296,13 +295,14 @@ class Conversion:
             return self.distinct(np.arange(len(texts)), texts, place)
         words = 0
         found = np.empty(len(texts))
-        for k, text in enumerate(texts):
+        for k, written in enumerate(texts):
+            text = self._reading.plain_number(written)
             try:
                 number = float(text)
             except ValueError:
                 number = None
             if number is None:  # outside of the handler: what is refused there would be quoted
-                word = text.strip().lower()
+                word = written.strip().lower()
                 if word in _WORDS:
                     words += 1
                 elif word not in self._reading.words:
@@ -357,7 +357,7 @@ class Conversion:
         elif isinstance(wanted, Day):
             if value is None or (isinstance(value, str) and self._reading.is_missing(value)):
                 return _NAN
-            found = wanted.day(value)
+            found = wanted.day(value, self._reading.dates)
         else:
             found = None
         return float("inf") if found is None else found

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import PaperStatement, PrivacySpent, Settled, settle_noise
+from mustdp.calibration.budget import NoisyPlan, PrivacySpent, plan_with_noise
 from mustdp.data.dask import open_partitioned
 from mustdp.data.opening import open_source
 from mustdp.data.source import Source
-from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
+from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.designs import MOST_REPLICATES, Design
 from mustdp.estimation.intervals import (
     CLEARLY,
@@ -32,8 +31,6 @@ from mustdp.estimation.intervals import (
 )
 from mustdp.estimation.queries import (
     Averaged,
-    Block,
-    Halves,
     JointQuery,
     LinearQuery,
     Query,
@@ -45,16 +42,17 @@ from mustdp.estimation.result import KINDS, BootstrapResult, Estimate, Inference
 from mustdp.estimation.schema import Limits, Shape, SubsetSchema, check_limits, read_ranges
 from mustdp.estimation.statistics.statistic import Statistic, read_statistic
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
-from mustdp.mechanisms.mechanism import AdditiveNoise, gaussian
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian
 from mustdp.mechanisms.relation import drawn_from, most_copies
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.randomness.keys import release_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.schemes import Scheme
 
-# The noise of a design's releases: settled (``calibration/settle.py``) for the design's plan.
+# The noise of a design's releases: settled (``calibration/budget.py``) for the design's plan.
 #
 # The plan says no more than what is proved of the statistics. If all contributions lie in a ball
 # of the reach and are added up, its noise is given as a multiplier, which the accountant takes to
@@ -63,9 +61,6 @@ from mustdp.sampling.schemes import Scheme
 # of one copy. One number for each subset is all there is to hide where the width of the release is
 # one: a total is one integer on one lattice, and so is its noise. What was assumed is compared
 # with the query that is run.
-
-
-PAPER = "per-query epsilon' of the MUST paper with the sensitivity of n records: not a guarantee"
 
 
 @dataclass(frozen=True)
@@ -78,41 +73,33 @@ class _Apart:
     def scheme(self) -> Scheme:
         return self.design.scheme
 
-    def plan(self, mechanism: AdditiveNoise, /) -> Plan:
+    def plan(self, mechanism: Mechanism, /) -> Plan:
         return self.design.plan(gaussian(shift=mechanism.shift_for(2.0)))
 
 
 def settle_design(
     design: Design,
     *,
-    queries: int = 1,
     shape: Shape | None = None,
     delta: float | None = None,
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
-    epsilon_prime: float | None = None,
     relation: str | None = None,
-) -> Settled:
-    """Settle the noise of one release of all ``queries`` together on every subset.
+) -> NoisyPlan:
+    """Settle the noise of one release of all statistics together on every subset.
 
-    Exactly one of ``epsilon``, ``noise_multiplier`` and ``epsilon_prime`` is given. Without a
-    ``shape`` contributions are taken to be in a ball, as those of a clipped sum are.
+    Exactly one of ``epsilon`` and ``noise_multiplier`` is given. Without a ``shape`` contributions
+    are taken to be in a ball, as those of a clipped sum are.
     """
     known = Shape(in_a_ball=True) if shape is None else shape
-    paper = None if epsilon_prime is None else paper_statement(design, epsilon_prime, queries)
-    found = settle_noise(
+    return plan_with_noise(
         design if known.in_a_ball else _Apart(design),
         delta=delta,
         epsilon=epsilon,
         noise_multiplier=noise_multiplier,
-        paper=paper,
         relation=relation,
         dimension=1 if known.one_number else None,
     )
-    if paper is not None and design.poisson:
-        # The paper divides by the random size of the subset; no sensitivity is known for that.
-        return replace(found, plan=None)
-    return found
 
 
 def shape_of(statistics: Sequence[Statistic], poisson: bool, *, charged: bool) -> Shape:
@@ -135,18 +122,6 @@ def check_shape(shape: Shape, query: JointQuery, privacy: PrivacySpent) -> None:
             f"the noise was settled for {shape!r}, which a release of width {query.width} is not; "
             "nothing was released"
         )
-
-
-def paper_statement(design: Design, epsilon_prime: float, queries: int = 1) -> PaperStatement:
-    """The paper's noise for the epsilon' of one query on one subset.
-
-    [Z] experiment 1 takes the sensitivity of a statistic of all n records where the subset has m:
-    with D the sensitivity on m records the formula is given D m / n, and half of D is what one
-    record contributes, z = sigma / (D / 2). ``queries`` that are released together share it.
-    """
-    return PaperStatement(
-        epsilon_prime, design.size / design.n, 2.0 / math.sqrt(queries), PAPER, "classical"
-    )
 
 
 # Kinds of interval: the one that is made, and those that are refused, each with its reason.
@@ -431,54 +406,6 @@ def _gradient(
     return np.asarray((rise / (2.0 * step)[:, None]).T)
 
 
-# Statistics of Poisson subsets divided by their actual size, as the MUST paper computes them.
-#
-# The size of a Poisson subset is random and depends on the records, so that no sensitivity of this
-# query is known here: what is released this way has no guarantee, and is labelled so.
-
-
-@dataclass(frozen=True)
-class OfActualSize(Query):
-    """A statistic on whatever size was drawn; the reach is that of the expected size."""
-
-    statistic: Statistic
-    public: SubsetSchema
-    blocks: tuple[Block, ...] = field(init=False)
-    labels: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        typical = self.reader
-        if typical.halved:
-            raise NotCovered(
-                "function must be stated to be an average, with average=True, where subsets are "
-                "divided by a random size"
-            )
-        blocks = tuple(replace(block, divisor=1.0, shift=0.0) for block in typical.blocks)
-        object.__setattr__(self, "blocks", blocks)
-        object.__setattr__(self, "labels", typical.labels)
-
-    @property
-    def reader(self) -> Query:
-        """The same on subsets of a fixed size, the expected one."""
-        return _bound(self.statistic, self.public, round(self.public.size))
-
-    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
-        """The statistic of the subset as it is; a subset too small for it is a failure."""
-        drawn = int(counts.sum())
-        if drawn < 2:
-            raise NumericalFailure("a Poisson subset of fewer than two records was drawn")
-        return _bound(self.statistic, self.public, drawn).evaluate(values, counts)
-
-    def estimate(self, vectors: FloatArray) -> FloatArray:
-        """As on subsets of a fixed size."""
-        return self.reader.estimate(vectors)
-
-
-@lru_cache(maxsize=4096)
-def _bound(statistic: Statistic, public: SubsetSchema, size: int) -> Query:
-    return statistic.query(public.fixed(size))
-
-
 # Statistics bound to the columns that they read, and put into one release.
 
 
@@ -488,8 +415,6 @@ def joined(
     low: Sequence[float],
     high: Sequence[float],
     design: Design,
-    *,
-    paper: bool,
 ) -> JointQuery:
     """Bind all statistics to their columns and put them into one release."""
     public = SubsetSchema(low, high, design.size, design.poisson, design.repeated_pairs)
@@ -500,9 +425,8 @@ def joined(
         statistic.check_columns(len(pick))
         picks.append(pick)
         own = public.of(pick)
-        actual = paper and design.poisson
-        bound = OfActualSize(statistic, own) if actual else statistic.query(own)
-        queries.append(statistic.labelled(bound, [_called(source.columns[k]) for k in pick]))
+        names = [_called(source.columns[k]) for k in pick]
+        queries.append(statistic.labelled(statistic.query(own), names))
     return JointQuery(tuple(queries), tuple(picks), names=_names(statistics, picks, source.columns))
 
 
@@ -566,7 +490,6 @@ def private_bootstrap(
     epsilon: float | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
-    epsilon_prime: float | None = None,
     relation: str | None = None,
     interval: Kind = "normal",
     level: float = 0.95,
@@ -582,8 +505,8 @@ def private_bootstrap(
 ) -> BootstrapResult:
     """Estimate with intervals from noisy replicates on random subsets, at a certified cost.
 
-    The noise comes from one of three: a total ``epsilon`` at ``delta`` for everything released
-    here, a ``noise_multiplier``, or the MUST paper's ``epsilon_prime``.
+    The noise comes from a total ``epsilon`` at ``delta`` for everything released here, or from a
+    ``noise_multiplier``.
 
     Parameters
     ----------
@@ -613,9 +536,6 @@ def private_bootstrap(
     noise_multiplier : float, default=None
         Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
         from 1e-9 to 1e9.
-    epsilon_prime : float, default=None
-        The paper's epsilon' of one query, whose noise is reproduced as published and is *not* a
-        guarantee.
     relation : {"replace_one", "add_remove"}, default=None
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
@@ -701,12 +621,10 @@ def private_bootstrap(
     shape = shape_of(statistics, chosen.poisson, charged=ledger is not None)
     privacy = settle_design(
         chosen,
-        queries=len(statistics),
         shape=shape,
         epsilon=epsilon,
         delta=delta,
         noise_multiplier=noise_multiplier,
-        epsilon_prime=epsilon_prime,
         relation=relation,
     ).spent()
     key = release_key(seed, name="seed")
@@ -722,7 +640,7 @@ def private_bootstrap(
         )
     low = tuple(ranges[name].lower for name in source.columns)
     high = tuple(ranges[name].upper for name in source.columns)
-    query = joined(statistics, source, low, high, chosen, paper=epsilon_prime is not None)
+    query = joined(statistics, source, low, high, chosen)
     check_shape(shape, query, privacy)
     check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)

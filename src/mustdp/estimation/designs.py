@@ -27,7 +27,7 @@ from typing import Any
 
 from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.mechanism import Mechanism
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey
 from mustdp.sampling.batch import Batch

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import PrivacySpent, settle_noise
+from mustdp.calibration.budget import PrivacySpent, plan_with_noise
 from mustdp.data.columns import (
     STANDARD_INPUT,
     Category,
@@ -33,7 +33,7 @@ from mustdp.estimation.statistics.moments import WeightSquares
 from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
-from mustdp.mechanisms.mechanism import AdditiveNoise
+from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
@@ -446,7 +446,7 @@ class OneRelease:
         """All of one record."""
         return wor(1, 1)
 
-    def plan(self, mechanism: AdditiveNoise, /) -> Plan:
+    def plan(self, mechanism: Mechanism, /) -> Plan:
         """The mechanism itself, on all records."""
         return mechanism
 
@@ -463,7 +463,7 @@ def settle_release(
         raise InvalidParameter.refusing(
             "delta", "must be given, well below one over the number of records", "none"
         )
-    return settle_noise(
+    return plan_with_noise(
         OneRelease(),
         delta=delta,
         epsilon=epsilon,

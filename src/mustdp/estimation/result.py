@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
-from mustdp.calibration.settle import PrivacySpent
+from mustdp.calibration.budget import PrivacySpent
 from mustdp.estimation.designs import Design
 from mustdp.estimation.intervals import Interval
 from mustdp.numerics.arrays import FloatArray

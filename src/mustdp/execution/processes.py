@@ -1,4 +1,13 @@
-"""Independent pieces of work side by side, in processes with one thread for linear algebra each."""
+"""Independent jobs in several processes, each with one thread for linear algebra.
+
+Each worker is a fresh interpreter that imports this package and never the program that is running:
+scripts need no guard around their main part, and threads do no harm as they would after a fork. It
+reads pickled jobs from its standard input and ends as soon as that is closed, however this process
+ended. Nothing is written to disk. The number of workers changes how long it takes, never a result.
+
+joblib's loky does not replace this: its workers go on computing after their parent was interrupted
+or killed in the middle of a job, and the first result takes seconds instead of half of one.
+"""
 
 from __future__ import annotations
 
@@ -20,80 +29,72 @@ from typing import Any, BinaryIO, NoReturn, Protocol, Self, TypeVar
 from mustdp.errors import WorkerLost
 from mustdp.extras import installed
 
-# Independent pieces of work side by side, in processes that this one starts and ends.
-#
-# Each is a fresh interpreter that loads this package and never the program that is running: scripts
-# need no guard around their main part, and threads do no harm as they would after a fork. It reads
-# pickled jobs from its standard input and ends at once when that does, however this process ended.
-# Nothing but the time depends on how many there are.
-
-
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-#: More at once would need more memory than they save time.
-_MOST = 8
-#: Seconds after which a wait looks up: on Windows Ctrl-C is only heard then.
-_LOOK = 0.5
-#: Libraries for linear algebra are told to keep to one thread: there is a process per processor.
+#: More workers would need more memory than they save time.
+_MOST_WORKERS = 8
+#: Seconds after which waiting is interrupted: on Windows Ctrl-C is only noticed then.
+_POLL = 0.5
+#: Libraries for linear algebra keep to one thread: there is a worker per processor.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-_START = (
+_WORKER = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from mustdp.execution.processes import serve; serve()"
 )
 
 
-class Spread(Protocol):
-    """How the results of many jobs are found, in the order of the jobs."""
+class Mapper(Protocol):
+    """Applies a function to many jobs and returns the results in the order of the jobs."""
 
     def __call__(
         self,
         function: Callable[[Job], Result],
         jobs: Iterable[Job],
-        begun: Callable[[Job], object] = ...,
-        long: Callable[[Job], float] = ...,
+        on_start: Callable[[Job], object] = ...,
+        cost: Callable[[Job], float] = ...,
     ) -> list[Result]:
-        """``begun`` hears of every job before it begins, in this thread.
+        """``on_start`` is called in this thread before each job starts.
 
-        ``long`` is about how long one takes, in any unit: anyone who does several at a time begins
-        with the longest. The first job that fails, in their order, is the one that is raised.
+        ``cost`` estimates how long a job takes, in any unit; parallel mappers start the longest
+        first. If several jobs fail, the exception of the first of them, in order, is raised.
         """
 
 
-def in_turn(
+def map_serial(
     function: Callable[[Job], Result],
     jobs: Iterable[Job],
-    begun: Callable[[Job], object] = lambda _: None,
-    long: Callable[[Job], float] = lambda _: 0.0,
+    on_start: Callable[[Job], object] = lambda _: None,
+    cost: Callable[[Job], float] = lambda _: 0.0,
 ) -> list[Result]:
-    """One after the other, in this process."""
-    found = []
+    """A :class:`Mapper` that runs one job after the other in this process."""
+    results = []
     for job in jobs:
-        begun(job)
-        found.append(function(job))
-    return found
+        on_start(job)
+        results.append(function(job))
+    return results
 
 
-class Processes:
-    """A few processes for as long as a block lasts; none where there is a single processor.
+class WorkerPool:
+    """Worker processes for the length of a ``with`` block; none on a single processor.
 
-    ``loads`` names modules that they load before there is anything to do.
+    ``preload`` names modules that workers import while there is nothing else to do; ``workers`` is
+    their number, by default that of the processors.
     """
 
-    def __init__(self, loads: Sequence[str] = ()) -> None:
-        self._loads = tuple(loads)
+    def __init__(self, preload: Sequence[str] = (), workers: int | None = None) -> None:
+        self._preload = tuple(preload)
+        self._count = workers
         self._workers: list[_Worker] = []
-        self._heard: queue.SimpleQueue[tuple[_Worker, Any]] = queue.SimpleQueue()
+        self._inbox: _Inbox = queue.SimpleQueue()
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> Self:
-        count = min(processors(), _MOST)
+        count = min(processors(), _MOST_WORKERS) if self._count is None else self._count
         if count > 1 and sys.executable and not getattr(sys, "frozen", False):
-            try:
+            with suppress(OSError):  # no more processes: the workers that started will do, or none
                 for _ in range(count):
-                    self._workers.append(_Worker(self._loads, self._heard))
-            except OSError:  # no more processes here: those that there are will do, or none
-                pass
+                    self._workers.append(_Worker(self._preload, self._inbox))
         return self
 
     def __exit__(
@@ -103,115 +104,122 @@ class Processes:
         trace: TracebackType | None,
     ) -> None:
         for worker in self._workers:
-            worker.end()
+            worker.kill()
         self._workers.clear()
 
-    def spread(
+    def map_parallel(
         self,
         function: Callable[[Job], Result],
         jobs: Iterable[Job],
-        begun: Callable[[Job], object] = lambda _: None,
-        long: Callable[[Job], float] = lambda _: 0.0,
+        on_start: Callable[[Job], object] = lambda _: None,
+        cost: Callable[[Job], float] = lambda _: 0.0,
     ) -> list[Result]:
-        """A :class:`Spread`; ``function`` is that of a module. What cannot be sent is done here."""
+        """A :class:`Mapper`. What cannot be pickled runs in this process."""
         if not self._workers:
-            return in_turn(function, jobs, begun)
+            return map_serial(function, jobs, on_start)
         todo = list(jobs)
-        waiting = sorted(range(len(todo)), key=lambda place: -long(todo[place]))
-        found: dict[int, Result] = {}
-        failed: dict[int, Exception] = {}
-        doing: dict[int, int] = {}
+        waiting = sorted(range(len(todo)), key=lambda place: -cost(todo[place]))
+        results: dict[int, Result] = {}
+        failures: dict[int, Exception] = {}
+        running: dict[int, int] = {}
 
-        def here(place: int) -> None:
+        def run_here(place: int) -> None:
             try:
-                found[place] = function(todo[place])
+                results[place] = function(todo[place])
             except Exception as problem:
-                failed[place] = problem
+                failures[place] = problem
 
-        while len(found) < len(todo):
-            if failed:  # those before it may fail as well
-                waiting = [place for place in waiting if place < min(failed)]
-                if not waiting and not any(place < min(failed) for place in doing.values()):
-                    raise failed[min(failed)]
-            free = [worker for worker in self._workers if worker.ready and not worker.busy]
-            if waiting and (free or not self._workers):
+        while len(results) < len(todo):
+            if failures:  # jobs before the first failure may fail as well
+                waiting = [place for place in waiting if place < min(failures)]
+                if not waiting and not any(place < min(failures) for place in running.values()):
+                    raise failures[min(failures)]
+            idle = [worker for worker in self._workers if worker.idle]
+            if waiting and (idle or not self._workers):
                 place = waiting.pop(0)
-                begun(todo[place])
+                on_start(todo[place])
                 number = next(self._numbers)
-                if free and free[0].send(number, function, todo[place]):
-                    doing[number] = place
+                if idle and idle[0].send(number, function, todo[place]):
+                    running[number] = place
                 else:
-                    here(place)
+                    run_here(place)
                 continue
-            worker, said = self._hear()
-            if said is None:
-                self._lose(worker, doing)
-            elif isinstance(said, tuple):
-                number, outcome, value = said
-                if number in doing:  # else it was begun for somebody who did not wait
-                    place = doing.pop(number)
-                    if outcome == "found":
-                        found[place] = value
-                    elif outcome == "failed":
-                        failed[place] = value
-                    else:
-                        here(place)
-        return [found[place] for place in range(len(todo))]
+            worker, message = self._receive()
+            if message is None:
+                self._remove(worker, running)
+            elif message.number in running:  # else a job of a call that was given up
+                place = running.pop(message.number)
+                if message.outcome == "result":
+                    results[place] = message.value
+                elif message.outcome == "failure":
+                    failures[place] = message.value
+                else:
+                    run_here(place)
+        return [results[place] for place in range(len(todo))]
 
-    def _hear(self) -> tuple[_Worker, Any]:
+    def _receive(self) -> tuple[_Worker, _Message | None]:
         while True:
             try:
-                worker, said = self._heard.get(timeout=_LOOK)
+                worker, message = self._inbox.get(timeout=_POLL)
             except queue.Empty:
                 continue
-            worker.ready, worker.busy = True, None
-            return worker, said
+            worker.idle = True
+            return worker, message
 
-    def _lose(self, worker: _Worker, doing: dict[int, int]) -> None:
-        """Go on without a process that never began; refuse to guess what another one was doing."""
+    def _remove(self, worker: _Worker, running: dict[int, int]) -> None:
+        """Go on without a worker that never started; fail if it died in the middle of a job."""
         self._workers.remove(worker)
-        status = worker.end()
-        if worker.last in doing:
+        status = worker.kill()
+        if worker.last in running:
             raise WorkerLost(
                 f"a process that worked on a part of this has ended with status {status}, "
                 "killed perhaps for want of memory"
             )
 
 
-class _Worker:
-    """One process, and the thread that hears it."""
+class _Message:
+    """What a worker sends: that it is ready (number 0), or the outcome of a job."""
 
-    def __init__(self, loads: Sequence[str], heard: queue.SimpleQueue[tuple[_Worker, Any]]) -> None:
-        # Ctrl-C is for this process, which ends the others.
+    def __init__(self, number: int = 0, outcome: str = "ready", value: Any = None) -> None:
+        self.number, self.outcome, self.value = number, outcome, value
+
+
+_Inbox = queue.SimpleQueue[tuple["_Worker", "_Message | None"]]
+
+
+class _Worker:
+    """One process, and the thread that receives its messages."""
+
+    def __init__(self, preload: Sequence[str], inbox: _Inbox) -> None:
+        # Ctrl-C is for this process, which kills the workers.
         apart: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START],
+            [sys.executable, "-P", "-c", _WORKER],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env={**os.environ, **dict.fromkeys(_THREADS, "1")}, **apart,
         )  # fmt: skip
         self._requests: Any = self._process.stdin
         self._answers: Any = self._process.stdout
-        self.ready, self.last = False, -1
-        self.busy: int | None = None
-        self._thread = threading.Thread(target=self._listen, args=(heard,), daemon=True)
+        self.idle, self.last = False, -1
+        self._thread = threading.Thread(target=self._listen, args=(inbox,), daemon=True)
         self._thread.start()
-        self._say(sys.path)
-        self._say(loads)
+        self._write(sys.path)
+        self._write(preload)
 
     def send(self, number: int, function: Callable[..., Any], job: object) -> bool:
-        """Hand over a job; False if it cannot be sent."""
+        """Hand over a job; False if it cannot be pickled."""
         try:
             packed = pickle.dumps((function, job))
-        except Exception:  # whatever an object says that cannot be pickled
+        except Exception:  # objects that cannot be pickled raise what they like
             return False
-        self.busy = self.last = number
-        self._say((number, packed))
+        self.idle, self.last = False, number
+        self._write((number, packed))
         return True
 
-    def end(self) -> int:
-        """End the process and wait until it is gone; its status."""
+    def kill(self) -> int:
+        """Kill the process, wait until it has ended, and return its status."""
         self._process.kill()
         status = self._process.wait()
         self._thread.join()
@@ -220,41 +228,38 @@ class _Worker:
                 pipe.close()
         return status
 
-    def _say(self, what: object) -> None:
-        try:
-            pickle.dump(what, self._requests)
+    def _write(self, content: object) -> None:
+        with suppress(OSError):  # the process has ended; the listening thread notices
+            pickle.dump(content, self._requests)
             self._requests.flush()
-        except OSError:  # it is gone; the thread that hears it will notice
-            pass
 
-    def _listen(self, heard: queue.SimpleQueue[tuple[_Worker, Any]]) -> None:
-        said: Any = True
-        while said is not None:
+    def _listen(self, inbox: _Inbox) -> None:
+        message: _Message | None = _Message()
+        while message is not None:
             try:
-                said = pickle.load(self._answers)
-            except Exception:  # the end, in the middle of a word perhaps
-                said = None
-            heard.put((self, said))
+                message = pickle.load(self._answers)
+            except Exception:  # the end, perhaps in the middle of a message
+                message = None
+            inbox.put((self, message))
 
 
 def serve() -> NoReturn:
-    """What a process does: read jobs, answer them, until there is nobody to read from."""
+    """The main loop of a worker: read jobs and answer them until standard input is closed."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever else is printed must not be taken for an answer
+    os.dup2(2, 1)  # what a job prints must not be taken for an answer
     jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    threading.Thread(target=_read_jobs, args=(sys.stdin.buffer, jobs), daemon=True).start()
     for name in jobs.get():
         import_module(name)
-    said: Any = True
+    packed = pickle.dumps(_Message())
     while True:
-        answers.write(pickle.dumps(said))
+        answers.write(packed)
         answers.flush()
-        number, packed = jobs.get()
-        said = (number, *_done(packed))
+        packed = _run(*jobs.get())
 
 
-def _read(requests: BinaryIO, jobs: queue.SimpleQueue[Any]) -> NoReturn:
-    """Hear of the end even while a job is being done."""
+def _read_jobs(requests: BinaryIO, jobs: queue.SimpleQueue[Any]) -> NoReturn:
+    """Notice the end of standard input even while a job is running."""
     try:
         while True:
             jobs.put(pickle.load(requests))
@@ -262,23 +267,23 @@ def _read(requests: BinaryIO, jobs: queue.SimpleQueue[Any]) -> NoReturn:
         os._exit(0)
 
 
-def _done(packed: bytes) -> tuple[str, Any]:
-    """The outcome of a job, as it can be sent."""
+def _run(number: int, packed: bytes) -> bytes:
+    """The pickled outcome of a job; ``unknown`` has it run again in the parent process."""
+    unknown = pickle.dumps(_Message(number, "unknown"))
     try:
         function, job = pickle.loads(packed)
-    except Exception:  # something that only the other process knows
-        return "unknown", None
+    except Exception:  # something that only the parent process can import
+        return unknown
     try:
-        answer = "found", function(job)
-        pickle.dumps(answer)
-        return answer
+        return pickle.dumps(_Message(number, "result", function(job)))
     except Exception as problem:
         problem.add_note(traceback.format_exc())
         try:
-            pickle.loads(pickle.dumps(problem))
+            failure = pickle.dumps(_Message(number, "failure", problem))
+            pickle.loads(failure)
         except Exception:
-            return "unknown", None  # it is asked again where the error can be raised
-        return "failed", problem
+            return unknown
+        return failure
 
 
 def processors() -> int:
@@ -289,13 +294,11 @@ def processors() -> int:
         return os.cpu_count() or 1
 
 
-# One thread for linear algebra while totals are computed, so that sums have one order everywhere.
-#
 # BLAS libraries add up in another order when they use more threads, which changes last digits.
-# joblib and Dask start their workers with one thread already; this does the same for the process
-# of the caller. It needs threadpoolctl; without it, last digits of statistics that multiply
-# matrices may depend on where they are computed. Several threads of a process may be inside at the
-# same time: the first one in sets the limit and the last one out lifts it.
+# joblib and Dask start their workers with one thread already; this does the same for the process of
+# the caller. It needs threadpoolctl; without it, last digits of statistics that multiply matrices
+# may depend on where they are computed. Several threads of a process may be inside at the same
+# time: the first one in sets the limit and the last one out lifts it.
 
 
 _lock = Lock()

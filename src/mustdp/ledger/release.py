@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mustdp.accounting.plan import Plan
-from mustdp.calibration.settle import PrivacySpent
+from mustdp.calibration.budget import PrivacySpent
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.file import LedgerFile
 from mustdp.ledger.ledger import Ledger

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.mechanism import Mechanism
-from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import TangentTable, hull_slopes, two_sided
@@ -121,7 +121,7 @@ class Custom(Mechanism):
         return values.reshape(np.shape(epsilon))
 
 
-class CustomProfiles(SteeredProfiles):
+class CustomProfiles(TabulatedProfiles):
     """Group profiles of a custom mechanism; tangents come from the hull of a table."""
 
     relative_error = 1e-12

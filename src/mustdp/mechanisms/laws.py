@@ -11,42 +11,54 @@ distance d against the unmoved one, f(x - d)/f(x), never decreases in x. Every o
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from mustdp.numerics.arrays import FloatArray
+from mustdp.mechanisms.contract import OutputLaw, Proof
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.normal import log_hockey_stick
 
 
-class Noise(Protocol):
-    """A symmetric log-concave noise law of unit scale."""
+class Noise(OutputLaw, ABC):
+    """A symmetric log-concave noise law of unit scale, with a density."""
 
-    name: str
+    name: ClassVar[str]
     #: Stands in for values that are positive but underflow.
-    smallest: float
+    smallest: ClassVar[float]
 
+    @abstractmethod
+    def log_density(self, x: FloatArray) -> FloatArray:
+        """Log of the density: the definition that everything else is checked against."""
+
+    @abstractmethod
     def profile(self, distance: FloatArray, epsilon: FloatArray) -> FloatArray:
         """Hockey-stick divergence at e^epsilon of the law moved by ``distance`` (any epsilon)."""
 
+    @abstractmethod
     def log_ratio(self, distance: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log likelihood ratio at ``t`` and its derivative in ``t``."""
 
+    @abstractmethod
     def threshold(self, distance: FloatArray, epsilon: FloatArray) -> FloatArray:
         """The ``t`` whose log ratio is ``epsilon``; infinite where the ratio never gets there."""
 
+    @abstractmethod
     def tail(self, t: FloatArray) -> FloatArray:
         """Chance that the noise exceeds ``t``."""
 
+    @abstractmethod
     def log_tail(self, t: FloatArray) -> FloatArray:
         """Its logarithm, also where the chance itself underflows."""
 
+    @abstractmethod
     def saturation(self, distance: float) -> float:
         """The ``t`` from which on the log ratio no longer grows."""
 
 
-class GaussianNoise:
+class GaussianNoise(Noise):
     """Standard normal noise.
 
     >>> import numpy as np
@@ -56,6 +68,11 @@ class GaussianNoise:
 
     name = "gaussian"
     smallest = 1e-300
+    proof = Proof.GAUSSIAN
+
+    def log_density(self, x: FloatArray) -> FloatArray:
+        """-x^2/2 and what makes it one in all."""
+        return np.asarray(-0.5 * np.square(x) - 0.5 * np.log(2.0 * np.pi))
 
     def profile(self, distance: FloatArray, epsilon: FloatArray) -> FloatArray:
         """Phi(d/2 - eps/d) - e^eps Phi(-d/2 - eps/d), computed in log space."""
@@ -83,8 +100,12 @@ class GaussianNoise:
         """The Gaussian likelihood ratio grows for ever."""
         return np.inf
 
+    def log_moments(self, a: FloatArray, distance: FloatArray) -> FloatArray:
+        """``a (a-1) d^2 / 2``."""
+        return np.asarray(0.5 * a * (a - 1.0) * np.square(distance))
 
-class LaplaceNoise:
+
+class LaplaceNoise(Noise):
     """Laplace noise with density exp(-|x|)/2, in one dimension.
 
     >>> import numpy as np
@@ -94,6 +115,12 @@ class LaplaceNoise:
 
     name = "laplace"
     smallest = 0.0
+    proof = Proof.LAPLACE
+    bounded_loss = True
+
+    def log_density(self, x: FloatArray) -> FloatArray:
+        """-|x| - log 2."""
+        return np.asarray(-np.abs(x) - np.log(2.0))
 
     def profile(self, distance: FloatArray, epsilon: FloatArray) -> FloatArray:
         """max(0, 1 - exp((eps - d)/2)) for eps >= 0."""
@@ -123,6 +150,11 @@ class LaplaceNoise:
     def saturation(self, distance: float) -> float:
         """The ratio stops growing at the moved centre."""
         return distance
+
+    def log_moments(self, a: FloatArray, distance: FloatArray) -> FloatArray:
+        """Log of (a e^{(a-1) d} + (a-1) e^{-a d}) / (2a-1)."""
+        ratio = (a + (a - 1.0) * np.exp(-(2.0 * a - 1.0) * distance)) / (2.0 * a - 1.0)
+        return np.asarray((a - 1.0) * distance + np.log(ratio) + 8.0 * ROUNDOFF)
 
 
 def dual(size: FloatArray, epsilon: FloatArray) -> FloatArray:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,9 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
-from mustdp.mechanisms.profiles import GroupProfiles, NoiseProfiles
+from mustdp.mechanisms.profiles import NoiseProfiles
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 
 # Descriptions of base mechanisms.
 #
@@ -23,62 +24,6 @@ from mustdp.numerics import checks
 # vector of norm at most C to a sum (the convention of DP-SGD), or directly by the *shift* s: how
 # far one copy of the differing record can move the noise-free output, in units of the noise scale.
 # A noise multiplier becomes a shift only once the relation is known (see ``relation.py``).
-
-
-class Mechanism(ABC):
-    """A base mechanism: something with group profiles once its shift is known.
-
-    >>> import mustdp as md
-    >>> isinstance(md.laplace(shift=1.0), md.types.Mechanism)
-    True
-    """
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The mechanism's name on the command line."""
-
-    @abstractmethod
-    def shift_for(self, moves: float) -> float | None:
-        """The shift when one copy moves a bounded sum by so much.
-
-        Parameters
-        ----------
-        moves : float
-            How far one copy of a record moves the sum, in units of C: 2 where it is swapped, 1
-            where it leaves an empty place.
-
-        Returns
-        -------
-        float or None
-            The shift, in units of the noise's scale; None where the mechanism is known by its
-            profile.
-        """
-
-    @abstractmethod
-    def profiles(self, shift: float | None) -> GroupProfiles:
-        """Group profiles at this shift.
-
-        Parameters
-        ----------
-        shift : float or None
-            How far one copy moves the output, in units of the noise's scale.
-
-        Returns
-        -------
-        GroupProfiles
-            Deltas for groups of any size at any epsilon.
-        """
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Plain description, for JSON.
-
-        Returns
-        -------
-        dict
-            Plain values, ready for JSON.
-        """
 
 
 @dataclass(frozen=True)
@@ -98,7 +43,15 @@ class AdditiveNoise(Mechanism):
     noise_multiplier: float | None = None
     shift: float | None = None
 
+    #: Every subclass states its own: what is proved for one law must not pass to another unseen.
     noise: ClassVar[Noise]
+
+    def __init_subclass__(cls) -> None:
+        if "noise" not in vars(cls):
+            raise TypeError(
+                f"{cls.__name__} must state its noise law (noise = ...): the proofs of the law it "
+                "would inherit need not hold for it"
+            )
 
     def __post_init__(self) -> None:
         if (self.noise_multiplier is None) == (self.shift is None):
@@ -130,9 +83,38 @@ class AdditiveNoise(Mechanism):
         """
         return self.shift is None
 
+    @property
+    def proof(self) -> Proof | None:
+        """That of the noise."""
+        return self.noise.proof
+
+    @property
+    def covers_left_out(self) -> bool:
+        """A shift bounds what swapping a record does and what leaving it out does."""
+        return True
+
     def profiles(self, shift: float | None) -> GroupProfiles:
         """Exact group profiles at this shift."""
         return NoiseProfiles(self.noise, checks.real("shift", shift, above=0))
+
+    def attained(self, shift: float | None) -> Noise:
+        """The noise, moved by so many shifts."""
+        return self.noise
+
+    def log_moments(
+        self, orders: FloatArray, copies: FloatArray, shift: float | None
+    ) -> FloatArray | None:
+        """Those of the noise, moved by all copies."""
+        distance = copies * checks.real("shift", shift, above=0)
+        return self.noise.log_moments(orders[:, None], distance)
+
+    def largest_loss(self, moves: int) -> Fraction | None:
+        """The shift, where the noise bounds the loss by the distance."""
+        if not self.noise.bounded_loss:
+            return None
+        if self.shift is not None:
+            return Fraction(self.shift)
+        return Fraction(moves) / Fraction(float(self.noise_multiplier or math.nan))
 
     def delta(self, epsilon: ArrayLike, group: int = 1) -> NDArray[np.float64]:
         """Exact profile; needs the shift to have been stated.
@@ -274,9 +256,6 @@ def laplace(*, noise_multiplier: float | None = None, shift: float | None = None
     """
     return Laplace(noise_multiplier, shift)
 
-
-#: The mechanisms that have a name, as typed on the command line.
-MECHANISMS: dict[str, Callable[..., AdditiveNoise]] = {"gaussian": gaussian, "laplace": laplace}
 
 # Noise for one Gaussian release: the classical formula and the exact inverse of the profile.
 #

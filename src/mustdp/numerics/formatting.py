@@ -239,9 +239,22 @@ def latex_text(text: str) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in one_line(text))
 
 
-def latex_comment(text: str) -> str:
-    """A line that LaTeX passes over."""
-    return f"% {one_line(text)}"
+def latex_table(columns: Sequence[str], rows: Iterable[Sequence[str]], comment: str) -> str:
+    """A ``tabular`` below a comment; the first column is left, the others right."""
+    lines = [" & ".join(map(latex_text, row)) + r" \\" for row in (columns, *rows)]
+    return "\n".join(
+        (
+            f"% {one_line(comment)}",
+            rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
+            r"\hline",
+            lines[0],
+            r"\hline",
+            *lines[1:],
+            r"\hline",
+            r"\end{tabular}",
+            "",
+        )
+    )
 
 
 def picture_text(text: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from mustdp.accounting.account import account
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import repeat, subsample
+from mustdp.calibration.budget import Budget
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics import checks
@@ -36,8 +37,8 @@ from mustdp.reproduction.cells import (
     scheme_called,
 )
 from mustdp.reproduction.composition import fourier_delta
-from mustdp.reproduction.guarantees import DELTA, Settled, compare, names_at
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.guarantees import DELTA, CalibratedRun, compare, names_at
+from mustdp.reproduction.runner import run_jobs
 from mustdp.reproduction.simulation import (
     ACCURACY,
     PRIVATE,
@@ -53,7 +54,6 @@ from mustdp.reproduction.simulation import (
     time_table,
 )
 from mustdp.sampling.schemes import Scheme
-from mustdp.training.budget import Budget
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.data.named import load_data
 from mustdp.training.linear.descent import LogisticLoss, sigmoid
@@ -253,7 +253,7 @@ def overall_tables(
     names: Sequence[str], workers: int, progress: Progress
 ) -> tuple[Table, Table, list[str]]:
     """The printed numbers judged, the certified ones beside them, and a word on both."""
-    found = spread(
+    found = run_jobs(
         overall, names, workers=workers, progress=progress, what="overall delta", last_first=True
     )
     printed = published("adult_delta_c_upper")
@@ -387,7 +387,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     )  # fmt: skip
 
 
-def _jobs(settings: Settings, settled: Sequence[Settled], runs: int) -> list[Job]:
+def _jobs(settings: Settings, settled: Sequence[CalibratedRun], runs: int) -> list[Job]:
     """The longest first."""
     budgets = {name: ADULT.paper_budget(name, PRIME) for name in NAMES}
 

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,22 +14,22 @@ import numpy as np
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import subsample
-from mustdp.calibration.settle import PrivacySpent, certified_epsilon
-from mustdp.errors import NumericalFailure
+from mustdp.calibration.budget import PrivacySpent, certified_epsilon
+from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.estimation.bootstrap import private_bootstrap
 from mustdp.estimation.designs import Design
-from mustdp.estimation.queries import JointQuery
+from mustdp.estimation.queries import Block, Halves, JointQuery, Query
 from mustdp.estimation.result import BootstrapResult, InferenceNote
-from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.schema import Shape, SubsetSchema
 from mustdp.estimation.statistics.averages import Mean
 from mustdp.estimation.statistics.moments import Variance
 from mustdp.estimation.statistics.statistic import Statistic
 from mustdp.mechanisms.mechanism import gaussian
-from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.formatting import readable
 from mustdp.progress import Progress
 from mustdp.randomness.keys import SeededRelease
-from mustdp.reproduction.budgets import RELATION, theorem_delta
+from mustdp.reproduction.budgets import RELATION, PaperStatement, theorem_delta
 from mustdp.reproduction.cells import (
     NON_PRIVATE,
     Cell,
@@ -52,9 +52,91 @@ from mustdp.reproduction.guarantees import (
     lower_of,
     measured_cells,
 )
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.runner import run_jobs
 from mustdp.reproduction.simulation import Measured, mean_of, moment_cells, root_mean
 from mustdp.sampling.schemes import Scheme
+
+# Statistics of Poisson subsets divided by their actual size, as the MUST paper computes them.
+#
+# The size of a Poisson subset is random and depends on the records, so that no sensitivity of this
+# query is known: what is released this way has no guarantee, and its result says so.
+
+
+@dataclass(frozen=True)
+class ByActualSize(Statistic):
+    """A statistic that divides Poisson subsets by their actual size; the bound on it is a guess."""
+
+    statistic: Statistic
+    columns: tuple[str | int, ...] | None = field(default=None, init=False)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """That of the statistic itself."""
+        return self.statistic.name
+
+    def shape(self, poisson: bool) -> Shape:
+        """Nothing is known of it."""
+        return Shape(in_a_ball=False)
+
+    def _on(self, public: SubsetSchema) -> Query:
+        return OfActualSize(self.statistic, public)
+
+
+@dataclass(frozen=True)
+class OfActualSize(Query):
+    """A statistic on whatever size was drawn; the reach is that of the expected size."""
+
+    statistic: Statistic
+    public: SubsetSchema
+    blocks: tuple[Block, ...] = field(init=False)
+    labels: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        typical = self.reader
+        if typical.halved:
+            raise NotCovered(
+                "function must be stated to be an average, with average=True, where subsets are "
+                "divided by a random size"
+            )
+        blocks = tuple(replace(block, divisor=1.0, shift=0.0) for block in typical.blocks)
+        object.__setattr__(self, "blocks", blocks)
+        object.__setattr__(self, "labels", typical.labels)
+
+    @property
+    def reader(self) -> Query:
+        """The same on subsets of a fixed size, the expected one."""
+        return _bound(self.statistic, self.public, round(self.public.size))
+
+    def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
+        """The statistic of the subset as it is; a subset too small for it is a failure."""
+        drawn = int(counts.sum())
+        if drawn < 2:
+            raise NumericalFailure("a Poisson subset of fewer than two records was drawn")
+        return _bound(self.statistic, self.public, drawn).evaluate(values, counts)
+
+    def estimate(self, vectors: FloatArray) -> FloatArray:
+        """As on subsets of a fixed size."""
+        return self.reader.estimate(vectors)
+
+
+@lru_cache(maxsize=4096)
+def _bound(statistic: Statistic, public: SubsetSchema, size: int) -> Query:
+    return statistic.query(public.fixed(size))
+
+
+#: Where the noise of the paper's releases comes from.
+PAPER = "per-query epsilon' of the MUST paper with the sensitivity of n records: not a guarantee"
+
+
+def paper_statement(design: Design, epsilon_prime: float, queries: int = 1) -> PaperStatement:
+    """The paper's noise for the epsilon' of one query on one subset.
+
+    [Z] experiment 1 takes the sensitivity of a statistic of all n records where the subset has m:
+    with D the sensitivity on m records the formula is given D m / n, and half of D is what one
+    record contributes, z = sigma / (D / 2). ``queries`` that are released together share it.
+    """
+    return PaperStatement(epsilon_prime, design.size / design.n, 2.0 / math.sqrt(queries))
+
 
 # Experiment 1 of the paper, simulated: means and variances of noisy subsamples.
 #
@@ -72,7 +154,7 @@ EPSILON_PRIME, PAPER_DELTA = 0.1, 1 / N
 #: Mean and variance of the law that the records come from.
 TRUTH = (0.0, 1.0)
 #: What the paper releases: the sample variance of every subset, copies counted as they are drawn.
-PAPER_STATISTICS: tuple[str | Statistic, ...] = (Mean(squares=False), Variance(form="pairs"))
+PAPER_STATISTICS: tuple[Statistic, ...] = (Mean(squares=False), Variance(form="pairs"))
 #: The largest epsilon' there is: noise of a thousandth of the data's own spread.
 _NO_NOISE = 100.0
 
@@ -139,11 +221,14 @@ class Release:
         name, value = self.noise
         records = data_sets(self.design.n, self.data_sets, self.seed)[data_set]
         noise: dict[str, Any] = {name: value}
-        return private_bootstrap(
+        found = private_bootstrap(
             records, self.statistics, lower=LOWER, upper=UPPER, design=self.design,
             delta=self.delta, relation=RELATION, correct_bias=self.correct_bias, workers=1,
             seed=np.random.default_rng((self.seed, 1, self.stream, data_set)), **noise,
         )  # fmt: skip
+        if any(isinstance(statistic, ByActualSize) for statistic in self.statistics):
+            return replace(found, privacy=without_guarantee(found.privacy))
+        return found
 
 
 @dataclass(frozen=True)
@@ -193,10 +278,19 @@ def data_sets(n: int, count: int, seed: int) -> FloatArray:
 def paper_release(row: Row, count: int, seed: int, stream: int) -> Release:
     """A row of Table 3: the paper's noise, and its variance with the bias left in."""
     prime = _NO_NOISE if row.name == NON_PRIVATE else EPSILON_PRIME
+    design, statistics = Design(row.scheme(), T), PAPER_STATISTICS
+    stated = paper_statement(design, prime, len(statistics))
+    z = stated.multiplier(design.scheme, PAPER_DELTA)
     return Release(
-        row, Design(row.scheme(), T), ("epsilon_prime", prime), PAPER_DELTA, PAPER_STATISTICS,
+        row, design, ("noise_multiplier", z), PAPER_DELTA,
+        tuple(map(ByActualSize, statistics)) if design.poisson else statistics,
         False, count, seed, stream,
     )  # fmt: skip
+
+
+def without_guarantee(privacy: PrivacySpent) -> PrivacySpent:
+    """What is known of a release whose sensitivity is not: nothing."""
+    return replace(privacy, epsilon=Bounds(0.0, math.inf), plan=None, source=PAPER)
 
 
 def paper_sigmas(privacy: PrivacySpent) -> tuple[float, float]:
@@ -416,7 +510,7 @@ def certify_runs(
 ) -> list[Guarantee]:
     """Bounds for every row at the paper's delta, which the run knows, and at further ones."""
     jobs = [(each, tuple(deltas)) for each in runs]
-    return spread(certify_run, jobs, workers=workers, progress=progress, what="certified bounds",
+    return run_jobs(certify_run, jobs, workers=workers, progress=progress, what="certified bounds",
                   last_first=True)  # fmt: skip
 
 
@@ -540,7 +634,7 @@ def compare_all(settings: Settings, count: int, progress: Progress) -> Compared:
         )
         for k, (sizes, epsilon, row) in enumerate(keys)
     ]  # fmt: skip
-    found = spread(release_all, jobs, workers=settings.workers, progress=progress,
+    found = run_jobs(release_all, jobs, workers=settings.workers, progress=progress,
                    what="equal guarantee", last_first=True)  # fmt: skip
     return dict(zip(keys, found, strict=True))
 
@@ -690,7 +784,7 @@ def simulate_rows(
 ) -> dict[Row, Released]:
     """Run rows of Table 3 with the paper's noise; the last rows take longest and go first."""
     jobs = [paper_release(row, count, settings.seed, k) for k, row in enumerate(rows)]
-    found = spread(release_all, jobs, workers=settings.workers, progress=progress,
+    found = run_jobs(release_all, jobs, workers=settings.workers, progress=progress,
                    what="Table 3", last_first=True)  # fmt: skip
     return {each.row: each for each in found}
 

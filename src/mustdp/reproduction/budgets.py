@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.subsampling.one_slope import amplified_delta, base_epsilon
+from mustdp.calibration.budget import Budget, required_delta
 from mustdp.calibration.noise import calibrate
-from mustdp.calibration.settle import PaperNoise
-from mustdp.mechanisms.mechanism import classical_sigma, gaussian
-from mustdp.mechanisms.relation import Relation
+from mustdp.mechanisms.mechanism import analytic_sigma, classical_sigma, gaussian
+from mustdp.mechanisms.relation import Relation, resolve_relation
+from mustdp.numerics import checks
 from mustdp.reproduction.cells import scheme_called
 from mustdp.sampling.schemes import Scheme
-from mustdp.training.budget import Budget, settle
 
 # Settings of experiments and their noise: as the paper states it, calibrated, or none.
 #
@@ -21,6 +22,88 @@ from mustdp.training.budget import Budget, settle
 
 
 RELATION = Relation.REPLACE_ONE
+#: Which Gaussian calibration the paper's epsilon' goes through.
+PaperNoise = Literal["classical", "analytic"]
+#: Largest epsilon' of one step that is turned into noise.
+LARGEST_EPSILON_PRIME = 100.0
+_PAPER = "per-step epsilon' of the MUST paper with sensitivity C/n: not a guarantee"
+
+
+@dataclass(frozen=True)
+class PaperStatement:
+    """The paper's own statement of the noise: epsilon' of one application.
+
+    Epsilon comes from epsilon' by inverting Theorem 4, and sigma from (epsilon, delta) by a
+    Gaussian formula with a ``sensitivity`` in units of what one record contributes. ``scale``
+    turns that sigma into a noise multiplier. It is not a guarantee.
+    """
+
+    epsilon_prime: float
+    sensitivity: float
+    scale: float
+    noise: PaperNoise = "classical"
+
+    def multiplier(self, scheme: Scheme, delta: float) -> float:
+        """The noise multiplier behind the paper's sigma."""
+        prime = checks.real(
+            "epsilon_prime", self.epsilon_prime, above=0, at_most=LARGEST_EPSILON_PRIME
+        )
+        checks.choice("noise", self.noise, ("classical", "analytic"))
+        base = float(base_epsilon(prime, scheme.eta)[0])
+        if self.noise == "classical":
+            sigma = classical_sigma(base, delta, self.sensitivity, beyond_proof=True)
+        else:
+            sigma = analytic_sigma(base, delta, self.sensitivity)
+        return self.scale * sigma
+
+
+def paper_budget(
+    scheme: Scheme,
+    *,
+    steps: int,
+    epsilon_prime: float,
+    delta: float,
+    noise: PaperNoise = "analytic",
+    relation: str | None = None,
+) -> Budget:
+    """A run with the noise of experiments 2 and 3, for the epsilon' of one step.
+
+    Sensitivity C/n, for noise on the *mean* of a batch of m: in units of the sum's noise that is
+    z = m sigma / C. It is not a guarantee; what it really guarantees is what ``spent`` says.
+
+    Parameters
+    ----------
+    scheme : Scheme
+        How batches are drawn.
+    steps : int
+        Number of steps, each on a draw of its own.
+    epsilon_prime : float
+        The epsilon' of one step, above 0 and at most 100.
+    delta : float
+        The delta of the formula and of what is stated; the paper takes 1/n.
+    noise : {"analytic", "classical"}, default="analytic"
+        Which Gaussian formula turns epsilon into sigma.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove for Poisson sampling.
+
+    Returns
+    -------
+    Budget
+        Of a run with the paper's noise.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> budget = md.reproduction.paper_budget(
+    ...     md.wor(1000, 100), steps=200, epsilon_prime=0.01, delta=1e-3, noise="classical"
+    ... )
+    >>> round(3 * budget.noise_multiplier / 100, 3)  # the sigma of Table 4
+    0.118
+    """
+    delta = required_delta(delta, scheme.n)
+    stated = PaperStatement(epsilon_prime, 1.0 / scheme.n, scheme.expected_size, noise)
+    z = stated.multiplier(scheme, delta)
+    return Budget(scheme, z, steps, delta, resolve_relation(scheme, relation), _PAPER)
 
 
 @dataclass(frozen=True)
@@ -58,9 +141,9 @@ class Setting:
 
     def paper_budget(self, name: str, epsilon_prime: float) -> Budget:
         """The noise of the paper for ``epsilon_prime`` of one step."""
-        return settle(
+        return paper_budget(
             self.scheme(name), steps=self.steps, epsilon_prime=epsilon_prime, delta=1 / self.n,
-            paper_noise=self.formula, relation=RELATION,
+            noise=self.formula, relation=RELATION,
         )  # fmt: skip
 
     def paper_sigma(self, budget: Budget) -> float:

@@ -21,7 +21,6 @@ from mustdp.numerics import checks
 from mustdp.numerics.formatting import Toward, readable
 from mustdp.progress import Progress
 from mustdp.reporting.plots.drawing import LIGHT, Theme
-from mustdp.reporting.plots.privacy import aligned_profile_panels
 from mustdp.reproduction import figures
 from mustdp.sampling.catalogue import BY_LABEL
 from mustdp.sampling.schemes import Scheme, scheme_by_name
@@ -185,7 +184,7 @@ def judge(
 DRAWINGS: Mapping[str, Callable[..., Figure]] = {
     drawing.__name__: drawing
     for drawing in (
-        aligned_profile_panels,
+        figures.aligned_profile_panels,
         figures.before_and_after,
         figures.delta_against_steps,
         figures.four_kinds,

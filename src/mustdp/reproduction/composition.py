@@ -13,7 +13,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from mustdp.accounting.account import account
-from mustdp.accounting.paper import LABEL, loss_at
 from mustdp.accounting.plan import repeat, subsample
 from mustdp.accounting.pld.pairs import MixturePair, family_pair
 from mustdp.errors import InvalidParameter, NumericalFailure
@@ -37,6 +36,7 @@ from mustdp.reproduction.cells import (
     published,
 )
 from mustdp.reproduction.guarantees import calibrate_schemes, least_and_most, noise_table
+from mustdp.reproduction.paper_account import LABEL, loss_at
 from mustdp.sampling.schemes import Poisson, Scheme, must_ow
 
 # The authors' own computation of the symmetric pair: a sampled density and the Fourier transform.
@@ -61,7 +61,7 @@ from mustdp.sampling.schemes import Poisson, Scheme, must_ow
 #
 # This is kept to reproduce the paper. Nothing here is certified, not even for the pair: "upper"
 # does not round losses up and can lie below the pair's value, and the error term is cut short.
-# ``mustdp.accounting.paper`` encloses the same number properly.
+# ``mustdp.reproduction.paper_account`` encloses the same number properly.
 #
 # How close it comes. The authors' notebook prints [4.2469893931300995e-05, 0.019337441507913534]
 # for n=10000, b=118, m=200, sigma=4, epsilon=1, L=10, r=5e5. That interval belongs to k=1500, as

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mustdp.accounting.subsampling.one_slope import amplify
 from mustdp.errors import InvalidParameter
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian, laplace
+from mustdp.numerics.formatting import as_stated
 from mustdp.reporting.plots.drawing import (
     LIGHT,
     Look,
@@ -18,8 +22,9 @@ from mustdp.reporting.plots.drawing import (
     new_axes,
     new_figure,
 )
-from mustdp.reporting.plots.privacy import contours
+from mustdp.reporting.plots.privacy import aligned_profile, contours
 from mustdp.sampling.catalogue import BY_LABEL
+from mustdp.sampling.schemes import must_ow, must_ww, wor, wr
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -286,3 +291,57 @@ def delta_against_steps(
     finish(ax, theme, "steps k", "overall δ", legend="lower right")
     ax.set_title(caption, fontsize=10)
     return figure_of(ax)
+
+
+# Figure 4 of [Z]: aligned privacy profiles.
+
+
+#: Base epsilons of the paper's figure, inside (0, 6); whole numbers are among them.
+EPSILON = tuple(float(e) for e in np.arange(1, 300) / 50.0)
+
+
+def aligned_profile_panels(
+    n: int = 1000,
+    b: int = 500,
+    m: int = 400,
+    shifts: Sequence[float] = (0.25, 1.0),
+    epsilon: Sequence[float] = EPSILON,
+    *,
+    theme: Theme = LIGHT,
+) -> Figure:
+    """The paper's figure: Laplace and Gaussian noise (rows) at every shift (columns)."""
+    schemes = [wor(n, m), wr(n, m), must_ow(n, b, m), must_ww(n, b, m)]
+    figure = new_figure(5.0 * len(shifts), 7.6, theme)
+    grid = figure.subplots(2, len(shifts), squeeze=False)
+    for row, (name, make) in enumerate((("Laplace", laplace), ("Gaussian", gaussian))):
+        for column, shift in enumerate(shifts):
+            mechanism: Mechanism = make(shift=shift)
+            ax = grid[row, column]
+            ax.set_facecolor(theme.ground)
+            aligned_profile(
+                (amplify(scheme, mechanism, epsilon) for scheme in schemes),
+                ax=ax,
+                theme=theme,
+                legend=False,
+            )
+            ax.set_title(f"{name}, shift {as_stated(shift)}", fontsize=11, color=theme.ink)
+            ax.label_outer(remove_inner_ticks=False)
+            ax.yaxis.set_tick_params(labelleft=True)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    labels = [f"{label} (= Poisson at rate m/n)" if label == "WOR" else label for label in labels]
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=len(labels),
+        frameon=False,
+        labelcolor=theme.ink,
+    )
+    low, high = min(epsilon), max(epsilon)
+    figure.supxlabel(
+        f"n = {n}, b = {b}, m = {m}; ε from {low:g} to {high:g}, markers where ε is a whole "
+        "number; one application, by Theorem 4 of arXiv 2312.13389",
+        fontsize=9,
+        color=theme.quiet,
+    )
+    return figure

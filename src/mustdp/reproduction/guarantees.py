@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mustdp.accounting.bounds import Bounds
+from mustdp.calibration.budget import Budget
 from mustdp.numerics.formatting import readable
 from mustdp.progress import Progress
 from mustdp.reproduction.budgets import Setting, calibrated
 from mustdp.reproduction.cells import NAMES, Cell, Settings, Table, new, number, scheme_called
-from mustdp.reproduction.runner import spread
+from mustdp.reproduction.runner import run_jobs
 from mustdp.reproduction.simulation import Measured
 from mustdp.sampling.schemes import Scheme
-from mustdp.training.budget import Budget
 
 # What the paper's noise really gives: certified bounds of a whole run, correct sensitivity.
 #
@@ -70,7 +70,7 @@ def certify(
 ) -> list[Guarantee]:
     """Bounds of epsilon of runs as the paper describes them, each a scheme and its epsilon'."""
     jobs = [(setting, name, prime) for name, prime in runs]
-    return spread(_certified, jobs, workers=workers, progress=progress, what="certified bounds",
+    return run_jobs(_certified, jobs, workers=workers, progress=progress, what="certified bounds",
                   last_first=True)  # fmt: skip
 
 
@@ -172,7 +172,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Settled:
+class CalibratedRun:
     """The noise that one scheme needs for a target; ``epsilon.upper`` is at most the target."""
 
     name: str
@@ -182,7 +182,7 @@ class Settled:
 
     @property
     def key(self) -> tuple[str, Target]:
-        """Which of the settled runs it is."""
+        """Which of the calibrated runs it is."""
         return self.name, self.target
 
     @property
@@ -191,7 +191,7 @@ class Settled:
         return f"{self.name}, epsilon {self.target.epsilon:g}, {self.target.steps} steps"
 
 
-#: Measures of settled runs by their keys.
+#: Measures of calibrated runs by their keys.
 Measures = Mapping[tuple[str, Target], Sequence[Measured]]
 
 
@@ -210,22 +210,26 @@ def targets_at(quick: bool, delta: float, steps: int) -> tuple[Target, ...]:
     return tuple(Target(epsilon, delta, steps) for epsilon in epsilons_at(quick))
 
 
-def settle_all(
+def calibrate_all(
     sizes: tuple[int, int, int],
     targets: Sequence[Target],
     names: Sequence[str],
     workers: int,
     progress: Progress,
-) -> list[Settled]:
+) -> list[CalibratedRun]:
     """Calibrate every scheme of sizes (n, b, m) for every target."""
     jobs = [(name, scheme_called(name, *sizes), target) for target in targets for name in names]
-    return spread(_settle, jobs, workers=workers, progress=progress, what="calibrated noise",
-                  last_first=True)  # fmt: skip
+    return run_jobs(
+        _calibrated_run, jobs, workers=workers, progress=progress, what="calibrated noise",
+        last_first=True,
+    )  # fmt: skip
 
 
-def _settle(job: tuple[str, Scheme, Target]) -> Settled:
+def _calibrated_run(job: tuple[str, Scheme, Target]) -> CalibratedRun:
     name, scheme, target = job
-    return Settled(name, target, *calibrated(scheme, target.epsilon, target.delta, target.steps))
+    return CalibratedRun(
+        name, target, *calibrated(scheme, target.epsilon, target.delta, target.steps)
+    )
 
 
 def equal_cells(
@@ -251,7 +255,7 @@ def measured_cells(row: str, measures: Sequence[Measured]) -> list[Cell]:
     return [new(row, part.column, part.value, part.error) for part in measures]
 
 
-def noise_reading(settled: Sequence[Settled]) -> list[str]:
+def noise_reading(settled: Sequence[CalibratedRun]) -> list[str]:
     """In words, for every target: which noise each scheme needs and how many records it touches."""
     lines = []
     for target, rows in by_target(settled).items():
@@ -269,16 +273,16 @@ def noise_reading(settled: Sequence[Settled]) -> list[str]:
     return lines
 
 
-def by_target(settled: Sequence[Settled]) -> dict[Target, list[Settled]]:
-    """Settled runs that are to be compared with each other."""
-    found: dict[Target, list[Settled]] = {}
+def by_target(settled: Sequence[CalibratedRun]) -> dict[Target, list[CalibratedRun]]:
+    """Calibrated runs that are to be compared with each other."""
+    found: dict[Target, list[CalibratedRun]] = {}
     for each in settled:
         found.setdefault(each.target, []).append(each)
     return found
 
 
 def utility_reading(
-    settled: Sequence[Settled],
+    settled: Sequence[CalibratedRun],
     measured: Measures,
     column: str,
     *,
@@ -325,7 +329,7 @@ def _verdict(values: Mapping[str, Measured], larger_is_better: bool, shown: str)
 
 def calibrate_schemes(
     settings: Settings, progress: Progress, sizes: tuple[int, int, int], steps: int
-) -> list[Settled]:
+) -> list[CalibratedRun]:
     """Calibrate every scheme to the same guarantee after all steps, under replace_one.
 
     A quick run compares at the larger epsilon alone and leaves out MUSTww, which takes most of the
@@ -333,10 +337,10 @@ def calibrate_schemes(
     """
     targets = targets_at(settings.quick, DELTA, steps)
     names = names_at(settings.quick)
-    return settle_all(sizes, targets, names, 1, progress)
+    return calibrate_all(sizes, targets, names, 1, progress)
 
 
-def noise_table(found: Sequence[Settled], quick: bool) -> Table:
+def noise_table(found: Sequence[CalibratedRun], quick: bool) -> Table:
     """One row per guarantee and scheme."""
     cells: list[Cell] = []
     for each in found:
@@ -360,7 +364,7 @@ def noise_table(found: Sequence[Settled], quick: bool) -> Table:
     )
 
 
-def least_and_most(found: Sequence[Settled]) -> str:
+def least_and_most(found: Sequence[CalibratedRun]) -> str:
     """In words: which schemes need the least and the most noise at the first guarantee."""
     rows = next(iter(by_target(found).values()))
     order = sorted(rows, key=lambda each: each.budget.noise_multiplier)
@@ -373,7 +377,7 @@ def least_and_most(found: Sequence[Settled]) -> str:
     )
 
 
-def _guarantee(each: Settled) -> str:
+def _guarantee(each: CalibratedRun) -> str:
     return f"ε = {each.target.epsilon:g}"
 
 
@@ -389,7 +393,7 @@ class Comparison:
 
     setting: Setting
     really: Sequence[Guarantee]
-    settled: Sequence[Settled]
+    settled: Sequence[CalibratedRun]
 
     def guarantee(self, note: str, title: str = "") -> Table:
         """The table of what the stated noise gives."""
@@ -447,5 +451,5 @@ def compare(
     return Comparison(
         setting,
         certify(setting, stated, settings.workers, progress),
-        settle_all(setting.sizes, targets, names, settings.workers, progress),
+        calibrate_all(setting.sizes, targets, names, settings.workers, progress),
     )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.calibration.budget import Budget
 from mustdp.numerics import checks
 from mustdp.progress import Progress
 from mustdp.reproduction.budgets import Setting, noiseless
@@ -29,7 +30,7 @@ from mustdp.reproduction.cells import (
     judge,
     published,
 )
-from mustdp.reproduction.guarantees import DELTA, Settled, compare
+from mustdp.reproduction.guarantees import DELTA, CalibratedRun, compare
 from mustdp.reproduction.simulation import (
     ACCURACY,
     PRIVATE,
@@ -46,7 +47,6 @@ from mustdp.reproduction.simulation import (
 )
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.schemes import Scheme
-from mustdp.training.budget import Budget
 from mustdp.training.classify import train_classifier
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.data.named import load_data
@@ -292,7 +292,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
 
 
 def _jobs(
-    settings: Settings, settled: Sequence[Settled], counts: Mapping[str, int], steps: int
+    settings: Settings, settled: Sequence[CalibratedRun], counts: Mapping[str, int], steps: int
 ) -> list[Job]:
     """A job for every run: each takes seconds."""
     budgets = {name: MNIST.paper_budget(name, PRIME) for name in NAMES}

@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 
 from mustdp.accounting.subsampling.one_slope import Amplification, AmplificationRow, Kind, amplify
 from mustdp.accounting.subsampling.one_step import one_step
-from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.progress import Progress
-from mustdp.reporting.plots.privacy import EPSILON
 from mustdp.reproduction.cells import (
     NAMES,
     Cell,
@@ -29,7 +29,13 @@ from mustdp.reproduction.cells import (
     scheme_called,
     short,
 )
-from mustdp.reproduction.guarantees import Settled, calibrate_schemes, least_and_most, noise_table
+from mustdp.reproduction.figures import EPSILON
+from mustdp.reproduction.guarantees import (
+    CalibratedRun,
+    calibrate_schemes,
+    least_and_most,
+    noise_table,
+)
 
 # Table S1: one application by the paper's theorem, to the printed digit; what is certified.
 #
@@ -167,7 +173,7 @@ def _guarantee(found: list[Applied]) -> Table:
 
 
 def _reading(
-    tables: list[Table], found: list[Applied], needed: Sequence[Settled]
+    tables: list[Table], found: list[Applied], needed: Sequence[CalibratedRun]
 ) -> tuple[str, ...]:
     count = sum(len(table.cells) for table in tables)
     matching = sum(table.count("matches") for table in tables)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from mustdp.errors import InvalidParameter
 from mustdp.files.replacing import SHARED, replace_file
 from mustdp.numerics.formatting import Toward
 from mustdp.reporting.pages import Cell as Entry
 from mustdp.reporting.pages import Page, Tone
-from mustdp.reporting.plots.drawing import render
+from mustdp.reporting.pages import Table as HtmlTable
+from mustdp.reporting.plots.drawing import in_both_themes, render
 from mustdp.reproduction.cells import (
     VERDICTS,
     Bound,
@@ -75,36 +78,23 @@ def save_picture(picture: Picture, folder: Path) -> Path:
 
 
 def _page(results: Sequence[Result], skipped: Sequence[Result], settings: Settings) -> Page:
-    page = Page(
+    totals = {verdict: sum(counted(one)[verdict] for one in results) for verdict in VERDICTS}
+    quick = ", a quick run with fewer repetitions" if settings.quick else ""
+    return Page(
         "The paper's tables and figures, computed again",
         "Zhao, Zhou & Liu, MUltistage Sampling Technique (MUST), arXiv 2312.13389.",
+        template="mustdp.reproduction/report.html.j2",
+        footer=f"mustdp {__version__}, seed {settings.seed}{quick}.",
+        conclusion=_conclusion(results, totals),
+        totals=[(verdict, str(number)) for verdict, number in totals.items()],
+        verdicts=HtmlTable(
+            ("item", "cells", *VERDICTS, "seconds"),
+            [(one.item.title, *verdict_row(one)) for one in results],
+            "Cells by verdict, and how long each item took when it was computed.",
+        ),
+        skipped=[one.remark for one in skipped],
+        results=[_section(one) for one in results if one.outcome is not None],
     )
-    totals = {verdict: sum(counted(one)[verdict] for one in results) for verdict in VERDICTS}
-    page.paragraph(_conclusion(results, totals))
-    page.facts((verdict, str(number)) for verdict, number in totals.items())
-    page.points(
-        (
-            "**matches**: equal to the printed digit, or within three standard errors where "
-            "numbers are random.",
-            "**differs, explained**: not so, and a reason is given; where it is a guess, it says "
-            "so.",
-            "**differs**: not so, and no reason is known.",
-            "**new**: the paper has no such number.",
-            "Numbers of the paper are not guarantees. What is certified stands under that heading.",
-        )
-    )
-    page.table(
-        ("item", "cells", *VERDICTS, "seconds"),
-        [(one.item.title, *verdict_row(one)) for one in results],
-        "Cells by verdict, and how long each item took when it was computed.",
-    )
-    if skipped:
-        page.paragraph("Left out: " + "; ".join(one.remark for one in skipped) + ".")
-    for one in results:
-        _section(page, one)
-    quick = ", a quick run with fewer repetitions" if settings.quick else ""
-    page.footer(f"mustdp {__version__}, seed {settings.seed}{quick}.")
-    return page
 
 
 def _conclusion(results: Sequence[Result], totals: dict[Verdict, int]) -> str:
@@ -128,35 +118,41 @@ def _conclusion(results: Sequence[Result], totals: dict[Verdict, int]) -> str:
     return f"{told}, and **{totals['differs']} without a known one**: {', '.join(places)}."
 
 
-def _section(page: Page, result: Result) -> None:
+def _section(result: Result) -> dict[str, Any]:
+    """What the template shows of a result: pictures, and tables by kind."""
     outcome = result.outcome
     if outcome is None:
-        return
-    page.heading(result.item.title)
-    page.points(outcome.reading)
-    for picture in outcome.pictures:
-        page.figure(picture.figure, picture.title, alt=picture.alt, wide=True)
-    for kind, words in _KINDS.items():
-        tables = [table for table in outcome.tables if table.kind == kind]
-        if tables:
-            page.heading(words, level=3)
-        for table in tables:
-            _table(page, table)
+        raise InvalidParameter(f"{result.item.name} has no outcome to show")
+    by_kind = {
+        words: [table for table in outcome.tables if table.kind == kind]
+        for kind, words in _KINDS.items()
+    }
+    return {
+        "title": result.item.title,
+        "reading": outcome.reading,
+        "pictures": [
+            (one, in_both_themes(one.figure, f"{result.item.name}-{number}"))
+            for number, one in enumerate(outcome.pictures, 1)
+        ],
+        "kinds": {
+            words: [(_table(one), one.note, _reasons(one)) for one in tables]
+            for words, tables in by_kind.items()
+            if tables
+        },
+    }
 
 
-def _table(page: Page, table: Table) -> None:
-    """Rows against columns, the paper's numbers in brackets, reasons below."""
+def _table(table: Table) -> HtmlTable:
+    """Rows against columns, the paper's numbers in brackets."""
     rows = list(dict.fromkeys(cell.row for cell in table.cells))
     columns = list(dict.fromkeys(cell.column for cell in table.cells))
     by_place = {(cell.row, cell.column): cell for cell in table.cells}
-    body: list[Sequence[str | Entry]] = [
-        (row, *(entry(by_place.get((row, column))) for column in columns)) for row in rows
-    ]
     told = any(cell.paper is not None for cell in table.cells)
-    page.table(("", *columns), body, f"{table.title}{'. In brackets: the paper' if told else ''}.")
-    if table.note:
-        page.note(table.note)
-    page.points(_reasons(table))
+    return HtmlTable(
+        ("", *columns),
+        [(row, *(entry(by_place.get((row, column))) for column in columns)) for row in rows],
+        f"{table.title}{'. In brackets: the paper' if told else ''}.",
+    )
 
 
 def entry(cell: Cell | None) -> Entry:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.extras import required
+from mustdp.execution.processes import WorkerPool
 from mustdp.files.envelope import Envelope
 from mustdp.files.reading import read_file
 from mustdp.files.replacing import SHARED, refuse_other_than_files, replace_file
@@ -23,46 +24,42 @@ from mustdp.reproduction.cells import Cell, Item, Outcome, Picture, Settings, Ta
 from mustdp.training.data.named import load_data
 from mustdp.version import __version__
 
-# Independent pieces of an experiment, spread over processes of one thread each.
+# Independent jobs of an experiment in several processes.
 
 
 Job = TypeVar("Job")
-ParallelResult = TypeVar("ParallelResult")
+JobResult = TypeVar("JobResult")
 
 
-def spread(
-    function: Callable[[Job], ParallelResult],
+def run_jobs(
+    function: Callable[[Job], JobResult],
     jobs: Iterable[Job],
     *,
     workers: int,
     progress: Progress,
     what: str,
     last_first: bool = False,
-) -> list[ParallelResult]:
-    """``function`` of every job, in the order of the jobs; ``what`` is named as work gets done.
+) -> list[JobResult]:
+    """``function`` of every job, in the order of the jobs; ``what`` names them for ``progress``.
 
-    Jobs are started in the order given, or with the last one in front: long ones should be early.
-    Nothing but the seed inside a job decides its result, so the number of processes changes none.
+    Long jobs should start early: ``last_first`` starts with the last one. Nothing but the seed
+    inside a job decides its result, so the number of workers changes none.
     """
-    todo = list(jobs)[:: -1 if last_first else 1]
-    found: list[ParallelResult] = []
-    results: Iterable[ParallelResult] = map(function, todo)
-    if workers > 1 and len(todo) > 1:
-        results = _in_processes(function, todo, workers)
-    with warnings.catch_warnings():
-        # A process that has grown is replaced by a new one; its jobs are done all the same.
-        warnings.filterwarnings("ignore", message="A worker stopped", category=UserWarning)
-        for result in results:
-            found.append(result)
-            progress(what, len(found), len(todo))
-    return found[::-1] if last_first else found
+    todo = list(enumerate(jobs))
+    started = itertools.count()
+    with WorkerPool(workers=min(workers, len(todo))) as pool:
+        results = pool.map_parallel(
+            partial(_run_job, function),
+            todo,
+            on_start=lambda _: progress(what, next(started), len(todo)),
+            cost=(lambda job: float(job[0])) if last_first else (lambda _: 0.0),
+        )
+    progress(what, len(todo), len(todo))
+    return results
 
 
-def _in_processes(function: Callable[[Job], ParallelResult], jobs: list[Job], workers: int) -> Any:
-    joblib: Any = required("joblib", "more than one process")
-    with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
-        pool = joblib.Parallel(return_as="generator", pre_dispatch="all", batch_size=1)
-        return pool(joblib.delayed(function)(job) for job in jobs)
+def _run_job(function: Callable[[Job], JobResult], job: tuple[int, Job]) -> JobResult:
+    return function(job[1])
 
 
 # Results as files: what an item found, as JSON, and back again without computing anything.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.calibration.settle import PrivacySpent
+from mustdp.calibration.budget import Budget, PrivacySpent
 from mustdp.errors import InvalidParameter
 from mustdp.extras import required
 from mustdp.files.replacing import refuse_other_than_files, replace_file
@@ -26,7 +26,6 @@ from mustdp.ledger.release import charge_release, check_release
 from mustdp.numerics import checks
 from mustdp.randomness.keys import SeededRelease, batch_key
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.training.budget import Budget
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.descent import (
     LogisticLoss,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.mechanisms.contract import GroupProfiles, Steering
 from mustdp.numerics.arrays import FloatArray
 
 
@@ -17,14 +17,6 @@ class Recording(GroupProfiles):
         self.rows.extend(epsilon.copy())
         return self.inner.delta(groups, epsilon)
 
-    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.inner.tangent(groups, t)
-
-    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
-        return self.inner.parameter(groups, epsilon)
-
-    def slope(self, t: FloatArray) -> FloatArray:
-        return self.inner.slope(t)
-
-    def saturation(self, groups: FloatArray) -> float:
-        return self.inner.saturation(groups)
+    @property
+    def steering(self) -> Steering:
+        return self.inner.steering

@@ -168,7 +168,7 @@ def test_pooling_matters() -> None:
 
 def _thresholds(recording: Recording) -> FloatArray:
     (row,) = recording.rows
-    return np.asarray(recording.parameter(np.arange(1.0, row.size + 1.0), row[None, :])[0])
+    return np.asarray(recording.steering.parameter(np.arange(1.0, row.size + 1.0), row[None, :])[0])
 
 
 def test_infeasible_slopes_are_lowered_until_they_fit() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mustdp.reporting.explorer.server import Explorer
+from mustdp.reporting.explorer import Explorer
 from tests.reporting.explorer.visiting import running
 
 
@@ -23,5 +23,5 @@ def nothing_goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
     if "explorer" in request.fixturenames:
         work = request.getfixturevalue("explorer").work
         with work._changed:
-            work._pile.clear()
+            work._stack.clear()
             assert work._changed.wait_for(lambda: not work._running, 120)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mustdp.numerics.formatting import readable
-from mustdp.reporting.explorer.server import Explorer, in_browser
+from mustdp.reporting.explorer import Explorer, in_browser
 from tests.cli.running import answer, runner
 from tests.reporting.explorer.driving import browser, missing
 from tests.reporting.explorer.visiting import SMALL, complete, running

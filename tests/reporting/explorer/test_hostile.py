@@ -11,8 +11,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from mustdp.reporting.explorer import server
-from mustdp.reporting.explorer.server import Explorer
+from mustdp.reporting import explorer as server
+from mustdp.reporting.explorer import Explorer
 from tests.reporting.explorer.visiting import get, running
 
 

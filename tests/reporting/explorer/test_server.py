@@ -13,7 +13,7 @@ import pytest
 import mustdp as md
 from mustdp.accounting.plan import steps_of
 from mustdp.numerics.formatting import readable
-from mustdp.reporting.explorer.server import Explorer
+from mustdp.reporting.explorer import Explorer
 from tests.reporting.explorer.visiting import SMALL, WHOLE, complete, get, running, state
 
 

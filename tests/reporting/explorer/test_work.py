@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
-from mustdp.reporting.explorer import server as module
-from mustdp.reporting.explorer.answers import PageState, Part, parts_of
-from mustdp.reporting.explorer.server import Work
+import mustdp as md
+from mustdp.calibration.compare import EpochRow
+from mustdp.reporting import explorer as module
+from mustdp.reporting.explorer import Failure, Work, read_state
+from mustdp.reporting.findings import Part, Question, parts_of
 
 #: Seconds that a busy machine may take for what takes none.
 PATIENCE = 60.0
 
 
-def noisy(steps: int) -> PageState:
-    return PageState.read({"n": "12", "b": "6", "m": "2", "steps": str(steps), "noise": "3"})
+def noisy(steps: int) -> Question:
+    return read_state({"n": "12", "b": "6", "m": "2", "steps": str(steps), "noise": "3"})
 
 
 def rows(steps: int) -> list[Part]:
@@ -32,7 +34,7 @@ def soon(found: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def settled(work: Work, parts: list[Part]) -> dict[Part, dict[str, Any]]:
+def settled(work: Work, parts: list[Part]) -> dict[Part, Any]:
     soon(lambda: len(work.ask(parts)[0]) == len(parts))
     return work.ask(parts)[0]
 
@@ -40,11 +42,11 @@ def settled(work: Work, parts: list[Part]) -> dict[Part, dict[str, Any]]:
 def test_newest_first_though_everybody_is_busy() -> None:
     go_on, order = Event(), []
 
-    def compute(part: Part, noise: float | None) -> dict[str, Any]:
-        if part.state.steps == 1:
+    def compute(part: Part, row: EpochRow | None) -> Any:
+        if part.question.steps == 1:
             go_on.wait(PATIENCE)
-        order.append(part.state.steps)
-        return {"noise": noise}
+        order.append(part.question.steps)
+        return {}
 
     work = Work(compute)
     work.ask(rows(1))
@@ -59,7 +61,7 @@ def test_newest_first_though_everybody_is_busy() -> None:
 def test_a_part_is_computed_once() -> None:
     seen: list[Part] = []
 
-    def compute(part: Part, noise: float | None) -> dict[str, Any]:
+    def compute(part: Part, row: EpochRow | None) -> Any:
         seen.append(part)
         return {}
 
@@ -72,33 +74,40 @@ def test_a_part_is_computed_once() -> None:
 
 def test_what_nobody_asks_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FORGOTTEN", -1.0)
-    work = Work(lambda part, noise: {})
+    work = Work(lambda part, row: {})
     work.ask(rows(4))
-    soon(lambda: not work._pile)
+    soon(lambda: not work._stack)
     assert not work._answers
     assert work.stop(patience=PATIENCE)
 
 
 def test_a_fault_in_one_part_does_not_end_the_others() -> None:
-    def compute(part: Part, noise: float | None) -> dict[str, Any]:
+    def compute(part: Part, row: EpochRow | None) -> Any:
         raise ZeroDivisionError("secret")
 
     work = Work(compute)
     found = settled(work, rows(5))
-    assert {one["error"] for one in found.values()} == {
-        "nothing could be computed: ZeroDivisionError"
-    }
+    assert set(found.values()) == {Failure("nothing could be computed: ZeroDivisionError")}
     assert work.stop(patience=PATIENCE)
 
 
 def test_a_part_waits_for_the_noise_of_its_scheme() -> None:
     noises: dict[str, float | None] = {}
 
-    def compute(part: Part, noise: float | None) -> dict[str, Any]:
-        noises[part.kind] = noise
-        return {"noise": 7.0} if part.kind == "row" else {}
+    def compute(part: Part, row: EpochRow | None) -> Any:
+        noises[part.kind] = None if row is None else row.noise_multiplier
+        return EpochRow(md.wor(12, 2), 7.0, md.Bounds(0.9, 1.0)) if row is None else {}
 
-    work, state = Work(compute), PageState.read({"n": "12", "b": "6", "m": "2", "epsilon": "1"})
-    settled(work, [Part("risk", state, "wor"), Part("contour", state, "2")])
-    assert noises == {"row": None, "risk": 7.0, "contour": 7.0}
+    work, state = Work(compute), read_state({"n": "12", "b": "6", "m": "2", "epsilon": "1"})
+    settled(work, [Part("risk", state, "wor"), Part("sizes", state, "2")])
+    assert noises == {"row": None, "risk": 7.0, "sizes": 7.0}
+    assert work.stop(patience=PATIENCE)
+
+
+def test_a_part_whose_row_failed_says_why() -> None:
+    def compute(part: Part, row: EpochRow | None) -> Any:
+        raise md.NumericalFailure("too little noise")
+
+    work, risk = Work(compute), Part("risk", noisy(6), "wor")
+    assert settled(work, [risk]) == {risk: Failure("too little noise")}
     assert work.stop(patience=PATIENCE)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any, NamedTuple
 
-from mustdp.reporting.explorer.server import Explorer
+from mustdp.reporting.explorer import Explorer
 
 #: A small state that is computed in seconds.
 SMALL = "n=12&b=6&m=2&steps=2&delta=1e-2&noise=3.5&relation=replace-one"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from mustdp.reporting.pages import Page, environment
+
 #: Every fault as words: sideways scrolling, text that is hard to read, boxes that hide something.
 _FAULTS = """
 const paint = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -94,3 +96,10 @@ def faults(window: Any, seconds: float = 10.0) -> list[str]:
     while (found := window.execute_script(_FAULTS)) and time.monotonic() < end:
         time.sleep(0.2)
     return list(found)
+
+
+def page_of(template: str, **content: Any) -> str:
+    """The HTML of a page from the text of a template."""
+    macros = 'from "mustdp.reporting/templates/macros.html.j2" import table, figures, figure'
+    made = environment().from_string(f"{{% {macros} %}}{template}")
+    return Page("Title", template=made, **content).html()

@@ -7,14 +7,16 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
+import jinja2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import mustdp as md
-from mustdp.reporting.pages import Cell, Page, marked
-from mustdp.reporting.plots.drawing import Theme, figure_of, new_axes
+from mustdp.reporting.pages import POLICY, Cell, Page, Table, environment, marked
+from mustdp.reporting.plots.drawing import Rendered, Theme, figure_of, in_both_themes, new_axes
+from tests.reporting.pages.looking import page_of
 
 #: Elements without an end tag.
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -68,20 +70,35 @@ def draw(theme: Theme) -> Figure:
     return figure_of(ax)
 
 
-def full_page(text: str = "text") -> Page:
+#: Every macro, each with the text of the page.
+EVERYTHING = """
+{% from "mustdp.reporting/templates/macros.html.j2" import p, li, points, facts, table, figures,
+   figure, code %}
+{{ heading(text) }}
+{% call p() %}{{ text }}{% endcall %}
+{% call p("note") %}{{ text }}{% endcall %}
+<ul>{% call li() %}{{ text }}{% endcall %}</ul>
+{{ points([text, text]) }}
+{{ facts([(text, text)]) }}
+{{ table(shown) }}
+{% call figures() %}{{ figure(picture, text, text) }}{% endcall %}
+{{ code(text) }}
+"""
+
+
+def full_page(text: str = "text", **picture: Any) -> Page:
     """A page with every part, each holding ``text``."""
-    page = Page(text, text)
-    for level in (2, 3):
-        page.heading(text, level)
-    page.paragraph(text)
-    page.note(text)
-    page.points([text, text])
-    page.facts([(text, text)])
-    page.table((text, text), [(text, Cell(text, "bad"))], text, align=("left", "text"))
-    page.figure(draw, text, alt=text)
-    page.code(text)
-    page.footer(text)
-    return page
+    shown = Table((text, text), [(text, Cell(text, "bad"))], text, align=("left", "text"))
+    drawn = in_both_themes(draw, "p1", **picture)
+    return Page(
+        text,
+        text,
+        template=environment().from_string(EVERYTHING),
+        footer=text,
+        text=text,
+        shown=shown,
+        picture=drawn,
+    )
 
 
 def test_no_text_becomes_markup() -> None:
@@ -89,8 +106,8 @@ def test_no_text_becomes_markup() -> None:
     assert "script" not in parsed.tags
     assert parsed.tags.count("style") == 1
     assert parsed.tags == Parsed(full_page().html()).tags
-    # title, heading, lead, two headings, paragraph, note, two points, two facts, caption, two
-    # column names, two cells, caption of the picture, code and footer
+    # title, heading, lead, heading of a section, paragraph, note, item, two points, two facts,
+    # caption, two column names, two cells, caption of the picture, code and footer
     assert parsed.text.count(NASTY) == 19
 
 
@@ -107,24 +124,24 @@ def test_code_and_strong_words() -> None:
     assert marked("2 * 3 ** 4") == "2 * 3 ** 4"
 
 
-def test_nothing_is_loaded_from_elsewhere() -> None:
-    page = full_page()
-    page.figure(draw, alt="a picture of points", largest_svg=10)
-    text = page.html()
+@pytest.mark.parametrize("largest", [10**6, 10])
+def test_nothing_is_loaded_from_elsewhere(largest: int) -> None:
+    text = full_page(largest_svg=largest).html()
     parsed = Parsed(text)
     assert not {"script", "link", "iframe", "object", "embed", "base", "form"} & set(parsed.tags)
     for address in parsed.addresses:
         assert address.startswith(("#", "data:image/png;base64,")), address[:60]
     assert not re.search(r"https?:|@import|@font-face|url\((?!#)", text)
+    assert POLICY in text
 
 
 def test_identifiers_are_unique_and_references_lead_somewhere() -> None:
-    page = full_page()
-    for _ in range(3):
-        page.figure(draw, alt="the same picture")
-    for section in "abc":
-        page.heading(section)
-    text = page.html()
+    shown = [in_both_themes(draw, f"p{number}") for number in range(3)]
+    text = page_of(
+        "{% for one in shown %}{{ heading('A') }}{{ figure(one, 'the same') }}{% endfor %}"
+        "{{ heading('B') }}",
+        shown=shown,
+    )
     parsed = Parsed(text)
     assert len(set(parsed.identifiers)) == len(parsed.identifiers)
     inside = re.findall(r"url\(#([^)]+)\)", text)
@@ -133,18 +150,18 @@ def test_identifiers_are_unique_and_references_lead_somewhere() -> None:
     assert set(inside) <= set(parsed.identifiers)
 
 
-def test_a_picture_comes_in_both_themes_with_its_words() -> None:
+@pytest.mark.parametrize("recolour", [False, True])
+def test_a_picture_comes_in_both_themes_with_its_words(recolour: bool) -> None:
     themes: list[str] = []
 
     def remembering(theme: Theme) -> Figure:
         themes.append(theme.name)
         return draw(theme)
 
-    page = Page("Title")
-    page.figure(remembering, "A **line**.", alt='rises from "0" to 1')
-    text = page.html()
-    assert themes == ["light", "dark"]
-    assert text.count("rises from &quot;0&quot; to 1") == 2
+    picture = in_both_themes(remembering, "p1", recolour=recolour)
+    text = page_of("{{ figure(one, alt, 'A **line**.') }}", one=picture, alt='rises from "0" to 1')
+    assert themes == (["light"] if recolour else ["light", "dark"])
+    assert text.count("rises from &#34;0&#34; to 1") == 2
     assert '<div class="picture light"' in text
     assert '<div class="picture dark"' in text
     assert "A <strong>line</strong>." in text
@@ -152,41 +169,29 @@ def test_a_picture_comes_in_both_themes_with_its_words() -> None:
     assert "#16191d" in text[text.index('"picture dark"') :]
 
 
-def test_pictures_that_follow_each_other_share_a_row() -> None:
-    page = Page("Title")
-    page.figure(draw, alt="one")
-    page.figure(draw, alt="two")
-    page.figure(draw, alt="a wide one", wide=True)
-    page.figure(draw, alt="four")
-    page.paragraph("Between.")
-    page.figure(draw, alt="five")
-    rows = re.findall(r'<div class="(figures[^"]*)">(.*?)</figure></div>', page.html(), re.DOTALL)
-    assert [(name, body.count("<figure>")) for name, body in rows] == [
-        ("figures", 2),
-        ("figures wide", 1),
-        ("figures", 1),
-        ("figures", 1),
-    ]
+def test_wide_pictures_scroll_and_can_be_reached() -> None:
+    picture = in_both_themes(draw, "p1")
+    text = page_of(
+        "{% call figures(true) %}{{ figure(one, 'a', '', true) }}{% endcall %}", one=picture
+    )
+    assert '<div class="figures wide">' in text
+    assert text.count('--readable:216px" tabindex="0"') == 2
 
 
 def test_a_large_svg_becomes_a_png() -> None:
-    small, large = Page("Title"), Page("Title")
-    small.figure(draw, alt="points")
-    large.figure(draw, alt="points", largest_svg=1000)
-    assert "<svg" in small.html()
-    assert "<svg" not in large.html()
-    assert large.html().count('<img src="data:image/png;base64,iVBOR') == 2
-    assert large.html().count('width="288" height="192"') == 2
+    small, large = full_page().html(), full_page(largest_svg=1000).html()
+    assert "<svg" in small
+    assert "<svg" not in large
+    assert large.count('<img src="data:image/png;base64,iVBOR') == 2
+    assert large.count('width="288" height="192"') == 2
 
 
 def test_tables_scroll_in_their_own_box_and_keep_tones() -> None:
-    page = Page("Title")
     rows: list[tuple[str | Cell, ...]] = [
         ("one", Cell("1.5", "good"), "2"),
         ("two", Cell("so", "quiet"), Cell("3", "bad")),
     ]
-    page.table(("name", "a", "b"), rows, "What it shows.")
-    text = page.html()
+    text = page_of("{{ table(shown) }}", shown=Table(("name", "a", "b"), rows, "What it shows."))
     assert '<div class="box" tabindex="0" role="region" aria-label="What it shows.">' in text
     assert '<td data-column="a" class="good">1.5</td><td data-column="b">2</td>' in text
     assert '<td data-column="a" class="quiet">so</td><td data-column="b" class="bad">3</td>' in text
@@ -196,13 +201,10 @@ def test_tables_scroll_in_their_own_box_and_keep_tones() -> None:
 
 
 def test_contents_are_listed_from_four_sections_on() -> None:
-    page = Page("Title")
-    for number in range(3):
-        page.heading(f"Part {number}")
-        page.heading("Not listed", level=3)
-    assert "<nav" not in page.html()
-    page.heading("Part 3")
-    listed = re.findall(r'<a href="#(section-\d)">(.*?)</a>', page.html())
+    template = "{% for part in parts %}{{ heading(part) }}<h3>Not listed</h3>{% endfor %}"
+    parts = [f"Part {number}" for number in range(4)]
+    assert "<nav" not in page_of(template, parts=parts[:3])
+    listed = re.findall(r'<a href="#(section-\d)">(.*?)</a>', page_of(template, parts=parts))
     assert listed == [(f"section-{index + 1}", f"Part {index}") for index in range(4)]
 
 
@@ -221,11 +223,11 @@ def refused(call: Any, *arguments: Any, **named: Any) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    page = Page("Title")
-    refused(page.heading, "text", level=1)
-    refused(page.table, ("a", "b"), [("1",)])
-    refused(page.table, ("a", "b"), [], align=("left",))
-    refused(page.table, ("a", "b"), [], align=("left", "middle"))
-    refused(page.table, ("a", "b"), [("1", Cell("2", 'x"'))])  # type: ignore[arg-type]
-    refused(page.figure, draw, alt=" ")
-    assert page.html() == Page("Title").html()
+    refused(Table, ("a", "b"), [("1",)])
+    refused(Table, ("a", "b"), [], align=("left",))
+    refused(Table, ("a", "b"), [], align=("left", "middle"))
+    refused(Table, ("a", "b"), [("1", Cell("2", 'x"'))])  # type: ignore[arg-type]
+    nothing = dict.fromkeys(("light", "dark"), Rendered(1, 1, svg="<svg></svg>"))
+    refused(page_of, "{{ figure(one, ' ') }}", one=nothing)
+    with pytest.raises(jinja2.UndefinedError):
+        page_of("{{ misspelt }}")

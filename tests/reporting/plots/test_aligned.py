@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 import mustdp as md
 from mustdp.reporting.plots.drawing import LOOKS, look_of
-from mustdp.reporting.plots.privacy import EPSILON, aligned_profile, aligned_profile_panels
+from mustdp.reporting.plots.privacy import aligned_profile
+from mustdp.reproduction.figures import EPSILON, aligned_profile_panels
 
 SCHEMES = (md.wor(100, 40), md.wr(100, 40), md.must_ow(100, 50, 40), md.must_ww(100, 50, 40))
 POINTS = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0]

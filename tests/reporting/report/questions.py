@@ -6,8 +6,8 @@ import dataclasses
 from functools import cache
 
 import mustdp as md
-from mustdp.reporting.report.findings import Findings, Question, gather
-from mustdp.reporting.report.page import compose
+from mustdp.reporting.findings import Findings, Question, gather
+from mustdp.reporting.report import report_page
 
 #: All schemes, at the same guarantee.
 SAME_GUARANTEE = Question(n=30, b=10, m=4, steps=3, delta=1e-3, epsilon=1.5)
@@ -22,7 +22,7 @@ def found(question: Question) -> Findings:
 
 @cache
 def page(question: Question) -> str:
-    return compose(found(question), "somewhere/my report.html").html()
+    return report_page(found(question), "somewhere/my report.html").html()
 
 
 @cache

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.reporting.pages import Page
+from mustdp.reporting.pages import Page, Table
 from tests.reporting.explorer.driving import browser, missing
-from tests.reporting.pages.looking import faults, look
+from tests.reporting.pages.looking import faults, look, page_of
 from tests.reporting.report.browsing import BROWSER, measured, picture_of
 from tests.reporting.report.questions import SAME_GUARANTEE, page
 
@@ -69,10 +69,10 @@ def test_pages_can_be_read_and_faults_are_seen(tmp_path: Path) -> None:
 
 def test_a_wide_table_scrolls_in_its_box(tmp_path: Path) -> None:
     """On a desktop; so the checks of boxes above say something."""
-    wide = Page("wide")
-    wide.table([f"column {k}" for k in range(40)], [["1234567"] * 40])
+    table = Table([f"column {k}" for k in range(40)], [["1234567"] * 40])
+    wide = page_of("{{ table(shown) }}", shown=table)
     for width, scrolls in ((1280, True), (390, False)):
-        found = measured(wide.html(), width, tmp_path)
+        found = measured(wide, width, tmp_path)
         assert found["scroll"] <= width
         assert all((content > own) == scrolls for own, content in found["boxes"])
 

@@ -8,8 +8,8 @@ import math
 import pytest
 
 import mustdp as md
-from mustdp.reporting.report.findings import Findings, SameWork
-from mustdp.reporting.report.page import headline, reading, records, small, times
+from mustdp.reporting.findings import Findings, SameWork
+from mustdp.reporting.report import headline, reading, records, small, times
 from tests.reporting.report.questions import SAME_GUARANTEE, SAME_NOISE, found
 
 

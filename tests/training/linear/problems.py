@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mustdp as md
+from mustdp.calibration.budget import Budget
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.batch import Batch
-from mustdp.training.budget import Budget
 from mustdp.training.linear.descent import (
     LogisticLoss,
     Loss,

@@ -15,9 +15,9 @@ import torch
 from torch import distributed
 
 import mustdp as md
+from mustdp.calibration.budget import calibrated_budget
 from mustdp.ledger.file import ChargedRun
 from mustdp.randomness.keys import SeededRelease
-from mustdp.training.budget import settle
 from mustdp.training.networks.checkpoint import CheckpointFile
 from tests.training.networks import runs
 from tests.training.networks.two_processes import join
@@ -59,7 +59,7 @@ def differing(rank: int, folder: Path) -> Found:
     other = rank == 1
     office, second = (md.Ledger.open(folder / f"{name}.ledger") for name in ("office", "second"))
     budget = runs.budget()
-    wide = settle(budget.scheme, steps=6, noise_multiplier=1.5, delta=1e-2)
+    wide = calibrated_budget(budget.scheme, steps=6, noise_multiplier=1.5, delta=1e-2)
     cases: dict[str, dict[str, Any]] = {
         "max_grad_norm": {"max_grad_norm": 100.0 if other else 1.0},
         "noise": {"budget": runs.budget(z=0.1 if other else 1.5)},

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import mustdp as md
+from mustdp.calibration.budget import Budget, calibrated_budget
 from mustdp.randomness.keys import SeededRelease
-from mustdp.training.budget import Budget, settle
 from mustdp.training.networks.trainer import PrivateTrainer
 
 N = 60
@@ -32,7 +32,9 @@ def model() -> nn.Sequential:
 
 
 def budget(steps: int = 6, scheme: Any = None, z: float = 1.5) -> Budget:
-    return settle(scheme or md.must_ow(N, 30, 20), steps=steps, noise_multiplier=z, delta=1e-3)
+    return calibrated_budget(
+        scheme or md.must_ow(N, 30, 20), steps=steps, noise_multiplier=z, delta=1e-3
+    )
 
 
 def trainer(network: nn.Module | None = None, **options: Any) -> PrivateTrainer:

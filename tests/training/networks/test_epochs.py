@@ -26,7 +26,9 @@ EPOCH = md.random_allocation(runs.N, BINS)
 
 
 def epochs(count: int = 2, **options: Any) -> md.types.Budget:
-    return md.settle(EPOCH, **{"epochs": count, "noise_multiplier": 1.5, "delta": 1e-3, **options})
+    return md.calibrated_budget(
+        EPOCH, **{"epochs": count, "noise_multiplier": 1.5, "delta": 1e-3, **options}
+    )
 
 
 def charged_epochs(budget: md.types.Budget, steps: int) -> list[tuple[int, int]]:
@@ -42,7 +44,7 @@ def charged_epochs(budget: md.types.Budget, steps: int) -> list[tuple[int, int]]
 def test_an_epoch_is_charged_as_a_whole_when_it_begins(
     steps: int, expected: list[tuple[int, int]]
 ) -> None:
-    budget = md.settle(EPOCH, steps=10, noise_multiplier=1.5, delta=1e-3)
+    budget = md.calibrated_budget(EPOCH, steps=10, noise_multiplier=1.5, delta=1e-3)
     assert charged_epochs(budget, steps) == expected
 
 
@@ -70,7 +72,7 @@ def test_every_record_is_in_one_batch_of_every_epoch() -> None:
 
 def test_every_record_in_two_batches_of_every_epoch_goes_on_after_a_stop(tmp_path: Path) -> None:
     scheme = md.random_allocation(runs.N, BINS, times=2)
-    budget = md.settle(scheme, epochs=2, noise_multiplier=1.5, delta=1e-3)
+    budget = md.calibrated_budget(scheme, epochs=2, noise_multiplier=1.5, delta=1e-3)
     once = epochs().spent().epsilon
     assert budget.spent().epsilon.lower > once.upper
     whole: Any = runs.trainer(budget=budget, seed=3)
@@ -97,12 +99,14 @@ def test_the_bound_is_for_batches_of_all_records() -> None:
 
 
 def test_the_number_of_records_is_an_estimate_under_add_remove() -> None:
-    estimate = md.settle(md.random_allocation(50, BINS), epochs=1, noise_multiplier=1.5, delta=1e-3)
+    estimate = md.calibrated_budget(
+        md.random_allocation(50, BINS), epochs=1, noise_multiplier=1.5, delta=1e-3
+    )
     run: Any = runs.trainer(budget=estimate)
     assert sum(run._batches.batch(k).size for k in range(BINS)) == runs.N
     assert run._size == 50 / BINS
     for wrong, relation in ((29, None), (59, "replace_one")):
-        budget = md.settle(
+        budget = md.calibrated_budget(
             md.random_allocation(wrong, BINS),
             epochs=1, noise_multiplier=1.5, delta=1e-3, relation=relation,
         )  # fmt: skip
@@ -112,7 +116,7 @@ def test_the_number_of_records_is_an_estimate_under_add_remove() -> None:
 
 def test_an_empty_bin_is_a_step_of_noise_alone() -> None:
     scheme = md.random_allocation(runs.N, 2000)
-    budget = md.settle(scheme, steps=1, noise_multiplier=1.5, delta=1e-3)
+    budget = md.calibrated_budget(scheme, steps=1, noise_multiplier=1.5, delta=1e-3)
     run: Any = runs.trainer(budget=budget, seed=1, losses=True)
     assert run._batches.batch(0).size == 0
     before = runs.weights(run.model).clone()
@@ -187,13 +191,15 @@ def test_the_line_on_the_terminal_shows_what_all_epochs_may_cost() -> None:
 
 
 def test_shuffled_batches_are_charged_without_amplification() -> None:
-    budget = md.settle(md.shuffle(runs.N, 16), epochs=2, noise_multiplier=1.5, delta=1e-3)
+    budget = md.calibrated_budget(
+        md.shuffle(runs.N, 16), epochs=2, noise_multiplier=1.5, delta=1e-3
+    )
     assert (budget.steps, budget.epochs, budget.relation) == (8, 2.0, "replace_one")
     twice = md.account(md.repeat(2, md.gaussian(noise_multiplier=1.5)), relation="replace_one")
     found = runs.trainer(budget=budget).train().privacy.epsilon
     assert found.upper == pytest.approx(twice.epsilon(1e-3).upper, rel=1e-3)
     with pytest.raises(NotCovered, match="replace_one alone"):
-        md.settle(
+        md.calibrated_budget(
             md.shuffle(runs.N, 16),
             epochs=2, noise_multiplier=1.5, delta=1e-3, relation="add_remove",
         )  # fmt: skip
@@ -202,16 +208,14 @@ def test_shuffled_batches_are_charged_without_amplification() -> None:
 def test_what_is_refused() -> None:
     z: dict[str, Any] = {"noise_multiplier": 1.5, "delta": 1e-3}
     with pytest.raises(InvalidParameter, match="whole epoch of 4 batches, got the first 2"):
-        md.settle(EPOCH.first(2), epochs=1, **z)
+        md.calibrated_budget(EPOCH.first(2), epochs=1, **z)
     with pytest.raises(InvalidParameter, match="epochs must be left out"):
-        md.settle(md.wor(60, 20), epochs=1, **z)
+        md.calibrated_budget(md.wor(60, 20), epochs=1, **z)
     with pytest.raises(InvalidParameter, match="steps must be left out"):
-        md.settle(EPOCH, steps=4, epochs=1, **z)
+        md.calibrated_budget(EPOCH, steps=4, epochs=1, **z)
     with pytest.raises(InvalidParameter, match="must be given"):
-        md.settle(EPOCH, **z)
+        md.calibrated_budget(EPOCH, **z)
     with pytest.raises(InvalidParameter, match="epochs must be an integer from 1"):
-        md.settle(EPOCH, epochs=0, **z)
-    with pytest.raises(NotCovered, match="epsilon_prime"):
-        md.settle(EPOCH, epochs=1, epsilon_prime=1.0, delta=1e-3)
+        md.calibrated_budget(EPOCH, epochs=0, **z)
     with pytest.raises(NotCovered, match="one by one"):
         md.audit(lambda game: game, budget=epochs(), clip=1.0)

@@ -38,7 +38,7 @@ def test_results_do_not_depend_on_the_place(make: Callable[[], Case]) -> None:
     model, _, inputs, target = case = make()
     found = clipper(case)
     masks = Masks(batch_key(1), CPU)
-    rows = Places(found, model, lambda: masks(0)).settle(Rows(inputs, target), 64)
+    rows = Places(found, model, lambda: masks(0)).find_rows(Rows(inputs, target), 64)
     # Attention over five places of six numbers falls back to one record at a time.
     assert rows == (1 if make is zoo.attention else 64)
     if rows == 1:
@@ -76,7 +76,7 @@ def test_the_largest_pieces_that_agree_are_taken() -> None:
     uneven: Any = Uneven(clipper(case).way)
     masks = Masks(batch_key(1), CPU)
     places = Places(uneven, case[0], lambda: masks(0))
-    assert places.settle(Rows(*case[2:]), 64) == 4
+    assert places.find_rows(Rows(*case[2:]), 64) == 4
     assert set(uneven.seen) == {64, 32, 16, 8, 4}
 
 
@@ -159,4 +159,4 @@ def test_a_loss_that_hides_the_last_bits_hides_nothing_from_the_trial() -> None:
     assert places._agree(both, 64)
     rows = torch.zeros(64, 17) + inputs[0]
     same = bool((model(rows) == model(rows)[:1]).all())
-    assert (places.settle(Rows((inputs,), target), 64) == 64) is same
+    assert (places.find_rows(Rows((inputs,), target), 64) == 64) is same

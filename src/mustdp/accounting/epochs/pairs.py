@@ -17,7 +17,7 @@ import math
 
 from mustdp.accounting.epochs.add_remove import AllocationProfile, TabulatedPair
 from mustdp.accounting.epochs.observed import maximum_pair
-from mustdp.accounting.epochs.replace_one import ReplacedPair, ReplacedProfile
+from mustdp.accounting.epochs.replace_one import FewBatches, ReplacedPair, ReplacedProfile
 from mustdp.accounting.epochs.several_bins import MOST as MOST_PATTERNS
 from mustdp.accounting.epochs.several_bins import (
     MOST_RECORDS,
@@ -28,6 +28,7 @@ from mustdp.accounting.epochs.several_bins import (
     links,
     patterns,
 )
+from mustdp.accounting.epochs.shuffling import shuffled_pair
 from mustdp.accounting.epochs.terms import MixedTerm
 from mustdp.accounting.plan import InEpoch
 from mustdp.accounting.pld.discretise import DominatingPair
@@ -93,6 +94,10 @@ def epoch_sides(
     if shift > _LITTLE_NOISE:
         # One batch decides, and its cells are too many to be added up.
         attained |= _largest(epoch, {"symmetric, largest": (0.5 * shift, -0.5 * shift)})
+    largest = FewBatches.noisier(0.5 * shift, epoch.bins, epoch.steps)
+    if largest is not None:
+        noisier = ReplacedProfile(largest, epoch.bins, epoch.steps, fine)
+        attained["symmetric, noisier"] = ReplacedPair(noisier)
     return shift, DominatingPair.of(profile), attained
 
 
@@ -244,4 +249,4 @@ def _shuffled(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Sides:
     elif mechanism.in_a_ball:
         see("crowded", 2.0, 1.0)
         see("crowded, reversed", 1.0, 2.0)
-    return shift, DominatingPair.of(GroupProfile(mechanism.profiles(shift))), families
+    return shift, shuffled_pair(epoch, mechanism, relation), families

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -17,7 +17,13 @@ from mustdp.accounting.epochs.observed import (
     rejecting_pair,
 )
 from mustdp.accounting.epochs.sums import Aim, IndependentSum, TooLong, places
-from mustdp.accounting.epochs.tables import OneSide, OutcomePair, Refined, outcome_pair
+from mustdp.accounting.epochs.tables import (
+    OneSide,
+    OutcomePair,
+    Refined,
+    falling_root,
+    outcome_pair,
+)
 from mustdp.accounting.epochs.terms import Term
 from mustdp.accounting.epochs.wide_sums import (
     REACH,
@@ -73,6 +79,16 @@ class FewBatches:
             return None
         most = min(max(0.98 * shift**3, _BATCHES[0]), _BATCHES[1])
         return cls(shift, bins, steps, fine) if 2 <= steps <= most else None
+
+    @classmethod
+    def noisier(cls, shift: float, bins: int, steps: int) -> float | None:
+        """The largest shift that this is done for, where ``shift`` lies beyond it.
+
+        More noise is post-processing, so that what such an epoch attains this one attains, too.
+        """
+        largest = _SHIFTS[1]
+        done = shift > largest and cls.of(largest, bins, steps) is not None
+        return largest if done else None
 
     def upper(self, x: float) -> float:
         """The profile at alpha = 1 + x, rounded up."""
@@ -209,23 +225,8 @@ class ReplacedProfile:
                 low, above = middle, value
                 break
             high, below = middle, value
-        kept = 0
-        for _ in range(_LOOKS):
-            if high - low <= _NARROW_REPLACED * high:
-                break
-            share = min(max(above / (above - below), 0.02), 0.98) if below < above else 0.5
-            middle = low + (high - low) * share
-            value = self._nats_above(delta, middle)
-            # The end that stays twice counts half, so that both ends move (Illinois).
-            if value <= 0.0:
-                high, below = middle, value
-                above *= 0.5 if kept < 0 else 1.0
-                kept = -1
-            else:
-                low, above = middle, value
-                below *= 0.5 if kept > 0 else 1.0
-                kept = 1
-        return high
+        value = partial(self._nats_above, delta)
+        return falling_root(value, (low, above), (high, below), _NARROW_REPLACED)
 
     def _nats_above(self, delta: float, epsilon: float) -> float:
         return math.log(max(self._at_epsilon(epsilon), 1e-300) / delta)

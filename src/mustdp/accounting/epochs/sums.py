@@ -47,8 +47,8 @@ _SMALLEST = 1e-290
 _LARGEST_INDEX = 2**50
 
 
-class Variable(Protocol):
-    """A variable known by its option prices, its tails and its density."""
+class Priced(Protocol):
+    """A variable known by its option prices."""
 
     @property
     def mean(self) -> float:
@@ -58,6 +58,13 @@ class Variable(Protocol):
     def error(self) -> float:
         """Bound of the relative error of its prices."""
 
+    def value(self, d: FloatArray) -> FloatArray:
+        """E(D - d)_+ from the mean on and E(d - D)_+ below."""
+
+
+class Variable(Priced, Protocol):
+    """A variable known by its option prices, its tails and its density."""
+
     @property
     def deviation(self) -> float:
         """Standard deviation."""
@@ -65,9 +72,6 @@ class Variable(Protocol):
     @property
     def peak(self) -> float:
         """About where the density is largest."""
-
-    def value(self, d: FloatArray) -> FloatArray:
-        """E(D - d)_+ from the mean on and E(d - D)_+ below."""
 
     def tails(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(D < d) and P(D > d)."""
@@ -124,7 +128,7 @@ def _side(spacing: float, reach: float, even: int) -> IntArray:
     return np.unique(np.concatenate([start, far]))
 
 
-def above(variable: Variable, spacing: float, index: IntArray, offset: float = 0.0) -> OnGrid:
+def above(variable: Priced, spacing: float, index: IntArray, offset: float = 0.0) -> OnGrid:
     """A law that is larger in convex order once its cuts are added.
 
     Its grid is moved by ``offset`` from the mean, which lies between the first point and the last.
@@ -133,7 +137,7 @@ def above(variable: Variable, spacing: float, index: IntArray, offset: float = 0
     v = variable.value(d)
     v = v * (1.0 + 2.0 * variable.error) + _SMALLEST
     turn = int(np.searchsorted(d, variable.mean))
-    masses, doubt = _masses(spacing, index, v, turn, offset)
+    masses, doubt = masses_of(spacing, index, v, turn, offset)
     law = DiscreteLoss(spacing, index, np.maximum(masses, 0.0) + doubt, offset=offset)
     return OnGrid(law, float(v[0]) * (1.0 + 1e-15), float(v[-1]) * (1.0 + 1e-15))
 
@@ -217,7 +221,7 @@ def _lowered_law(
     # Where the two hulls do not meet in a convex chain, one scan of all points does.
     for kept in (_convex(x, ends, turn), _scanned(x, ends, turn)):
         at_turn = int(np.searchsorted(kept, turn))
-        masses, doubt = _masses(spacing, index[kept], ends[kept], at_turn, offset)
+        masses, doubt = masses_of(spacing, index[kept], ends[kept], at_turn, offset)
         if np.all(masses >= -doubt - 1e-12):
             left = np.maximum(masses - doubt, 0.0)
             return DiscreteLoss(spacing, index[kept], left, offset=offset)
@@ -289,7 +293,7 @@ def _tangents(variable: Variable, start: float, stop: float, d: FloatArray) -> F
     return np.asarray(lines.max(axis=0) - np.maximum(variable.mean - d, 0.0)) - doubt
 
 
-def _masses(
+def masses_of(
     spacing: float, index: IntArray, v: FloatArray, turn: int, offset: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
     """Bends of calls given as puts before place ``turn``, and what rounding may have done."""

@@ -254,3 +254,33 @@ def _allowed(left: Node, right: Node) -> float:
     if not left[1] > _SMALLEST or not right[1] > 0.0:
         return math.inf
     return next((most for least, most in _FAR_OFF if left[1] > least), _LAST)
+
+
+#: In how many looks the bracket of a root is made narrow.
+_LOOKS = 40
+
+
+def falling_root(value: Callable[[float], float], left: Node, right: Node, narrow: float) -> float:
+    """The right end of a bracket in which a function falls through zero, by regula falsi.
+
+    ``left`` and ``right`` are the ends of a wide one, with the values there; ``narrow`` is the
+    width of the one that is looked for over its right end.
+    """
+    (low, above), (high, below) = left, right
+    kept = 0
+    for _ in range(_LOOKS):
+        if high - low <= narrow * high:
+            break
+        share = min(max(above / (above - below), 0.02), 0.98) if below < above else 0.5
+        middle = low + (high - low) * share
+        found = value(middle)
+        # The end that stays twice counts half, so that both ends move (Illinois).
+        if found <= 0.0:
+            high, below = middle, found
+            above *= 0.5 if kept < 0 else 1.0
+            kept = -1
+        else:
+            low, above = middle, found
+            below *= 0.5 if kept > 0 else 1.0
+            kept = 1
+    return high

@@ -37,7 +37,8 @@ from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
 from mustdp.accounting.subsampling.stages import StagedProfiles, staged_inside
 from mustdp.errors import Contradiction, InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
+from mustdp.mechanisms.laws import Noise
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw, stage_law
@@ -59,19 +60,22 @@ def family_of(
     if relation != Relation.REPLACE_ONE or not isinstance(atom, Subsample):
         return None
     scheme, mechanism = atom.scheme, atom.inner
-    if not isinstance(scheme, Multistage) or not isinstance(mechanism, AdditiveNoise):
+    if not isinstance(scheme, Multistage) or not isinstance(mechanism, Mechanism):
         return None
     stages, shift = scheme.reduced, mechanism.shift_for(2.0)
+    noise = mechanism.attained(shift)
+    if mechanism.proof is None or shift is None or not isinstance(noise, Noise):
+        return None
     if shift > _FARTHEST:
         return None
-    gaussian = isinstance(mechanism, Gaussian)
+    gaussian = mechanism.proof is Proof.GAUSSIAN
     # A stated shift says how far one copy moves the result, not that contributions add up.
     adds_up = mechanism.in_a_ball
     first = stages[0]
     if len(stages) == 1 and first.kind == "wor":
         chance = first.size / scheme.n
         if not gaussian or dimension == 1:
-            return LineTriples(mechanism.noise, chance, shift)
+            return LineTriples(noise, chance, shift)
         return DiscTriples(chance, shift, ball=adds_up)
     if not gaussian or not adds_up or any(stage.kind != "wr" for stage in stages[1:]):
         return None
@@ -82,20 +86,20 @@ def family_of(
     if law.positive_values.size != law.positive_values[-1]:  # multiplicities with gaps
         return None
     if first.kind == "wr" and len(stages) == 2:
-        return _replaced_twice(scheme, mechanism, law, tail)
+        return _replaced_twice(scheme, mechanism.profiles(shift), shift, law, tail)
     if first.kind == "wr":
         return ReplacementCopies(law, shift)
     return NestedCopies(law, shift, chance=first.size / scheme.n)
 
 
 def _replaced_twice(
-    scheme: Multistage, mechanism: AdditiveNoise, law: MultiplicityLaw, tail: float
+    scheme: Multistage, profiles: GroupProfiles, shift: float, law: MultiplicityLaw, tail: float
 ) -> ReplacedTwice | None:
     """MUSTww; None where several slots of the first stage hold the record as a rule."""
-    first, shift = stage_law(scheme.reduced[0], scheme.n, 1, tail), mechanism.shift_for(2.0)
+    first = stage_law(scheme.reduced[0], scheme.n, 1, tail)
     if first.first != 0 or first.probabilities.size < 3 or first.mean > _MOST_SLOTS:
         return None
-    inside = staged_inside(scheme, mechanism.profiles(shift), LARGEST_EPSILON)
+    inside = staged_inside(scheme, profiles, LARGEST_EPSILON)
     whole = StagedProfiles(scheme.reduced[0], scheme.n, inside, LARGEST_EPSILON)
     return ReplacedTwice(first, law, shift, inside, lambda epsilon: whole.one(1, epsilon)[0])
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from mustdp.errors import NumericalFailure
+from mustdp.mechanisms.contract import Proof
 from mustdp.mechanisms.laws import GaussianNoise, Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
@@ -469,9 +470,11 @@ class LineTriples:
         value = line_profile(self.noise, self.chance, u, w, epsilon)
         if corner.cosines[0] == 1.0:
             return value
-        if self.noise.name == "laplace":
+        if self.noise.proof is Proof.LAPLACE:
             return np.minimum(value, apart_profile(self.chance, u, w, epsilon))
-        return np.minimum(value, triple_profile(self.chance, u, w, 0.0, epsilon))
+        if self.noise.proof is Proof.GAUSSIAN:
+            return np.minimum(value, triple_profile(self.chance, u, w, 0.0, epsilon))
+        return value
 
     def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
         """One by one."""

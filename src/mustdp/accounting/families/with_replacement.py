@@ -21,8 +21,8 @@ from mustdp.accounting.families.triples import (
 )
 from mustdp.accounting.subsampling.mixed_slope import certificate
 from mustdp.errors import NumericalFailure
+from mustdp.mechanisms.contract import GroupProfiles
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.mechanisms.profiles import GroupProfiles
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.roots import increasing_root

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mustdp.accounting.pld.discrete import DiscreteLoss
-from mustdp.accounting.pld.pairs import ConcretePair
+from mustdp.accounting.pld.pairs import ConcretePair, DiscretePair
 from mustdp.errors import NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
@@ -326,6 +326,8 @@ def spacing_for(lumps: Sequence[Lump], spacing: float) -> float:
 
 
 _SMALLEST = 1e-290
+#: Losses of discrete outcomes that differ by less are one loss, computed in different ways.
+_SAME = 1e-10
 
 
 def merge(
@@ -340,7 +342,7 @@ def merge(
         return DiscreteLoss(spacing, np.array([-1]), np.ones(1), lost=pair.lost)
     loss = np.log(p) - np.log(q)
     if lumps is None:
-        lumps = find_lumps(p, q, spacing, constant_ends=pair.constant_ends)
+        lumps = lumps_of(pair, spacing, points)
     offset = offset_for(lumps, spacing)
     # The guide reaches past every atom, so that each cell of a sweep can close.
     low, high = (
@@ -348,6 +350,9 @@ def merge(
         math.ceil((loss[-1] - offset) / spacing),
     )
     on_lumps = [round((lump.loss - offset) / spacing) for lump in lumps]
+    discrete = isinstance(pair, DiscretePair)
+    if discrete:
+        on_lumps += _around(loss, offset, spacing * int(points[1]), int(points[1]))
     guide = np.unique(np.concatenate([-points, points, [low - 1, high + 1, *on_lumps]]))
     place = offset + guide.astype(np.float64) * spacing
     # Sweep upwards from the bottom and downwards from the top. What is left where they meet is
@@ -362,18 +367,25 @@ def merge(
     inner = np.arange(cell[0] + 1, cell[-1])
     meet = int(inner[np.argmin(weight[inner])]) if inner.size else int(cell[-1])
     split = int(np.searchsorted(cell, meet))
+    if discrete and len(lumps) == 2:  # neighbours: the sweeps meet between them
+        split = int(np.searchsorted(loss, 0.5 * (lumps[0].loss + lumps[1].loss)))
     levels = np.exp(place)
     up = _sweep(p[:split].tolist(), q[:split].tolist(), levels.tolist())
     down = _sweep(q[split:][::-1].tolist(), p[split:][::-1].tolist(), (1.0 / levels[::-1]).tolist())
     where_to = up.cell + [guide.size - 1 - i for i in down.cell]
     masses, against = up.first + down.second, up.second + down.first
-    left_p, left_q = up.left_first + down.left_second, up.left_second + down.left_first
-    if left_p > 0.0 and _fill_up(left_p, left_q, levels, where_to, masses, against):
-        left_p = 0.0
-    index = [int(guide[i]) for i in where_to]
-    if left_p > 0.0:
-        index.append(math.floor((math.log(left_p / left_q) - offset) / spacing - 1e-9))
-        masses.append(left_p)
+    index: list[int]
+    if discrete:
+        left = (down.left_second, down.left_first), (up.left_first, up.left_second)
+        index = _left_apart(left, levels, guide, where_to, masses, against)
+    else:
+        left_p, left_q = up.left_first + down.left_second, up.left_second + down.left_first
+        if left_p > 0.0 and _fill_up(left_p, left_q, levels, where_to, masses, against):
+            left_p = 0.0
+        index = [int(guide[i]) for i in where_to]
+        if left_p > 0.0:
+            index.append(math.floor((math.log(left_p / left_q) - offset) / spacing - 1e-9))
+            masses.append(left_p)
     distinct, where = np.unique(np.array(index, dtype=np.int64), return_inverse=True)
     weights = np.bincount(where, weights=np.array(masses)).astype(np.float64)
     return DiscreteLoss(spacing, distinct, weights, lost=pair.lost, offset=offset)
@@ -382,7 +394,65 @@ def merge(
 def lumps_of(pair: ConcretePair, spacing: float, points: IntArray) -> list[Lump]:
     """The lumps of a pair, seen at this spacing."""
     p, q = _sorted(pair, spacing, points)
+    if isinstance(pair, DiscretePair):
+        return _neighbours(p, q)
     return find_lumps(p, q, spacing, constant_ends=pair.constant_ends)
+
+
+def _neighbours(p: FloatArray, q: FloatArray) -> list[Lump]:
+    """The heaviest loss of a discrete pair and the heavier of the two next to it.
+
+    Losses that are evenly spaced then all lie on the grid.
+    """
+    loss = np.log(p) - np.log(q)
+    where = np.cumsum(np.append(0, np.diff(loss) > _SAME * (1.0 + np.abs(loss[1:]))))
+    mass, against = np.bincount(where, weights=p), np.bincount(where, weights=q)
+    if mass.size < 2:
+        return [Lump(float(loss[0]), float(mass[0]), low=True)] if mass.size else []
+    best = int(np.argmax(mass))
+    beside = [k for k in (best - 1, best + 1) if 0 <= k < mass.size]
+    pair = sorted((best, max(beside, key=lambda k: float(mass[k]))))
+    return [
+        Lump(math.log(mass[k] / against[k]), float(mass[k]), low=low)
+        for k, low in zip(pair, (True, False), strict=True)
+    ]
+
+
+def _around(loss: FloatArray, offset: float, spacing: float, step: int) -> list[int]:
+    """Grid indices on either side of every loss, all of them multiples of ``step``."""
+    below = np.unique(np.floor((loss - offset) / spacing))
+    near = np.unique(np.concatenate([below - 1.0, below, below + 1.0, below + 2.0]))
+    return [step * int(k) for k in near]
+
+
+def _left_apart(
+    left: Sequence[tuple[float, float]],
+    levels: FloatArray,
+    guide: IntArray,
+    cell: list[int],
+    first: list[float],
+    second: list[float],
+) -> list[int]:
+    """Put what two sweeps left over on the grid, each by itself; the indices of all cells.
+
+    What lies just above a level is rounded down to it; anything else is filled up to the next.
+    """
+    for left_p, left_q in left:
+        if not left_p > 0.0:
+            continue
+        below = max(int(np.searchsorted(levels, left_p / left_q * (1.0 - 1e-12))) - 1, 0)
+        if not levels[below] * left_q <= left_p:
+            raise NumericalFailure(f"no grid point lies below a loss of {left_p!r} / {left_q!r}")
+        above = min(below + 1, levels.size - 1)
+        just = math.log(left_p / left_q / levels[below]) < 1e-3 * math.log(
+            levels[above] / levels[below]
+        )
+        if not just and _fill_up(left_p, left_q, levels, cell, first, second):
+            continue
+        cell.append(below)
+        first.append(left_p)
+        second.append(left_q)
+    return [int(guide[i]) for i in cell]
 
 
 def _sorted(pair: ConcretePair, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -1,8 +1,9 @@
-"""Concrete pairs of output distributions: mixtures of shifted noise with a monotone loss.
+"""Concrete pairs of output distributions: mixtures of what a mechanism puts out for j copies.
 
-P has its components at or right of 0, Q at or left of 0, so log dP/dQ never decreases. The three
-families of attained pairs (``subsampling/attained.py``) all have this form; the reversed one is
-written mirrored.
+Mixtures of noise with a density, moved by j shifts, have a monotone loss: P has its components at
+or right of 0, Q at or left of 0, so log dP/dQ never decreases. The three families of attained pairs
+(``subsampling/attained.py``) all have this form; the reversed one is written mirrored. Discrete
+outcomes are simply listed, with the masses that both sides have there.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from typing import Protocol
 
 import numpy as np
 
+from mustdp.mechanisms.contract import DiscreteOutcomes
 from mustdp.mechanisms.laws import Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw
 
+#: Laws of copies that are wider are coarsened.
 _MOST_COMPONENTS = 512
-_TABLE = 4000
-_FAR = 38.5
+#: Outcomes at which the loss is tabulated, and how far from the components they reach: standard
+#: normal tails are below 1e-323 from there on.
+_TABLE, _FARTHEST = 4000, 38.5
 #: Fine cells of outcomes per cell of the grid.
 _FINENESS = 6
 #: Looks at the outcomes that are kept.
@@ -119,7 +123,7 @@ class MixturePair:
 
     def _outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
         # Outcomes where either side has mass, more of them around the components.
-        far = np.linspace(-self.span - _FAR, self.span + _FAR, _TABLE)
+        far = np.linspace(-self.span - _FARTHEST, self.span + _FARTHEST, _TABLE)
         near = np.linspace(-10.0, 10.0 + min(self.span, 40.0), _TABLE)
         x = np.unique(np.concatenate([far, near]))
         loss = np.maximum.accumulate(self.loss(x))
@@ -142,6 +146,10 @@ class MixturePair:
         up, down = self.cells(np.array([high]))
         value = up[1] * (1.0 - 1e-13) - math.exp(min(epsilon, 700.0)) * (down[1] + self.lost)
         return max(0.0, float(value))
+
+    def outline(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """Both masses on ``count`` cells where most of them is; to steer by."""
+        return self.cells(np.linspace(-9.0 - self.span, 9.0 + self.span, count))
 
     def loss(self, x: FloatArray) -> FloatArray:
         """log dP/dQ at x."""
@@ -167,3 +175,63 @@ def family_pair(name: str, law: MultiplicityLaw, noise: Noise, shift: float) -> 
     if name == "reversed":
         return MixturePair(name, noise, still, moved, law.cut, error)
     return MixturePair(name, noise, moved, moved, law.cut, error)
+
+
+@dataclass(frozen=True, eq=False)
+class DiscretePair:
+    """P from below against Q from above on a list of outcomes; ``lost`` as in a mixture."""
+
+    name: str
+    p: FloatArray
+    q: FloatArray
+    lost: float
+    constant_ends: bool = False
+
+    def outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """All of them, whatever the grid."""
+        return self.p, self.q
+
+    def outline(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """All of them."""
+        return self.p, self.q
+
+    def attained(self, epsilon: float) -> float:
+        """P(S) - e^epsilon Q(S) for the best set S, rounded down."""
+        factor = math.exp(min(epsilon, 700.0))
+        gains = self.p - factor * self.q
+        value = math.fsum(gains[gains > 0.0].tolist()) * (1.0 - 1e-13) - factor * self.lost
+        return max(0.0, value)
+
+
+def discrete_pair(name: str, law: MultiplicityLaw, outcomes: DiscreteOutcomes) -> DiscretePair:
+    """A pair of discrete distributions for a multiplicity law, by its name."""
+    law = law.coarsened(_MOST_COMPONENTS, up=False)
+    steps = outcomes.placements[name]
+    copies = np.rint(law.support).astype(np.int64)
+    places, where = np.unique(np.concatenate([copies * one for one in steps]), return_inverse=True)
+    masses = outcomes.masses(places)[where.ravel()]
+    sides = (law.weights @ masses[: copies.size], law.weights @ masses[copies.size :])
+    error = law.relative_error + ROUNDOFF * (16.0 + 2.0 * law.probabilities.size)
+    error += outcomes.relative_error
+    # Copies that the law left out add to P, if anything; Q must be whole, unless nothing moves it.
+    p, q = (sides[0], sides[1]) if steps[1] else (sides[0], masses[copies.size])
+    return DiscretePair(
+        name,
+        frozen(np.asarray(p * (1.0 - error))),
+        frozen(np.asarray(q * (1.0 + error))),
+        law.cut if steps[1] else 0.0,
+    )
+
+
+def attained_pairs(
+    outcomes: Noise | DiscreteOutcomes, law: MultiplicityLaw, shift: float, *, replaced: bool
+) -> dict[str, ConcretePair]:
+    """All pairs that are known, by name; ``replaced`` if the record is swapped for another."""
+    if isinstance(outcomes, Noise):
+        names = ("aligned", "reversed", "symmetric")
+        return {name: family_pair(name, law, outcomes, shift) for name in names}
+    return {
+        name: discrete_pair(name, law, outcomes)
+        for name in outcomes.placements
+        if replaced or name != "symmetric"
+    }

@@ -12,7 +12,7 @@ import numpy as np
 from mustdp.accounting.pld.compose import OUTSIDE, Composition, Tilted
 from mustdp.accounting.pld.discretise import Profile
 from mustdp.accounting.pld.pairs import ConcretePair
-from mustdp.limits import LARGEST_EPSILON, SMALLEST_DELTA
+from mustdp.limits import DELTA_RANGE, EPSILON_RANGE, LARGEST_EPSILON
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 
@@ -135,7 +135,7 @@ class DeltaAt(Question):
     name = "delta"
 
     def __post_init__(self) -> None:
-        asked = checks.real("epsilon", self.epsilon, at_least=0, at_most=LARGEST_EPSILON)
+        asked = checks.real("epsilon", self.epsilon, **EPSILON_RANGE)
         object.__setattr__(self, "epsilon", asked)
 
     @property
@@ -169,7 +169,7 @@ class EpsilonAt(Question):
     name = "epsilon"
 
     def __post_init__(self) -> None:
-        asked = checks.real("delta", self.delta, at_least=SMALLEST_DELTA, below=1)
+        asked = checks.real("delta", self.delta, **DELTA_RANGE)
         object.__setattr__(self, "delta", asked)
 
     @property

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.mechanisms.contract import GroupProfiles
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.roots import increasing_root
 from mustdp.sampling.law import MultiplicityLaw
@@ -65,7 +65,7 @@ def _certificate(
     jumped = np.zeros(epsilon.size, dtype=np.bool_)
     if rho.size == 1:
         logs = epsilon[:, None] + np.log(capacity / rho)
-        slope = profiles.slope_at(groups, logs)[:, 0] * (law.zero + rho[0])
+        slope = profiles.steering.slope_at(groups, logs)[:, 0] * (law.zero + rho[0])
     else:
         block = _first_block(rho, groups, profiles, epsilon, capacity)
         pooled = np.arange(rho.size) <= block[:, None]
@@ -73,12 +73,12 @@ def _certificate(
         t, spare = common_tangent(rho, groups, profiles, budget, pooled)
         # Where tangents have stopped moving, or jump, before the capacity was used up, all members
         # of the block share what is left. One slope for all may then do better.
-        logs = profiles.tangent(groups, t)[0]
+        logs = profiles.steering.tangent(groups, t)[0]
         missed = budget - _log_sum(np.where(pooled, logs + np.log(rho), -np.inf))
         jumped = np.abs(missed) > JUMP
         logs = np.where(pooled, logs + missed[:, None], epsilon[:, None])
-        alone = profiles.slope_at(groups, np.broadcast_to(epsilon[:, None], logs.shape))
-        common = np.where(spare > 0, 0.0, profiles.slope(t))[:, None]
+        alone = profiles.steering.slope_at(groups, np.broadcast_to(epsilon[:, None], logs.shape))
+        common = np.where(spare > 0, 0.0, profiles.steering.slope(t))[:, None]
         slope = np.einsum("ij,j->i", np.where(pooled, common, alone), rho)
         slope = law.zero * common[:, 0] + slope
     out = evaluate(law, profiles, feasible(law, logs, epsilon, capacity))
@@ -104,7 +104,9 @@ def _first_block(
     parameters of the single members first fall, then rise, so the first such K is found by
     bisection.
     """
-    alone = profiles.parameter(groups, np.broadcast_to(epsilon[:, None], (epsilon.size, rho.size)))
+    alone = profiles.steering.parameter(
+        groups, np.broadcast_to(epsilon[:, None], (epsilon.size, rho.size))
+    )
     low = np.zeros(epsilon.size, dtype=np.intp)
     high = np.full(epsilon.size, rho.size - 1, dtype=np.intp)
     rows = np.flatnonzero(low < high)
@@ -112,7 +114,7 @@ def _first_block(
         middle = (low[rows] + high[rows]) // 2
         t = alone[rows, middle + 1]
         finite = np.isfinite(t)
-        logs = profiles.tangent(groups, np.where(finite, t, 0.0))[0] - epsilon[rows, None]
+        logs = profiles.steering.tangent(groups, np.where(finite, t, 0.0))[0] - epsilon[rows, None]
         with np.errstate(over="ignore"):
             used = np.exp(logs) * rho
         within = np.arange(rho.size) <= middle[:, None]
@@ -139,7 +141,7 @@ def common_tangent(
     log_rho = np.log(rho)
 
     def excess(t: FloatArray, rows: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-        logs, speed = profiles.tangent(groups, t)
+        logs, speed = profiles.steering.tangent(groups, t)
         logs = np.where(pooled[rows], logs + log_rho - budget[rows, None], -np.inf)
         top = logs.max(axis=1)
         weights = np.exp(logs - top[:, None])
@@ -148,9 +150,9 @@ def common_tangent(
 
     # No member may use more than the whole budget; if none uses more than its share, all fit.
     share = budget[:, None] - log_rho
-    hi = _smallest(profiles.parameter(groups, share), pooled)
-    lo = _smallest(profiles.parameter(groups, share - np.log(rho.size)), pooled)
-    end = profiles.saturation(groups)
+    hi = _smallest(profiles.steering.parameter(groups, share), pooled)
+    lo = _smallest(profiles.steering.parameter(groups, share - np.log(rho.size)), pooled)
+    end = profiles.steering.saturation(groups)
     hi = np.minimum(hi, end)
     if not np.all(np.isfinite(hi) | np.isneginf(hi)):
         raise NumericalFailure(f"no common tangent found for log budgets {budget[:3]!r}")

@@ -19,8 +19,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mustdp.mechanisms.mechanism import Mechanism
-from mustdp.mechanisms.profiles import GroupProfiles
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism
 from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mustdp.accounting.pld.pairs import attained_pairs
 from mustdp.accounting.subsampling import attained
 from mustdp.accounting.subsampling.attained import symmetric_threshold
 from mustdp.accounting.subsampling.mixed_slope import (
@@ -23,9 +24,8 @@ from mustdp.accounting.subsampling.mixed_slope import (
 from mustdp.accounting.subsampling.one_slope import one_slope_bound
 from mustdp.accounting.subsampling.stages import TAIL, staged_inside
 from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism
 from mustdp.mechanisms.laws import Noise
-from mustdp.mechanisms.mechanism import AdditiveNoise, Mechanism
-from mustdp.mechanisms.profiles import GroupProfiles
 from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
@@ -118,7 +118,7 @@ def _tangents(law: MultiplicityLaw, profiles: GroupProfiles, budget: FloatArray)
         return np.asarray(budget - np.log(rho[0]))[:, None]
     pooled = np.ones((budget.size, rho.size), dtype=np.bool_)
     t, _ = common_tangent(rho, groups, profiles, budget, pooled)
-    return profiles.tangent(groups, t)[0]
+    return profiles.steering.tangent(groups, t)[0]
 
 
 # Poisson sampling when records are replaced: exact for noise on a bounded sum, for groups too.
@@ -378,12 +378,21 @@ def attained_values(
 ) -> dict[str, FloatArray]:
     """Lower bounds by family of concrete pairs; empty for a mechanism known only by its profile."""
     used = Relation.read(relation)
-    if not isinstance(mechanism, AdditiveNoise):
+    shift = mechanism.shift_for(moves(scheme, used))
+    noise = mechanism.attained(shift)
+    if noise is None:
         return {}
-    noise, shift = mechanism.noise, mechanism.shift_for(moves(scheme, used))
     law = scheme.law(group)
     families: dict[str, FloatArray] = {}
-    if _moves_wholly(scheme, mechanism, used):
+    wholly = _moves_wholly(scheme, mechanism, used)
+    if not isinstance(noise, Noise):
+        replaced = used == Relation.REPLACE_ONE
+        for name, pair in attained_pairs(noise, law, shift or 0.0, replaced=replaced).items():
+            if wholly or name == "symmetric":
+                families[name] = np.array([pair.attained(one) for one in epsilon.tolist()])
+        return families
+    shift = checks.real("shift", shift, above=0)
+    if wholly:
         families["aligned"] = attained.aligned(law, noise, shift, epsilon)
         families["reversed"] = attained.reversed_pair(law, noise, shift, epsilon)
     if used == Relation.REPLACE_ONE:
@@ -414,7 +423,7 @@ def _poisson_replace(
     group: int,
 ) -> FloatArray:
     """Poisson under replace_one: exact for records of a sum, the certificate otherwise."""
-    if not isinstance(mechanism, AdditiveNoise):
+    if not mechanism.covers_left_out:
         raise NotCovered(
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
             "under replace_one needs; use add_remove or a fixed-size scheme"
@@ -423,13 +432,15 @@ def _poisson_replace(
     law = scheme.law(group) if group <= MOST_TAKEN else scheme.law(group, TAIL)
     if law.eta < RAREST:  # what is not taken tells nothing: the chance itself is the bound
         return np.full(epsilon.size, min(1.0, law.eta * (1.0 + 1e-9) + law.cut))
-    if not mechanism.in_a_ball:
+    shift = mechanism.shift_for(2.0)
+    noise = mechanism.attained(shift)
+    if not mechanism.in_a_ball or shift is None or not isinstance(noise, Noise):
         # Swapping a record and leaving it out may both move the result by the whole shift.
         return certificate(law, profiles, epsilon)[0]
-    return replaced_records(law, mechanism.noise, mechanism.shift_for(2.0), epsilon)
+    return replaced_records(law, noise, shift, epsilon)
 
 
-def _moves_wholly(scheme: Scheme, mechanism: AdditiveNoise, relation: Relation) -> bool:
+def _moves_wholly(scheme: Scheme, mechanism: Mechanism, relation: Relation) -> bool:
     """Whether a record can move the result by the whole shift away from where others leave it.
 
     In a ball its place must be filled for that, or be empty and the shift that of one record.

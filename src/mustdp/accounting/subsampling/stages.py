@@ -8,8 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from mustdp.accounting.subsampling.mixed_slope import MOST_GROUPS, certificate
+from mustdp.mechanisms.contract import GroupProfiles, Steering
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.profiles import GroupProfiles, SteeredProfiles
+from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import Cost, check_cost
 from mustdp.numerics.convex import TangentTable, chord, two_sided
@@ -91,7 +92,7 @@ _STEERING_POINTS = 96
 _CHORD_POINTS = 1500
 
 
-class StagedProfiles(SteeredProfiles):
+class StagedProfiles(TabulatedProfiles):
     """Group profiles of one stage of subsampling around ``inner``."""
 
     relative_error = 0.0  # the certificate has already been rounded up
@@ -150,21 +151,10 @@ class ChordProfiles(GroupProfiles):
         ]
         return np.stack(columns, axis=1)
 
-    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    @property
+    def steering(self) -> Steering:
         """As the tabulated family."""
-        return self._inner.tangent(groups, t)
-
-    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
-        """As the tabulated family."""
-        return self._inner.parameter(groups, epsilon)
-
-    def slope(self, t: FloatArray) -> FloatArray:
-        """As the tabulated family."""
-        return self._inner.slope(t)
-
-    def saturation(self, groups: FloatArray) -> float:
-        """As the tabulated family."""
-        return self._inner.saturation(groups)
+        return self._inner
 
     def _chord(self, group: int, epsilon: FloatArray) -> FloatArray:
         if group not in self._points:

@@ -12,7 +12,6 @@ Without axes a new figure is made; nothing is shown, saved or remembered. ``them
 from mustdp.reporting.plots.drawing import DARK, LIGHT, Theme
 from mustdp.reporting.plots.privacy import (
     aligned_profile,
-    aligned_profile_panels,
     contours,
     epsilon_against_steps,
     multiplicity_law,
@@ -25,7 +24,6 @@ __all__ = [
     "LIGHT",
     "Theme",
     "aligned_profile",
-    "aligned_profile_panels",
     "contours",
     "epsilon_against_steps",
     "ledger",

@@ -283,6 +283,19 @@ def render(figure: Figure, name: str, largest_svg: int = LARGEST_SVG) -> Rendere
     return Rendered(width, height, png=painted.getvalue())
 
 
+def in_both_themes(
+    draw: Draw, name: str, *, recolour: bool = False, largest_svg: int = LARGEST_SVG
+) -> dict[str, Rendered]:
+    """A picture by the name of the theme.
+
+    ``recolour`` draws it once, if it is an SVG, and exchanges its colours for the dark theme: right
+    for pictures that have no other colours than those of themes and schemes.
+    """
+    light = render(draw(LIGHT), f"{name}-light", largest_svg)
+    dark = in_the_dark(light, f"{name}-light", f"{name}-dark") if recolour else None
+    return {"light": light, "dark": dark or render(draw(DARK), f"{name}-dark", largest_svg)}
+
+
 def in_the_dark(light: Rendered, name: str, dark_name: str) -> Rendered | None:
     """A picture in the dark theme, from the same in the light one; None if it is not an SVG.
 

@@ -9,28 +9,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mustdp.accounting.bounds import Bounds, Curve
-from mustdp.accounting.subsampling.one_slope import Amplification, amplify
+from mustdp.accounting.subsampling.one_slope import Amplification
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.mechanism import Mechanism, gaussian, laplace
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.formatting import as_stated
 from mustdp.reporting.plots.drawing import (
-    LIGHT,
     Look,
     Theme,
     add_legend,
     finish,
     look_of,
     looks_for,
-    new_figure,
     on,
 )
-from mustdp.sampling.schemes import Scheme, must_ow, must_ww, wor, wr
+from mustdp.sampling.schemes import Scheme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Bounds as bands: certified above, attained below, the truth in between.
 #
@@ -259,8 +254,6 @@ def _sizes(scheme: Scheme) -> str:
 # tighter certificate.
 
 
-#: Base epsilons of the paper's figure, inside (0, 6); whole numbers are among them.
-EPSILON = tuple(float(e) for e in np.arange(1, 300) / 50.0)
 _RIGHT_END = 1.28
 #: Which tint of the theme lies behind each kind of amplification.
 _TINTS = {"strong": 0, "weak I": 1, "weak II": 1, "dilution": 2}
@@ -330,81 +323,6 @@ def aligned_profile(
     if legend:
         add_legend(ax, theme, loc="center right", framealpha=1.0)
     return ax
-
-
-def aligned_profile_panels(
-    n: int = 1000,
-    b: int = 500,
-    m: int = 400,
-    shifts: Sequence[float] = (0.25, 1.0),
-    epsilon: Sequence[float] = EPSILON,
-    *,
-    theme: Theme = LIGHT,
-) -> Figure:
-    """The paper's figure: Laplace and Gaussian noise (rows) at every shift (columns).
-
-    Parameters
-    ----------
-    n : int, default=1000
-        Number of records, at least 1.
-    b : int, default=500
-        Size of the first of two stages, from 1 to n.
-    m : int, default=400
-        Size of a batch, from 1 to n.
-    shifts : sequence of float, default=(0.25, 1.0)
-        How far one copy moves the output, over the scale of the noise; a column each.
-    epsilon : sequence of float, default=0.02 to 5.98
-        Base epsilons.
-    theme : Theme, default=LIGHT
-        ``md.plot.LIGHT`` or ``md.plot.DARK``.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A row for each noise and a column for each shift.
-
-    Examples
-    --------
-    >>> import mustdp as md
-    >>> figure = md.plot.aligned_profile_panels(epsilon=(0.5, 1.0))
-    >>> len(figure.axes)
-    4
-    """
-    schemes = [wor(n, m), wr(n, m), must_ow(n, b, m), must_ww(n, b, m)]
-    figure = new_figure(5.0 * len(shifts), 7.6, theme)
-    grid = figure.subplots(2, len(shifts), squeeze=False)
-    for row, (name, make) in enumerate((("Laplace", laplace), ("Gaussian", gaussian))):
-        for column, shift in enumerate(shifts):
-            mechanism: Mechanism = make(shift=shift)
-            ax = grid[row, column]
-            ax.set_facecolor(theme.ground)
-            aligned_profile(
-                (amplify(scheme, mechanism, epsilon) for scheme in schemes),
-                ax=ax,
-                theme=theme,
-                legend=False,
-            )
-            ax.set_title(f"{name}, shift {as_stated(shift)}", fontsize=11, color=theme.ink)
-            ax.label_outer(remove_inner_ticks=False)
-            ax.yaxis.set_tick_params(labelleft=True)
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    labels = [f"{label} (= Poisson at rate m/n)" if label == "WOR" else label for label in labels]
-    figure.legend(
-        handles,
-        labels,
-        loc="outside upper center",
-        ncols=len(labels),
-        frameon=False,
-        labelcolor=theme.ink,
-    )
-    low, high = min(epsilon), max(epsilon)
-    figure.supxlabel(
-        f"n = {n}, b = {b}, m = {m}; ε from {low:g} to {high:g}, markers where ε is a whole "
-        "number; one application, by Theorem 4 of arXiv 2312.13389",
-        fontsize=9,
-        color=theme.quiet,
-    )
-    return figure
 
 
 def _quadrants(

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mustdp.calibration.budget import Budget, calibrated_budget
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.mechanisms.relation import Relation, drawn_from, most_copies, resolve_relation
 from mustdp.noise.lattice import lattice_for
@@ -24,7 +25,6 @@ from mustdp.sampling.catalogue import NAMES
 from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.schemes import scheme_by_name
 from mustdp.sampling.streams import BatchStream
-from mustdp.training.budget import Budget, settle
 
 # Features and weights on grids so coarse that scores are exact, in whatever order they are added.
 #
@@ -573,7 +573,7 @@ def check_draws(scheme: Sampling) -> None:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a run needs besides the data, settled and checked by :func:`settle_recipe`."""
+    """All that a run needs besides the data, settled and checked by :func:`read_recipe`."""
 
     budget: Budget
     max_grad_norm: float
@@ -695,7 +695,7 @@ def resolve_scheme(
     return scheme_by_name(scheme, n=n, m=size, b=b)
 
 
-def settle_recipe(estimator: Any, n: int) -> Recipe:
+def read_recipe(estimator: Any, n: int) -> Recipe:
     """Read the parameters of ``estimator`` for n records; refuse what makes no sense."""
     steps = checks.integer("steps", estimator.steps, 1, _MOST_STEPS)
     max_grad_norm = check_max_grad_norm(estimator.max_grad_norm)
@@ -707,16 +707,14 @@ def settle_recipe(estimator: Any, n: int) -> Recipe:
     rates = learning_rates(estimator.learning_rate, estimator.schedule, steps)
     scheme = resolve_scheme(estimator.scheme, n, estimator.b, estimator.m, estimator.relation)
     check_draws(scheme)
-    given = (estimator.noise_multiplier, estimator.epsilon, estimator.epsilon_prime)
+    given = (estimator.noise_multiplier, estimator.epsilon)
     epsilon = DEFAULT_EPSILON if all(one is None for one in given) else estimator.epsilon
-    budget = settle(
+    budget = calibrated_budget(
         scheme,
         steps=steps,
         noise_multiplier=estimator.noise_multiplier,
         epsilon=epsilon,
         delta=estimator.delta,
-        epsilon_prime=estimator.epsilon_prime,
-        paper_noise=estimator.paper_noise,
         relation=estimator.relation,
     )
     return Recipe(budget, max_grad_norm, rates, start)

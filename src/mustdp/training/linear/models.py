@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.calibration.settle import PaperNoise, PrivacySpent
+from mustdp.calibration.budget import PrivacySpent
 from mustdp.errors import InvalidParameter, MustdpError
+from mustdp.extras import required
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.numerics.arrays import FloatArray
@@ -29,20 +30,18 @@ from mustdp.training.linear.descent import (
     SquaredError,
     descend,
     exact_noise,
-    settle_recipe,
+    read_recipe,
     sigmoid,
     softmax,
 )
-from mustdp.training.linear.scikit import (
-    BaseEstimator,
-    ClassifierMixin,
-    NotFittedError,
-    RegressorMixin,
-    _num_samples,
-    check_classification_targets,
-    check_is_fitted,
-    validate_data,
-)
+
+required("sklearn", "a linear model")
+
+# ruff: noqa: E402
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 # Errors about X and y that quote none of their values.
 #
@@ -155,8 +154,76 @@ RandomState = int | np.random.Generator | np.random.RandomState | None
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """A linear model fitted by noisy gradient descent on the batches of a scheme.
 
-    Subclasses say which loss is used and what targets look like. The fields are the parameters
-    that scikit-learn knows a model by.
+    :class:`DPLinearRegression` and :class:`DPLogisticRegression` say which loss is used and what
+    targets look like. The fields are the parameters that scikit-learn knows a model by.
+
+    Parameters
+    ----------
+    scheme : str or Scheme, default="wor"
+        How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
+        from the data), or a scheme object made for exactly these n records. "poisson" needs
+        relation="replace_one"; under add_remove the number of records is private, and
+        ``poisson(n, rate)`` with a public estimate n is given instead. ``random_allocation(n,
+        bins)`` and ``shuffle(n, m)`` go through the data epoch by epoch, a batch in every step; an
+        epoch that is begun is charged.
+    b : int, default=None
+        Size of the first of two stages, at least 1; None means 2 m (at most n).
+    m : int, default=None
+        Size of a batch, copies counted (its expectation for "poisson"); None means a tenth of the
+        records.
+    steps : int, default=100
+        Number of gradient steps; each is charged.
+    max_grad_norm : float, default=1.0
+        Bound on the 2-norm of one record's gradient, intercept included.
+    learning_rate : float or callable
+        A number, or a function of the step (from 0); 0.1 for linear regression, 1.0 for logistic.
+    schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
+        What a learning rate that is a number is multiplied by over the steps.
+    noise_multiplier : float, default=None
+        Scale of the noise over ``max_grad_norm``, the bound C on the norm of what one record
+        contributes to a sum. At most one of this and ``epsilon`` is given.
+    epsilon : float, default=None
+        What the certified epsilon of the whole run must not exceed; the noise is calibrated for
+        it. None means 1 where nothing else says what the noise is.
+    delta : float
+        The delta at which epsilon is stated, well below 1/n; it has no default.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove where every draw is by Poisson
+        sampling or random allocation, and replace_one otherwise.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is part of the clipped gradient.
+    start : float, default=0.0
+        Value at which every weight starts.
+    random_state : int, Generator, RandomState or None, default=None
+        None takes fresh entropy from the operating system. Anything else makes the noise
+        repeatable, which is for experiments only and warns (SeededRelease).
+    on_step : callable, default=None
+        Called with the number of each finished step, for progress bars.
+    keep_losses : bool, default=False
+        Whether to keep ``loss_curve_``, which is not private.
+    ledger : Ledger, str or path, default=None
+        Every ``fit`` is charged to it, once, before noise is drawn; one that would pass its limit
+        is refused before the data are read (BudgetExceeded). Each ``fit`` opens a path itself, so
+        that copies of the model and other processes charge the same file.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The fitted weights, in the shapes of scikit-learn. Private.
+    privacy_ : PrivacySpent
+        Certified bounds of epsilon at delta, relation, scheme, noise and steps.
+    loss_curve_ : ndarray of shape (steps,)
+        Only with ``keep_losses``: mean loss of every batch (NaN for an empty one). **NOT
+        PRIVATE**: computed from the records without noise and covered by no guarantee. Look at it,
+        never release it. It is left out when the model is pickled or copied.
+    n_iter_, n_features_in_ : int
+        Steps that were made; number of features.
+
+    Notes
+    -----
+    Taken as public: the number of records n (but for Poisson sampling and random allocation
+    under add_remove), the number of features, and whatever was done to the data before ``fit``
+    (scaling by the maximum of a column, for instance, looks at the records).
     """
 
     scheme: str | Sampling = "wor"
@@ -169,8 +236,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     noise_multiplier: float | None = None
     epsilon: float | None = None
     delta: float | None = None
-    epsilon_prime: float | None = None
-    paper_noise: PaperNoise = "analytic"
     relation: str | None = None
     fit_intercept: bool = True
     start: float = 0.0
@@ -203,7 +268,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         key = release_key(self.random_state)
         if self.ledger is not None:  # before anything but the number of records is looked at
-            budget = settle_recipe(self, checked(_num_samples, X)).budget
+            budget = read_recipe(self, checked(_num_samples, X)).budget
             check_release(self.ledger, budget.scheme, replace(budget.spent(), seeded=key.seeded))
         X, y = checked(
             validate_data,
@@ -213,7 +278,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             **self._checks_of_y(),
         )
         loss, targets, learned = checked(self._read_targets, y)
-        recipe = settle_recipe(self, len(X))
+        recipe = read_recipe(self, len(X))
         privacy = replace(recipe.budget.spent(), seeded=key.seeded)
         records = Records(X, targets, loss, bool(self.fit_intercept))
         noise = exact_noise(records, recipe, NoiseSource(key.seed))
@@ -270,7 +335,7 @@ def split_weights(weights: FloatArray, fit_intercept: bool) -> tuple[FloatArray,
 
 # The two models: their targets, their predictions and their public documentation.
 #
-# Noise, clipping and accounting are in ``descent.py`` and ``mustdp.training.budget``.
+# Noise, clipping and accounting are in ``descent.py`` and ``mustdp.calibration.budget``.
 
 
 class TakenAsPublic(UserWarning):
@@ -290,78 +355,8 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
     Minimises the mean of (x'w + c - y)^2 by noisy gradient descent; the gradient of a record is
     2 (x'w + c - y) (x, 1), clipped.
 
-    Parameters
-    ----------
-    scheme : str or Scheme, default="wor"
-        How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
-        from the data), or a scheme object made for exactly these n records. "poisson" needs
-        relation="replace_one"; under add_remove the number of records is private, and
-        ``poisson(n, rate)`` with a public estimate n is given instead. ``random_allocation(n,
-        bins)`` and ``shuffle(n, m)`` go through the data epoch by epoch, a batch in every step; an
-        epoch that is begun is charged.
-    b : int, default=None
-        Size of the first of two stages, at least 1; None means 2 m (at most n).
-    m : int, default=None
-        Size of a batch, copies counted (its expectation for "poisson"); None means a tenth of the
-        records.
-    steps : int, default=100
-        Number of gradient steps; each is charged.
-    max_grad_norm : float, default=1.0
-        Bound on the 2-norm of one record's gradient, intercept included.
-    learning_rate : float or callable, default=0.1
-        A number, or a function of the step (from 0).
-    schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
-        What a learning rate that is a number is multiplied by over the steps.
-    noise_multiplier : float, default=None
-        Scale of the noise over ``max_grad_norm``, the bound C on the norm of what one record
-        contributes to a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
-    epsilon : float, default=None
-        What the certified epsilon of the whole run must not exceed; the noise is calibrated for
-        it. None means 1 where nothing else says what the noise is.
-    epsilon_prime : float, default=None
-        The MUST paper's epsilon' of one step, whose noise is reproduced as published and is *not* a
-        guarantee (``privacy_`` says what it really gives).
-    delta : float
-        The delta at which epsilon is stated, well below 1/n; it has no default.
-    paper_noise : {"analytic", "classical"}, default="analytic"
-        Which Gaussian calibration ``epsilon_prime`` uses.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept; it is part of the clipped gradient.
-    start : float, default=0.0
-        Value at which every weight starts.
-    random_state : int, Generator, RandomState or None, default=None
-        None takes fresh entropy from the operating system. Anything else makes the noise
-        repeatable, which is for experiments only and warns (SeededRelease).
-    on_step : callable, default=None
-        Called with the number of each finished step, for progress bars.
-    keep_losses : bool, default=False
-        Whether to keep ``loss_curve_``, which is not private.
-    ledger : Ledger, str or path, default=None
-        Every ``fit`` is charged to it, once, before noise is drawn; one that would pass its limit
-        is refused before the data are read (BudgetExceeded). Each ``fit`` opens a path itself, so
-        that copies of the model and other processes charge the same file.
-
-    Attributes
-    ----------
-    coef_, intercept_ : ndarray
-        The fitted weights, in the shapes of scikit-learn. Private.
-    privacy_ : PrivacySpent
-        Certified bounds of epsilon at delta, relation, scheme, noise and steps.
-    loss_curve_ : ndarray of shape (steps,)
-        Only with ``keep_losses``: mean loss of every batch (NaN for an empty one). **NOT
-        PRIVATE**: computed from the records without noise and covered by no guarantee. Look at it,
-        never release it. It is left out when the model is pickled or copied.
-    n_iter_, n_features_in_ : int
-        Steps that were made; number of features.
-
-    Notes
-    -----
-    Taken as public: the number of records n (but for Poisson sampling and random allocation
-    under add_remove), the number of features, and whatever was done to the data before ``fit``
-    (scaling by the maximum of a column, for instance, looks at the records).
+    Parameters and attributes are those of :class:`PrivateLinearModel`. With ``keep_losses`` the
+    model has a ``loss_curve_``, which is **NOT PRIVATE**.
 
     Examples
     --------
@@ -430,7 +425,8 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
     """Logistic regression, binary or multinomial, with certified differential privacy.
 
     Two classes share one score and the gradient (p - y) (x, 1); K > 2 classes have K scores.
-    ``classes_`` holds the classes, sorted.
+    ``classes_`` holds the classes, sorted. Further parameters and attributes are those of
+    :class:`PrivateLinearModel`; ``loss_curve_``, with ``keep_losses``, is **NOT PRIVATE**.
 
     Parameters
     ----------
@@ -438,76 +434,8 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         The labels, which are public and settled beforehand: labels outside them are refused, and a
         class need not occur. None takes the labels that occur in y, and *which* labels occur is
         then taken as public, which no noise protects: a warning says so (TakenAsPublic).
-    scheme : str or Scheme, default="wor"
-        How batches are drawn: "wor", "wr", "must-ow", "must-ww", "must-wo" or "must-oo" (n comes
-        from the data), or a scheme object made for exactly these n records. "poisson" needs
-        relation="replace_one"; under add_remove the number of records is private, and
-        ``poisson(n, rate)`` with a public estimate n is given instead. ``random_allocation(n,
-        bins)`` and ``shuffle(n, m)`` go through the data epoch by epoch, a batch in every step; an
-        epoch that is begun is charged.
-    b : int, default=None
-        Size of the first of two stages, at least 1; None means 2 m (at most n).
-    m : int, default=None
-        Size of a batch, copies counted (its expectation for "poisson"); None means a tenth of the
-        records.
-    steps : int, default=100
-        Number of gradient steps; each is charged.
-    max_grad_norm : float, default=1.0
-        Bound on the 2-norm of one record's gradient, intercept included.
     learning_rate : float or callable, default=1.0
         A number, or a function of the step (from 0).
-    schedule : {"constant", "linear", "cosine", "inverse-sqrt"}, default="constant"
-        What a learning rate that is a number is multiplied by over the steps.
-    noise_multiplier : float, default=None
-        Scale of the noise over ``max_grad_norm``, the bound C on the norm of what one record
-        contributes to a sum. At most one of this, ``epsilon`` and ``epsilon_prime`` is given.
-    epsilon : float, default=None
-        What the certified epsilon of the whole run must not exceed; the noise is calibrated for
-        it. None means 1 where nothing else says what the noise is.
-    epsilon_prime : float, default=None
-        The MUST paper's epsilon' of one step, whose noise is reproduced as published and is *not* a
-        guarantee (``privacy_`` says what it really gives).
-    delta : float
-        The delta at which epsilon is stated, well below 1/n; it has no default.
-    paper_noise : {"analytic", "classical"}, default="analytic"
-        Which Gaussian calibration ``epsilon_prime`` uses.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept; it is part of the clipped gradient.
-    start : float, default=0.0
-        Value at which every weight starts.
-    random_state : int, Generator, RandomState or None, default=None
-        None takes fresh entropy from the operating system. Anything else makes the noise
-        repeatable, which is for experiments only and warns (SeededRelease).
-    on_step : callable, default=None
-        Called with the number of each finished step, for progress bars.
-    keep_losses : bool, default=False
-        Whether to keep ``loss_curve_``, which is not private.
-    ledger : Ledger, str or path, default=None
-        Every ``fit`` is charged to it, once, before noise is drawn; one that would pass its limit
-        is refused before the data are read (BudgetExceeded). Each ``fit`` opens a path itself, so
-        that copies of the model and other processes charge the same file.
-
-    Attributes
-    ----------
-    coef_, intercept_ : ndarray
-        The fitted weights, in the shapes of scikit-learn. Private.
-    privacy_ : PrivacySpent
-        Certified bounds of epsilon at delta, relation, scheme, noise and steps.
-    loss_curve_ : ndarray of shape (steps,)
-        Only with ``keep_losses``: mean loss of every batch (NaN for an empty one). **NOT
-        PRIVATE**: computed from the records without noise and covered by no guarantee. Look at it,
-        never release it. It is left out when the model is pickled or copied.
-    n_iter_, n_features_in_ : int
-        Steps that were made; number of features.
-
-    Notes
-    -----
-    Taken as public: the number of records n (but for Poisson sampling and random allocation
-    under add_remove), the number of features, and whatever was done to the data before ``fit``
-    (scaling by the maximum of a column, for instance, looks at the records).
 
     Examples
     --------

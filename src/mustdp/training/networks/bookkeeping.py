@@ -1,8 +1,9 @@
-"""Book-keeping: one forward, one backward, then norms and weighted sums layer by layer."""
+"""What each record contributes to a gradient: by book-keeping, or by ``torch.func``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,17 +15,10 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils import parametrize
 
-from mustdp.errors import NotCovered
+from mustdp.errors import MustdpError, NotCovered
 from mustdp.training.networks.devices import aligned, full_precision, shortened
-from mustdp.training.networks.layers import Rule, Share, linear, rule_for
+from mustdp.training.networks.layers import Kept, Rule, Share, Sizes, linear, rule_for, total_of
 from mustdp.training.networks.loaders import Rows
-from mustdp.training.networks.record_by_record import (
-    Contributions,
-    Part,
-    module_share,
-    rows_that_fit,
-    trainable,
-)
 from mustdp.training.networks.recurrent import Affine, Inner, is_recurrent, unrolled
 from mustdp.training.networks.separation import (
     MIXED,
@@ -37,9 +31,221 @@ from mustdp.training.networks.separation import (
     check_scaling,
     check_separate,
     keeps_apart,
+    line_of,
     losses_alone,
     per_record,
+    quiet,
 )
+
+# The gradient of a piece of a batch as a sum over its records, ready to be clipped.
+#
+# A parameter that is used in one place has its share there. One that is used in several (tied
+# weights, a layer called twice) has a gradient that is the sum over these places, and the norm of a
+# sum is not the sum of the norms: its contributions are written out and added before they are
+# measured.
+
+
+Parameters = Sequence[torch.nn.Parameter]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share, and the parameter that each of its names stands for."""
+
+    share: Share
+    parameters: dict[str, torch.nn.Parameter]
+
+
+class Contributions:
+    """Losses and contributions of the records of one piece.
+
+    ``in_full``: what they were computed from before it was cut to float32, where places are tried.
+    """
+
+    def __init__(
+        self, losses: Tensor, parts: Sequence[Part], in_full: Sequence[Tensor] = ()
+    ) -> None:
+        self.losses = losses
+        self._parts, self._in_full = _with_single_uses(parts), in_full
+
+    @property
+    def terms(self) -> int:
+        """How many products are added up in one entry of the weighted sum, at most."""
+        return max((part.share.terms for part in self._parts), default=0)
+
+    def sizes(self) -> Sizes:
+        """How large every record's gradient is, over all parameters, bounded from above."""
+        if not self._parts:
+            zero = torch.zeros_like(self.losses, dtype=torch.float64)
+            return Sizes(zero, zero)
+        return total_of([part.share.sizes() for part in self._parts])
+
+    def by_record(self) -> list[Tensor]:
+        """All that decides what each record contributes, records first."""
+        sizes = self.sizes()
+        values = [x for part in self._parts for x in part.share.by_record()]
+        return [self.losses, sizes.squares, sizes.absolute, *values, *self._in_full]
+
+    def add_weighted(self, weights: Tensor, sums: dict[int, Tensor]) -> None:
+        """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""
+        for part in self._parts:
+            for name, value in part.share.weighted(weights).items():
+                key, found = id(part.parameters[name]), value.view_as(part.parameters[name])
+                sums[key] = sums[key].add_(found) if key in sums else found
+
+
+def _joined(calls: list[Part]) -> list[Part]:
+    first, *others = calls
+    one = first.share.joined([part.share for part in others]) if others else None
+    return calls if one is None else [Part(one, first.parameters)]
+
+
+def _with_single_uses(parts: Sequence[Part]) -> list[Part]:
+    """Join all parts that share a parameter into one that has its contributions written out.
+
+    Calls of one layer may have a shorter way.
+    """
+    calls: dict[tuple[int, ...], list[Part]] = {}
+    for part in parts:
+        calls.setdefault(tuple(id(p) for p in part.parameters.values()), []).append(part)
+    parts = [part for same in calls.values() for part in _joined(same)]
+    uses = Counter(id(p) for part in parts for p in part.parameters.values())
+    single: list[Part] = []
+    shared: list[Part] = []
+    for part in parts:
+        once = all(uses[id(p)] == 1 for p in part.parameters.values())
+        (single if once else shared).append(part)
+    if not shared:
+        return single
+    summed: dict[str, Tensor] = {}
+    owners: dict[str, torch.nn.Parameter] = {}
+    for part in shared:
+        for name, gradient in part.share.each().items():
+            key = str(id(part.parameters[name]))
+            owners[key] = part.parameters[name]
+            summed[key] = summed[key] + gradient if key in summed else gradient
+    return [*single, Part(Kept(summed), owners)]
+
+
+# Contributions by ``torch.func``: every record's gradient, written out.
+#
+# Slower and larger than book-keeping, but it takes any function: a module for which no rule is
+# known is differentiated on its own, given what it was called with; a model that book-keeping
+# cannot follow is differentiated as a whole. Each record is passed through alone, so records
+# cannot mix.
+
+
+#: Numbers that the gradients of one piece may take: half a gigabyte of float32.
+LARGEST_KEPT = 1 << 27
+
+
+def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters to be trained, each under its first name."""
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
+
+
+def rows_that_fit(numbers: int) -> int:
+    """How many records can have that many numbers written out for each."""
+    return max(1, LARGEST_KEPT // max(1, numbers))
+
+
+def module_share(
+    module: nn.Module, given: tuple[Tensor, ...], errors: Tensor, randomness: str = "different"
+) -> Share:
+    """Every record's gradient of one module, by its vector-Jacobian product."""
+    values = {name: _lengthened(p.detach()) for name, p in trainable(module).items()}
+
+    def one(parameters: dict[str, Tensor], error: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
+        alone = tuple(x[None] for x in inputs)
+
+        def run(changed: dict[str, Tensor]) -> Any:
+            return torch.func.functional_call(module, changed, alone)
+
+        _, pull, *_ = torch.func.vjp(run, parameters)
+        gradients: dict[str, Tensor] = pull(error[None])[0]
+        return gradients
+
+    floating = tuple(_lengthened(x) for x in given)
+    in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in floating))
+    mapped = torch.func.vmap(one, in_dims=in_dims, randomness=randomness)
+    try:
+        with quiet():
+            found = aligned(errors.device, lambda: mapped(values, _lengthened(errors), *floating))
+        return Kept(found, in_full=randomness == "same")
+    except Exception as problem:
+        name = type(module).__name__
+        raise Unsuitable(
+            f"torch.func cannot run a {name} on its own: {line_of(problem)}"
+        ) from problem
+
+
+class RecordByRecord:
+    """The whole model, one record at a time, in one vectorised call."""
+
+    def __init__(
+        self, model: nn.Module, loss: Loss, mixed: torch.dtype | None = None, reason: str = ""
+    ) -> None:
+        self.name, self.reason = "torch.func", reason
+        self._model, self._loss, self._mixed = model, loss, mixed
+        self._randomness = "different"
+        self.most_rows = rows_that_fit(sum(p.numel() for p in trainable(model).values()))
+
+    def contributions(self, rows: Rows, _: Tensor | None = None) -> Contributions:
+        """Losses and gradients of these records."""
+        inputs, target = rows.inputs, rows.target
+        parameters = trainable(self._model)
+        values = {name: p.detach() for name, p in parameters.items()}
+
+        def one(changed: dict[str, Tensor], label: Tensor, *record: Tensor) -> Tensor:
+            alone = tuple(x[None] for x in record)
+            outputs = torch.func.functional_call(self._model, changed, alone)
+            return per_record(self._loss(outputs, label[None]), 1)[0]
+
+        in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in inputs))
+        mapped = torch.func.vmap(
+            torch.func.grad_and_value(one), in_dims=in_dims, randomness=self._randomness
+        )
+        try:
+            with quiet(), self._without_cudnn(), shortened(target.device, self._mixed):
+                gradients, losses = aligned(target.device, lambda: mapped(values, target, *inputs))
+        except MustdpError:
+            raise
+        except Exception as problem:
+            raise NotCovered(
+                "torch.func cannot run this model one record at a time "
+                f"({line_of(problem)})"
+                + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
+            ) from problem
+        kept = Kept(gradients, in_full=self._randomness == "same")
+        return Contributions(losses.detach(), [Part(kept, parameters)])
+
+    @contextmanager
+    def alike(self, loss: Loss | None = None) -> Iterator[None]:
+        """All records draw the same inside."""
+        usual = self._loss
+        try:
+            self._randomness, self._loss = "same", loss or usual
+            yield
+        finally:
+            self._randomness, self._loss = "different", usual
+
+    @contextmanager
+    def _without_cudnn(self) -> Iterator[None]:
+        """cuDNN's recurrent layers cannot be run record by record; torch's own can."""
+        if not any(isinstance(module, nn.RNNBase) for module in self._model.modules()):
+            yield
+            return
+        before = torch.backends.cudnn.enabled
+        torch.backends.cudnn.enabled = False
+        try:
+            yield
+        finally:
+            torch.backends.cudnn.enabled = before
+
+
+def _lengthened(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+
 
 # The layers of a model that book-keeping follows: the outermost modules that own parameters.
 
@@ -73,10 +279,10 @@ def layers_of(model: nn.Module) -> list[Layer]:
     return list(found.values())
 
 
-# The passes over the model. Every layer with parameters to train leaves a note: what it was given,
-# and where its output stands in the graph. One backward pass then gives the gradients of the losses
-# with respect to those outputs, and nothing else; no gradient of a parameter is computed that would
-# be thrown away.
+# Book-keeping: the passes over the model. Every layer with parameters to train leaves a note: what
+# it was given, and where its output stands in the graph. One backward pass then gives the gradients
+# of the losses with respect to those outputs, and nothing else; no gradient of a parameter is
+# computed that would be thrown away.
 
 
 MaskContext = Callable[[], AbstractContextManager[None]]
@@ -96,6 +302,8 @@ class Note:
     versions: tuple[int, ...]
     edge: GradientEdge
     layout: Behind | None
+    #: What the layer returned, records first: kept where places are tried.
+    returned: Tensor | None = None
 
 
 class Bookkeeping:
@@ -205,10 +413,10 @@ class Bookkeeping:
         size, notes = len(rows.target), list[Note]()
         recurrent = [layer for layer in self._layers if is_recurrent(layer.module)]
         others = [layer for layer in self._layers if not is_recurrent(layer.module)]
-        hooks = [(layer.module, _note_taker(layer, size, notes, alone)) for layer in others]
+        noting = _Noting(size, alone, self._trying_places, notes)
+        hooks = [(layer.module, noting.taker(layer)) for layer in others]
         forwards = [
-            (layer.module, unrolled(layer.module, _inside(layer, size, notes, alone)))
-            for layer in recurrent
+            (layer.module, unrolled(layer.module, _inside(layer, noting))) for layer in recurrent
         ]
         # Written out, and cleaned up twice, so that Ctrl-C leaves no hook behind wherever it comes:
         # while hooks are registered, or during the first cleaning.
@@ -241,7 +449,24 @@ class Bookkeeping:
             for note, errors in zip(notes, found, strict=False)
             if errors is not None
         ]
-        return Contributions(losses.detach(), parts)
+        return Contributions(losses.detach(), parts, self._in_full(notes, found))
+
+    def _in_full(self, notes: list[Note], found: tuple[Tensor | None, ...]) -> list[Tensor]:
+        """Where places are tried: what a later layer or a cut to float32 may hide of them."""
+        if not self._trying_places:
+            return []
+        longer = [x for note in notes for x in note.given]
+        longer += [
+            _records_first(note, errors)
+            for note, errors in zip(notes, found, strict=False)
+            if errors is not None
+        ]
+        returned = [note.returned for note in notes if note.returned is not None]
+        return returned + [x for x in longer if x.dtype == torch.float64]
+
+    @property
+    def _trying_places(self) -> bool:
+        return self._randomness == "same"
 
 
 def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
@@ -254,7 +479,7 @@ def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
             module._forward_hooks.pop(key, None)
 
 
-def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:
+def _inside(layer: Layer, noting: _Noting) -> Affine:
     """Applies the linear layers of a recurrent one and notes them."""
 
     @cache
@@ -266,7 +491,7 @@ def _inside(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Affine:
         one = part(weight, bias)
         output: Tensor = one.module(given)
         if one.parameters:
-            _note_taker(one, rows, notes, alone)(one.module, (given,), {}, output)
+            noting.taker(one)(one.module, (given,), {}, output)
         return output
 
     return apply
@@ -290,8 +515,24 @@ def _numbers_kept(notes: list[Note]) -> int:
     return sum(kept.values())
 
 
-def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
-    def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> None:
+@dataclass(frozen=True)
+class _Noting:
+    """How one pass over ``rows`` records takes its notes; ``in_full`` keeps what layers return."""
+
+    rows: int
+    alone: bool
+    in_full: bool
+    notes: list[Note]
+
+    def taker(self, layer: Layer) -> Any:
+        """A hook that notes the calls of a layer."""
+
+        def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> None:
+            self._take(layer, given, named, output)
+
+        return take
+
+    def _take(self, layer: Layer, given: Any, named: dict[str, Any], output: Any) -> None:
         if not torch.is_grad_enabled():
             raise Unsuitable(f"layer {layer.name} runs without gradients")
         tensors = [*given, *named.values(), output]
@@ -301,25 +542,31 @@ def _note_taker(layer: Layer, rows: int, notes: list[Note], alone: bool) -> Any:
             raise Unsuitable(f"layer {layer.name} is called with named arguments")
         several = f"layer {layer.name} takes or returns more than one row per record"
         layout: Behind | None = None
-        if alone:
+        if self.alone:
             found = [behind(x) for x in tensors]
             if any(x is None for x in found):
                 raise Unsuitable(several)
             *kept, layout = (x for x in found if x is not None)
             given = tuple(x.records_first(x.values) for x in kept)
             output = layout.values
-        elif not all(len(x) == rows for x in tensors):
+        elif not all(len(x) == self.rows for x in tensors):
             raise Unsuitable(several)
         versions = tuple(x._version for x in given)
         edge = get_gradient_edge(output)
-        notes.append(Note(layer, tuple(x.detach() for x in given), versions, edge, layout))
+        returned = None
+        if self.in_full:  # a copy: the model may write into it afterwards
+            returned = output.detach().clone()
+            returned = returned if layout is None else layout.records_first(returned)
+        inputs = tuple(x.detach() for x in given)
+        self.notes.append(Note(layer, inputs, versions, edge, layout, returned))
 
-    return take
+
+def _records_first(note: Note, errors: Tensor) -> Tensor:
+    return errors if note.layout is None else note.layout.records_first(errors)
 
 
 def _share(note: Note, errors: Tensor, randomness: str) -> Share:
-    if note.layout is not None:
-        errors = note.layout.records_first(errors)
+    errors = _records_first(note, errors)
     if tuple(x._version for x in note.given) != note.versions:
         raise Unsuitable(
             f"what layer {note.layer.name} was given has been overwritten in place since"

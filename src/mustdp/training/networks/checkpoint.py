@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from mustdp.accounting.plan import describe
+from mustdp.calibration.budget import Budget
 from mustdp.errors import InvalidParameter
 from mustdp.files.envelope import Envelope
 from mustdp.files.lock import Lock
@@ -27,7 +28,6 @@ from mustdp.ledger.file import LedgerFile, gone_back
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath, check_chargeable, find_ledger
 from mustdp.sampling.streams import BatchStream
-from mustdp.training.budget import Budget
 from mustdp.training.networks.distributed import RECORDS, Ranks
 from mustdp.training.networks.loaders import Records
 from mustdp.version import __version__

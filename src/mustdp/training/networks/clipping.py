@@ -21,11 +21,16 @@ from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, Substreams
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.epochs import Sampling
-from mustdp.training.networks.bookkeeping import Bookkeeping, MaskContext
+from mustdp.training.networks.bookkeeping import (
+    Bookkeeping,
+    Contributions,
+    MaskContext,
+    RecordByRecord,
+    trainable,
+)
 from mustdp.training.networks.devices import full_precision, sent
 from mustdp.training.networks.layers import Sizes, gamma
 from mustdp.training.networks.loaders import Records, Rows
-from mustdp.training.networks.record_by_record import Contributions, RecordByRecord, trainable
 from mustdp.training.networks.separation import Loss, Unsuitable, Watch
 
 # The clipping bound: how much shorter than C a record is clipped, so that rounding cannot carry it
@@ -325,6 +330,9 @@ class Clipper:
 #: Rows of a piece come in multiples of this where there are as many: no kernel that works on
 #: several rows or numbers at once is left with a remainder.
 ROW_MULTIPLE = 32
+#: Different records that are compared at two places at least: another order of addition changes
+#: the last bits of many records, but not of all.
+_RECORDS_TURNED = 128
 _DIFFERENT = (
     "the results of a record depend on its place in the batch, or are not the same whenever it is "
     "computed, so that one record may change those of all others; "
@@ -342,12 +350,15 @@ class Places:
         self._clipper, self._model, self._masks = clipper, model, masks
         self._tried: set[Any] = set()
 
-    def settle(self, records: Rows, rows: int) -> int:
+    def find_rows(self, records: Rows, rows: int) -> int:
         """The largest number of rows, at most this, with which two records agree everywhere."""
         with torch.enable_grad(), _stirred(self._model):
             while not all(
                 self._agree(_filled_with(records, 2), rows, loss)
-                and self._turn_round(_filled_with(records, rows), loss)
+                and all(
+                    self._turn_round(_filled_with(records, rows, piece), loss)
+                    for piece in range(-(-_RECORDS_TURNED // rows))
+                )
                 for loss in (_projected, None)
             ):
                 if rows == 1:
@@ -443,14 +454,20 @@ def _first_two(rows: Rows) -> Rows:
     return _at(rows, torch.tensor([0, min(1, last)], device=rows.target.device))
 
 
-def _filled_with(records: Rows, count: int) -> Rows:
-    """``count`` records made of these: all but the first have numbers with all bits in use."""
+def _filled_with(records: Rows, count: int, number: int = 0) -> Rows:
+    """``count`` records made of these: all but the first have numbers with all bits in use.
+
+    Another ``number`` gives others; in every second piece signs change as well, so that units are
+    active that are not for the records of the trial.
+    """
     which = torch.arange(count, device=records.target.device) % len(records.target)
     found = _at(records, which)
-    generator = torch.Generator().manual_seed(count)
+    generator = torch.Generator().manual_seed(count + (number << 32))
     for values in (*found.inputs, found.target):
         if values.is_floating_point():
             factors = torch.rand(values.shape, generator=generator).add_(0.5)
+            if number % 2:
+                factors *= torch.rand(values.shape, generator=generator).sub_(0.5).sign_()
             factors[0] = 1.0
             values *= factors.to(values)
     return found

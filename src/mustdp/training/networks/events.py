@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-from mustdp.calibration.settle import PrivacySpent
+from mustdp.calibration.budget import Budget, PrivacySpent
 from mustdp.ledger.ledger import Ledger
 from mustdp.numerics.formatting import readable
-from mustdp.training.budget import Budget
 
 # What a run hands out while it runs, and what it returns.
 
@@ -41,7 +40,7 @@ class StepEvent:
     Examples
     --------
     >>> import mustdp as md
-    >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
+    >>> budget = md.calibrated_budget(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
     >>> event = md.types.StepEvent(model=None, steps=2, losses_not_private=(), budget=budget)
     >>> event.stop()
     >>> event.stopped, event.steps
@@ -97,7 +96,7 @@ class TrainingResult:
     --------
     >>> import mustdp as md
     >>> import torch
-    >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
+    >>> budget = md.calibrated_budget(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
     >>> model, data = torch.nn.Linear(2, 1), (torch.randn(50, 2), torch.randn(50, 1))
     >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     >>> squared = lambda outputs, target: (outputs - target).square().sum(1)

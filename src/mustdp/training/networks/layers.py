@@ -197,8 +197,10 @@ class Share(ABC):
 class Kept(Share):
     """Contributions that are small, or that nothing shorter is known for: kept as they are."""
 
-    def __init__(self, gradients: dict[str, Tensor]) -> None:
+    def __init__(self, gradients: dict[str, Tensor], *, in_full: bool = False) -> None:
+        """With ``in_full``, places are compared before anything is cut to float32."""
         self._gradients = {name: single(g) for name, g in gradients.items()}
+        self._compared = list((gradients if in_full else self._gradients).values())
 
     @property
     def terms(self) -> int:
@@ -224,7 +226,7 @@ class Kept(Share):
 
     def by_record(self) -> list[Tensor]:
         """The contributions themselves."""
-        return list(self._gradients.values())
+        return self._compared
 
 
 class Products:

@@ -24,11 +24,11 @@ from torch.utils.data import (
     default_collate,
 )
 
+from mustdp.calibration.budget import Budget, calibrated_budget
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import RandomAllocation, random_allocation
-from mustdp.training.budget import Budget, settle
 from mustdp.training.networks.devices import sent
 
 # A user's ``DataLoader``, and the budget that is settled for it in one call.
@@ -44,7 +44,7 @@ from mustdp.training.networks.devices import sent
 
 _INSTEAD = (
     "; give DataLoader(dataset, batch_size=..., shuffle=True), or the dataset itself with "
-    "budget=settle(scheme, ...), whose scheme then draws the batches"
+    "budget=calibrated_budget(scheme, ...), whose scheme then draws the batches"
 )
 
 
@@ -80,7 +80,9 @@ def budget_of(data: Any, budget: Any, terms: Terms) -> Budget:
     """The budget that was given, or the one that the terms and a loader come to."""
     if budget is not None:
         if not isinstance(budget, Budget):
-            raise InvalidParameter(f"budget must be what settle(...) gives, got {budget!r}")
+            raise InvalidParameter(
+                f"budget must be what calibrated_budget(...) gives, got {budget!r}"
+            )
         if terms.given:
             raise InvalidParameter(
                 f"{' and '.join(terms.given)} must be left out beside a budget, which has settled "
@@ -91,8 +93,8 @@ def budget_of(data: Any, budget: Any, terms: Terms) -> Budget:
         return budget
     if not isinstance(data, DataLoader):
         raise InvalidParameter(
-            "budget must be what settle(...) gives, got None; epochs, epsilon and delta take its "
-            "place where data is a DataLoader"
+            "budget must be what calibrated_budget(...) gives, got None; epochs, epsilon and delta "
+            "take its place where data is a DataLoader"
         )
     check_loader(data)
     if terms.epochs is None:
@@ -101,7 +103,7 @@ def budget_of(data: Any, budget: Any, terms: Terms) -> Budget:
     epoch = allocation_for(data, public)
     relation = resolve_relation(epoch, terms.relation)
     _say(epoch, relation, taken=terms.n is None)
-    return settle(
+    return calibrated_budget(
         epoch,
         epochs=terms.epochs,
         epsilon=terms.epsilon,

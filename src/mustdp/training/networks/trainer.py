@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mustdp.calibration.settle import PrivacySpent
+from mustdp.calibration.budget import Budget, PrivacySpent
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath
@@ -25,8 +25,7 @@ from mustdp.randomness.keys import BatchKey, Substreams, release_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
-from mustdp.training.budget import Budget
-from mustdp.training.networks.bookkeeping import MaskContext
+from mustdp.training.networks.bookkeeping import MaskContext, trainable
 from mustdp.training.networks.checkpoint import (
     RunCharge,
     SavedRun,
@@ -57,7 +56,6 @@ from mustdp.training.networks.noise import (
     on_lattice,
     refuse_not_finite,
 )
-from mustdp.training.networks.record_by_record import trainable
 from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
 
 # Ownership: a run belongs to one trainer, in one process, and to one thread at a time.
@@ -319,9 +317,9 @@ class PrivateTrainer(NotCopied):
         The records: tensors ``(inputs, ..., target)``, a dataset with a length and ``data[i]``, or
         a shuffling ``DataLoader``, whose batches are then drawn by the scheme of the budget.
     budget : Budget, default=None
-        What :func:`settle` gives. Where data is a loader, ``epochs``, ``delta`` and one of
-        ``epsilon`` and ``noise_multiplier`` may take its place: batches are then drawn by random
-        allocation, and a warning says so (LoaderRedrawn).
+        What :func:`calibrated_budget` gives. Where data is a loader, ``epochs``, ``delta`` and one
+        of ``epsilon`` and ``noise_multiplier`` may take its place: batches are then drawn by
+        random allocation, and a warning says so (LoaderRedrawn).
     optimizer : torch.optim.Optimizer
         One of all parameters of the model that are to be trained.
     max_grad_norm : float
@@ -384,7 +382,7 @@ class PrivateTrainer(NotCopied):
     --------
     >>> import mustdp as md
     >>> import torch
-    >>> budget = md.settle(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
+    >>> budget = md.calibrated_budget(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
     >>> model, data = torch.nn.Linear(2, 1), (torch.randn(50, 2), torch.randn(50, 1))
     >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     >>> squared = lambda outputs, target: (outputs - target).square().sum(1)
@@ -531,7 +529,7 @@ class PrivateTrainer(NotCopied):
         """Rows of a piece with which all places give the same, on every process."""
         while True:
             with self._ranks.together(), exclusive(self._module):
-                rows = self._places.settle(records, rows)
+                rows = self._places.find_rows(records, rows)
             found = self._ranks.each(rows)
             rows = min(found)
             if len(set(found)) == 1:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mustdp.estimation.bootstrap import OfActualSize
 from mustdp.estimation.queries import JointQuery, LinearQuery, Query
 from mustdp.estimation.schema import SubsetSchema
 from mustdp.estimation.statistics.averages import Mean
 from mustdp.estimation.statistics.moments import LinearRegression, Variance
 from mustdp.estimation.statistics.user import UserStatistic
 from mustdp.numerics.arrays import FloatArray
+from mustdp.reproduction.bootstrap import OfActualSize
 from tests.estimation.bootstrap.statistics.swaps import CASES, LOWER, UPPER, joint
 
 #: Averages over pairs of entries are no sums over entries.

@@ -1,0 +1,64 @@
+"""The tables of docs/cli.md that list mechanisms and schemes, written from their registries.
+
+``python docs/tables.py`` brings them up to date; a test fails where they are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from mustdp.mechanisms.registry import ARGUMENTS, MECHANISMS, NAMES
+
+REFERENCE = Path(__file__).parent / "cli.md"
+
+
+def noise_options() -> Iterable[tuple[str, ...]]:
+    """Every option of every mechanism."""
+    yield "option", ""
+    yield "`--mechanism NAME`", f"one of the mechanisms below; `{NAMES[0]}` unless given"
+    for one in ARGUMENTS.values():
+        yield (
+            f"`{one.option} {one.metavar}`",
+            _code(one.help[:1].lower() + one.help[1:].rstrip(".")),
+        )
+
+
+def mechanisms() -> Iterable[tuple[str, ...]]:
+    """Every mechanism."""
+    yield "mechanism", "", "options", "`calibrate` finds"
+    for one in MECHANISMS:
+        found = "" if one.searched is None else f"`{ARGUMENTS[one.searched].option}`"
+        yield f"`{one.name}`", one.summary, _code(one.takes()), found
+
+
+TABLES: dict[str, Callable[[], Iterable[tuple[str, ...]]]] = {
+    "noise options": noise_options,
+    "mechanisms": mechanisms,
+}
+
+
+def written(text: str) -> str:
+    """A page with its tables as the registries have them."""
+    for name, rows in TABLES.items():
+        head, *body = rows()
+        table = "\n".join([_row(head), "|" + "---|" * len(head), *map(_row, body)])
+        begin, end = f"<!-- table: {name} -->\n", "<!-- end -->"
+        if text.count(begin) != 1:
+            raise SystemExit(f"the page must have one table called {name}")
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}{table}\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
+
+
+def _code(words: str) -> str:
+    return re.sub(r"--[a-z-]+", lambda found: f"`{found[0]}`", words)
+
+
+if __name__ == "__main__":
+    REFERENCE.write_text(written(REFERENCE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,1 +1,0 @@
-"""One page about one choice of sizes: what each scheme guarantees, needs and costs."""
