@@ -39,7 +39,7 @@ from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import paragraphs
 from mustdp.cli.output import Answer, show
-from mustdp.cli.parameters import JsonOption, Refused
+from mustdp.cli.parameters import JsonOption, Refused, complete_help
 from mustdp.cli.release import plan, release
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.risk import risk
@@ -69,7 +69,13 @@ class _PlainFlags:
 
 
 class _Command(_PlainFlags, typer.core.TyperCommand):
-    """A command whose flags are plain."""
+    """A command whose flags are plain, and whose help lists what registries hold."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for one in self.params:
+            if getattr(one, "help", None):
+                one.help = complete_help(one.help)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 class _Group(_PlainFlags, typer.core.TyperGroup):

@@ -152,6 +152,19 @@ def _completion(read: Reader | None) -> Callable[[str], list[str]] | None:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
+def complete_help(text: str) -> str:
+    """Help in which registries fill in their lists; they are loaded when it is shown, not before.
+
+    >>> complete_help("Coverage of the interval.")
+    'Coverage of the interval.'
+    """
+    for runner in ("for_release", "for_bootstrap"):
+        if f"{{{runner}}}" in text:
+            registry = import_module("mustdp.estimation.statistics.statistic")
+            text = text.replace(f"{{{runner}}}", registry.help_of(runner))
+    return text
+
+
 def parser(name: str, read: Reader) -> Callable[[Any], Any]:
     """What typer calls with the text that was given for ``name``, or with a default."""
 

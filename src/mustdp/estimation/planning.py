@@ -19,12 +19,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.release.estimate import ReleasedEstimate
-from mustdp.estimation.release.named import read_asked
-from mustdp.estimation.release.parts import Piece
-from mustdp.estimation.release.rounds import Expectation, run_rounds
-from mustdp.estimation.release.schema import OTHER, Limits, PublicSchema, read_schema
-from mustdp.estimation.release.statistic import StatisticRequest
+from mustdp.estimation.queries import Piece
+from mustdp.estimation.release import Expectation, run_rounds
+from mustdp.estimation.result import ReleasedEstimate
+from mustdp.estimation.schema import OTHER, Limits, PublicSchema, read_schema
+from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.mechanisms.relation import Relation
@@ -115,7 +114,7 @@ class Expected:
 
 
 def expected_widths(
-    statistics: str | Sequence[str] = "mean",
+    statistics: str | Statistic | Sequence[str | Statistic] = "mean",
     *,
     n: int,
     lower: Limits | None = None,
@@ -141,7 +140,7 @@ def expected_widths(
 
     Parameters
     ----------
-    statistics : str or sequence of str, default="mean"
+    statistics : str, Statistic or sequence of them, default="mean"
         One or several statistics, as :func:`private_release` takes them.
     n : int
         Number of records, at least 1.
@@ -198,7 +197,8 @@ def expected_widths(
     checks.choice("like", like, LIKE)
     checks.choice("missing", missing, ("refuse", "drop"))
     used = Relation.read(relation)
-    asked = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    given = (statistics,) if isinstance(statistics, str | Statistic) else tuple(statistics)
+    asked = tuple(map(read_statistic, given))
     schema = read_schema(
         (columns,) if isinstance(columns, str) else tuple(columns),
         named=True, lower=lower, upper=upper, categories=categories, dates=None, by=by,
@@ -207,7 +207,7 @@ def expected_widths(
     )  # fmt: skip
 
     def bound(to: PublicSchema) -> list[StatisticRequest]:
-        return [one for text in asked for one in read_asked(text, to)]
+        return [one for statistic in asked for one in statistic.requests(to)]
 
     bound(schema)
     if noise_multiplier is None:
@@ -230,7 +230,7 @@ def expected_widths(
 
 
 def smallest_epsilon(
-    width: float, statistics: str | Sequence[str] = "mean", **settings: Any
+    width: float, statistics: str | Statistic | Sequence[str | Statistic] = "mean", **settings: Any
 ) -> tuple[float, tuple[Expected, ...]]:
     """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
 
@@ -240,7 +240,7 @@ def smallest_epsilon(
     ----------
     width : float
         The width that no interval must exceed, above 0.
-    statistics : str or sequence of str, default="mean"
+    statistics : str, Statistic or sequence of them, default="mean"
         One or several statistics, as :func:`private_release` takes them.
     **settings
         What else :func:`expected_widths` takes.

@@ -1,20 +1,155 @@
-"""What is public before any record is read: columns, groups, neighbouring relation, missing
-values.
-"""
+"""What is public before any record is read: columns and their ranges, groups, strata, subsets."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap.query import Range
+from mustdp.limits import LARGEST_SIZE
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import IntArray
+
+# Ranges of columns.
+
+
+#: Widths of ranges whose squares, and those divided by any size, are numbers of full precision.
+_NARROWEST, _WIDEST = 1e-100, 1e100
+
+
+@dataclass(frozen=True)
+class Range:
+    """The interval ``[lower, upper]`` that a column is clipped to."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower < self.upper:
+            raise InvalidParameter(
+                f"lower must be below upper in every column, got lower={self.lower!r} "
+                f"and upper={self.upper!r}"
+            )
+        if not (_NARROWEST <= self.width <= _WIDEST and self.lower < self.mid < self.upper):
+            raise InvalidParameter.refusing(
+                "lower",
+                f"and {{upper}} must be apart by {_NARROWEST:g} to {_WIDEST:g}, with numbers "
+                "between them",
+                f"lower={self.lower!r} and upper={self.upper!r}",
+                mentions=("upper",),
+            )
+
+    @property
+    def width(self) -> float:
+        """upper - lower."""
+        return self.upper - self.lower
+
+    @property
+    def mid(self) -> float:
+        """The midpoint, as far as double precision can tell."""
+        return self.lower + 0.5 * self.width
+
+    @property
+    def half(self) -> float:
+        """The farthest that a value can be from ``mid``: half of the width, and never less."""
+        return max(self.upper - self.mid, self.mid - self.lower)
+
+
+# Subsets, for the bootstrap.
+
+
+@dataclass(frozen=True)
+class SubsetSchema:
+    """What is public about the subsets that a statistic of the bootstrap is computed on.
+
+    ``lower`` and ``upper`` are the ends of the columns' ranges. ``size`` counts the entries of a
+    subset, copies included. With ``poisson`` it is the expected size, which sums are divided by,
+    since the size itself is random and not public. ``repeated_pairs`` is the chance that two
+    positions of a subset hold the same record.
+
+    >>> SubsetSchema([0.0, 1.0], [10.0, 3.0], 20).ranges[1]
+    Range(lower=1.0, upper=3.0)
+    """
+
+    lower: Sequence[float]
+    upper: Sequence[float]
+    size: float
+    poisson: bool = False
+    repeated_pairs: float = 0.0
+    ranges: tuple[Range, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lows = tuple(checks.reals("lower", self.lower).tolist())
+        highs = tuple(checks.reals("upper", self.upper).tolist())
+        if len(lows) != len(highs):
+            raise InvalidParameter(
+                f"upper must have one entry for each of the {len(lows)} entries of lower, "
+                f"got {len(highs)}"
+            )
+        if not isinstance(self.poisson, bool):
+            raise InvalidParameter(f"poisson must be True or False, got {self.poisson!r}")
+        checks.real("repeated_pairs", self.repeated_pairs, at_least=0.0, at_most=1.0)
+        setting = {
+            "lower": lows,
+            "upper": highs,
+            "size": _expected(self.size) if self.poisson else _whole(self.size),
+            "ranges": tuple(Range(low, high) for low, high in zip(lows, highs, strict=True)),
+        }
+        for name, value in setting.items():
+            object.__setattr__(self, name, value)
+
+    def of(self, columns: Sequence[int]) -> SubsetSchema:
+        """The same for some of the columns, by position."""
+        lower, upper = ([ends[k] for k in columns] for ends in (self.lower, self.upper))
+        return SubsetSchema(lower, upper, self.size, self.poisson, self.repeated_pairs)
+
+    def fixed(self, size: int) -> SubsetSchema:
+        """The same columns on subsets of exactly ``size`` entries."""
+        return SubsetSchema(self.lower, self.upper, size)
+
+    def refuse_below(self, entries: int) -> None:
+        """Refuse subsets of a fixed size with fewer entries than a statistic needs."""
+        if not self.poisson:
+            _whole(self.size, entries)
+
+    def check_size(self, counts: IntArray) -> None:
+        """Refuse a multiset of another size than the one that the bounds were proved for."""
+        if self.poisson:
+            return
+        entries = np.add.reduce(counts)
+        if entries != self.size:
+            raise InvalidParameter(f"counts must add up to size={self.size}, got {int(entries)}")
+
+
+def _whole(size: float, least: int = 1) -> int:
+    number = checks.real("size", size)
+    if not (number == math.floor(number) and least <= number <= LARGEST_SIZE):
+        raise InvalidParameter(
+            f"size must be a whole number from {least} to {LARGEST_SIZE}, got {size!r}"
+        )
+    return int(number)
+
+
+def _expected(size: float) -> float:
+    return checks.real("size", size, above=0.0, at_most=LARGEST_SIZE)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a statistic knows of its totals before any column is: the accountant builds on it.
+
+    ``in_a_ball``: totals are sums of contributions that lie in a ball of the reach, so that not
+    only any two of them are within twice the reach. ``one_number``: the width is one.
+    """
+
+    in_a_ball: bool
+    one_number: bool = False
+
 
 # What is public before any record is read: columns, groups, neighbours, and what may be unknown.
 #
@@ -172,6 +307,34 @@ class PublicSchema:
         return max(0.0, 1.0 - max(total, 0.0) / (share * self.population))
 
 
+#: Shares that were rounded to seven digits still add up to one.
+_CLOSE = 1e-6
+
+
+def read_shares(
+    strata: str | None, shares: Mapping[str, float] | None, by: str | None
+) -> dict[str, float]:
+    """The shares, which add up to one, that of the rest last; empty without strata."""
+    if strata is None and shares is None:
+        return {}
+    if strata is None or shares is None or by is not None:
+        raise InvalidParameter("strata and stratum_shares must be given together, and not with by")
+    found = {str(name): checks.real("stratum_shares", x, above=0) for name, x in shares.items()}
+    rest = {name: found.pop(name) for name in (OTHER,) if name in found}
+    if not found:
+        raise InvalidParameter.refusing("stratum_shares", "must name some strata", "none")
+    found |= rest
+    total = math.fsum(found.values())
+    if not abs(total - 1.0) <= _CLOSE:
+        raise InvalidParameter.refusing(
+            "stratum_shares",
+            "must add up to 1; strata that are not listed are one more, with a share of its own "
+            f"by the name of {OTHER!r}",
+            f"a sum of {total:.9g}",
+        )
+    return {name: share / total for name, share in found.items()}
+
+
 # From what a caller states about columns, groups and missing values to the schema of a release.
 
 
@@ -213,8 +376,8 @@ def read_schema(
         raise InvalidParameter("by and groups must be given together: the list of groups is public")
     listed, days = dict(categories or {}), dict(dates or {})
     numeric = [name for name in names if name not in listed]
-    ranges = _ranges(numeric, lower, upper)
-    whole_numbers = _whole(whole, ranges)
+    ranges = read_ranges(numeric, lower, upper)
+    whole_numbers = _whole_columns(whole, ranges)
     found = [
         Column(name, categories=_labels(f"categories of {name}", listed[name]))
         if name in listed
@@ -250,7 +413,9 @@ def read_schema(
     )
 
 
-def _whole(given: str | Sequence[str] | None, ranges: Mapping[str, Range]) -> frozenset[str]:
+def _whole_columns(
+    given: str | Sequence[str] | None, ranges: Mapping[str, Range]
+) -> frozenset[str]:
     """The columns of whole numbers, whose ranges end at some."""
     names = (given,) if isinstance(given, str) else tuple(given or ())
     for name in names:
@@ -277,7 +442,22 @@ def _labels(name: str, given: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _ranges(names: Sequence[str], lower: Limits | None, upper: Limits | None) -> dict[str, Range]:
+def check_limits(lower: Limits, upper: Limits) -> None:
+    """Refuse limits that are wrong whatever the columns are."""
+    for name, limit in (("lower", lower), ("upper", upper)):
+        values = limit.values() if isinstance(limit, Mapping) else np.atleast_1d(limit)
+        for value in values:
+            checks.real(name, value, at_least=-_FARTHEST, at_most=_FARTHEST)
+    if isinstance(lower, int | float) and isinstance(upper, int | float) and not lower < upper:
+        raise InvalidParameter.refusing(
+            "lower", "must be below {upper}", f"{lower!r} and {upper!r}", mentions=("upper",)
+        )
+
+
+def read_ranges(
+    names: Sequence[str], lower: Limits | None, upper: Limits | None
+) -> dict[str, Range]:
+    """The ranges of columns by name, in order and of a width that arithmetic can bear."""
     if lower is None and upper is None:
         return {}
     if lower is None or upper is None:

@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike
 from mustdp.data.dask import DaskSource, joined, picked
 from mustdp.data.source import Source
 from mustdp.errors import ClusterLost, InvalidParameter, NumericalFailure
-from mustdp.estimation.bootstrap.designs import Design
-from mustdp.estimation.bootstrap.query import Query
+from mustdp.estimation.designs import Design
+from mustdp.estimation.queries import Query
 from mustdp.execution.cluster import Concealed, check_dask, check_secure, connected
 from mustdp.execution.private_folder import private_folder
 from mustdp.execution.processes import one_blas_thread, processors

@@ -17,9 +17,9 @@ m). Where the two differ in more than a bias from subset to subset (a maximum, s
 does not behave like an average at all, and a caution says so.
 
 **Reach.** Halves are cut at random, each cut with the same chance whatever the entries are
-(``execution/portions.py``). Fix the cut by positions: swapping one entry moves F_m by at most
+(``replicates.py``). Fix the cut by positions: swapping one entry moves F_m by at most
 Delta(m) and one of the halves, so that F_h moves by at most Delta(h)/2. The reaches are half of
-that, with shares (``sharing.py``) that make the noise of the estimate smallest. This holds for
+that, with shares (``queries.py``) that make the noise of the estimate smallest. This holds for
 every cut, and the cuts of both multisets have the same law, so it holds for the mixture over them.
 """
 
@@ -33,17 +33,9 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NotCovered, unquoted
-from mustdp.estimation.bootstrap.query import (
-    Averaged,
-    Block,
-    Halves,
-    Public,
-    Query,
-    Shape,
-    Statistic,
-    block,
-    enlarged,
-)
+from mustdp.estimation.queries import Averaged, Block, Halves, Query, block, enlarged
+from mustdp.estimation.schema import Shape, SubsetSchema
+from mustdp.estimation.statistics.statistic import Statistic, register
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 
@@ -61,7 +53,7 @@ class UserQuery(Query):
     ``sensitivity`` is that on the whole subset, ``on_half`` that on a half of it.
     """
 
-    public: Public
+    public: SubsetSchema
     function: Function
     sensitivity: float
     labels: tuple[str, ...]
@@ -156,6 +148,7 @@ class UserQuery(Query):
         return vector
 
 
+@register
 @dataclass(frozen=True)
 class UserStatistic(Statistic):
     """``function(values, counts)`` of a weighted multiset, with a sensitivity stated by the caller.
@@ -193,7 +186,7 @@ class UserStatistic(Statistic):
     Examples
     --------
     >>> top = UserStatistic(lambda values, counts: values[0, 0], sensitivity=10.0, average=True)
-    >>> top.query(Public([0.0], [10.0], 20)).blocks
+    >>> top.query(SubsetSchema([0.0], [10.0], 20)).blocks
     (Block(label='function', width=1, reach=5.0),)
     """
 
@@ -203,7 +196,9 @@ class UserStatistic(Statistic):
     columns: tuple[str | int, ...] | None = None
     average: bool = False
     name = "function"
+    usage = None
     most = None
+    for_release = False
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -237,7 +232,7 @@ class UserStatistic(Statistic):
         single = self.average and len(self.labels or (self.name,)) == 1
         return Shape(in_a_ball=False, one_number=single and not poisson)
 
-    def _on(self, public: Public) -> Query:
+    def _on(self, public: SubsetSchema) -> Query:
         if public.poisson:
             raise NotCovered(
                 "function must be used with subsets of a fixed size: on Poisson subsets the "
