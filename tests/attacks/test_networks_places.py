@@ -89,3 +89,41 @@ def test_one_record_more_moves_the_sum_by_one_clip(kind: Any, dtype: Any, thread
     finally:
         torch.set_num_threads(before)
     assert float((found - more).norm()) <= 1.0 + 1e-3
+
+
+def images(seed: int, count: int = 60) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(count, 3, 7, 7, generator=generator, dtype=torch.float64)
+
+
+def places_that_differ(layer: Any, rows: int) -> int:
+    """How many of 100 records a layer gives other bits at some place than at the first."""
+    with torch.no_grad():
+        found = (layer(one.expand(rows, -1, -1, -1).clone()) for one in images(9, 100))
+        return sum(not torch.equal(x, x[:1].expand_as(x)) for x in found)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_channel_that_no_record_of_the_data_activates_is_tried(seed: int) -> None:
+    """In double precision the last of seven channels differs from place to place.
+
+    The data leave it inactive, so neither losses nor gradients showed it, and pieces of many
+    records were taken. A record that activates it would have moved those beside it.
+    """
+    torch.manual_seed(seed)
+    layer = torch.nn.Conv2d(3, 7, 3, dtype=torch.float64)
+    with torch.no_grad():
+        layer.bias[-1] = -100.0  # far below what images in [0, 1] add up to
+    model = torch.nn.Sequential(
+        layer, torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(175, 3, dtype=torch.float64)
+    )
+    run: Any = md.PrivateTrainer(
+        model,
+        torch.nn.CrossEntropyLoss(reduction="none"),
+        (images(1), torch.arange(60) % 3),
+        md.calibrated_budget(md.wor(60, 32), steps=1, noise_multiplier=1.0, delta=1e-3),
+        optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
+        max_grad_norm=1.0,
+        progress=False,
+    )
+    assert places_that_differ(layer, run._pieces._rows) == 0

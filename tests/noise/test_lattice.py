@@ -117,3 +117,12 @@ def test_errors_do_not_quote_the_data() -> None:
         Lattice(0).truncated([1234567.0, 8.7654321e99])
     assert "8765" not in str(refused.value)
     assert "8.76" not in str(refused.value)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_a_lattice_has_room_for_the_farthest_noise_beside_the_largest_sum(law: Any) -> None:
+    """At 2^26 steps to the scale, 2^26 records of reach 1 and no noise at all fill 2^52 steps."""
+    farthest = math.ceil(law_called(law).farthest)
+    fits = lattice_for(1.0, reach=1.0, records=2**26 - farthest - 1, law=law)
+    assert fits.exponent == -26
+    assert lattice_for(1.0, reach=1.0, records=2**26 - farthest // 2, law=law).exponent == -25

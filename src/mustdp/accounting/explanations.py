@@ -22,6 +22,7 @@ _PAIRS = {
     "reversed": "the aligned pair in the other order",
     "symmetric": "the record that differs at opposite ends of its range, all others in the middle",
     "symmetric, largest": "the symmetric pair, seen through the largest batch",
+    "symmetric, noisier": "the symmetric pair, with more noise than there is",
 }
 _PRESENCE = {
     "aligned": "with the record, at the end of its range, and without it",

@@ -17,7 +17,7 @@ from typing import cast
 
 from mustdp.accounting.epochs.add_remove import AllocationProfile, TabulatedPair
 from mustdp.accounting.epochs.observed import maximum_pair
-from mustdp.accounting.epochs.replace_one import ReplacedPair, ReplacedProfile
+from mustdp.accounting.epochs.replace_one import FewBatches, ReplacedPair, ReplacedProfile
 from mustdp.accounting.epochs.several_bins import MOST as MOST_PATTERNS
 from mustdp.accounting.epochs.several_bins import (
     MOST_RECORDS,
@@ -95,6 +95,10 @@ def epoch_sides(
     if shift > _LITTLE_NOISE:
         # One batch decides, and its cells are too many to be added up.
         attained |= _largest(epoch, {"symmetric, largest": (0.5 * shift, -0.5 * shift)})
+    largest = FewBatches.noisier(0.5 * shift, epoch.bins, epoch.steps)
+    if largest is not None:
+        noisier = ReplacedProfile(largest, epoch.bins, epoch.steps, fine)
+        attained["symmetric, noisier"] = ReplacedPair(noisier)
     return shift, DominatingPair.of(profile), attained
 
 

@@ -80,6 +80,16 @@ class FewBatches:
         most = min(max(0.98 * shift**3, _BATCHES[0]), _BATCHES[1])
         return cls(shift, bins, steps, fine) if 2 <= steps <= most else None
 
+    @classmethod
+    def noisier(cls, shift: float, bins: int, steps: int) -> float | None:
+        """The largest shift that this is done for, where ``shift`` lies beyond it.
+
+        More noise is post-processing, so that what such an epoch attains this one attains, too.
+        """
+        largest = _SHIFTS[1]
+        done = shift > largest and cls.of(largest, bins, steps) is not None
+        return largest if done else None
+
     def upper(self, x: float) -> float:
         """The profile at alpha = 1 + x, rounded up."""
         return self._sum.upper(math.log1p(x), self._level(x)) / self._bins * _UP

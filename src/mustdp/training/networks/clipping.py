@@ -330,6 +330,9 @@ class Clipper:
 #: Rows of a piece come in multiples of this where there are as many: no kernel that works on
 #: several rows or numbers at once is left with a remainder.
 ROW_MULTIPLE = 32
+#: Different records that are compared at two places at least: another order of addition changes
+#: the last bits of many records, but not of all.
+_RECORDS_TURNED = 128
 _DIFFERENT = (
     "the results of a record depend on its place in the batch, or are not the same whenever it is "
     "computed, so that one record may change those of all others; "
@@ -352,7 +355,10 @@ class Places:
         with torch.enable_grad(), _stirred(self._model):
             while not all(
                 self._agree(_filled_with(records, 2), rows, loss)
-                and self._turn_round(_filled_with(records, rows), loss)
+                and all(
+                    self._turn_round(_filled_with(records, rows, piece), loss)
+                    for piece in range(-(-_RECORDS_TURNED // rows))
+                )
                 for loss in (_projected, None)
             ):
                 if rows == 1:
@@ -408,12 +414,13 @@ class Places:
             return self._clipper.results(rows)
 
 
-def _projected(outputs: Any, target: Tensor) -> Tensor:
+def _projected(outputs: Any, target: Any) -> Tensor:
     """A loss whose errors are the same for every record and none of them zero.
 
     Of the loss that is trained, records may be chosen so that it is flat, or hides small changes.
     """
-    found = target.new_zeros(len(target), dtype=torch.get_default_dtype())
+    first: Tensor = tree_leaves(target)[0]
+    found = first.new_zeros(len(first), dtype=torch.get_default_dtype())
     for values in tree_leaves(outputs):
         if isinstance(values, Tensor) and values.ndim and values.is_floating_point():
             flat = values.reshape(len(found), -1)
@@ -436,10 +443,7 @@ def _kind(rows: Rows) -> Any:
 
 
 def _at(records: Rows, which: Tensor) -> Rows:
-    return Rows(
-        tuple(x.index_select(0, which) for x in records.inputs),
-        records.target.index_select(0, which),
-    )
+    return records.changed(lambda x: x.index_select(0, which))
 
 
 def _first_two(rows: Rows) -> Rows:
@@ -448,14 +452,20 @@ def _first_two(rows: Rows) -> Rows:
     return _at(rows, torch.tensor([0, min(1, last)], device=rows.target.device))
 
 
-def _filled_with(records: Rows, count: int) -> Rows:
-    """``count`` records made of these: all but the first have numbers with all bits in use."""
+def _filled_with(records: Rows, count: int, number: int = 0) -> Rows:
+    """``count`` records made of these: all but the first have numbers with all bits in use.
+
+    Another ``number`` gives others; in every second piece signs change as well, so that units are
+    active that are not for the records of the trial.
+    """
     which = torch.arange(count, device=records.target.device) % len(records.target)
     found = _at(records, which)
-    generator = torch.Generator().manual_seed(count)
+    generator = torch.Generator().manual_seed(count + (number << 32))
     for values in (*found.inputs, found.target):
         if values.is_floating_point():
             factors = torch.rand(values.shape, generator=generator).add_(0.5)
+            if number % 2:
+                factors *= torch.rand(values.shape, generator=generator).sub_(0.5).sign_()
             factors[0] = 1.0
             values *= factors.to(values)
     return found
