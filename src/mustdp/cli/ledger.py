@@ -201,7 +201,7 @@ class _Releases:
 
     def _noise(self, multiplier: float | None, each: float | None, epsilon: float | None) -> float:
         import mustdp
-        from mustdp.estimation.release.release import settle_release
+        from mustdp.estimation.release import settle_release
 
         if multiplier is None and each is None:
             if epsilon is None:

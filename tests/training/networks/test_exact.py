@@ -78,6 +78,8 @@ def shares(generator: Any, spoil: Any) -> list[Known]:
         exact.patches(make(2, 4, 2, 2), 4, 2, lambda shape: make(*shape)),
         exact.patches(make(2, 1, 5, 5), 2, 1, lambda shape: make(*shape)),
         exact.table(entries, make(3, 5, 2), 4),
+        exact.tied(entries, make(3, 5, 6), make(3, 5, 6), make(3, 5, 4), True),
+        exact.tied(entries[:, :1], make(3, 1, 6), make(3, 1, 6), make(3, 1, 4), False),
         exact.kept(Kept({"long": make(2, 1100)})),
         exact.dense(make(2, 1, 1100), make(2, 1, 2), True),
     ]
@@ -126,6 +128,39 @@ def test_the_rounding_of_gram_matrices_is_added_on(seed: int) -> None:
     a, d = random(generator, 2, 1, 12), random(generator, 2, 1, 11)
     a, d = torch.cat([a, a * (1 + 2.0**-8)], 1), torch.cat([d, -d], 1)
     check(exact.dense(a, d, False), 1e-4, torch.ones(2, dtype=torch.float64))
+
+
+def cancelling(seed: int) -> Known:
+    """A table whose errors undo, but for their last bits, what the linear layer contributes."""
+    generator = torch.Generator().manual_seed(seed)
+    given = random(generator, 3, 1, 7)
+    errors = torch.zeros(3, 1, 5)
+    errors[:, 0, 2] = random(generator, 3)
+    below = -given * errors[:, :, 2:3]
+    return exact.tied(torch.full((3, 1), 2), below, given, errors, bias=False)
+
+
+def test_tied_weights_that_undo_each_other() -> None:
+    for seed in range(20):
+        check(cancelling(seed), 1e-4, torch.ones(3, dtype=torch.float64))
+
+
+def test_the_rounding_of_tied_weights_is_added_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With squares that are as close as double precision has them, the term is what is left."""
+    monkeypatch.setattr(rounding, "row_squares", lambda x: x.double().square().sum(-1))
+    monkeypatch.setattr(rounding, "upward", lambda _: 1.0)
+
+    def too_short() -> int:
+        known = [cancelling(seed) for seed in range(20)]
+        return sum(
+            Fraction(float(found)) < exact.square(true)
+            for share, contributions in known
+            for found, true in zip(share.sizes().squares, contributions, strict=True)
+        )
+
+    assert too_short() == 0
+    monkeypatch.setattr(rounding, "gamma", lambda _: 0.0)
+    assert too_short() > 0
 
 
 def test_a_step_beyond_what_the_bound_was_derived_for_is_refused() -> None:
