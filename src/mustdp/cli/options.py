@@ -354,7 +354,7 @@ def read_target(name: str, text: str) -> float:
 
 
 def read_relation(name: str, text: str) -> Relation:
-    """A relation, as the command line spells it."""
+    """A relation, as it is typed on the command line."""
     return _RELATIONS[one_of(name, text, tuple(_RELATIONS))]
 
 
