@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import mustdp as md
-from mustdp.estimation.bootstrap.bootstrap import private_bootstrap
-from mustdp.estimation.bootstrap.designs import Design, bag_of_little_bootstraps, double_bootstrap
-from mustdp.estimation.bootstrap.moments import LinearRegression, Variance
-from mustdp.estimation.bootstrap.query import Statistic
+from mustdp.estimation.bootstrap import private_bootstrap
+from mustdp.estimation.designs import Design, bag_of_little_bootstraps, double_bootstrap
+from mustdp.estimation.statistics.moments import LinearRegression, Variance
+from mustdp.estimation.statistics.statistic import Statistic
 
 FloatArray = NDArray[np.float64]
 N, M, T = 10_000, 200, 100

@@ -19,10 +19,15 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from mustdp.estimation.bootstrap.query import Range
-from mustdp.estimation.release.curve import _columns
-from mustdp.estimation.release.quantiles import NEAR, WIDE, _first, grid_for
-from mustdp.estimation.release.rounds import FIRST_OF_CURVE
+from mustdp.estimation.schema import Range
+from mustdp.estimation.statistics.quantiles import (
+    FIRST_SHARE,
+    NEAR,
+    WIDE,
+    _columns,
+    _first,
+    grid_for,
+)
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.numerics.arrays import FloatArray, IntArray
 
@@ -31,7 +36,7 @@ ADULT: Any = importlib.import_module("adult_coverage")
 N, DELTA, LEVEL, LOWER, UPPER = ADULT.N, ADULT.DELTA, ADULT.LEVEL, ADULT.LOWER, ADULT.UPPER
 QUANTILES = (0.5, 0.9)
 #: Share of the budget of the first of two rounds, and the most points of the second.
-ROUNDS = ((FIRST_OF_CURVE, NEAR), (0.4, 16), (0.2, 8))
+ROUNDS = ((FIRST_SHARE, NEAR), (0.4, 16), (0.2, 8))
 
 
 def noisy_curve(

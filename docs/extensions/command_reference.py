@@ -12,6 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from mustdp.cli.main import app as commands
+from mustdp.cli.parameters import complete_help
 
 #: Options without a panel of their own.
 _OTHERS = "Options"
@@ -78,7 +79,7 @@ def _option(option: Any) -> nodes.definition_list_item:
         text = name if flag or not option.metavar else f"{name} {option.metavar}"
         term += [nodes.Text(", ")] if place else []
         term += nodes.literal(text=text)
-    told = option.help or ""
+    told = complete_help(option.help or "")
     if not argument and option.show_default and option.default not in (None, False, [], ()):
         default = option.default
         value = default[0] if isinstance(default, list | tuple) and len(default) == 1 else default

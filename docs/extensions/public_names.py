@@ -56,8 +56,8 @@ LISTS = {
 
 #: Bases whose members say how a statistic is released, which nobody has to call.
 _INSIDE = {
-    ("mustdp.estimation.bootstrap.query", "Statistic"),
-    ("mustdp.estimation.bootstrap.moments", "InTwoForms"),
+    ("mustdp.estimation.statistics.statistic", "Statistic"),
+    ("mustdp.estimation.statistics.moments", "InTwoForms"),
 }
 
 

@@ -80,7 +80,7 @@ class Watched:
             return found
 
         release = noise_room.release
-        monkeypatch.setattr("mustdp.estimation.bootstrap.lattices.release", watching)
+        monkeypatch.setattr("mustdp.estimation.queries.release", watching)
 
 
 STATISTICS = ["mean", "variance", "median", "proportion:>0.5", "sd", "quantile:0.9"]

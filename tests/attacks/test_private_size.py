@@ -18,7 +18,7 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap import replicates as portions
+from mustdp.estimation import replicates as portions
 from tests.cli.running import Run, runner
 
 STATED = 1000

@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.estimation.bootstrap.query import Range
-from mustdp.estimation.release.curve import Curve
-from mustdp.estimation.release.parts import Piece, Stack
-from mustdp.estimation.release.schema import Column, PublicSchema
+from mustdp.estimation.queries import JointSums, Piece
+from mustdp.estimation.schema import Column, PublicSchema, Range
+from mustdp.estimation.statistics.quantiles import Curve
 from mustdp.mechanisms.relation import Relation
 from mustdp.noise.release import LatticeNoise, release
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -41,7 +40,7 @@ class Overheard:
             self.sums, self.noise = sums, tuple(noise)
             return release(sums, noise, source)
 
-        monkeypatch.setattr("mustdp.estimation.bootstrap.lattices.release", releasing)
+        monkeypatch.setattr("mustdp.estimation.queries.release", releasing)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             md.private_bootstrap(
@@ -118,7 +117,7 @@ def test_a_users_total_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> N
 COLUMN = (Column("x", Range(0.0, 10.0)),)
 
 
-def farthest(stack: Stack, records: int) -> float:
+def farthest(stack: JointSums, records: int) -> float:
     """The farthest that swapping ``records`` of them together moves the sums, in real units."""
     (part,) = stack.parts
     assert isinstance(part, Curve)
@@ -131,17 +130,19 @@ def farthest(stack: Stack, records: int) -> float:
     return max(float(np.linalg.norm(one - other)) for one in vectors for other in vectors)
 
 
-def allowed(stack: Stack, *, margin: bool) -> float:
+def allowed(stack: JointSums, *, margin: bool) -> float:
     """How far the noise allows one unit to move the sums; without its margin, that is one."""
     if not margin:
         return 1.0
     return stack.noise.scale * 2.0 / stack.noise_multiplier
 
 
-def curves(schema: PublicSchema) -> list[Stack]:
+def curves(schema: PublicSchema) -> list[JointSums]:
     """Distribution functions on grids of 1 to 6 points, with noise from weak to strong."""
     return [
-        Stack(schema, (Curve(schema, (0,), tuple(float(k + 1) for k in range(points))),), 2.0**z)
+        JointSums(
+            schema, (Curve(schema, (0,), tuple(float(k + 1) for k in range(points))),), 2.0**z
+        )
         for points in range(1, 7)
         for z in range(1, 26)
     ]

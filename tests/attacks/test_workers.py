@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.estimation.bootstrap.replicates import run_locally
+from mustdp.estimation.replicates import run_locally
 from mustdp.execution.cluster import Concealed
 from mustdp.noise.exact import exact_noise
 from mustdp.noise.laws import GAUSSIAN
@@ -44,8 +44,8 @@ class Overheard:
                 pickle.dumps(source)
             return found
 
-        monkeypatch.setattr("mustdp.estimation.bootstrap.replicates.run_locally", running)
-        monkeypatch.setattr("mustdp.estimation.bootstrap.lattices.release", releasing)
+        monkeypatch.setattr("mustdp.estimation.replicates.run_locally", running)
+        monkeypatch.setattr("mustdp.estimation.queries.release", releasing)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             md.private_bootstrap(

@@ -464,7 +464,7 @@ def test_the_numbers_of_noise_lie_on_either_side() -> None:
 #: Packages whose numbers people read.
 READ = (
     "cli", "reporting", "calibration", "ledger/file.py", "ledger/program.py", "ledger/ledger.py",
-    "estimation/release/result.py", "estimation/bootstrap/result.py", "accounting/account.py",
+    "estimation/result.py", "accounting/account.py",
     "accounting/risk.py",
 )  # fmt: skip
 #: What may be rounded to nearest by a format: sizes, shares, times, limits that are constants.

@@ -95,7 +95,7 @@ def test_a_ledger_is_charged_and_refuses(run: Run, people: Path, tmp_path: Path)
         ("--epsilon 1 --delta 1e-6", "--column must be given for mean"),
         (
             "--column age --lower 0 --upper 9 --statistic mode --epsilon 1 --delta 1e-6",
-            "--statistic must be one of count,",
+            "--statistic must be one of clipping,",
         ),
         (
             "--column age --lower 0 --upper 9 --by region --epsilon 1 --delta 1e-6",

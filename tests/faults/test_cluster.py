@@ -22,8 +22,8 @@ import pytest
 import mustdp as md
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap.designs import Design
-from mustdp.estimation.bootstrap.replicates import run_replicates
+from mustdp.estimation.designs import Design
+from mustdp.estimation.replicates import run_replicates
 from mustdp.execution.cluster import connected
 from tests.estimation.bootstrap.execution.examples import Moments, expected
 from tests.faults.killing import PATIENCE, ROOT, environment

@@ -13,8 +13,8 @@ import pytest
 
 from mustdp.cli import release as command
 from mustdp.cli.main import main
-from mustdp.estimation.release import release
-from mustdp.estimation.release.parts import Stack
+from mustdp.estimation import release
+from mustdp.estimation.queries import JointSums
 from tests.faults.releasing import Office, ended
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 POINTS: dict[str, tuple[Any, str, str]] = {
     "before the charge": (release, "charge_release", "before"),
     "after the charge": (release, "charge_release", "after"),
-    "after the noise": (Stack, "released", "after"),
+    "after the noise": (JointSums, "released", "after"),
     "before the table is written": (command, "_write", "before"),
     "after the table is written": (command, "_write", "after"),
 }

@@ -21,7 +21,7 @@ import mustdp as md
 from mustdp.accounting.bounds import Bounds
 from mustdp.calibration.budget import PrivacySpent
 from mustdp.errors import NumericalFailure
-from mustdp.estimation.bootstrap.lattices import settle_design
+from mustdp.estimation.bootstrap import settle_design
 from mustdp.mechanisms.relation import Relation
 from mustdp.reproduction import bootstrap
 from mustdp.reproduction.bootstrap import ROWS, Released, Row

@@ -46,8 +46,8 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.formatting import percent_stated
 
 if TYPE_CHECKING:
-    from mustdp.estimation.bootstrap.designs import Design
-    from mustdp.estimation.bootstrap.result import BootstrapResult
+    from mustdp.estimation.designs import Design
+    from mustdp.estimation.result import BootstrapResult
 
 # Resampling designs.
 
@@ -78,8 +78,8 @@ _resampling = Panel(
 
 def read_replicates(name: str, text: str) -> int:
     """A number of subsets that fits into memory."""
-    from mustdp.estimation.bootstrap.designs import MOST_REPLICATES
-    from mustdp.estimation.bootstrap.inference import FEWEST_SUBSETS
+    from mustdp.estimation.bootstrap import FEWEST_SUBSETS
+    from mustdp.estimation.designs import MOST_REPLICATES
 
     return read_integer(name, text, FEWEST_SUBSETS, MOST_REPLICATES)
 
@@ -117,7 +117,7 @@ class DesignOptions:
 
     def build(self, options: SchemeOptions, n: int, counts: tuple[int, int]) -> Design:
         """The design, once the number of records is known."""
-        from mustdp.estimation.bootstrap.designs import Design
+        from mustdp.estimation.designs import Design
 
         m = n if self.design == "blb" else options.m
         return Design(dataclasses.replace(options, n=n, m=m).build(), *counts)
@@ -151,9 +151,8 @@ _statistics = Panel(
     --lower L         Required: lower end of the public range; values below are clipped to it. Once,
                       or once for each --column. Public means known without looking at the data.
     --upper U         Required: upper end of the public range; values above are clipped to it.
-    --statistic NAME  mean (the default), variance, sd, median, quantile:P, proportion:>X (or >=, <,
-                      <=, =), covariance, correlation, regression (the last column on the others).
-                      Repeat it for several in one release.
+    --statistic NAME  One of {for_bootstrap}. Of all columns, or of some: mean@age. Repeat it for
+                      several in one release.
     --interval KIND   normal; percentile, bootstrap-t and BCa are refused with the reason.
     --level P         Coverage of the interval.
     --simultaneous    Widen all intervals until they hold together (Bonferroni).
@@ -186,7 +185,7 @@ class ResamplingOptions:
     relation: Annotated[Relation | None, _accounting("--relation", read_relation)] = None
     interval: Annotated[
         str,
-        _statistics("--interval", word_from("mustdp.estimation.bootstrap.inference", "WORDS")),
+        _statistics("--interval", word_from("mustdp.estimation.bootstrap", "WORDS")),
     ] = "normal"
     level: Annotated[float, _statistics("--level", read_inner_rate)] = 0.95
     simultaneous: Annotated[bool, _statistics("--simultaneous")] = False
@@ -230,9 +229,10 @@ def bootstrap(
     options, counts = design.check(scheme)
 
     from mustdp.data.opening import open_source, refuse_dropping
-    from mustdp.estimation.bootstrap.bootstrap import check_limits, private_bootstrap
-    from mustdp.estimation.bootstrap.named import read_statistic
-    from mustdp.estimation.bootstrap.result import InferenceNote
+    from mustdp.estimation.bootstrap import private_bootstrap
+    from mustdp.estimation.result import InferenceNote
+    from mustdp.estimation.schema import check_limits
+    from mustdp.estimation.statistics.statistic import read_statistic
     from mustdp.randomness.keys import SeededRelease
 
     check_limits(**limits)

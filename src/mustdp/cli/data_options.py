@@ -185,11 +185,8 @@ _statistics = Panel(
                                for all, once for each --column, or as COLUMN=L. Public means known
                                without looking at the data.
     --upper U                  Upper end of the public range; values above are clipped to it.
-    --statistic NAME           count, sum, mean (the default), proportion:>X (or >=, <, <=, =,
-                               =CATEGORY), variance, sd, median, quantile:P, histogram[:CELLS],
-                               covariance, correlation, regression (the last column on the others),
-                               contingency. Of every --column, or of some: mean@age. Repeat it for
-                               several in one release. Numbers of records and sums are those
+    --statistic NAME           One of {for_release}. Of every --column, or of some: mean@age. Repeat
+                               it for several in one release. Numbers of records and sums are those
                                expected among as many records of the population; with --population
                                census those at hand.
     --categories COLUMN=A,B,C  A column of categories; the list is public, and what is not in it is

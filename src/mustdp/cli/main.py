@@ -32,13 +32,14 @@ from mustdp.cli.audit import audit
 from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare, report
+from mustdp.cli.conformance import conformance
 from mustdp.cli.data_options import NAMES as READING_NAMES
 from mustdp.cli.draw import draw
 from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
 from mustdp.cli.options import paragraphs
 from mustdp.cli.output import Answer, show
-from mustdp.cli.parameters import JsonOption, Refused
+from mustdp.cli.parameters import JsonOption, Refused, complete_help
 from mustdp.cli.release import plan, release
 from mustdp.cli.reproduce import reproduce
 from mustdp.cli.risk import risk
@@ -68,7 +69,13 @@ class _PlainFlags:
 
 
 class _Command(_PlainFlags, typer.core.TyperCommand):
-    """A command whose flags are plain."""
+    """A command whose flags are plain, and whose help lists what registries hold."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for one in self.params:
+            if getattr(one, "help", None):
+                one.help = complete_help(one.help)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 class _Group(_PlainFlags, typer.core.TyperGroup):
@@ -89,7 +96,7 @@ GROUPS = {
     "Account for a plan": (account, risk, calibrate, compare, report, explore),
     "Compute on data": (release, plan, bootstrap, train, draw),
     "Keep a budget": (ledger,),
-    "Research": (amplify, audit, reproduce),
+    "Research": (amplify, audit, conformance, reproduce),
 }
 COMMANDS = tuple(command for commands in GROUPS.values() for command in commands)
 for _panel, _commands in GROUPS.items():
@@ -137,10 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(answer, Answer):
             show(replace(answer, warnings=tuple(noted)))
         if arguments is None:
-            _hear_no_more()
+            _ignore_interrupts()
     except (Exception, KeyboardInterrupt) as problem:
         if arguments is None:
-            _hear_no_more()
+            _ignore_interrupts()
         outcome = failure(problem, _names(command, given))
         if outcome is None:
             raise
@@ -171,8 +178,8 @@ def _noting() -> Iterator[dict[str, None]]:
         yield noted
 
 
-def _hear_no_more() -> None:
-    """All is said: Ctrl-C while the process of this command ends has nothing left to stop."""
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C while the process ends: the answer is printed and nothing is left to stop."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

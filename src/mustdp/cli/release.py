@@ -48,8 +48,8 @@ from mustdp.numerics.formatting import given_or_rounded, percent_stated, readabl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mustdp.estimation.release.result import ReleaseResult
-    from mustdp.ledger.entry import LedgerStatus
+    from mustdp.estimation.result import ReleaseResult
+    from mustdp.ledger.records import LedgerStatus
 
 
 def read_date(name: str, text: str) -> tuple[str, str]:
@@ -253,7 +253,7 @@ def plan(
     delta: DeltaOption = None,
     relation: ReleaseRelationOption = None,
     like: Annotated[
-        str, _plan_statistics("--like", word_from("mustdp.estimation.release.planning", "LIKE"))
+        str, _plan_statistics("--like", word_from("mustdp.estimation.planning", "LIKE"))
     ] = "normal",
     report: ReportOption = None,
 ) -> Answer:
@@ -279,7 +279,7 @@ def plan(
 
     target = None if report is None else _page_file(report)
 
-    from mustdp.estimation.release.planning import expected_widths, smallest_epsilon
+    from mustdp.estimation.planning import expected_widths, smallest_epsilon
 
     statistics, level = wanted.statistics, wanted.level
     if width is not None:

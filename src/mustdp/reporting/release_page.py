@@ -1,4 +1,4 @@
-"""The pages of a release and of its plan: estimates with intervals, in words for everybody."""
+"""The pages of a release and of its plan: estimates with intervals, in plain words."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mustdp.estimation.release.estimate import ReleasedEstimate
-from mustdp.estimation.release.planning import Expected
-from mustdp.estimation.release.result import ReleaseResult
-from mustdp.ledger.entry import LedgerStatus
+from mustdp.estimation.planning import Expected
+from mustdp.estimation.result import ReleasedEstimate, ReleaseResult
+from mustdp.ledger.records import LedgerStatus
 from mustdp.numerics.formatting import (
     as_stated,
     estimate_in_words,
@@ -76,11 +75,14 @@ def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Pag
         axes = new_axes(theme, _WIDTH, _HEIGHT)
         return figure_of(widths_against_epsilon(widths, ax=axes, theme=theme))
 
+    # A number that is public has no width, and hundreds of lines cannot be told apart.
+    drawn = any(0.0 < one.width < math.inf for _, found in widths for one in found)
+    drawn = drawn and len(widths[0][1]) <= _MOST_BARS
     return Page(
         "Before anything is spent",
         f"Expected widths of intervals for {n:,} records",
         template="mustdp.reporting/templates/plan.html.j2",
-        picture=in_both_themes(draw, "p1"),
+        picture=in_both_themes(draw, "p1") if drawn else None,
         widths=Table(
             ["epsilon", *(one.label for one in widths[0][1])],
             [

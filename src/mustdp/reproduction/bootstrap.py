@@ -16,19 +16,14 @@ from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import subsample
 from mustdp.calibration.budget import PrivacySpent, certified_epsilon
 from mustdp.errors import NotCovered, NumericalFailure
-from mustdp.estimation.bootstrap.bootstrap import private_bootstrap
-from mustdp.estimation.bootstrap.designs import Design
-from mustdp.estimation.bootstrap.moments import Mean, Variance
-from mustdp.estimation.bootstrap.query import (
-    Block,
-    Halves,
-    Joint,
-    Public,
-    Query,
-    Shape,
-    Statistic,
-)
-from mustdp.estimation.bootstrap.result import BootstrapResult, InferenceNote
+from mustdp.estimation.bootstrap import private_bootstrap
+from mustdp.estimation.designs import Design
+from mustdp.estimation.queries import Block, Halves, JointQuery, Query
+from mustdp.estimation.result import BootstrapResult, InferenceNote
+from mustdp.estimation.schema import Shape, SubsetSchema
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.moments import Variance
+from mustdp.estimation.statistics.statistic import Statistic
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.formatting import readable
@@ -83,7 +78,7 @@ class ByActualSize(Statistic):
         """Nothing is known of it."""
         return Shape(in_a_ball=False)
 
-    def _on(self, public: Public) -> Query:
+    def _on(self, public: SubsetSchema) -> Query:
         return OfActualSize(self.statistic, public)
 
 
@@ -92,7 +87,7 @@ class OfActualSize(Query):
     """A statistic on whatever size was drawn; the reach is that of the expected size."""
 
     statistic: Statistic
-    public: Public
+    public: SubsetSchema
     blocks: tuple[Block, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
 
@@ -125,7 +120,7 @@ class OfActualSize(Query):
 
 
 @lru_cache(maxsize=4096)
-def _bound(statistic: Statistic, public: Public, size: int) -> Query:
+def _bound(statistic: Statistic, public: SubsetSchema, size: int) -> Query:
     return statistic.query(public.fixed(size))
 
 
@@ -300,9 +295,9 @@ def without_guarantee(privacy: PrivacySpent) -> PrivacySpent:
 
 def paper_sigmas(privacy: PrivacySpent) -> tuple[float, float]:
     """Deviation of the noise on the mean and on the variance of a subset, as it is added."""
-    public = Public((LOWER,), (UPPER,), M)
+    public = SubsetSchema((LOWER,), (UPPER,), M)
     queries = (Mean(squares=False).query(public), Variance(form="pairs").query(public))
-    mean, variance = Joint(queries, ((0,), (0,))).blocks
+    mean, variance = JointQuery(queries, ((0,), (0,))).blocks
     return privacy.noise_multiplier * mean.reach, privacy.noise_multiplier * variance.reach
 
 

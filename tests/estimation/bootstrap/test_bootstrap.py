@@ -15,8 +15,8 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap import bootstrap as room
-from mustdp.estimation.bootstrap.lattices import settle_design
+from mustdp.estimation import bootstrap as room
+from mustdp.estimation.bootstrap import settle_design
 
 N = 2000
 SCHEME = md.wor(N, 100)
@@ -253,8 +253,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"lower": math.nan}, "lower must"),
     ({"upper": math.inf}, "upper must"),
     ({"lower": [0, 0, 0]}, "lower must be one number or one for each"),
-    ({"lower": {"age": 0}, "upper": {"age": 1}}, "lower must have one entry for each"),
-    ({"upper": {"age": 1}}, "upper must have one entry for each"),
+    ({"lower": {"age": 0}, "upper": {"age": 1}}, "lower must be given for columns among"),
+    ({"upper": {"age": 1}}, "upper must be given for columns among"),
     ({"design": md.wor(N + 1, 100)}, "data must have the n = 2001 records"),
     (
         {"design": md.poisson(N + 1, 0.1), "relation": "replace_one"},
@@ -277,7 +277,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"level": math.nan}, "level must"),
     ({"workers": 0}, "workers must"),
     ({"statistic": "covariance"}, "column"),
-    ({"statistic": md.Mean(columns=("age",))}, "columns of mean must be among"),
+    ({"statistic": md.Mean(columns=("age",))}, "statistic must name columns among"),
     ({"columns": "age"}, "column"),
     ({"data": np.append(AGES[1:], math.nan)}, "NaN"),
     ({"data": np.append(AGES[1:], math.inf)}, "infinit"),

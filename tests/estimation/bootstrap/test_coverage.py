@@ -15,14 +15,16 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.estimation.bootstrap.averages import Proportion
-from mustdp.estimation.bootstrap.designs import Design, bag_of_little_bootstraps
-from mustdp.estimation.bootstrap.inference import Inference, infer, spread_of
-from mustdp.estimation.bootstrap.moments import Correlation, Mean, StandardDeviation, Variance
-from mustdp.estimation.bootstrap.quantile import Median, Quantile
-from mustdp.estimation.bootstrap.query import Public, Statistic
-from mustdp.estimation.bootstrap.replicates import in_halves
-from mustdp.estimation.bootstrap.user import UserStatistic
+from mustdp.estimation.bootstrap import Inference, infer, spread_of
+from mustdp.estimation.designs import Design, bag_of_little_bootstraps
+from mustdp.estimation.replicates import in_halves
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.counts import Proportion
+from mustdp.estimation.statistics.moments import Correlation, StandardDeviation, Variance
+from mustdp.estimation.statistics.quantiles import Median, Quantile
+from mustdp.estimation.statistics.statistic import Statistic
+from mustdp.estimation.statistics.user import UserStatistic
 from mustdp.numerics.arrays import FloatArray
 
 #: 95 % of 200 within three standard errors.
@@ -42,7 +44,7 @@ def inferred(
     """What the private bootstrap infers, without its bookkeeping."""
     values = np.clip(data.reshape(len(data), -1), *bounds)
     low, high = ([end] * values.shape[1] for end in bounds)
-    public = Public(low, high, design.size, design.poisson, design.repeated_pairs)
+    public = SubsetSchema(low, high, design.size, design.poisson, design.repeated_pairs)
     query = statistic.query(public)
     seed = int(rng.integers(2**62))
     rows = []

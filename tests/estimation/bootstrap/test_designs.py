@@ -10,7 +10,7 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap.designs import (
+from mustdp.estimation.designs import (
     Design,
     bag_of_little_bootstraps,
     double_bootstrap,

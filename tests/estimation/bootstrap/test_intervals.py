@@ -10,10 +10,12 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap.designs import Design
-from mustdp.estimation.bootstrap.inference import check_kind, infer
-from mustdp.estimation.bootstrap.moments import Mean, Variance
-from mustdp.estimation.bootstrap.query import Public, Spread
+from mustdp.estimation.bootstrap import check_kind, infer
+from mustdp.estimation.designs import Design
+from mustdp.estimation.intervals import Spread
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.moments import Variance
 
 
 def test_t_quantiles_grow_where_little_is_known() -> None:
@@ -40,7 +42,7 @@ def test_other_kinds_are_refused_with_the_reason(kind: str, reason: str) -> None
 def test_the_m_out_of_n_scaling() -> None:
     """Replicates of 50 of 1000 vary 20 times as much as the estimate from all 1000 does."""
     design, rng = Design(md.wr(1000, 50), 4000), np.random.default_rng(5)
-    query = Mean(squares=False).query(Public([-10.0], [10.0], 50))
+    query = Mean(squares=False).query(SubsetSchema([-10.0], [10.0], 50))
     released = 1.0 + rng.normal(0, 1 / math.sqrt(50), (4000, 1))
     found = infer(design, query, released, np.zeros(1)).estimates[0]
     assert found.standard_error == pytest.approx(math.sqrt(1 / 1000 + 1 / 50 / 4000), rel=0.05)
@@ -50,7 +52,7 @@ def test_the_m_out_of_n_scaling() -> None:
 def test_repeated_records_bias_variances_and_are_corrected() -> None:
     """MUSTow with b = 10: sample variances are 10 % too small, as the paper's Table 3 shows."""
     design = Design(md.must_ow(1000, 10, 30), 3000)
-    query = Variance(form="pairs").query(Public([-4.0], [4.0], 30))
+    query = Variance(form="pairs").query(SubsetSchema([-4.0], [4.0], 30))
     data = np.random.default_rng(6).normal(size=(1000, 1))
     released = np.array(
         [query.evaluate(data[b.indices], b.counts) for _, b in design.draws(1, 0, 3000)]
@@ -67,6 +69,6 @@ def test_repeated_records_bias_variances_and_are_corrected() -> None:
 
 def test_a_variance_of_one_record_is_refused() -> None:
     design = Design(md.must_ow(100, 1, 10), 5)
-    query = Variance(form="pairs").query(Public([-4.0], [4.0], 10))
+    query = Variance(form="pairs").query(SubsetSchema([-4.0], [4.0], 10))
     with pytest.raises(InvalidParameter, match="more than one distinct record"):
         infer(design, query, np.zeros((5, 1)), np.ones(1))

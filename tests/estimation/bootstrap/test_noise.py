@@ -8,8 +8,8 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap.designs import Design
-from mustdp.estimation.bootstrap.lattices import settle_design
+from mustdp.estimation.bootstrap import settle_design
+from mustdp.estimation.designs import Design
 
 NAN, INF = math.nan, math.inf
 

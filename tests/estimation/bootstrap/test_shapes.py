@@ -11,10 +11,11 @@ import pytest
 import mustdp as md
 from mustdp.accounting.plan import Atom, Subsample, atoms
 from mustdp.errors import NumericalFailure
-from mustdp.estimation.bootstrap.lattices import check_shape, exact_release, settle_design, shape_of
-from mustdp.estimation.bootstrap.moments import Mean
-from mustdp.estimation.bootstrap.named import read_statistic
-from mustdp.estimation.bootstrap.query import Joint, LinearQuery, Public, Shape, Statistic
+from mustdp.estimation.bootstrap import check_shape, settle_design, shape_of
+from mustdp.estimation.queries import JointQuery, LinearQuery, exact_release
+from mustdp.estimation.schema import Shape, SubsetSchema
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.statistic import Statistic, read_statistic
 from mustdp.mechanisms.mechanism import Gaussian
 
 AVERAGE = md.UserStatistic(lambda v, c: c @ v / c.sum(), sensitivity=0.4, average=True)
@@ -39,15 +40,15 @@ STATISTICS: list[tuple[Statistic, int, Shape]] = [
     (HALVED, 1, Shape(False)),
 ]
 #: What the notes say of estimates is not the subject here.
-pytestmark = pytest.mark.filterwarnings("ignore::mustdp.estimation.bootstrap.result.InferenceNote")
+pytestmark = pytest.mark.filterwarnings("ignore::mustdp.estimation.result.InferenceNote")
 DESIGN = md.types.Design(md.wor(400, 25), 50)
 RECORDS = np.random.default_rng(3).uniform(0.0, 10.0, (400, 2))
 
 
-def joint(*statistics: Statistic, columns: int = 1, poisson: bool = False) -> Joint:
-    public = Public((0.0,) * columns, (10.0,) * columns, 25, poisson)
+def joint(*statistics: Statistic, columns: int = 1, poisson: bool = False) -> JointQuery:
+    public = SubsetSchema((0.0,) * columns, (10.0,) * columns, 25, poisson)
     picks = tuple(tuple(range(columns)) for _ in statistics)
-    return Joint(tuple(one.query(public) for one in statistics), picks)
+    return JointQuery(tuple(one.query(public) for one in statistics), picks)
 
 
 @pytest.mark.parametrize(("statistic", "columns", "shape"), STATISTICS)

@@ -9,8 +9,8 @@ import pytest
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap.designs import Design, bag_of_little_bootstraps, double_bootstrap
-from mustdp.estimation.bootstrap.inference import spread_of
+from mustdp.estimation.bootstrap import spread_of
+from mustdp.estimation.designs import Design, bag_of_little_bootstraps, double_bootstrap
 from mustdp.numerics.arrays import FloatArray
 
 CASES = [

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from mustdp.estimation.release.estimate import ReleasedEstimate
-from mustdp.estimation.release.named import read_asked
-from mustdp.estimation.release.parts import Piece
-from mustdp.estimation.release.records import clustered
-from mustdp.estimation.release.rounds import run_rounds
-from mustdp.estimation.release.schema import PublicSchema, read_schema
-from mustdp.estimation.release.statistic import StatisticRequest
+from mustdp.estimation.queries import Piece
+from mustdp.estimation.release import clustered, run_rounds
+from mustdp.estimation.result import ReleasedEstimate
+from mustdp.estimation.schema import PublicSchema, read_schema
+from mustdp.estimation.statistics.statistic import StatisticRequest, read_statistic
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.noise_bits import NoiseSource
@@ -53,7 +51,7 @@ def released(
         piece = clustered([piece], np.asarray(clusters, dtype=np.float64), schema)
 
     def bound(to: PublicSchema) -> list[StatisticRequest]:
-        return [one for text in asked for one in read_asked(text, to)]
+        return [one for text in asked for one in read_statistic(text).requests(to)]
 
     key = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
     return run_rounds(

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mustdp.estimation.release.parts import Piece, Stack
+from mustdp.estimation.queries import JointSums, Piece
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 
 
 def movements(
-    stack: Stack, values: Sequence[Sequence[float]], weights: Sequence[float] = (1.0,)
+    stack: JointSums, values: Sequence[Sequence[float]], weights: Sequence[float] = (1.0,)
 ) -> float:
     """The farthest that one record moves the sums of ``stack``; records from ``values``."""
     found: list[FloatArray] = []
@@ -37,7 +37,7 @@ def movements(
     return float(np.sqrt(max(apart.max(), 0.0)))
 
 
-def allowed(stack: Stack) -> float:
+def allowed(stack: JointSums) -> float:
     """How far the noise of the stack lets one record move it: noise over noise multiplier."""
     half = 0.5 if stack.schema.relation == Relation.REPLACE_ONE else 1.0
     return stack.noise.scale * math.sqrt(stack.share) / (half * stack.noise_multiplier)

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.estimation.bootstrap.query import Range
-from mustdp.estimation.release.cells import Cells, CellSquares, Crossed, Listed, Within
-from mustdp.estimation.release.moments import Influences, Moments
-from mustdp.estimation.release.parts import Part, Piece, Stack
-from mustdp.estimation.release.records import clustered
-from mustdp.estimation.release.schema import Column, PublicSchema
+from mustdp.estimation.queries import BoundedSum, JointSums, Piece
+from mustdp.estimation.release import clustered
+from mustdp.estimation.schema import Column, PublicSchema, Range
+from mustdp.estimation.statistics.counts import Cells, CellSquares, Crossed, Listed, Within
+from mustdp.estimation.statistics.moments import Influences, Moments
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
 from tests.estimation.release.swapping import allowed
@@ -72,7 +71,7 @@ def neighbour(table: People, schema: PublicSchema, unit: str, rng: np.random.Gen
     return people(int(rng.integers(1, 6)), schema, rng, homes=9).and_(rest)
 
 
-def parts(schema: PublicSchema, rng: np.random.Generator) -> dict[str, Part]:
+def parts(schema: PublicSchema, rng: np.random.Generator) -> dict[str, BoundedSum]:
     moments = Moments(schema, (0,))
     share = Cells(schema, (0,), Within(2.0, 10.0))
     table = Cells(schema, (1, 0), Crossed((Listed(COLUMNS[1].cells), Within(2.0, 10.0))))
@@ -107,7 +106,7 @@ def test_no_unit_moves_a_release_too_far(unit: str, relation: str, design: str, 
     rng = np.random.default_rng([most, len(design)])
     farthest: dict[str, float] = {}
     for _, (name, part) in itertools.product(range(5), parts(schema, rng).items()):
-        stack = Stack(schema, (part,), noise_multiplier=2.0)
+        stack = JointSums(schema, (part,), noise_multiplier=2.0)
         for _ in range(TRIES // 5):
             before = people(int(rng.integers(1, 9)), schema, rng)
             after = neighbour(before, schema, unit, rng)
@@ -133,7 +132,7 @@ def test_squares_of_clusters_are_those_of_the_textbook() -> None:
     table = People(values, np.zeros(400, dtype=np.int64), np.ones(400), homes)
     cells = Cells(schema, (1,), Listed(COLUMNS[1].cells))
     p = np.array([[0.3, 0.3, 0.4]])
-    stack = Stack(schema, (CellSquares(cells, p),), noise_multiplier=1e-3)
+    stack = JointSums(schema, (CellSquares(cells, p),), noise_multiplier=1e-3)
     totals = stack.totals([table.piece(schema)])[0] * stack.noise.lattice.step
     found = stack.read(totals)[0].sums[0]
     for k in range(3):

@@ -14,7 +14,8 @@ import pytest
 from scipy import stats
 
 import mustdp as md
-from mustdp.estimation.release.estimate import ReleasedEstimate, judged, ratio, satterthwaite
+from mustdp.estimation.intervals import fieller_interval, released_spread, satterthwaite
+from mustdp.estimation.result import ReleasedEstimate
 from tests.estimation.release.simulated import accepted, covered, public, released
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
@@ -130,7 +131,7 @@ def test_degrees_of_freedom_are_those_of_clusters_less_the_noise() -> None:
         half = 0.5 * found.width / found.standard_error
         assert half == pytest.approx(2.201, rel=0.02)  # t of 11
     for noise, quantile in ((0.0, 2.201), (1.0, 2.015), (99.0, 1.960)):
-        judge = judged(1.0, 0.0, noise, doubt=2.0 / 11.0)
+        judge = released_spread(1.0, 0.0, noise, doubt=2.0 / 11.0)
         assert judge.quantile(0.95) == pytest.approx(quantile, abs=0.001)
     assert satterthwaite([(1.0, 5.0), (1.0, 5.0), (0.0, 1.0)]) == pytest.approx(10.0)
     assert satterthwaite([(1.0, math.inf)]) == math.inf
@@ -173,10 +174,10 @@ def test_a_ratio_beyond_what_is_possible_is_judged_from_the_end(
 ) -> None:
     """As it stands it would leave an interval of no width beside its standard error."""
     noise = np.array([[0.0, 0.0], [0.0, 100.0]])
-    found = ratio(
-        top, 100.0, variance=(0.0, 0.0, 0.0), noise=noise, level=0.95, possible=(0.0, 1.0)
+    found = fieller_interval(
+        top, 100.0, variance=(0.0, 0.0, 0.0), noise=noise, level=0.95, support=(0.0, 1.0)
     )
-    assert found.interval == pytest.approx(ends, abs=1e-3)
+    assert found.ends == pytest.approx(ends, abs=1e-3)
     assert found.standard_error == pytest.approx(0.1)
 
 

@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 
 import mustdp as md
-from mustdp.estimation.bootstrap.query import Range
-from mustdp.estimation.release.moments import Moments
-from mustdp.estimation.release.parts import Stack
-from mustdp.estimation.release.schema import Column, PublicSchema
+from mustdp.estimation.queries import JointSums
+from mustdp.estimation.schema import Column, PublicSchema, Range
+from mustdp.estimation.statistics.moments import Moments
 from mustdp.mechanisms.relation import Relation
 
 pytestmark = pytest.mark.filterwarnings("ignore::mustdp.types.SeededRelease")
@@ -64,7 +63,7 @@ def test_the_lattice_does_not_tell_the_number_of_records() -> None:
     lattices = set()
     for n in (None, 10, 10**6):
         schema = PublicSchema(column, Relation.ADD_REMOVE, n)
-        lattices.add(Stack(schema, (Moments(schema, (0,)),), 2.0).noise)
+        lattices.add(JointSums(schema, (Moments(schema, (0,)),), 2.0).noise)
     assert len(lattices) == 1
 
 
@@ -133,7 +132,7 @@ def test_a_second_round_narrows_the_interval_of_a_quantile(
         ]
 
     twice = found()
-    monkeypatch.setattr("mustdp.estimation.release.release.read_once", lambda data: True)
+    monkeypatch.setattr("mustdp.estimation.release.read_once", lambda data: True)
     once = found()
     for k in range(2):
         wide, narrow = (np.mean([one.estimates[k].width for one in way]) for way in (once, twice))

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.estimation.bootstrap.query import Range
-from mustdp.estimation.release import release, rounds
-from mustdp.estimation.release.cells import Cells, Crossed, Everybody, Listed, Within
-from mustdp.estimation.release.curve import Curve, Window
-from mustdp.estimation.release.moments import Influences, Moments, WeightSquares
-from mustdp.estimation.release.parts import Part, Piece, Stack
-from mustdp.estimation.release.records import open_table
-from mustdp.estimation.release.schema import Column, PublicSchema
+from mustdp.estimation import release
+from mustdp.estimation.queries import BoundedSum, JointSums, Piece
+from mustdp.estimation.release import open_table
+from mustdp.estimation.schema import Column, PublicSchema, Range
+from mustdp.estimation.statistics.counts import Cells, Crossed, Listed, OneCell, Within
+from mustdp.estimation.statistics.moments import Influences, Moments, WeightSquares
+from mustdp.estimation.statistics.quantiles import Curve, Window
 from mustdp.mechanisms.relation import Relation
 from tests.estimation.release.swapping import allowed, movements
 
@@ -44,7 +43,7 @@ GROUNDS = {
 }
 
 
-def parts(schema: PublicSchema) -> dict[str, tuple[Part, ...]]:
+def parts(schema: PublicSchema) -> dict[str, tuple[BoundedSum, ...]]:
     one, two = Moments(schema, (0,)), Moments(schema, (0, 1))
     three = Moments(schema, (0, 1, 2))
     inside = Cells(schema, (0,), Within(2.0, 7.0))
@@ -57,8 +56,8 @@ def parts(schema: PublicSchema) -> dict[str, tuple[Part, ...]]:
         np.clip(rng.normal(scale=0.3, size=(schema.slots, 5)), -1.0, 1.0),
     )
     places = np.sort([rng.permutation(7)[:4] for _ in range(schema.slots)], axis=1)
-    everybody = Cells(schema, (0,), Everybody())
-    found: dict[str, tuple[Part, ...]] = {
+    everybody = Cells(schema, (0,), OneCell())
+    found: dict[str, tuple[BoundedSum, ...]] = {
         "one column": (one,),
         "two columns": (two,),
         "three columns": (three,),
@@ -95,7 +94,7 @@ CASES = [(name, part) for name, schema in GROUNDS.items() for part in parts(sche
 @pytest.mark.parametrize(("name", "part"), CASES)
 def test_one_record_moves_the_release_by_what_the_noise_was_made_for(name: str, part: str) -> None:
     schema = GROUNDS[name]
-    stack = Stack(schema, parts(schema)[part], noise_multiplier=2.0, share=0.7)
+    stack = JointSums(schema, parts(schema)[part], noise_multiplier=2.0, share=0.7)
     weights = (0.0, 0.4, 1.0) if schema.weighted else (1.0,)
     moved = movements(stack, records(schema), weights)
     assert moved <= allowed(stack)
@@ -107,7 +106,7 @@ def test_one_record_moves_the_release_by_what_the_noise_was_made_for(name: str, 
 @pytest.mark.parametrize("name", ["fixed", "grouped", "private size"])
 def test_the_test_would_see_noise_that_is_too_small(name: str) -> None:
     schema = GROUNDS[name]
-    stack = Stack(schema, parts(schema)["two columns"], noise_multiplier=2.0)
+    stack = JointSums(schema, parts(schema)["two columns"], noise_multiplier=2.0)
     moved = movements(stack, records(schema))
     assert moved > 0.8 * allowed(stack)
 
@@ -125,13 +124,13 @@ def test_mean_and_mean_square_cost_what_the_mean_costs_alone() -> None:
 
 def test_the_rounds_of_a_release_cost_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every share of every part of both rounds, whatever is asked together."""
-    made: list[Stack] = []
+    made: list[JointSums] = []
 
-    def noted(*given: Any) -> Stack:
-        made.append(Stack(*given))
+    def noted(*given: Any) -> JointSums:
+        made.append(JointSums(*given))
         return made[-1]
 
-    monkeypatch.setattr(rounds, "Stack", noted)
+    monkeypatch.setattr(release, "JointSums", noted)
     x = np.random.default_rng(0).uniform(0, 10, (300, 2))
     for asked in (
         ["median"],
@@ -154,7 +153,8 @@ def test_the_rounds_of_a_release_cost_what_one_does(monkeypatch: pytest.MonkeyPa
 def test_two_rounds_cost_what_one_does() -> None:
     z, schema = 3.0, REPLACE
     first, second = (
-        Stack(schema, parts(schema)["one column"], z, share).noise.scale for share in (0.85, 0.15)
+        JointSums(schema, parts(schema)["one column"], z, share).noise.scale
+        for share in (0.85, 0.15)
     )
     together = 1.0 / math.sqrt(first**-2 + second**-2)
     assert together == pytest.approx(z / 2, rel=1e-5)
@@ -194,8 +194,8 @@ def test_shares_that_add_up_to_more_than_the_budget_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The last look before the second round, should the shares ever be wrong."""
-    monkeypatch.setattr(rounds, "_shares", lambda parts, clipping: [1.1 / len(parts)] * len(parts))
-    monkeypatch.setattr(rounds, "SECOND_SHARE", 0.1)
+    monkeypatch.setattr(release, "_shares", lambda parts, clipping: [1.1 / len(parts)] * len(parts))
+    monkeypatch.setattr(release, "SECOND_SHARE", 0.1)
     with pytest.raises(md.NumericalFailure, match="two rounds must cost no more than one"):
         md.private_release(
             np.linspace(0, 1, 50), ["mean", "sd"], lower=0, upper=1, noise_multiplier=9.0,

@@ -9,13 +9,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+import mustdp as md
 from mustdp.errors import NumericalFailure
+from mustdp.sampling.batch import Batch
 from mustdp.training.networks import layers as rounding
 from mustdp.training.networks.clipping import (
     Workload,
@@ -27,7 +30,7 @@ from mustdp.training.networks.layers import (
     Kept,
     linear,
 )
-from tests.training.networks import exact
+from tests.training.networks import exact, runs
 from tests.training.networks.exact import Known, random
 
 
@@ -207,3 +210,17 @@ def test_refused_or_within_the_bound(
     chosen = linear(layer, a, d)
     if all(bool(torch.isfinite(g).all()) for g in chosen.each().values()):
         check(exact.linear_as_chosen(a, d), clip, counts)
+
+
+def test_a_batch_beyond_what_the_bound_was_derived_for_is_not_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A scheme that drew more copies than it states: their rounding would not be covered."""
+    run: Any = runs.trainer(budget=runs.budget(scheme=md.wor(runs.N, 20)))
+    before = runs.weights(run.model).clone()
+    too_many = Batch(np.arange(20), np.array([2, *[1] * 19]))
+    monkeypatch.setattr(type(run._batches), "batch", lambda *_: too_many)
+    with pytest.raises(NumericalFailure, match="more than the 20 records"):
+        run.train(1)
+    assert run.steps == 0
+    assert torch.equal(runs.weights(run.model), before)

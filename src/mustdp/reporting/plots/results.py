@@ -19,10 +19,8 @@ from mustdp.reporting.plots.drawing import Theme, finish, look_of, looks_for, ma
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from mustdp.estimation.bootstrap.result import BootstrapResult
-    from mustdp.estimation.release.estimate import ReleasedEstimate
-    from mustdp.estimation.release.planning import Expected
-    from mustdp.estimation.release.result import ReleaseResult
+    from mustdp.estimation.planning import Expected
+    from mustdp.estimation.result import BootstrapResult, ReleasedEstimate, ReleaseResult
 
 # A private bootstrap at a glance: noisy replicates, the interval, and the share of the noise.
 

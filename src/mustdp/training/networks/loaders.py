@@ -28,16 +28,16 @@ from mustdp.calibration.budget import Budget, calibrated_budget
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
-from mustdp.sampling.epochs import RandomAllocation, random_allocation
+from mustdp.sampling.epochs import Epoch, RandomAllocation, Shuffle, random_allocation, shuffle
 from mustdp.training.networks.devices import sent
 
 # A user's ``DataLoader``, and the budget that is settled for it in one call.
 #
 # Of a loader its dataset, batch size, workers and collate function are taken; batches are drawn
-# here. Shuffled batches have no amplification that could be proved, so that a shuffling loader
-# becomes random allocation: the same number of batches in an epoch, every record in one of them,
-# uniformly and independently of all others. It takes the same work, and its price is known
-# exactly.
+# here. A shuffling loader becomes random allocation: the same number of batches in an epoch, every
+# record in one of them, uniformly and independently of all others. It takes the same work, and its
+# price is known exactly. On request batches stay those of a shuffled order, which is drawn here as
+# well, by a cipher and uniform among all orders, and charged as such.
 #
 # A collate function of one's own is called for every record alone, so that it cannot mix records.
 
@@ -69,11 +69,13 @@ class Terms:
     delta: float | None
     relation: str | None
     n: int | None
+    keep_shuffling: bool
 
     @property
     def given(self) -> tuple[str, ...]:
         """The names of those that are stated."""
-        return tuple(name for name, value in vars(self).items() if value is not None)
+        stated = vars(self).items()
+        return tuple(name for name, value in stated if value is not None and value is not False)
 
 
 def budget_of(data: Any, budget: Any, terms: Terms) -> Budget:
@@ -99,10 +101,19 @@ def budget_of(data: Any, budget: Any, terms: Terms) -> Budget:
     check_loader(data)
     if terms.epochs is None:
         raise InvalidParameter("epochs must be given where there is no budget, got None")
-    public = _length(data) if terms.n is None else terms.n
-    epoch = allocation_for(data, public)
-    relation = resolve_relation(epoch, terms.relation)
-    _say(epoch, relation, taken=terms.n is None)
+    epoch: Epoch
+    if terms.keep_shuffling:
+        if terms.n is not None:
+            raise InvalidParameter(
+                "n must be left out where keep_shuffling is true: under replace_one the number of "
+                f"records is public, got {terms.n!r}"
+            )
+        epoch = shuffle_for(data)
+        relation = resolve_relation(epoch, terms.relation)
+    else:
+        epoch = allocation_for(data, _length(data) if terms.n is None else terms.n)
+        relation = resolve_relation(epoch, terms.relation)
+        _say(epoch, relation, taken=terms.n is None)
     return calibrated_budget(
         epoch,
         epochs=terms.epochs,
@@ -147,6 +158,17 @@ def allocation_for(loader: DataLoader[Any], n: int) -> RandomAllocation:
     n = checks.integer("n", n, 1)
     size = int(loader.batch_size or 1)
     return random_allocation(n, max(1, n // size if loader.drop_last else -(-n // size)))
+
+
+def shuffle_for(loader: DataLoader[Any]) -> Shuffle:
+    """The loader's own epochs: a random order of its records, cut into its batches."""
+    n, size = _length(loader), int(loader.batch_size or 1)
+    if loader.drop_last and n % size:
+        raise NotCovered(
+            "keep_shuffling does not cover drop_last=True where the batch size does not divide the "
+            "number of records: leave drop_last out, and the last batch is smaller"
+        )
+    return shuffle(n, min(size, n))
 
 
 def _length(loader: DataLoader[Any]) -> int:

@@ -341,6 +341,10 @@ class PrivateTrainer(NotCopied):
         sampling or random allocation, and replace_one otherwise.
     n : int, default=None
         A public estimate of the number of records of a loader; None takes their number as public.
+    keep_shuffling : bool, default=False
+        Whether the batches of a loader stay those of a random order cut into its batch size,
+        charged under replace_one with the amplification that is proved for them, in place of random
+        allocation. The order is drawn by the trainer, not by the loader.
     scheduler : torch.optim.lr_scheduler.LRScheduler, default=None
         Moves the learning rate on.
     scheduler_every : {"step", "epoch"}, default="step"
@@ -410,6 +414,7 @@ class PrivateTrainer(NotCopied):
         delta: float | None = None,
         relation: str | None = None,
         n: int | None = None,
+        keep_shuffling: bool = False,
         scheduler: Any = None,
         scheduler_every: str = "step",
         max_rows: int | None = None,
@@ -428,7 +433,8 @@ class PrivateTrainer(NotCopied):
         self._ranks, self._seeded = Ranks(timeout), seed is not None
         self._ownership = Ownership(self)
         with self._ranks.together():
-            terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
+            kept = checks.choice("keep_shuffling", keep_shuffling, (True, False))
+            terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n, kept)
             budget = budget_of(data, budget, terms)
             self._model, self._budget, self._module = model, budget, bare(model)
             self._steps, self._max_grad_norm = 0, check_max_grad_norm(max_grad_norm)

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from mustdp.data.source import Source
-from mustdp.estimation.bootstrap.designs import Design
-from mustdp.estimation.bootstrap.query import Block, Halves, Query
+from mustdp.estimation.designs import Design
+from mustdp.estimation.queries import Block, Halves, Query
 from mustdp.numerics.arrays import FloatArray, IntArray
 
 #: Longest that anything here waits for another process.

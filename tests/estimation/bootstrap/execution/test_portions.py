@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import mustdp as md
 from mustdp.data.opening import open_source
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation.bootstrap import replicates as bundles
-from mustdp.estimation.bootstrap import replicates as table
-from mustdp.estimation.bootstrap.designs import Design, bag_of_little_bootstraps
-from mustdp.estimation.bootstrap.query import Halves, Public, Query
-from mustdp.estimation.bootstrap.replicates import (
+from mustdp.estimation import replicates as bundles
+from mustdp.estimation import replicates as table
+from mustdp.estimation.designs import Design, bag_of_little_bootstraps
+from mustdp.estimation.queries import Halves, Query
+from mustdp.estimation.replicates import (
     ClippedTable,
     Job,
     Portion,
@@ -27,6 +27,7 @@ from mustdp.estimation.bootstrap.replicates import (
     handed_out,
     in_bundles,
 )
+from mustdp.estimation.schema import SubsetSchema
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.keys import batch_key
 from mustdp.sampling.batch import Batch
@@ -119,7 +120,7 @@ def test_a_portion_is_what_a_plain_loop_gives(
 def test_halves_depend_on_the_key_and_the_rank_alone(x: FloatArray) -> None:
     """Computed again, or in other portions, a function on halves gives the same bits."""
     spread = md.UserStatistic(lambda values, counts: np.ptp(values), lambda m: 2.0, columns=(0,))
-    query = spread.query(Public([-1.0], [1.0], 30))
+    query = spread.query(SubsetSchema([-1.0], [1.0], 30))
     source = open_source(x[:, :1])
 
     def between(start: int, stop: int, key: int = 7) -> FloatArray:

@@ -10,17 +10,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.estimation.bootstrap.averages import Proportion
-from mustdp.estimation.bootstrap.moments import (
+from mustdp.estimation.queries import JointQuery, Query
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.counts import Proportion
+from mustdp.estimation.statistics.moments import (
     Correlation,
     Covariance,
     LinearRegression,
-    Mean,
     StandardDeviation,
     Variance,
 )
-from mustdp.estimation.bootstrap.quantile import Median, Quantile
-from mustdp.estimation.bootstrap.query import Joint, Public, Query, Statistic
+from mustdp.estimation.statistics.quantiles import Median, Quantile
+from mustdp.estimation.statistics.statistic import Statistic
 
 FloatArray = NDArray[np.float64]
 
@@ -37,7 +39,7 @@ class Case:
 
     def query(self, size: float, poisson: bool = False) -> Query:
         lower, upper = LOWER[: self.columns], UPPER[: self.columns]
-        return self.statistic.query(Public(lower, upper, size, poisson=poisson))
+        return self.statistic.query(SubsetSchema(lower, upper, size, poisson=poisson))
 
     def points(self, levels: int) -> FloatArray:
         """Records on a grid of so many levels in every column, corners included."""
@@ -63,15 +65,15 @@ CASES = {
 }
 
 
-def joint(size: int, weights: Sequence[float] | None = None) -> Joint:
+def joint(size: int, weights: Sequence[float] | None = None) -> JointQuery:
     """Mean and variance of the first column, correlation of the first and the third."""
     queries = (
-        Mean(squares=False).query(Public(LOWER[:1], UPPER[:1], size)),
-        Variance(form="pairs").query(Public(LOWER[:1], UPPER[:1], size)),
-        Correlation(form="pairs").query(Public(LOWER[::2], UPPER[::2], size)),
+        Mean(squares=False).query(SubsetSchema(LOWER[:1], UPPER[:1], size)),
+        Variance(form="pairs").query(SubsetSchema(LOWER[:1], UPPER[:1], size)),
+        Correlation(form="pairs").query(SubsetSchema(LOWER[::2], UPPER[::2], size)),
     )
     given = None if weights is None else tuple(weights)
-    return Joint(queries, ((0,), (0,), (0, 2)), given)
+    return JointQuery(queries, ((0,), (0,), (0, 2)), given)
 
 
 def moved(query: Query, change: FloatArray, *, copies: int) -> float:

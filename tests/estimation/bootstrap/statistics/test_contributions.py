@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mustdp.estimation.bootstrap.moments import LinearRegression, Mean, Variance
-from mustdp.estimation.bootstrap.query import Joint, LinearQuery, Public, Query
-from mustdp.estimation.bootstrap.user import UserStatistic
+from mustdp.estimation.queries import JointQuery, LinearQuery, Query
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.moments import LinearRegression, Variance
+from mustdp.estimation.statistics.user import UserStatistic
 from mustdp.numerics.arrays import FloatArray
 from mustdp.reproduction.bootstrap import OfActualSize
 from tests.estimation.bootstrap.statistics.swaps import CASES, LOWER, UPPER, joint
@@ -49,13 +51,13 @@ def test_which_queries_are_linear() -> None:
         for poisson in (False, True):
             linear = isinstance(case.query(5, poisson), LinearQuery)
             assert linear == ((name, poisson) in LINEAR)
-    public = Public([0.0], [1.0], 5)
+    public = SubsetSchema([0.0], [1.0], 5)
     user = UserStatistic(lambda values, counts: 0.0, 1.0, average=True).query(public)
-    actual = OfActualSize(Mean(), Public([0.0], [1.0], 5.0, poisson=True))
+    actual = OfActualSize(Mean(), SubsetSchema([0.0], [1.0], 5.0, poisson=True))
     assert not isinstance(user, LinearQuery)
     assert not isinstance(actual, LinearQuery)
     assert not joint(5).linear
-    assert Joint((Mean().query(public), Mean().query(public)), ((0,), (0,))).linear
+    assert JointQuery((Mean().query(public), Mean().query(public)), ((0,), (0,))).linear
 
 
 @pytest.mark.parametrize(("name", "poisson"), LINEAR)
@@ -118,7 +120,7 @@ def test_reaches_of_totals_hold_in_exact_arithmetic(name: str, poisson: bool, si
 def test_contributions_of_many_columns() -> None:
     """From five columns on, even the products alone are longer than their reach."""
     rng = np.random.default_rng(32)
-    query = LinearRegression().query(Public([-1.0] * 6, [1.0] * 6, 50))
+    query = LinearRegression().query(SubsetSchema([-1.0] * 6, [1.0] * 6, 50))
     assert isinstance(query, LinearQuery)
     first, second = (
         query.contributions(rng.choice([-1.0, 0.3, 1.0], size=(20_000, 6))) for _ in range(2)
@@ -151,7 +153,7 @@ def test_shortening_towards_zero_costs_what_is_stated(
 def test_what_is_public_is_added_after_the_noise() -> None:
     """A midpoint as large as 2^52 leaves the digits of the total alone."""
     low = 2.0**52
-    query = Mean(squares=False).query(Public([low], [low + 4.0], 3))
+    query = Mean(squares=False).query(SubsetSchema([low], [low + 4.0], 3))
     values, counts = np.array([[low], [low + 1.0], [low + 4.0]]), np.ones(3, dtype=np.int64)
     assert query.total(values, counts).tolist() == [-1.0]
     assert query.restored(np.array([0.3])).tolist() == [low + 2.0]
@@ -160,7 +162,7 @@ def test_what_is_public_is_added_after_the_noise() -> None:
 
 def test_vectors_of_other_queries_are_their_totals() -> None:
     values, counts = np.array([[0.0], [0.5], [1.0]]), np.ones(3, dtype=np.int64)
-    query = Variance(form="pairs").query(Public([0.0], [1.0], 3))
+    query = Variance(form="pairs").query(SubsetSchema([0.0], [1.0], 3))
     assert query.total(values, counts) == pytest.approx([0.25])
     assert np.array_equal(query.total(values, counts), query.evaluate(values, counts))
 

@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap.moments import Covariance, Mean, StandardDeviation, Variance
-from mustdp.estimation.bootstrap.quantile import Median
-from mustdp.estimation.bootstrap.query import Averaged, Joint, Public
+from mustdp.estimation.queries import Averaged, JointQuery
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.moments import Covariance, StandardDeviation, Variance
+from mustdp.estimation.statistics.quantiles import Median
 
 LOWER, UPPER, SIZE = [0.0, -1.0, 5.0], [10.0, 1.0, 6.0], 12
 
-mean = Mean(squares=False).query(Public(LOWER[:1], UPPER[:1], SIZE))
-variance = Variance(form="pairs").query(Public(LOWER[1:2], UPPER[1:2], SIZE))
-median = Median(grid=3).query(Public(LOWER[2:], UPPER[2:], SIZE))
-covariance = Covariance(form="pairs").query(Public(LOWER[::2], UPPER[::2], SIZE))
-sd = StandardDeviation(form="pairs").query(Public(LOWER[1:2], UPPER[1:2], SIZE))
+mean = Mean(squares=False).query(SubsetSchema(LOWER[:1], UPPER[:1], SIZE))
+variance = Variance(form="pairs").query(SubsetSchema(LOWER[1:2], UPPER[1:2], SIZE))
+median = Median(grid=3).query(SubsetSchema(LOWER[2:], UPPER[2:], SIZE))
+covariance = Covariance(form="pairs").query(SubsetSchema(LOWER[::2], UPPER[::2], SIZE))
+sd = StandardDeviation(form="pairs").query(SubsetSchema(LOWER[1:2], UPPER[1:2], SIZE))
 parts = (mean, variance, median, covariance)
 picks = ((0,), (1,), (2,), (0, 2))
 
@@ -27,7 +29,7 @@ def test_coordinates_estimates_and_flags_lie_side_by_side() -> None:
     rng = np.random.default_rng(10)
     values = rng.uniform(LOWER, UPPER, size=(9, 3))
     counts = np.array([1, 1, 1, 1, 1, 1, 1, 2, 3])
-    together = Joint(parts, picks)
+    together = JointQuery(parts, picks)
     alone = [
         part.evaluate(values[:, pick], counts) for part, pick in zip(parts, picks, strict=True)
     ]
@@ -44,26 +46,26 @@ def test_coordinates_estimates_and_flags_lie_side_by_side() -> None:
 
 
 def test_reaches_are_divided_by_the_shares() -> None:
-    equal = Joint((mean, variance), ((0,), (1,)))
+    equal = JointQuery((mean, variance), ((0,), (1,)))
     assert equal.shares == pytest.approx((0.5**0.5, 0.5**0.5))
     assert equal.blocks[0].reach == pytest.approx(mean.blocks[0].reach * 2**0.5)
-    uneven = Joint((mean, variance), ((0,), (1,)), (3.0, 4.0))
+    uneven = JointQuery((mean, variance), ((0,), (1,)), (3.0, 4.0))
     assert uneven.shares == pytest.approx((0.6, 0.8))
     assert uneven.blocks[1].reach == pytest.approx(variance.blocks[0].reach / 0.8)
-    single = Joint((mean,), ((0,),), names=("age",))
+    single = JointQuery((mean,), ((0,),), names=("age",))
     assert single.blocks[0].reach == mean.blocks[0].reach
     assert single.labels == ("age mean",)
-    nested = Joint((equal, covariance), ((0, 1), (0, 2)))
+    nested = JointQuery((equal, covariance), ((0, 1), (0, 2)))
     assert nested.blocks[0].reach == pytest.approx(2.0 * mean.blocks[0].reach)
 
 
 def test_readings_of_the_parts_that_know_their_error() -> None:
     at = Averaged(np.array([5.0, 0.1, 0.2, 0.5, 0.8, 0.3]), np.full(6, 1e-4), 1e-3)
-    found = Joint(parts, picks).known(at, 0.95)
+    found = JointQuery(parts, picks).known(at, 0.95)
     assert found[2] is not None
     assert found[2] == median.known(at.part(slice(2, 5)), 0.95)[0]
     assert [one is None for one in found] == [True, True, False, True]
-    assert Joint((mean, sd), ((0,), (1,))).known(at.part(slice(0, 2)), 0.95) == (None, None)
+    assert JointQuery((mean, sd), ((0,), (1,))).known(at.part(slice(0, 2)), 0.95) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -86,4 +88,4 @@ def test_readings_of_the_parts_that_know_their_error() -> None:
 def test_refusals(change: dict[str, object], word: str) -> None:
     setting: dict[str, object] = {"queries": (mean, variance), "picks": ((0,), (1,))}
     with pytest.raises(InvalidParameter, match=word):
-        Joint(**{**setting, **change})  # type: ignore[arg-type]
+        JointQuery(**{**setting, **change})  # type: ignore[arg-type]

@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.bootstrap.averages import Proportion
-from mustdp.estimation.bootstrap.moments import (
+from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.counts import Proportion
+from mustdp.estimation.statistics.moments import (
     Correlation,
     Covariance,
     LinearRegression,
-    Mean,
     StandardDeviation,
     Variance,
 )
-from mustdp.estimation.bootstrap.named import read_statistic
-from mustdp.estimation.bootstrap.quantile import Median, Quantile
-from mustdp.estimation.bootstrap.query import Statistic
+from mustdp.estimation.statistics.quantiles import Median, Quantile
+from mustdp.estimation.statistics.statistic import Statistic, read_statistic
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_a_statistic_stays_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("mode", "statistic must be one of mean, variance, sd, median"),
+        ("mode", "statistic must be one of clipping, contingency, correlation"),
         ("", "statistic must be one of"),
         ("Mean", "statistic must be one of"),
         ("mean:3", "statistic must be one of"),
@@ -63,14 +62,14 @@ def test_a_statistic_stays_what_it_is() -> None:
         (3, "statistic must be one of"),
         ("quantile:", "statistic must have a number"),
         ("quantile:x", "statistic must have a number"),
-        ("quantile:1.5", "p must"),
-        ("quantile:nan", "p must"),
+        ("quantile:1.5", "statistic must"),
+        ("quantile:nan", "statistic must"),
         ("proportion:50", "statistic must state a proportion"),
         ("proportion:", "statistic must state a proportion"),
         ("proportion:>x", "statistic must have a number"),
-        ("proportion:>1,>2", "statistic must state > at most once"),
+        ("proportion:>1,>2", "statistic must state a proportion .* each once"),
         ("proportion:>1,>=2", "proportion must be given"),
-        ("proportion:>nan", "above must"),
+        ("proportion:>nan", "statistic must"),
         ("proportion:>2,<1", "limits"),
     ],
 )

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import interpolate, stats
 
-from mustdp.estimation.bootstrap.quantile import (
+from mustdp.estimation.queries import Averaged
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.quantiles import (
     Median,
     Quantile,
     QuantileQuery,
     crossings,
     monotone,
 )
-from mustdp.estimation.bootstrap.query import Averaged, Public
 
 FloatArray = NDArray[np.float64]
 
@@ -85,7 +86,7 @@ def test_without_noise_it_is_the_quantile_to_a_step_of_the_grid(p: float, poisso
     errors = []
     for grid in (16, 256):
         query = Quantile(p, grid=grid).query(
-            Public([-4.0], [4.0], 5000 * (0.8 if poisson else 1.0), poisson=poisson)
+            SubsetSchema([-4.0], [4.0], 5000 * (0.8 if poisson else 1.0), poisson=poisson)
         )
         errors.append(abs(float(query.estimate(query.evaluate(x, ones))[0]) - np.quantile(x, p)))
     assert errors[0] < 8.0 / 17.0
@@ -99,13 +100,15 @@ def test_curves_between_grid_points_err_as_documented(grid: int, error: float) -
         points = -5.0 + offset + 10.0 / (grid + 1) * np.arange(1, grid + 1)
         curve = stats.norm.cdf(points)
         for p in np.linspace(0.05, 0.95, 46):
-            query = Quantile(float(p), grid=grid).query(Public([-5.0 + offset], [5.0 + offset], 10))
+            query = Quantile(float(p), grid=grid).query(
+                SubsetSchema([-5.0 + offset], [5.0 + offset], 10)
+            )
             worst = max(worst, abs(float(query.estimate(curve)[0]) - float(stats.norm.ppf(p))))
     assert 0.9 * error < worst <= error
 
 
 def test_a_grid_of_ones_own_and_the_counting_of_ties() -> None:
-    query = Quantile(0.5, grid=(1.0, 2.0)).query(Public([0.0], [4.0], 4))
+    query = Quantile(0.5, grid=(1.0, 2.0)).query(SubsetSchema([0.0], [4.0], 4))
     vector = query.evaluate(np.array([[0.0], [1.0], [1.5], [4.0]]), np.ones(4, dtype=np.int64))
     assert vector == pytest.approx([0.5, 0.75])
     assert query.estimate(vector) == pytest.approx([1.0])
@@ -113,17 +116,17 @@ def test_a_grid_of_ones_own_and_the_counting_of_ties() -> None:
 
 def test_a_grid_point_at_the_lower_end_sees_what_is_piled_up_there() -> None:
     x = np.concatenate([np.zeros(80), np.linspace(0.1, 9.9, 20)])[:, None]
-    query = Quantile(0.5, grid=(0.0, 5.0)).query(Public([0.0], [10.0], 100))
+    query = Quantile(0.5, grid=(0.0, 5.0)).query(SubsetSchema([0.0], [10.0], 100))
     vector = query.evaluate(x, np.ones(100, dtype=np.int64))
     [reading] = query.known(Averaged(vector, np.full(2, 1e-12), 0.01), 0.95)
     assert reading is not None
     assert reading.value == 0.0
-    assert reading.interval == (0.0, 0.0)
+    assert reading.ends == (0.0, 0.0)
 
 
 def test_the_grid_if_nothing_is_said_has_the_whole_numbers() -> None:
     def grid(lower: float, upper: float) -> tuple[float, ...]:
-        query = Median().query(Public([lower], [upper], 10))
+        query = Median().query(SubsetSchema([lower], [upper], 10))
         assert isinstance(query, QuantileQuery)
         return query.grid
 
@@ -140,25 +143,25 @@ def test_the_interval_always_holds_the_estimate_and_stays_in_the_range(data: st.
     count = data.draw(st.integers(1, 6))
     poisson = data.draw(st.booleans())
     p = data.draw(st.floats(0.01, 0.99))
-    query = Quantile(p, grid=count).query(Public([-1.0], [3.0], 10.0, poisson=poisson))
+    query = Quantile(p, grid=count).query(SubsetSchema([-1.0], [3.0], 10.0, poisson=poisson))
     numbers = st.lists(st.floats(-1.0, 2.0), min_size=query.width, max_size=query.width)
     noise = data.draw(st.floats(0.0, 1.0))
     at = Averaged(np.array(data.draw(numbers)), np.full(query.width, noise), 0.01)
     [found] = query.known(at, data.draw(st.floats(0.01, 0.99)))
     assert found is not None
-    low, high = found.interval
+    low, high = found.ends
     if np.isnan(found.value):
         assert (low, high) == (-1.0, 3.0)
         assert found.flags
     else:
         assert -1.0 <= low <= found.value <= high <= 3.0
-    assert 0.0 <= found.spread.noise_share <= 1.0
+    assert 0.0 <= found.noise_share <= 1.0
 
 
 def covered(p: float, law: str, level: float, poisson: bool, grid: int | None) -> float:
     """How often of 500 the interval on a full sample of 400 holds the true quantile."""
     rng, n, hits = np.random.default_rng(7), 400, 0
-    query = Quantile(p, grid=grid).query(Public([-4.0], [16.0], n, poisson=poisson))
+    query = Quantile(p, grid=grid).query(SubsetSchema([-4.0], [16.0], n, poisson=poisson))
     laws: dict[str, Callable[[int], FloatArray]] = {
         "normal": rng.standard_normal,
         "rounded": lambda size: np.rint(4.0 + 2.0 * rng.standard_normal(size)),
@@ -172,7 +175,7 @@ def covered(p: float, law: str, level: float, poisson: bool, grid: int | None) -
         vector = query.evaluate(x, np.ones(size, dtype=np.int64))
         [found] = query.known(Averaged(vector, np.full(query.width, 1e-18), 1.0 / n), level)
         assert found is not None
-        hits += found.interval[0] <= truth <= found.interval[1]
+        hits += found.ends[0] <= truth <= found.ends[1]
     return hits / 500
 
 

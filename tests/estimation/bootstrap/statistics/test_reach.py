@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mustdp.estimation.bootstrap.moments import moment_blocks
-from mustdp.estimation.bootstrap.query import Public
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.moments import moment_blocks
 from tests.estimation.bootstrap.statistics.swaps import (
     CASES,
     LOWER,
@@ -103,8 +103,8 @@ def test_random_additions_and_swaps_on_poisson_subsets(name: str, data: st.DataO
     assert moved(query, second - first, copies=2) <= 1.0 + 1e-9
 
 
-def unit(columns: int) -> Public:
-    return Public([-1.0] * columns, [1.0] * columns, 1)
+def unit(columns: int) -> SubsetSchema:
+    return SubsetSchema([-1.0] * columns, [1.0] * columns, 1)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 4, 6])

@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mustdp.estimation.bootstrap.moments import (
-    LEAST_EIGENVALUE,
-    LinearRegression,
-    LinearRegressionQuery,
-)
-from mustdp.estimation.bootstrap.query import Public
+from mustdp.estimation.schema import SubsetSchema
+from mustdp.estimation.statistics.moments import LEAST_EIGENVALUE, LinearRegression, MomentQuery
 
 FloatArray = NDArray[np.float64]
 LOWER, UPPER = [10.0, -2.0, 0.0, -40.0], [20.0, 2.0, 1.0, 60.0]
@@ -26,11 +22,16 @@ def problem(regressors: int, seed: int = 8) -> FloatArray:
     return np.column_stack([x, y])
 
 
-def query_of(regressors: int, size: float, poisson: bool = False) -> LinearRegressionQuery:
+def query_of(regressors: int, size: float, poisson: bool = False) -> MomentQuery:
     lower, upper = [*LOWER[:regressors], LOWER[3]], [*UPPER[:regressors], UPPER[3]]
-    query = LinearRegression().query(Public(lower, upper, size, poisson=poisson))
-    assert isinstance(query, LinearRegressionQuery)
+    query = LinearRegression().query(SubsetSchema(lower, upper, size, poisson=poisson))
+    assert isinstance(query, MomentQuery)
     return query
+
+
+def floored(query: MomentQuery, vectors: FloatArray) -> NDArray[np.bool_]:
+    assert isinstance(query.statistic, LinearRegression)
+    return query.statistic.floored(query.averages(vectors))
 
 
 @pytest.mark.parametrize("poisson", [False, True])
@@ -45,7 +46,7 @@ def test_without_noise_it_is_least_squares(regressors: int, poisson: bool) -> No
     vector = query.evaluate(values, counts)
     assert query.labels == ("intercept", *(f"slope {i + 1}" for i in range(regressors)))
     assert query.estimate(vector) == pytest.approx(expected, rel=1e-9)
-    assert not query.floored(vector)
+    assert not floored(query, vector)
 
 
 def test_the_square_of_the_response_is_not_released() -> None:
@@ -55,7 +56,7 @@ def test_the_square_of_the_response_is_not_released() -> None:
         ("squares", 2),
         ("products", 3),
     ]
-    _, second = query.moments(np.zeros(query.width))
+    second = query.averages(np.zeros(query.width)).second
     assert np.isnan(second[2, 2])
     assert np.isnan(second).sum() == 1
 
@@ -64,7 +65,7 @@ def test_a_matrix_that_noise_made_singular_is_raised_to_the_floor() -> None:
     query = query_of(1, 50)
     flat = np.array([0.0, 0.0, -0.2, 0.3])  # means 0, "square" -0.2, product 0.3
     sound = np.array([0.0, 0.0, 0.25, 0.1])
-    assert query.floored(np.stack([flat, sound])).tolist() == [True, False]
+    assert floored(query, np.stack([flat, sound])).tolist() == [True, False]
     slopes = query.estimate(np.stack([flat, sound]))[:, 1] / (50.0 / 5.0)
     assert slopes == pytest.approx([0.3 / LEAST_EIGENVALUE, 0.4])
 
@@ -74,6 +75,6 @@ def test_the_floor_leaves_other_directions_alone() -> None:
     values[:, 1] = 0.5  # a constant regressor
     query = query_of(2, 60)
     vector = query.evaluate(values, np.ones(60, dtype=np.int64))
-    assert query.floored(vector)
+    assert floored(query, vector)
     slope = np.polyfit(values[:, 0], values[:, 2], 1)[0]
     assert query.estimate(vector)[1:] == pytest.approx([slope, 0.0], rel=1e-8, abs=1e-8)

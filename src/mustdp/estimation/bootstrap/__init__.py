@@ -1,1 +1,0 @@
-"""The private bootstrap: statistics on random subsets, released with noise."""

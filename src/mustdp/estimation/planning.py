@@ -1,0 +1,312 @@
+"""How wide intervals will be, before any data are read; and the smallest epsilon for a width.
+
+What is not known before is the data, so some are assumed: numbers spread over their ranges evenly
+(``like="uniform"``) or normally around the middle, with a sixth of the range as their standard
+deviation (``"normal"``), columns independent, categories and groups equally large. A release on
+such records is gone through with the variances of its noise but without noise itself; its intervals
+have the expected widths. No record of anybody is looked at, and nothing is charged. The noise is
+that of the analytic formula; a release is calibrated anew, and certified.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from mustdp.errors import InvalidParameter
+from mustdp.estimation.queries import Piece
+from mustdp.estimation.release import Expectation, run_rounds
+from mustdp.estimation.result import ReleasedEstimate
+from mustdp.estimation.schema import OTHER, Limits, PublicSchema, read_schema
+from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
+from mustdp.limits import LARGEST_EPSILON
+from mustdp.mechanisms.mechanism import analytic_sigma
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.formatting import readable
+
+LIKE = ("normal", "uniform")
+#: Records that are made up; sums are brought to the number of records asked about.
+_MADE_UP = 2**13
+#: The range in which an epsilon is looked for, and how closely.
+_LEAST, _MOST, _CLOSE = 1e-3, 200.0, 1.01
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The width that an interval is expected to have.
+
+    Attributes
+    ----------
+    label : str
+        Which estimate.
+    width : float
+        Expected width of its interval.
+    standard_error : float
+        Expected standard error.
+    noise_share : float
+        Which share of the variance is that of the noise.
+    flags : tuple of str
+        What a reader has to know.
+    group : str or None
+        The group; None where there are none. Nobody is expected in the group "other".
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> [mean] = md.expected_widths("mean", n=10_000, lower=0, upper=1, epsilon=1, delta=1e-6)
+    >>> mean.label, mean.width < 0.01
+    ('mean value', True)
+    """
+
+    label: str
+    width: float
+    standard_error: float
+    noise_share: float
+    flags: tuple[str, ...]
+    group: str | None = None
+
+    @classmethod
+    def of(cls, estimate: ReleasedEstimate) -> Expected:
+        """What an estimate on records that are made up says about widths.
+
+        Parameters
+        ----------
+        estimate : ReleasedEstimate
+            One on records that are made up.
+
+        Returns
+        -------
+        Expected
+            Its width, without its value.
+        """
+        return cls(
+            estimate.label,
+            estimate.width,
+            estimate.standard_error,
+            estimate.noise_share,
+            estimate.flags,
+            estimate.group,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON; a width without end is None.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
+        known = math.isfinite(self.width)
+        return {
+            "label": self.label,
+            "width": self.width if known else None,
+            "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
+            "noise_share": self.noise_share,
+            "flags": list(self.flags),
+        }
+
+
+def expected_widths(
+    statistics: str | Statistic | Sequence[str | Statistic] = "mean",
+    *,
+    n: int,
+    lower: Limits | None = None,
+    upper: Limits | None = None,
+    columns: str | Sequence[str] = "value",
+    categories: Mapping[str, Sequence[str]] | None = None,
+    by: str | None = None,
+    groups: Sequence[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    noise_multiplier: float | None = None,
+    relation: str = "replace_one",
+    population: int | str | None = None,
+    missing: str = "refuse",
+    whole: str | Sequence[str] | None = None,
+    level: float = 0.95,
+    like: str = "normal",
+) -> tuple[Expected, ...]:
+    """Expected widths of what :func:`private_release` would give for ``n`` records like these.
+
+    No data are read and nothing is charged. One of ``epsilon`` (with ``delta``) and
+    ``noise_multiplier`` is given.
+
+    Parameters
+    ----------
+    statistics : str, Statistic or sequence of them, default="mean"
+        One or several statistics, as :func:`private_release` takes them.
+    n : int
+        Number of records, at least 1.
+    lower : float, sequence or mapping, default=None
+        Lower ends of the ranges of the columns, as in :func:`private_release`.
+    upper : float, sequence or mapping, default=None
+        Upper ends of the ranges.
+    columns : str or sequence of str, default="value"
+        Names of the columns.
+    categories : mapping, default=None
+        The public categories of columns that have some.
+    by : str, default=None
+        The column of groups.
+    groups : sequence of str, default=None
+        Its public values.
+    epsilon : float, default=None
+        The budget of the release, above 0 and at most 500.
+    delta : float, default=None
+        The delta at which epsilon is stated; well below 1/n.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    relation : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours.
+    population : int or "census", default=None
+        The size of what the records are sampled from; None means endless.
+    missing : {"refuse", "drop"}, default="refuse"
+        What is to be done with missing values.
+    whole : str or sequence of str, default=None
+        Columns of whole numbers, as in :func:`private_release`.
+    level : float, default=0.95
+        Confidence of the intervals, above 0 and below 1.
+    like : {"normal", "uniform"}, default="normal"
+        What numbers are assumed to be like within their ranges.
+
+    Returns
+    -------
+    tuple of Expected
+        One for each estimate.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+
+    Examples
+    --------
+    >>> (mean,) = expected_widths("mean", n=10_000, lower=0, upper=1, epsilon=1, delta=1e-6)
+    >>> 0.006 < mean.width < 0.008
+    True
+    """
+    n = checks.integer("n", n, 1)
+    level = checks.real("level", level, above=0, below=1)
+    checks.choice("like", like, LIKE)
+    checks.choice("missing", missing, ("refuse", "drop"))
+    used = Relation.read(relation)
+    given = (statistics,) if isinstance(statistics, str | Statistic) else tuple(statistics)
+    asked = tuple(map(read_statistic, given))
+    schema = read_schema(
+        (columns,) if isinstance(columns, str) else tuple(columns),
+        named=True, lower=lower, upper=upper, categories=categories, dates=None, by=by,
+        groups=groups, dropped=missing == "drop", relation=used, population=population,
+        whole=whole,
+    )  # fmt: skip
+
+    def bound(to: PublicSchema) -> list[StatisticRequest]:
+        return [one for statistic in asked for one in statistic.requests(to)]
+
+    bound(schema)
+    if noise_multiplier is None:
+        budget = checks.real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
+        if delta is None:
+            raise InvalidParameter.refusing("delta", "must be given, well below 1/n", "none")
+        move = 2.0 if used == Relation.REPLACE_ONE else 1.0
+        noise_multiplier = analytic_sigma(budget, delta, move)
+    piece = made_up(schema, like)
+    estimates = run_rounds(
+        schema,
+        lambda: iter((piece,)),
+        bound,
+        checks.real("noise_multiplier", noise_multiplier, above=0),
+        charge=lambda: None,
+        source=Expectation(n),
+        level=level,
+    )
+    return tuple(map(Expected.of, estimates))
+
+
+def smallest_epsilon(
+    width: float, statistics: str | Statistic | Sequence[str | Statistic] = "mean", **settings: Any
+) -> tuple[float, tuple[Expected, ...]]:
+    """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
+
+    With groups, those of the listed ones: nobody is expected in any other.
+
+    Parameters
+    ----------
+    width : float
+        The width that no interval must exceed, above 0.
+    statistics : str, Statistic or sequence of them, default="mean"
+        One or several statistics, as :func:`private_release` takes them.
+    **settings
+        What else :func:`expected_widths` takes.
+
+    Returns
+    -------
+    (epsilon, expected) : float, tuple of Expected
+        The epsilon, and what is expected at it.
+
+    Raises
+    ------
+    InvalidParameter
+        Sampling alone makes the intervals wider, or an argument is outside what is allowed.
+
+    Examples
+    --------
+    >>> limits = {"n": 10_000, "lower": 0, "upper": 1, "delta": 1e-6}
+    >>> epsilon, _ = smallest_epsilon(0.01, "mean", **limits)
+    >>> 0.1 < epsilon < 0.5
+    True
+    """
+    width = checks.real("width", width, above=0)
+
+    def widest(epsilon: float) -> tuple[float, tuple[Expected, ...]]:
+        found = expected_widths(statistics, epsilon=epsilon, **settings)
+        return max(one.width for one in found if one.group != OTHER), found
+
+    reached, found = widest(_MOST)
+    if not reached <= width:
+        raise InvalidParameter.refusing(
+            "width",
+            f"must be at least {readable(reached, 'up', 4)}, which is left at epsilon {_MOST:g}",
+            width,
+        )
+    low, high = _LEAST, _MOST
+    while high > _CLOSE * low:
+        middle = math.sqrt(low * high)
+        reached, seen = widest(middle)
+        if reached <= width:
+            high, found = middle, seen
+        else:
+            low = middle
+    return high, found
+
+
+def made_up(schema: PublicSchema, like: str) -> Piece:
+    """Records that nobody has: every column spread evenly in an order of its own."""
+    rng = np.random.default_rng(0)  # an order, no secret
+    even = (np.arange(_MADE_UP) + 0.5) / _MADE_UP
+    values = np.empty((_MADE_UP, len(schema.columns)))
+    for k, column in enumerate(schema.columns):
+        shuffled = rng.permutation(even)
+        if column.range is None:
+            values[:, k] = np.floor(shuffled * len(column.categories))
+        else:
+            spread = shuffled if like == "uniform" else _normal(shuffled)
+            values[:, k] = column.range.lower + column.range.width * spread
+            if column.whole:
+                values[:, k] = np.round(values[:, k])
+    slots = np.zeros(_MADE_UP, dtype=np.int64)
+    if schema.groups:
+        slots = np.arange(_MADE_UP) % (len(schema.groups) - 1)
+    return Piece(values, slots)
+
+
+def _normal(shares: FloatArray) -> FloatArray:
+    """Quantiles of a normal law around 1/2 with standard deviation 1/6, kept in [0, 1]."""
+    found: FloatArray = np.clip(0.5 + ndtri(shares) / 6.0, 0.0, 1.0)
+    return found

@@ -1,0 +1,703 @@
+"""``private_release``: one noisy release on all records, with estimates and intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mustdp.accounting.plan import Plan
+from mustdp.calibration.budget import PrivacySpent, plan_with_noise
+from mustdp.data.columns import (
+    STANDARD_INPUT,
+    Category,
+    Day,
+    Missing,
+    Number,
+    Reading,
+    Wanted,
+    as_reading,
+    check_missing,
+)
+from mustdp.data.frames import as_frame
+from mustdp.data.opening import Records, open_records
+from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece
+from mustdp.estimation.result import ReleasedEstimate, ReleaseResult
+from mustdp.estimation.schema import OTHER, Limits, PublicSchema, read_schema, read_shares
+from mustdp.estimation.statistics.counts import Clipping
+from mustdp.estimation.statistics.moments import WeightSquares
+from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
+from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
+from mustdp.limits import warn_of_large_delta
+from mustdp.mechanisms.contract import Mechanism
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
+from mustdp.progress import Progress
+from mustdp.randomness.keys import release_key
+from mustdp.randomness.noise_bits import NoiseSource
+from mustdp.sampling.schemes import Scheme, wor
+
+# Records in pieces: numbers clipped to their ranges, categories numbered, groups as slots.
+#
+# NaN stands for a missing number that is dropped from every part that needs it. A missing category
+# or group is one of the others.
+
+
+#: Rows that are worked on at a time.
+_ROWS = 2**16
+
+#: What helps against missing numbers of clusters: nothing that is said about missing values.
+_IN_A_CLUSTER = "every record needs the number of a cluster, one of its own where it is alone"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The columns of the schema that are used, and that of groups; ``places`` is where they are."""
+
+    schema: PublicSchema
+    records: Records
+    places: Mapping[str, int]
+    weights: str | None = None
+    cluster: str | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        """The records, some at a time; all at once where they come in clusters."""
+        if self.cluster is None:
+            yield from self._parts()
+            return
+        blocks = list(self.records.blocks())
+        if blocks:
+            numbers = np.concatenate([one.values[:, self.places[self.cluster]] for one in blocks])
+            yield clustered(list(self._parts()), numbers, self.schema)
+
+    def _parts(self) -> Iterator[Piece]:
+        for block in self.records.blocks():
+            for start in range(0, len(block), _ROWS):
+                rows = slice(start, start + _ROWS)
+                given = np.where(block.missing[rows], np.nan, block.values[rows])
+                slots = np.zeros(len(given), dtype=np.int64)
+                if self.schema.by is not None:
+                    slots = given[:, self.places[self.schema.by]].astype(np.int64)
+                raw = self._raw(given)
+                yield Piece(self._clipped(raw), slots, self._shares(given), raw)
+
+    def _shares(self, given: FloatArray) -> FloatArray | None:
+        """Weights over the largest one, cut to [0, 1]; none is a record that is dropped."""
+        if self.weights is None or self.schema.largest_weight is None:
+            return None
+        own = np.nan_to_num(given[:, self.places[self.weights]], nan=0.0)
+        return np.clip(own / self.schema.largest_weight, 0.0, 1.0)
+
+    def _raw(self, given: FloatArray) -> FloatArray:
+        """The columns of the schema; nothing in those that no statistic reads."""
+        values = np.full((len(given), len(self.schema.columns)), np.nan)
+        for k, column in enumerate(self.schema.columns):
+            if column.name in self.places:
+                values[:, k] = given[:, self.places[column.name]]
+        return values
+
+    def _clipped(self, raw: FloatArray) -> FloatArray:
+        values = raw.copy()
+        for k, column in enumerate(self.schema.columns):
+            if column.range is not None:
+                np.clip(raw[:, k], column.range.lower, column.range.upper, out=values[:, k])
+        return values
+
+
+def open_table(
+    data: Any,
+    schema: PublicSchema,
+    used: Collection[int],
+    missing: Missing | None,
+    weights: str | None = None,
+    cluster: str | None = None,
+) -> Table:
+    """The records of ``data`` with the ``used`` columns, as the schema describes them."""
+    plain = _positions(data)
+    read: dict[str, Wanted] = {}
+    for k in sorted(used):
+        column = schema.columns[k]
+        name = plain.get(column.name, column.name)
+        if column.categories:
+            read[column.name] = Category(name, column.categories)
+        elif column.origin is not None:
+            read[column.name] = Day(name, column.origin, missing)
+        else:
+            read[column.name] = Number(name, missing)
+    if schema.by is not None:
+        groups = Category(plain.get(schema.by, schema.by), schema.groups[:-1])
+        if read.setdefault(schema.by, groups) != groups:
+            raise InvalidParameter.refusing(
+                "by", "must be another column, or one with the groups as categories", schema.by
+            )
+    for role, own in (("weights", weights), ("cluster", cluster)):
+        if own is not None:
+            if own in read:
+                raise InvalidParameter.refusing(role, "must be another column", own)
+            # A missing weight is nothing; a record that is in no cluster has no privacy unit.
+            name = plain.get(own, own)
+            whole = Number(name, "refuse", remedy=_IN_A_CLUSTER)
+            read[own] = Number(name, missing) if role == "weights" else whole
+    if not read:  # nothing but the number of records is asked for
+        first = next((column.name for column in schema.columns), None) or column_names(data)[0]
+        read[first] = Category(plain.get(first, first), ("-",))
+    places = {name: place for place, name in enumerate(read)}
+    return Table(schema, open_records(data, list(read.values())), places, weights, cluster)
+
+
+def clustered(parts: Sequence[Piece], numbers: FloatArray, schema: PublicSchema) -> Piece:
+    """All records as one piece with their clusters; the first of each, where it is the unit."""
+    values, slots = (np.concatenate([getattr(one, name) for one in parts])
+                     for name in ("values", "slots"))  # fmt: skip
+    raw = [one.values if one.raw is None else one.raw for one in parts]
+    weights = [one.weights for one in parts if one.weights is not None]
+    together = np.concatenate(weights) if weights else None
+    _, clusters = np.unique(numbers, return_inverse=True)
+    clusters = clusters.astype(np.int64).ravel()
+    kept = np.arange(len(values))
+    if schema.whole_clusters and schema.largest_cluster is not None:
+        order = np.argsort(clusters, kind="stable")
+        starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
+        rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+        kept = np.sort(order[rank < schema.largest_cluster])
+    return Piece(
+        values[kept],
+        slots[kept],
+        None if together is None else together[kept],
+        np.concatenate(raw)[kept],
+        clusters=clusters[kept],
+    )
+
+
+def read_once(data: Any) -> bool:
+    """Whether the records can be read only once."""
+    given = as_reading(data).data
+    return isinstance(given, str) and given == STANDARD_INPUT
+
+
+def missing_of(data: Any, missing: Any) -> Any:
+    """What becomes of missing values: as said here, else as the reading says."""
+    return as_reading(data).missing if missing is None else missing
+
+
+def column_names(data: Any) -> tuple[str, ...]:
+    """The names of the columns of data in memory."""
+    given = data.data if isinstance(data, Reading) else data
+    if hasattr(given, "__dask_graph__"):
+        given = getattr(given, "_meta", None)
+    frame = as_frame(given)
+    if frame is not None:
+        return tuple(str(label) for label in frame.labels)
+    raise InvalidParameter.refusing("columns", "must be given for a file", "none")
+
+
+def _positions(data: Any) -> Mapping[str, int]:
+    """Columns of an array without names, which are called by their positions."""
+    given = data.data if isinstance(data, Reading) else data
+    if isinstance(given, np.ndarray) and not given.dtype.names:
+        return {str(k): k for k in range(1 if given.ndim == 1 else given.shape[1])}
+    return {}
+
+
+# The rounds of a release: one for all statistics, a second for some of them.
+#
+# The second round tells the errors of curved estimates and of clusters, for a share of the whole
+# budget, and looks closer at quantiles, for a part of their own. Every part of either round has its
+# share of the budget; a round's is the sum of those of its parts, and both together are all of it.
+
+
+#: The part of the budget that the errors of curved estimates get, where there are any.
+SECOND_SHARE = 0.15
+#: A number of records that is a sum of more noisy ones than this is better released by itself.
+_LONGEST_SUM = 4.0
+#: Numbers in one release, over all groups.
+_MOST = 10**7
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """In place of noise: none, and sums brought to ``records`` of them. For plans, not for data."""
+
+    records: int
+
+
+def run_rounds(
+    schema: PublicSchema,
+    pieces: Callable[[], Iterable[Piece]],
+    requests_on: Callable[[PublicSchema], Sequence[StatisticRequest]],
+    noise_multiplier: float,
+    *,
+    charge: Callable[[], None],
+    source: NoiseSource | Expectation,
+    level: float,
+    simultaneous: bool = False,
+    clipping: float | None = None,
+    progress: Progress | None = None,
+) -> tuple[ReleasedEstimate, ...]:
+    """All estimates. ``charge`` is called once, after the exact sums and before any noise.
+
+    ``clipping`` is the share of the budget for what is said about clipping; None: as for the rest.
+
+    ``requests_on`` gives the statistics on a schema; ``pieces`` begins the records anew.
+    """
+    requests = requests_on(schema)
+    places = parts_of(requests)
+    shared = _shared(requests)
+    closer = {one.sums for one in shared if _looks_closer(one)}
+    rest = 1.0 - SECOND_SHARE if len(shared) > len(closer) else 1.0
+    own = [rest * share for share in _shares(places, clipping)]
+    now = [
+        x * (one.first_share if one in closer else 1.0) for x, one in zip(own, places, strict=True)
+    ]
+    first: tuple[NoisySums, ...] = ()
+    second: dict[StatisticRequest, NoisySums] = {}
+    joint = _joint(schema, tuple(places), noise_multiplier, now)
+    _refuse_many(joint)
+    totals, seen = joint.totals(pieces(), progress)
+    records = source.records if isinstance(source, Expectation) else seen
+    # Where the size is private nobody may learn that there are none: the noise alone is released.
+    refused = schema.public_size or isinstance(source, Expectation)
+    if refused and not (records and seen):
+        raise InvalidParameter("data must have at least one record, got none")
+    if schema.public_size:
+        schema = replace(schema, n=records)
+        _check_population(schema)
+        requests = requests_on(schema)
+        places = parts_of(requests)
+        joint = replace(joint, schema=schema, parts=tuple(places))
+    if places:
+        charge()
+        first = _released(joint, totals, seen, source)
+    found = _with_squares(dict(zip(places, first, strict=True)))
+    shared = _shared(requests)
+    if shared:
+        later = {part: x - y for part, x, y in zip(places, own, now, strict=True)}
+        each = SECOND_SHARE / max(len(shared) - len(closer), 1)
+        budgets = [
+            later[one.sums] if one.sums is not None and _looks_closer(one) else each
+            for one in shared
+        ]
+        if not math.fsum([*now, *budgets]) <= 1.0 + 2.0**-45:  # the noise has 2^-40 to spare
+            raise NumericalFailure(
+                "two rounds must cost no more than one; nothing more is released"
+            )
+        again = tuple(one.second_sums(_known(_behind(one, found)), shared[one]) for one in shared)
+        joint = _joint(schema, again, noise_multiplier, budgets)
+        totals, count = joint.totals(pieces(), progress)
+        if count != seen:
+            raise InvalidParameter("data must not change while they are read, got other records")
+        second = dict(zip(shared, _released(joint, totals, seen, source), strict=True))
+    return read_estimates(requests, found, second, level, simultaneous)
+
+
+def _looks_closer(one: StatisticRequest) -> bool:
+    """Whether its second round is paid for by what its first one left."""
+    return one.sums is not None and one.sums.first_share < 1.0
+
+
+def _shared(requests: Sequence[StatisticRequest]) -> dict[StatisticRequest, list[StatisticRequest]]:
+    """What the second round is asked, and by which statistics."""
+    found: dict[StatisticRequest, list[StatisticRequest]] = {}
+    for one in requests:
+        if one.two_rounds:
+            found.setdefault(one.second_request, []).append(one)
+    return found
+
+
+def _joint(
+    schema: PublicSchema,
+    parts: tuple[BoundedSum, ...],
+    noise_multiplier: float,
+    budgets: Sequence[float],
+) -> JointSums:
+    """One round, of which every part has its share of the whole budget."""
+    share = math.fsum(budgets)
+    # A square root may be rounded up, and so may the sum of the squares.
+    weights = tuple(math.sqrt(one / share) * (1.0 - 2.0**-50) for one in budgets)
+    return JointSums(schema, parts, noise_multiplier, share if parts else 1.0, weights)
+
+
+def _released(
+    joint: JointSums, totals: FloatArray, seen: int, source: NoiseSource | Expectation
+) -> tuple[NoisySums, ...]:
+    if isinstance(source, Expectation):
+        return joint.read(totals * (joint.noise.lattice.step * source.records / seen))
+    return joint.released(totals, source)
+
+
+def _with_squares(found: dict[BoundedSum, NoisySums]) -> dict[BoundedSum, NoisySums]:
+    """Every part with the sums of the squared weights, where they were released."""
+    squares = next((one for one in found if isinstance(one, WeightSquares)), None)
+    if squares is None:
+        return found
+    sums = found[squares].sums[:, 0]
+    return {part: replace(noisy, squares=sums) for part, noisy in found.items()}
+
+
+def _known(noisy: NoisySums | None) -> NoisySums:
+    if noisy is None:
+        raise InvalidParameter("a statistic with a second round must have had a first one")
+    return noisy
+
+
+def read_estimates(
+    requests: Sequence[StatisticRequest],
+    found: dict[BoundedSum, NoisySums],
+    second: dict[StatisticRequest, NoisySums],
+    level: float,
+    simultaneous: bool = False,
+) -> tuple[ReleasedEstimate, ...]:
+    """The estimates behind what was released in both rounds."""
+
+    def at(own: float) -> tuple[ReleasedEstimate, ...]:
+        return tuple(
+            estimate
+            for one in requests
+            for estimate in one.estimates(
+                _behind(one, found),
+                second.get(one.second_request),
+                own,
+            )
+        )
+
+    estimates = at(level)
+    return at(1.0 - (1.0 - level) / len(estimates)) if simultaneous else estimates
+
+
+def parts_of(requests: Sequence[StatisticRequest]) -> dict[BoundedSum, None]:
+    """The different parts, in order; a count that another part tells needs none of its own."""
+    found: dict[BoundedSum, None] = {}
+    for one in sorted(requests, key=lambda each: each.counts_records):
+        if one.counts_records and _telling(one, found) is not None:
+            continue
+        if one.sums is not None:
+            found.setdefault(one.sums)
+    if any(one.schema.weighted and not one.weighted_errors for one in requests):
+        found.setdefault(WeightSquares(requests[0].schema))
+    kept = [one for one in found if not any(other.holds(one) for other in found)]
+    earlier = ((one, kept[:k]) for k, one in enumerate(kept))
+    return {
+        one: None for one, before in earlier if not any(other.reorders(one) for other in before)
+    }
+
+
+def _behind(one: StatisticRequest, found: dict[BoundedSum, NoisySums]) -> NoisySums | None:
+    if one.counts_records:
+        telling = _telling(one, found)
+        return None if telling is None else found[telling]
+    if one.sums is None or one.sums in found:
+        return None if one.sums is None else found[one.sums]
+    part = one.sums
+    large = next(more for more in found if more.reorders(part) or more.holds(part))
+    return large.read_off(found[large], part)
+
+
+def _telling(count: StatisticRequest, found: Iterable[BoundedSum]) -> BoundedSum | None:
+    """A part that holds the number of records which ``count`` asks for, and not as a long sum."""
+    if count.sums is None:
+        return None
+    for part in found:
+        if isinstance(part, WeightSquares):
+            continue
+        same = not count.schema.dropped or part.columns == count.columns
+        if part == count.sums or (same and part.covariance.own[0] <= _LONGEST_SUM):
+            return part
+    return None
+
+
+def _check_population(schema: PublicSchema) -> None:
+    if schema.n is not None and not schema.population >= schema.n:
+        raise InvalidParameter.refusing(
+            "population",
+            f"must be at least the number of records, {schema.n}",
+            f"{schema.population:g}",
+        )
+
+
+def _shares(parts: Collection[BoundedSum], clipping: float | None) -> list[float]:
+    """Shares of the budget that add up to one; equal but for what is said about clipping."""
+    apart = sum(part.about_clipping for part in parts)
+    if clipping is None or apart in (0, len(parts)):
+        return [1.0 / len(parts) for _ in parts]
+    rest, own = (1.0 - clipping) / (len(parts) - apart), clipping / apart
+    return [own if one.about_clipping else rest for one in parts]
+
+
+def _refuse_many(joint: JointSums) -> None:
+    numbers = joint.schema.slots * sum(part.width for part in joint.parts)
+    if not numbers <= _MOST:
+        raise InvalidParameter(f"a release must hold at most {_MOST} numbers, got {numbers}")
+
+
+# The noise of one release on all records: settled and certified before any data are touched.
+
+
+@dataclass(frozen=True)
+class OneRelease:
+    """A job of one Gaussian release; nothing is drawn, so its number of records says nothing."""
+
+    @property
+    def scheme(self) -> Scheme:
+        """All of one record."""
+        return wor(1, 1)
+
+    def plan(self, mechanism: Mechanism, /) -> Plan:
+        """The mechanism itself, on all records."""
+        return mechanism
+
+
+def settle_release(
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    noise_multiplier: float | None,
+    relation: Relation,
+) -> PrivacySpent:
+    """What a release with this budget costs; exactly one of epsilon and noise_multiplier."""
+    if delta is None:
+        raise InvalidParameter.refusing(
+            "delta", "must be given, well below one over the number of records", "none"
+        )
+    return plan_with_noise(
+        OneRelease(),
+        delta=delta,
+        epsilon=epsilon,
+        noise_multiplier=noise_multiplier,
+        relation=relation,
+    ).spent()
+
+
+# ``private_release``: one noisy release on all records, with estimates and intervals.
+#
+# Order matters. What was asked for is checked first, then the noise is settled and certified and
+# the ledger asked, then the data are read and exact sums made, in whole steps of a lattice. Only
+# then is the ledger charged and noise drawn. Estimates that are curved in what was released get a
+# second round on the same data, for their standard errors, out of the same budget (``queries.py``).
+
+
+def private_release(
+    data: Any,
+    statistics: str | Statistic | Sequence[str | Statistic] = "mean",
+    *,
+    lower: Limits | None = None,
+    upper: Limits | None = None,
+    columns: str | Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
+    by: str | None = None,
+    groups: Sequence[str] | None = None,
+    dates: Mapping[str, str] | None = None,
+    missing: str | float | None = None,
+    whole: str | Sequence[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    noise_multiplier: float | None = None,
+    relation: str = "replace_one",
+    population: int | str | None = None,
+    weights: str | None = None,
+    largest_weight: float | None = None,
+    strata: str | None = None,
+    stratum_shares: Mapping[str, float] | None = None,
+    cluster: str | None = None,
+    largest_cluster: int | None = None,
+    unit: str = "record",
+    level: float = 0.95,
+    simultaneous: bool = False,
+    report_clipping: float | None = None,
+    ledger: LedgerOrPath = None,
+    seed: Any = None,
+    progress: Progress | None = None,
+) -> ReleaseResult:
+    """Release statistics of all records once, with intervals for sampling and noise together.
+
+    All statistics share the budget: ``epsilon`` at ``delta``, or a ``noise_multiplier``.
+
+    Parameters
+    ----------
+    data : array, frame, table, path or Reading
+        The records: an array, a pandas or polars frame, an Arrow table, or a CSV or Parquet file.
+    statistics : str, Statistic or sequence of them, default="mean"
+        One or several, by name or as objects: ``"mean"``, ``"quantile:0.9"``, ``"proportion:>50"``,
+        ``md.Mean()``; ``mustdp release --help`` lists the names. Each is asked of every column, or
+        of those behind an @, as in ``"mean@age"`` or ``md.Mean(columns=["age"])``.
+    lower : float, sequence or mapping, default=None
+        Lower ends of the ranges that values are clipped to: one for all columns, one for each, or
+        by name. Public: they must be known without looking at the data. Needed where numbers are
+        used.
+    upper : float, sequence or mapping, default=None
+        Upper ends of the ranges, given like ``lower``.
+    columns : str or sequence of str, default=None
+        The columns that are used; None means all.
+    categories : mapping, default=None
+        Public lists of categories by column.
+    by : str, default=None
+        A column of groups: everything is released for each group and for all others together.
+    groups : sequence of str, default=None
+        The public values of that column.
+    dates : mapping, default=None
+        Columns of dates, with a public day each from which days are counted.
+    missing : "refuse", "drop" or float, default=None
+        What is done with missing values: "refuse"; "drop", which leaves a record out of every
+        statistic that needs the value and makes the number of records used private; or the number
+        in its place. None means what a :class:`Reading` says, and "refuse" for other data.
+    whole : str or sequence of str, default=None
+        Columns of which it is public that their values are whole numbers: their quantiles are whole
+        numbers, too. Without it that is read off the release, where the noise allows.
+    epsilon : float, default=None
+        What the certified epsilon of the whole release must not exceed.
+    delta : float
+        The delta at which epsilon is stated, well below 1/n; it has no default.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum;
+        from 1e-9 to 1e9.
+    relation : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours. Under replace_one the number of records is public; under
+        add_remove it is not, and is released with noise wherever it is needed.
+    population : int or "census", default=None
+        The size of what the records were sampled from; "census" where they are all of it, so that
+        only noise is left; None means endless.
+    weights : str, default=None
+        A column of survey weights: means are then ratios of weighted sums (Hajek), counts and sums
+        those of the population.
+    largest_weight : float, default=None
+        Public; larger weights are cut to it.
+    strata : str, default=None
+        A column of strata: estimates are put together from them, sums and tables as those of the
+        ``population``.
+    stratum_shares : mapping, default=None
+        The strata's public shares of the population, which add up to 1. Strata that are not
+        listed are one more, named "other"; without a share of its own it counts for nothing.
+    cluster : str, default=None
+        A column of numbers of clusters: standard errors are then those of clusters.
+    largest_cluster : int, default=None
+        Public; so many records of a cluster count at most.
+    unit : {"record", "cluster"}, default="record"
+        What the guarantee protects: a record, or all records of a cluster.
+    level : float, default=0.95
+        Confidence of the intervals, above 0 and below 1.
+    simultaneous : bool, default=False
+        Whether all intervals are widened until they hold together (Bonferroni).
+    report_clipping : float, default=None
+        A share of the budget, such as 0.05, that goes into saying how many values were clipped.
+    ledger : Ledger, str or path, default=None
+        Charged once, before noise is drawn; what would pass its limit is refused before the data
+        are read. A path is that of a ledger in a file, which must be there.
+    seed : int, Generator or RandomState, default=None
+        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        None takes fresh entropy from the operating system.
+    progress : Progress, default=None
+        Called whenever the work has got further.
+
+    Returns
+    -------
+    ReleaseResult
+        Estimates with intervals, and what they cost; all of it may be published.
+
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    BudgetExceeded
+        The charge does not fit the limit of the ledger; nothing was written.
+    NumericalFailure
+        No number that can be trusted was found.
+
+    Warns
+    -----
+    LargeDelta
+        ``delta`` is above one in the number of records, where that is public.
+    SeededRelease
+        A seed was given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 10_000)
+    >>> result = private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> low, high = result.interval
+    >>> bool(low < result.estimate < high)
+    True
+    """
+    used = Relation.read(relation)
+    given = (statistics,) if isinstance(statistics, str | Statistic) else tuple(statistics)
+    if not given:
+        raise InvalidParameter("statistics must name at least one statistic, got none")
+    asked = tuple(map(read_statistic, given))
+    written = ", ".join(one.written for one in asked)
+    level = checks.real("level", level, above=0, below=1)
+    if report_clipping is not None:
+        report_clipping = checks.real("report_clipping", report_clipping, above=0, below=1)
+    if (weights is None) != (largest_weight is None):
+        raise InvalidParameter("weights and largest_weight must be given together")
+    if (cluster is None) != (largest_cluster is None):
+        raise InvalidParameter("cluster and largest_cluster must be given together")
+    if checks.choice("unit", unit, ("record", "cluster")) == "cluster" and cluster is None:
+        raise InvalidParameter.refusing("unit", "must be record without clusters", repr(unit))
+    shares = read_shares(strata, stratum_shares, by)
+    if strata is not None:
+        by, groups = strata, tuple(name for name in shares if name != OTHER)
+    missing = check_missing(missing_of(data, missing))
+    names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
+    schema = read_schema(
+        column_names(data) if names is None else names,
+        named=names is not None,
+        lower=lower, upper=upper, categories=categories, dates=dates, by=by, groups=groups,
+        dropped=missing == "drop", relation=used, population=population,
+        largest_weight=largest_weight, largest_cluster=largest_cluster,
+        whole_clusters=unit == "cluster", shares=tuple(shares.values()),
+        once=read_once(data), whole=whole,
+    )  # fmt: skip
+
+    def bound(to: PublicSchema) -> list[StatisticRequest]:
+        found = [one for statistic in asked for one in statistic.requests(to)]
+        if report_clipping is not None:
+            used = dict.fromkeys(k for one in found for k in one.columns)
+            numbers = (k for k in used if to.columns[k].range is not None)
+            found += [Clipping().bind(to, (k,)) for k in numbers]
+        return found
+
+    requests = bound(schema)
+    if any(one.two_rounds for one in requests) and read_once(data):
+        raise InvalidParameter.refusing(
+            "data", f"must be a file for {written}: it is read twice", "'-'"
+        )
+    privacy = settle_release(
+        epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, relation=used
+    )
+    key = release_key(seed, name="seed")
+    privacy = replace(privacy, seeded=key.seeded)
+    check_release(ledger, OneRelease().scheme, privacy)
+    table = open_table(
+        data, schema, {k for one in requests for k in one.columns}, missing, weights, cluster
+    )
+    read = 0
+
+    def pieces() -> Iterator[Piece]:
+        nonlocal read
+        read = 0
+        for piece in table.pieces():
+            read += len(piece)
+            yield piece
+
+    def charge() -> None:
+        if schema.public_size:
+            warn_of_large_delta(privacy.delta, read)
+        charge_release(ledger, privacy.plan, f"release: {written}"[:200])
+
+    estimates = run_rounds(
+        schema,
+        pieces,
+        bound,
+        privacy.noise_multiplier,
+        charge=charge,
+        source=NoiseSource(key.seed),
+        level=level,
+        simultaneous=simultaneous,
+        clipping=report_clipping,
+        progress=progress,
+    )
+    return ReleaseResult(estimates, privacy, level)

@@ -1,1 +1,0 @@
-"""One noisy release on all records: statistics, groups, intervals."""

@@ -1,0 +1,520 @@
+"""What a release or a bootstrap gives: estimates with intervals, what they cost, tables of them."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
+
+from mustdp.calibration.budget import PrivacySpent
+from mustdp.estimation.designs import Design
+from mustdp.estimation.intervals import Interval
+from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.checks import immutable
+from mustdp.numerics.formatting import (
+    NOT_KNOWN,
+    aligned,
+    as_stated,
+    csv_table,
+    estimate_in_words,
+    latex_text,
+    noise_used,
+    percent_stated,
+    readable,
+)
+from mustdp.randomness.keys import SEEDED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Kinds of interval that are made.
+Kind = Literal["normal"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class InferenceNote(UserWarning):
+    """Something about an estimate or its interval that its reader has to know.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> issubclass(md.types.InferenceNote, Warning)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One estimate, its standard error and its interval.
+
+    Attributes
+    ----------
+    label : str
+        Which estimate.
+    value : float
+        The estimate; NaN where noise leaves nothing to be known, which ``flags`` say.
+    standard_error : float
+        Of sampling and noise together; NaN or infinite where it is not known.
+    interval : (float, float)
+        The interval for sampling and noise together, at the result's level.
+    noise_share : float
+        Which share of the variance is that of the noise.
+    description : str
+        What was estimated, in words.
+    flags : tuple of str
+        What a reader has to know.
+    degrees_of_freedom : float
+        Those of the t quantile behind the interval.
+    noise_dominated : bool
+        Whether the noise hides the variation of the data, so that an upper limit stands for it.
+    """
+
+    label: str
+    value: float
+    standard_error: float
+    interval: tuple[float, float]
+    noise_share: float
+    description: str = ""
+    flags: tuple[str, ...] = ()
+    degrees_of_freedom: float = math.inf
+    noise_dominated: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an estimate; else ``value`` is NaN and is written as NA."""
+        return math.isfinite(self.value)
+
+    @property
+    def width(self) -> float:
+        """Width of the interval."""
+        return self.interval[1] - self.interval[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON; what is not known is None.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
+        return {
+            "label": self.label,
+            "estimate": self.value if self.known else None,
+            "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
+            "interval": [end if math.isfinite(end) else None for end in self.interval],
+            "noise_share": self.noise_share,
+            "description": self.description,
+        }
+
+
+@dataclass(frozen=True)
+class ReleasedEstimate(Estimate):
+    """One number of a release on all records.
+
+    ``column`` names the column or columns, ``group`` the group, ``cell`` the cell of a table or the
+    term of a regression; each is None where there is none. ``description`` says what was estimated.
+
+    Attributes
+    ----------
+    label : str
+        Which estimate: statistic, columns, cell and group.
+    value : float
+        The estimate; NaN where noise leaves nothing to be known, which ``flags`` say.
+    standard_error : float
+        Of sampling and noise together; NaN or infinite where it is not known.
+    interval : (float, float)
+        The interval for sampling and noise together, at the release's level.
+    noise_share : float
+        Which share of the variance is that of the noise.
+    description : str
+        What was estimated, in words.
+    flags : tuple of str
+        What a reader has to know.
+    degrees_of_freedom : float
+        Those of the t quantile behind the interval.
+    noise_dominated : bool
+        Whether the noise hides the variation of the data, so that an upper limit stands for it.
+    statistic : str
+        The statistic, such as "mean".
+    column : str or None
+        The column or columns; None where there is none.
+    group : str or None
+        The group; None where there are none.
+    cell : str or None
+        The cell of a table, or the term of a regression; None where there is none.
+    where : str
+        The end of the description that says which group or strata are meant; empty for none.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
+    >>> result = md.private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> result.estimates[0].label, result.estimates[0].known
+    ('mean 0', True)
+    """
+
+    statistic: str = ""
+    column: str | None = None
+    group: str | None = None
+    cell: str | None = None
+    where: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON; what is not known is None.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
+        found = super().as_dict()
+        del found["label"]
+        names = {name: getattr(self, name) for name in ("statistic", "column", "group", "cell")}
+        return {**names, **found, "flags": list(self.flags)}
+
+
+def released_estimate(
+    interval: Interval,
+    *,
+    statistic: str,
+    column: str | None,
+    group: str | None,
+    cell: str | None = None,
+    description: str,
+    where: str = "",
+) -> ReleasedEstimate:
+    """An interval with its names."""
+    label = f"{statistic} {column}" if column else statistic
+    label = f"{label}: {cell}" if cell else label
+    return ReleasedEstimate(
+        label=f"{label} ({group})" if group is not None else label,
+        value=interval.value,
+        standard_error=interval.standard_error,
+        interval=interval.ends,
+        noise_share=interval.noise_share,
+        description=description,
+        flags=interval.flags,
+        degrees_of_freedom=interval.degrees_of_freedom,
+        noise_dominated=interval.noise_dominated,
+        statistic=statistic,
+        column=column,
+        group=group,
+        cell=cell,
+        where=where,
+    )
+
+
+E = TypeVar("E", bound=Estimate)
+
+
+class EstimationResult(Generic[E]):
+    """What the results of releases and bootstraps share: estimates by label, and tables of them."""
+
+    estimates: tuple[E, ...]
+    privacy: PrivacySpent
+    level: float
+    notes: tuple[str, ...]
+    #: What tells an estimate in a table apart.
+    _names: ClassVar[tuple[str, ...]] = ("label",)
+
+    @property
+    def estimate(self) -> float:
+        """The first estimate."""
+        return self.estimates[0].value
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the first estimate."""
+        return self.estimates[0].standard_error
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Interval of the first estimate."""
+        return self.estimates[0].interval
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What readers of the first estimate have to know."""
+        return self.estimates[0].flags
+
+    def __getitem__(self, label: str) -> E:
+        for estimate in self.estimates:
+            if estimate.label == label:
+                return estimate
+        known = ", ".join(estimate.label for estimate in self.estimates)
+        raise KeyError(f"no estimate {label!r}: there is {known}")
+
+    def __str__(self) -> str:
+        columns = (
+            "estimate of",
+            "value",
+            "standard error",
+            f"{as_stated(self.level)} interval",
+            "noise",
+        )
+        rows = [
+            (
+                self._title(estimate),
+                value,
+                error,
+                f"[{low}, {high}]",
+                f"{100 * estimate.noise_share:.0f} %",
+            )
+            for estimate in self.estimates
+            for value, error, low, high in [_numbers(estimate)]
+        ]
+        lines = aligned([columns, *rows])
+        cost = cost_in_words(self.privacy)
+        first = [cost, *lines] if self.privacy.seeded else [*lines, cost]
+        return "\n".join([*first, *self.notes])
+
+    def _title(self, estimate: E) -> str:
+        """What the printed table calls an estimate."""
+        return estimate.label
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
+        return {
+            "estimates": [estimate.as_dict() for estimate in self.estimates],
+            "level": self.level,
+            "privacy": self.privacy.as_dict(),
+            "notes": list(self.notes),
+        }
+
+    def as_csv(self) -> str:
+        """A table with one row for each estimate; numbers in full, NA for what is not known.
+
+        A result made with a seed says so among its flags.
+
+        Returns
+        -------
+        str
+            CSV with a line of names.
+        """
+        rows = [[*self._names, "estimate", "standard_error", "lower", "upper", "flags"]]
+        seeded = (SEEDED,) if self.privacy.seeded else ()
+        for one in self.estimates:
+            names = [getattr(one, name) or "" for name in self._names]
+            numbers = [one.value, one.standard_error, *one.interval]
+            shown = [repr(float(x)) if math.isfinite(x) else NOT_KNOWN for x in numbers]
+            rows.append([*names, *shown, "; ".join((*seeded, *one.flags))])
+        return csv_table(rows)
+
+    def as_latex(self) -> str:
+        """A table for a paper; needs no package.
+
+        Returns
+        -------
+        str
+            A ``tabular``.
+        """
+        level = percent_stated(self.level).removesuffix(" %")
+        lines = [
+            r"\begin{tabular}{lrrr}",
+            rf"estimate of & value & standard error & {level}\,\% interval \\",
+            r"\hline",
+        ]
+        if self.privacy.seeded:
+            lines.append(rf"\multicolumn{{4}}{{l}}{{{latex_text(SEEDED)}}} \\")
+        for one in self.estimates:
+            value, error, low, high = _numbers(one, unknown="--")
+            lines.append(rf"{latex_text(one.label)} & {value} & {error} & [{low}, {high}] \\")
+        return "\n".join([*lines, r"\end{tabular}", ""])
+
+
+def _numbers(one: Estimate, **options: str) -> tuple[str, str, str, str]:
+    return estimate_in_words(one.value, one.standard_error, one.interval, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseResult(EstimationResult[ReleasedEstimate]):
+    """Estimates of one release on all records; all of it may be published.
+
+    ``estimate``, ``standard_error`` and ``interval`` are those of the first; ``result[label]`` is
+    the estimate of that label.
+
+    Attributes
+    ----------
+    estimates : tuple of ReleasedEstimate
+        All estimates, in the order of the statistics.
+    privacy : PrivacySpent
+        What the release cost.
+    level : float
+        Confidence of the intervals.
+    notes : tuple of str
+        What a reader has to know about all of them.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
+    >>> result = md.private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> len(result.estimates), result.level, result.privacy.epsilon.upper <= 1.0
+    (1, 0.95, True)
+    """
+
+    estimates: tuple[ReleasedEstimate, ...]
+    privacy: PrivacySpent
+    level: float
+    notes: tuple[str, ...] = ()
+    _names: ClassVar[tuple[str, ...]] = ("statistic", "column", "group", "cell")
+
+    def families(self) -> dict[str, tuple[ReleasedEstimate, ...]]:
+        """Estimates that belong together: of one statistic of the same columns, in their order.
+
+        Returns
+        -------
+        dict of str to tuple of ReleasedEstimate
+            By statistic and columns.
+        """
+        found: dict[str, list[ReleasedEstimate]] = {}
+        for one in self.estimates:
+            name = f"{one.statistic} {one.column}" if one.column else one.statistic
+            found.setdefault(name, []).append(one)
+        return {name: tuple(rows) for name, rows in found.items()}
+
+    def plot(self, family: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the estimates of one of :meth:`families`, groups side by side.
+
+        Parameters
+        ----------
+        family : str, default=None
+            Which one; None means the first.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes that were drawn on; nothing is shown or saved.
+        """
+        drawing: Any = importlib.import_module("mustdp.reporting.plots.results")
+        axes: Axes = drawing.released_estimates(self, family, ax=ax)
+        return axes
+
+
+@dataclass(frozen=True, eq=False)
+class BootstrapResult(EstimationResult[Estimate]):
+    """Estimates with intervals from noisy replicates, and the certified cost of releasing them.
+
+    ``estimate``, ``standard_error`` and ``interval`` are those of the first; ``result[label]`` is
+    the estimate of that label. All of it may be published: it was made from what was released with
+    noise.
+
+    Attributes
+    ----------
+    estimates : tuple of Estimate
+        All estimates, each with label, value, standard_error, interval and noise_share.
+    privacy : PrivacySpent
+        What the release cost.
+    design : Design
+        What was drawn.
+    level : float
+        Confidence of the intervals.
+    kind : str
+        Kind of the intervals.
+    replicates : ndarray
+        The noisy replicates, one row for each release and one column for each estimate.
+    notes : tuple of str
+        What a reader has to know.
+    simultaneous : bool
+        Whether the intervals hold together.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
+    >>> design = md.wor(1000, 100)
+    >>> result = md.private_bootstrap(
+    ...     ages, "mean", lower=0, upper=100, design=design, replicates=20, noise_multiplier=9.0,
+    ...     delta=1e-6,
+    ... )
+    >>> result.replicates.shape, result.level
+    ((20, 1), 0.95)
+    """
+
+    estimates: tuple[Estimate, ...]
+    privacy: PrivacySpent
+    design: Design
+    level: float
+    kind: Kind
+    replicates: FloatArray
+    notes: tuple[str, ...] = ()
+    simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "replicates", immutable(self.replicates))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come out of a pickle writeable, depending on its protocol.
+        self.__dict__.update(state, replicates=immutable(state["replicates"]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain description, for JSON: the first estimate on top, all of them in ``estimates``.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
+        shared = super().as_dict()
+        first = shared["estimates"][0]
+        return {
+            **{key: first[key] for key in ("estimate", "standard_error", "interval")},
+            "level": self.level,
+            "kind": self.kind,
+            "simultaneous": self.simultaneous,
+            "estimates": shared["estimates"],
+            "privacy": shared["privacy"],
+            "design": self.design.describe(),
+            "notes": shared["notes"],
+        }
+
+    def _title(self, estimate: Estimate) -> str:
+        return estimate.description or estimate.label
+
+    def plot(self, label: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the replicates of one estimate, its interval and the noise's share.
+
+        Parameters
+        ----------
+        label : str, default=None
+            Which estimate; None means the first.
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes that were drawn on; nothing is shown or saved.
+        """
+        drawing: Any = importlib.import_module("mustdp.reporting.plots.results")
+        axes: Axes = drawing.bootstrap_replicates(self, label, ax=ax)
+        return axes
+
+
+def cost_in_words(privacy: PrivacySpent) -> str:
+    """What the release costs, in one sentence."""
+    bounds, neighbours = privacy.epsilon, privacy.relation.option
+    if privacy.seeded:
+        return f"no privacy: made with a seed, an experiment and no release ({privacy.source})"
+    if privacy.plan is None:
+        return f"no guarantee: {privacy.source}"
+    if not privacy.certified:
+        return f"no finite epsilon could be certified ({privacy.source})"
+    return (
+        f"({readable(bounds.upper, 'up', 5)}, {as_stated(privacy.delta)})-differentially private "
+        f"under {neighbours}, certified; noise multiplier {noise_used(privacy.noise_multiplier)} "
+        f"({privacy.source}{', one number a subset' if privacy.dimension == 1 else ''})"
+    )

@@ -1,0 +1,502 @@
+"""What is public before any record is read: columns and their ranges, groups, strata, subsets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from mustdp.errors import InvalidParameter
+from mustdp.limits import LARGEST_SIZE
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics import checks
+from mustdp.numerics.arrays import IntArray
+
+# Ranges of columns.
+
+
+#: Widths of ranges whose squares, and those divided by any size, are numbers of full precision.
+_NARROWEST, _WIDEST = 1e-100, 1e100
+
+
+@dataclass(frozen=True)
+class Range:
+    """The interval ``[lower, upper]`` that a column is clipped to."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower < self.upper:
+            raise InvalidParameter(
+                f"lower must be below upper in every column, got lower={self.lower!r} "
+                f"and upper={self.upper!r}"
+            )
+        if not (_NARROWEST <= self.width <= _WIDEST and self.lower < self.mid < self.upper):
+            raise InvalidParameter.refusing(
+                "lower",
+                f"and {{upper}} must be apart by {_NARROWEST:g} to {_WIDEST:g}, with numbers "
+                "between them",
+                f"lower={self.lower!r} and upper={self.upper!r}",
+                mentions=("upper",),
+            )
+
+    @property
+    def width(self) -> float:
+        """upper - lower."""
+        return self.upper - self.lower
+
+    @property
+    def mid(self) -> float:
+        """The midpoint, as far as double precision can tell."""
+        return self.lower + 0.5 * self.width
+
+    @property
+    def half(self) -> float:
+        """The farthest that a value can be from ``mid``: half of the width, and never less."""
+        return max(self.upper - self.mid, self.mid - self.lower)
+
+
+# Subsets, for the bootstrap.
+
+
+@dataclass(frozen=True)
+class SubsetSchema:
+    """What is public about the subsets that a statistic of the bootstrap is computed on.
+
+    ``lower`` and ``upper`` are the ends of the columns' ranges. ``size`` counts the entries of a
+    subset, copies included. With ``poisson`` it is the expected size, which sums are divided by,
+    since the size itself is random and not public. ``repeated_pairs`` is the chance that two
+    positions of a subset hold the same record.
+
+    >>> SubsetSchema([0.0, 1.0], [10.0, 3.0], 20).ranges[1]
+    Range(lower=1.0, upper=3.0)
+    """
+
+    lower: Sequence[float]
+    upper: Sequence[float]
+    size: float
+    poisson: bool = False
+    repeated_pairs: float = 0.0
+    ranges: tuple[Range, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lows = tuple(checks.reals("lower", self.lower).tolist())
+        highs = tuple(checks.reals("upper", self.upper).tolist())
+        if len(lows) != len(highs):
+            raise InvalidParameter(
+                f"upper must have one entry for each of the {len(lows)} entries of lower, "
+                f"got {len(highs)}"
+            )
+        if not isinstance(self.poisson, bool):
+            raise InvalidParameter(f"poisson must be True or False, got {self.poisson!r}")
+        checks.real("repeated_pairs", self.repeated_pairs, at_least=0.0, at_most=1.0)
+        setting = {
+            "lower": lows,
+            "upper": highs,
+            "size": _expected(self.size) if self.poisson else _whole(self.size),
+            "ranges": tuple(Range(low, high) for low, high in zip(lows, highs, strict=True)),
+        }
+        for name, value in setting.items():
+            object.__setattr__(self, name, value)
+
+    def of(self, columns: Sequence[int]) -> SubsetSchema:
+        """The same for some of the columns, by position."""
+        lower, upper = ([ends[k] for k in columns] for ends in (self.lower, self.upper))
+        return SubsetSchema(lower, upper, self.size, self.poisson, self.repeated_pairs)
+
+    def fixed(self, size: int) -> SubsetSchema:
+        """The same columns on subsets of exactly ``size`` entries."""
+        return SubsetSchema(self.lower, self.upper, size)
+
+    def refuse_below(self, entries: int) -> None:
+        """Refuse subsets of a fixed size with fewer entries than a statistic needs."""
+        if not self.poisson:
+            _whole(self.size, entries)
+
+    def check_size(self, counts: IntArray) -> None:
+        """Refuse a multiset of another size than the one that the bounds were proved for."""
+        if self.poisson:
+            return
+        entries = np.add.reduce(counts)
+        if entries != self.size:
+            raise InvalidParameter(f"counts must add up to size={self.size}, got {int(entries)}")
+
+
+def _whole(size: float, least: int = 1) -> int:
+    number = checks.real("size", size)
+    if not (number == math.floor(number) and least <= number <= LARGEST_SIZE):
+        raise InvalidParameter(
+            f"size must be a whole number from {least} to {LARGEST_SIZE}, got {size!r}"
+        )
+    return int(number)
+
+
+def _expected(size: float) -> float:
+    return checks.real("size", size, above=0.0, at_most=LARGEST_SIZE)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a statistic knows of its totals before any column is: the accountant builds on it.
+
+    ``in_a_ball``: totals are sums of contributions that lie in a ball of the reach, so that not
+    only any two of them are within twice the reach. ``one_number``: the width is one.
+    """
+
+    in_a_ball: bool
+    one_number: bool = False
+
+
+# What is public before any record is read: columns, groups, neighbours, and what may be unknown.
+#
+# *Slots.* With groups, every part of the release has one slot for each group, and a record adds its
+# contribution to the slot of its own group and nothing to the others.
+#
+# *How far one record moves a part.* Let a part have contributions c in a set V, of *radius* R = max
+# |c| and *diameter* D = max |c - c'|. What a record may add to the slots is e_g c for a group g
+# and c in V, or nothing at all if its value is missing and dropped, and with weights t e_g c for t
+# in [0, 1]. So, in the 2-norm,
+#
+# - ``add_remove``: at most R;
+# - ``replace_one``, no groups, nothing dropped, no weights: at most D;
+# - ``replace_one``, nothing to something, or between weights: at most max(D, R), as the set of all
+#   t c lies in the convex hull of V and 0, whose diameter is attained at extreme points;
+# - ``replace_one`` between two groups: sqrt(|c|^2 + |c'|^2), at most sqrt(2) R.
+#
+# *Clusters as units.* If neighbours differ in a whole cluster, of which at most m records are used
+# (the first ones, which no other cluster decides), what a cluster adds is a sum of m such vectors,
+# and all of the above is multiplied by m. How many records there are is not public then.
+
+
+#: The group, or category, of everybody who is in none of the listed ones.
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: clipped to a public range, or one of public categories (others form one more)."""
+
+    name: str
+    range: Range | None = None
+    categories: tuple[str, ...] = ()
+    #: For dates: the public day that they are counted from, in days.
+    origin: str | None = None
+    #: Whether its values are whole numbers, as is publicly known.
+    whole: bool = False
+
+    @property
+    def numeric(self) -> Range:
+        """The range, for a statistic that needs numbers."""
+        if self.range is None:
+            raise InvalidParameter(
+                f"column {self.name!r} must have a range, lower and upper, for this statistic"
+            )
+        return self.range
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The categories and what is none of them."""
+        return (*self.categories, OTHER)
+
+
+class Bounded(Protocol):
+    """Contributions in a bounded set."""
+
+    @property
+    def radius(self) -> float:
+        """The longest contribution."""
+
+    @property
+    def diameter(self) -> float:
+        """The farthest that two contributions are apart."""
+
+
+@dataclass(frozen=True)
+class PublicSchema:
+    """What everybody may know.
+
+    ``n`` is the number of records where it is public; before they are counted it is not used, and
+    under ``add_remove`` never. ``groups`` are the
+    slots, the last of them for everybody else; empty without groups. ``dropped``: records with a
+    missing value count for nothing. ``population`` is the size of what was sampled from; equal to
+    the number of records where there was no sampling.
+    """
+
+    columns: tuple[Column, ...]
+    relation: Relation
+    n: int | None = None
+    groups: tuple[str, ...] = ()
+    by: str | None = None
+    dropped: bool = False
+    #: With weights: the largest one, a public number; larger ones are cut to it.
+    largest_weight: float | None = None
+    population: float = math.inf
+    census: bool = False
+    #: With clusters: the most records of one that count, a public number.
+    largest_cluster: int | None = None
+    #: Whether neighbours differ in a whole cluster.
+    whole_clusters: bool = False
+    #: With strata, which are the listed groups: their shares of the population.
+    shares: tuple[float, ...] = ()
+    #: Whether the records can be gone through only once, so that there is no second round.
+    once: bool = False
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of records behind a slot is unknown, so that it must be released."""
+        return not self.public_size or bool(self.groups) or self.incomplete
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a record, or a cluster of them, may count for less than another."""
+        return self.dropped or self.weighted or self.whole_clusters
+
+    @property
+    def weighted(self) -> bool:
+        """Whether records count with weights."""
+        return self.largest_weight is not None
+
+    @property
+    def public_size(self) -> bool:
+        """Whether everybody may know the number of records."""
+        return self.relation == Relation.REPLACE_ONE and not self.whole_clusters
+
+    @property
+    def slots(self) -> int:
+        """Number of slots of every part."""
+        return max(1, len(self.groups))
+
+    def sensitivity(self, part: Bounded) -> float:
+        """How far one record moves a part, all slots together; proved above."""
+        times = float(self.largest_cluster or 1) if self.whole_clusters else 1.0
+        if self.relation == Relation.ADD_REMOVE:
+            return times * part.radius
+        found = part.diameter
+        if self.incomplete:
+            found = max(found, part.radius)
+        if self.groups:
+            found = max(found, math.sqrt(2.0) * part.radius)
+        return times * found
+
+    def records_meant(self, at_hand: bool = False) -> str:
+        """Which records a number or a sum is meant of, in words.
+
+        ``at_hand``: of those that are there, so that noise is all of its error.
+        """
+        if self.shares:
+            return f"in a population of {self.population:g}"
+        if self.weighted:
+            return "in the population, by the weights"
+        if at_hand or self.census:
+            return "at hand"
+        exact = self.public_size and not (self.dropped and self.largest_cluster is not None)
+        several = f"{self.n} records" if exact and self.n is not None else "as many records"
+        return f"among {several} drawn from the population"
+
+    def unsampled(self, total: float, share: float = 1.0) -> float:
+        """The finite-population correction 1 - n/N; 0 where all of the population is there.
+
+        ``share`` is that of a stratum in the population, ``total`` its own number of records.
+        """
+        if self.census:
+            return 0.0
+        return max(0.0, 1.0 - max(total, 0.0) / (share * self.population))
+
+
+#: Shares that were rounded to seven digits still add up to one.
+_CLOSE = 1e-6
+
+
+def read_shares(
+    strata: str | None, shares: Mapping[str, float] | None, by: str | None
+) -> dict[str, float]:
+    """The shares, which add up to one, that of the rest last; empty without strata."""
+    if strata is None and shares is None:
+        return {}
+    if strata is None or shares is None or by is not None:
+        raise InvalidParameter("strata and stratum_shares must be given together, and not with by")
+    found = {str(name): checks.real("stratum_shares", x, above=0) for name, x in shares.items()}
+    rest = {name: found.pop(name) for name in (OTHER,) if name in found}
+    if not found:
+        raise InvalidParameter.refusing("stratum_shares", "must name some strata", "none")
+    found |= rest
+    total = math.fsum(found.values())
+    if not abs(total - 1.0) <= _CLOSE:
+        raise InvalidParameter.refusing(
+            "stratum_shares",
+            "must add up to 1; strata that are not listed are one more, with a share of its own "
+            f"by the name of {OTHER!r}",
+            f"a sum of {total:.9g}",
+        )
+    return {name: share / total for name, share in found.items()}
+
+
+# From what a caller states about columns, groups and missing values to the schema of a release.
+
+
+#: A bound for all columns, one for each, or one by name.
+Limits = float | Sequence[float] | Mapping[str, float]
+#: Lists of groups or categories longer than this are refused.
+_MOST_GROUPS = 10**6
+#: Ranges and weights are within this, and no narrower than one over it: fourth powers of values,
+#: in the variance of a variance, and squares of those have to stay numbers.
+_FARTHEST = 1e30
+
+
+def read_schema(
+    names: Sequence[str],
+    *,
+    named: bool,
+    lower: Limits | None,
+    upper: Limits | None,
+    categories: Mapping[str, Sequence[str]] | None,
+    dates: Mapping[str, str] | None,
+    by: str | None,
+    groups: Sequence[str] | None,
+    dropped: bool,
+    relation: Relation,
+    population: int | str | None,
+    largest_weight: float | None = None,
+    largest_cluster: int | None = None,
+    whole_clusters: bool = False,
+    shares: Sequence[float] = (),
+    once: bool = False,
+    whole: str | Sequence[str] | None = None,
+) -> PublicSchema:
+    """The schema of a release, before the number of records is known.
+
+    ``names`` are the columns; if they were not ``named`` by the caller, those with a range or with
+    categories are meant.
+    """
+    if (by is None) != (groups is None):
+        raise InvalidParameter("by and groups must be given together: the list of groups is public")
+    listed, days = dict(categories or {}), dict(dates or {})
+    numeric = [name for name in names if name not in listed]
+    ranges = read_ranges(numeric, lower, upper)
+    whole_numbers = _whole_columns(whole, ranges)
+    found = [
+        Column(name, categories=_labels(f"categories of {name}", listed[name]))
+        if name in listed
+        else Column(name, ranges.get(name), origin=days.get(name), whole=name in whole_numbers)
+        for name in names
+        if named or name in listed or name in ranges
+    ]
+    census = population == "census"
+    if population is not None and not census:
+        population = checks.integer("population", population, 1)
+    return PublicSchema(
+        tuple(found),
+        relation,
+        None,
+        (*_labels("groups", groups), OTHER) if groups is not None else (),
+        by,
+        dropped,
+        None
+        if largest_weight is None
+        else checks.real(
+            "largest_weight", largest_weight, at_least=1.0 / _FARTHEST, at_most=_FARTHEST
+        ),
+        population=float(population) if isinstance(population, int) else math.inf,
+        census=census,
+        largest_cluster=(
+            None
+            if largest_cluster is None
+            else checks.integer("largest_cluster", largest_cluster, 1, 10**6)
+        ),
+        whole_clusters=whole_clusters,
+        shares=tuple(shares),
+        once=once,
+    )
+
+
+def _whole_columns(
+    given: str | Sequence[str] | None, ranges: Mapping[str, Range]
+) -> frozenset[str]:
+    """The columns of whole numbers, whose ranges end at some."""
+    names = (given,) if isinstance(given, str) else tuple(given or ())
+    for name in names:
+        own = ranges.get(name)
+        if own is None or not (own.lower.is_integer() and own.upper.is_integer()):
+            raise InvalidParameter.refusing(
+                "whole",
+                "must name columns that have ranges, from a whole number to another",
+                repr(name),
+            )
+    return frozenset(names)
+
+
+def _labels(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise InvalidParameter.refusing(name, "must be a list", repr(given))
+    found = tuple(str(one).strip() for one in given)
+    if not 1 <= len(found) <= _MOST_GROUPS or len(set(found)) != len(found) or OTHER in found:
+        raise InvalidParameter.refusing(
+            name,
+            f"must be from 1 to {_MOST_GROUPS} different names, none of them {OTHER!r}",
+            f"{len(found)}",
+        )
+    return found
+
+
+def check_limits(lower: Limits, upper: Limits) -> None:
+    """Refuse limits that are wrong whatever the columns are."""
+    for name, limit in (("lower", lower), ("upper", upper)):
+        values = limit.values() if isinstance(limit, Mapping) else np.atleast_1d(limit)
+        for value in values:
+            checks.real(name, value, at_least=-_FARTHEST, at_most=_FARTHEST)
+    if isinstance(lower, int | float) and isinstance(upper, int | float) and not lower < upper:
+        raise InvalidParameter.refusing(
+            "lower", "must be below {upper}", f"{lower!r} and {upper!r}", mentions=("upper",)
+        )
+
+
+def read_ranges(
+    names: Sequence[str], lower: Limits | None, upper: Limits | None
+) -> dict[str, Range]:
+    """The ranges of columns by name, in order and of a width that arithmetic can bear."""
+    if lower is None and upper is None:
+        return {}
+    if lower is None or upper is None:
+        raise InvalidParameter("lower and upper must be given together")
+    low, high = _by_name("lower", lower, names), _by_name("upper", upper, names)
+    if set(low) != set(high):
+        raise InvalidParameter("lower and upper must be given for the same columns")
+    for name in low:
+        if not low[name] < high[name]:
+            raise InvalidParameter.refusing(
+                "lower",
+                f"must be below {{upper}} for column {name!r}",
+                f"{low[name]!r} and {high[name]!r}",
+                mentions=("upper",),
+            )
+        for end, value in (("lower", low[name]), ("upper", high[name])):
+            checks.real(end, value, at_least=-_FARTHEST, at_most=_FARTHEST)
+        if not high[name] - low[name] >= 1.0 / _FARTHEST:
+            raise InvalidParameter.refusing(
+                "lower",
+                f"and {{upper}} must be apart by at least {1.0 / _FARTHEST:g} for column {name!r}",
+                f"{low[name]!r} and {high[name]!r}",
+                mentions=("upper",),
+            )
+    return {name: Range(low[name], high[name]) for name in low}
+
+
+def _by_name(name: str, given: Limits, columns: Sequence[str]) -> dict[str, float]:
+    if isinstance(given, Mapping):
+        unknown = [column for column in given if column not in columns]
+        if unknown:
+            raise InvalidParameter.refusing(
+                name, f"must be given for columns among {', '.join(columns)}", repr(unknown[0])
+            )
+        return {column: checks.real(name, value) for column, value in given.items()}
+    values = checks.reals(name, np.atleast_1d(np.asarray(given, dtype=np.float64)))
+    if values.size not in (1, len(columns)):
+        raise InvalidParameter.refusing(
+            name, f"must be one number or one for each of the {len(columns)} columns", values.size
+        )
+    spread = np.broadcast_to(values, len(columns))
+    return {column: float(value) for column, value in zip(columns, spread, strict=True)}

@@ -1,0 +1,1 @@
+"""Statistics: each is one class, registered once, for releases and for the bootstrap."""
