@@ -26,9 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 import mustdp as md
-from mustdp.ledger import entry as stored
-from mustdp.ledger.entry import Head
+from mustdp.ledger import records as stored
 from mustdp.ledger.file import LedgerFile
+from mustdp.ledger.records import Head
 
 PLAN = md.subsample(md.wor(60_000, 256), md.gaussian(noise_multiplier=40.0))
 WRITERS = (1, 8)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mustdp.mechanisms.registry import ARGUMENTS, MECHANISMS, NAMES
+from mustdp.sampling.catalogue import CATALOGUE, EPOCHS, SIZES
 
 REFERENCE = Path(__file__).parent / "cli.md"
 
@@ -33,7 +34,16 @@ def mechanisms() -> Iterable[tuple[str, ...]]:
         yield f"`{one.name}`", one.summary, _code(one.takes()), found
 
 
+def schemes() -> Iterable[tuple[str, ...]]:
+    """Every scheme and every kind of epoch."""
+    flags = {name: f"`{size.flag}`" for name, size in SIZES.items()} | {"bins": "`--bins` or `-m`"}
+    yield "scheme", "", "options"
+    for one in (*CATALOGUE, *EPOCHS.values()):
+        yield f"`{one.name}`", one.summary, ", ".join(flags[size] for size in one.sizes)
+
+
 TABLES: dict[str, Callable[[], Iterable[tuple[str, ...]]]] = {
+    "schemes": schemes,
     "noise options": noise_options,
     "mechanisms": mechanisms,
 }

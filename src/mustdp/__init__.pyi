@@ -48,7 +48,11 @@ from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_ga
 from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
+from mustdp.mechanisms.randomized_response import randomized_response as randomized_response
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.mechanisms.stated import approximate_dp as approximate_dp
+from mustdp.mechanisms.stated import pure_dp as pure_dp
+from mustdp.mechanisms.zcdp import zcdp as zcdp
 from mustdp.reporting import plots as _plots
 from mustdp.sampling.epochs import random_allocation as random_allocation
 from mustdp.sampling.epochs import shuffle as shuffle

@@ -31,9 +31,9 @@ from mustdp.estimation.result import Estimate as Estimate
 from mustdp.estimation.result import InferenceNote as InferenceNote
 from mustdp.estimation.result import ReleasedEstimate as ReleasedEstimate
 from mustdp.estimation.result import ReleaseResult as ReleaseResult
-from mustdp.ledger.entry import Entry as Entry
-from mustdp.ledger.entry import LedgerStatus as LedgerStatus
 from mustdp.ledger.file import LedgerFile as LedgerFile
+from mustdp.ledger.records import Entry as Entry
+from mustdp.ledger.records import LedgerStatus as LedgerStatus
 from mustdp.limits import LargeDelta as LargeDelta
 from mustdp.mechanisms.contract import Mechanism as Mechanism
 from mustdp.mechanisms.custom import Custom as Custom

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import mustdp as md
-from mustdp.accounting.certify import Look, certify, refine
+from mustdp.accounting.certify import GridAnswer, certify, refine
 from mustdp.accounting.pld.curve import LowerCurve
 from mustdp.accounting.pld.readoff import EpsilonAt
 from mustdp.errors import Contradiction
@@ -65,7 +65,7 @@ def test_a_contradiction_is_never_an_answer(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(LowerCurve, "gap", lambda self, question, name: 1.0)
 
     def twice(look_at: object, fractions: object) -> object:
-        look: Look[md.Bounds] = look_at(0.05)  # type: ignore[operator]
+        look: GridAnswer[md.Bounds] = look_at(0.05)  # type: ignore[operator]
         assert not look.good_enough
         return refine(look_at, fractions)  # type: ignore[arg-type]
 

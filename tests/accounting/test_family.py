@@ -11,7 +11,7 @@ import mustdp as md
 from mustdp.accounting.bounds import FamilyBounds
 from mustdp.accounting.families.composition import family_bounds, family_of
 from mustdp.accounting.families.members import attained
-from mustdp.accounting.families.recursion import Recursion, Window
+from mustdp.accounting.families.recursion import LossWindow, Recursion
 from mustdp.accounting.families.triples import DiscTriples, LineTriples
 from mustdp.accounting.families.with_replacement import ReplacedTwice
 from mustdp.accounting.plan import Atom, Subsample, atoms
@@ -266,7 +266,7 @@ def play(chance: float, shift: float, steps: int, epsilon: float, seed: int) -> 
     noise, d = GaussianNoise(), 0.01
     law = md.wor(1000, round(1000 * chance)).law(1, 1e-40)
     points = np.arange(0, 700, dtype=np.int64)
-    window = Window(d, -400, 700, 699, 699, 1.0)
+    window = LossWindow(d, -400, 700, 699, 699, 1.0)
     members = [
         merge(family_pair(name, law, noise, shift), d, points, [])
         for name in ("aligned", "reversed")

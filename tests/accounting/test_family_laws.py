@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mustdp as md
 from mustdp.accounting.families.composition import family_bounds
 from mustdp.accounting.families.members import Cover
-from mustdp.accounting.families.recursion import Recursion, Window
+from mustdp.accounting.families.recursion import LossWindow, Recursion
 from mustdp.accounting.families.triples import DiscTriples, LineTriples, PairFamily
 from mustdp.accounting.families.with_replacement import NestedCopies, ReplacementCopies
 from mustdp.accounting.plan import atoms
@@ -26,7 +26,7 @@ from mustdp.sampling.law import stage_law
 REPLACE = Relation.REPLACE_ONE
 D = 0.02
 POINTS = np.arange(0, 250, dtype=np.int64)
-WINDOW = Window(D, -100, 249, 249, 150, 1.0)
+WINDOW = LossWindow(D, -100, 249, 249, 150, 1.0)
 
 
 def after(family: PairFamily, steps: int) -> FloatArray:

@@ -8,7 +8,7 @@ import pytest
 import mustdp as md
 from mustdp.accounting.bounds import FamilyBounds
 from mustdp.accounting.families.composition import family_bounds
-from mustdp.accounting.families.recursion import Recursion, Window, delta_at, profile_of
+from mustdp.accounting.families.recursion import LossWindow, Recursion, delta_at, profile_of
 from mustdp.accounting.plan import Plan, atoms
 from mustdp.accounting.pld.discrete import DiscreteLoss
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
@@ -73,7 +73,7 @@ def test_blocks_have_a_profile_as_well() -> None:
 
 
 def test_between_grid_points_profiles_are_chords_and_beyond_the_last_one_they_stay() -> None:
-    recursion = Recursion(Window(0.1, -20, 30, 8, 8, 0.5), "upper")
+    recursion = Recursion(LossWindow(0.1, -20, 30, 8, 8, 0.5), "upper")
     half = np.array([0.5, 0.5])
     kernels = recursion.kernels([DiscreteLoss(0.1, np.array([-5, 6]), half)])
     for _ in range(3):

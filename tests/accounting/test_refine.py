@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mustdp.accounting.certify import Fractions, Look, refine
+from mustdp.accounting.certify import Fractions, GridAnswer, refine
 from mustdp.errors import NumericalFailure
 
 BRIEF = Fractions(first=1.0, finest=1 / 64, boldness=0.9)
@@ -33,10 +33,10 @@ def test_what_would_need_more_than_the_finest_is_not_tried_unless_asked_for() ->
 def test_the_loop_ends_with_the_first_good_answer() -> None:
     seen: list[float] = []
 
-    def look_at(fraction: float) -> Look[float]:
+    def look_at(fraction: float) -> GridAnswer[float]:
         seen.append(fraction)
         error = 10.0 * fraction**2
-        return Look(fraction, good_enough=error <= 1.0, excess=error)
+        return GridAnswer(fraction, good_enough=error <= 1.0, excess=error)
 
     assert refine(look_at, BRIEF) == 0.25
     assert seen == [1.0, 0.25]
@@ -46,9 +46,11 @@ def test_the_loop_ends_with_the_first_good_answer() -> None:
 def test_an_answer_that_is_not_good_enough_is_never_returned(finest: bool) -> None:
     seen: list[float] = []
 
-    def look_at(fraction: float) -> Look[float]:
+    def look_at(fraction: float) -> GridAnswer[float]:
         seen.append(fraction)
-        return Look(fraction, good_enough=False, excess=2.0, finest=finest, shortfall="too rough")
+        return GridAnswer(
+            fraction, good_enough=False, excess=2.0, finest=finest, shortfall="too rough"
+        )
 
     with pytest.raises(NumericalFailure, match="too rough"):
         refine(look_at, BRIEF)

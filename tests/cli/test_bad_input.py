@@ -74,7 +74,7 @@ NOISES = [
     ("--shift 1 --epsilon nan", "--epsilon must", "nan"),
     ("--shift 1 --epsilon 1 --epsilon x", "--epsilon must", "'x'"),
     ("--shift 1 --epsilon", "--epsilon", "requires an argument"),
-    ("--shift 1 --epsilon 1 --sigma 3", "--sigma", "mustdp amplify --help"),
+    ("--shift 1 --epsilon 1 --variance 3", "--variance", "mustdp amplify --help"),
     ("--shift 1 --epsilon 1 more", "more"),
     ("--shift 1 --epsilon 1 --json=yes", "--json", "not take a value"),
 ]

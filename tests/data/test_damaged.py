@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.data import text
+from mustdp.data import opening, text
 from mustdp.data.columns import Number
 from mustdp.data.opening import open_records, open_source
 from mustdp.data.parquet import ParquetFiles
@@ -115,7 +115,7 @@ def test_numbers_that_do_not_fit_into_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = packed(tmp_path / "x.csv.gz", b"x\n", b"1\n", 2)
-    monkeypatch.setattr(text, "_most_bytes", lambda: 2.0**20)
+    monkeypatch.setattr(opening, "_most_bytes", lambda: 2.0**20)
     with pytest.raises(InvalidParameter, match=r"half of this machine's memory, .* Parquet file"):
         open_source(path, "x")
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mustdp.data import opening
 from mustdp.data import text as text_files
 from mustdp.data.columns import Category, Day, Reading, as_wanted, select
 from mustdp.data.opening import open_records, open_source
@@ -54,15 +55,15 @@ def by_standard_library(content: bytes, reading: Reading, wanted: Any) -> Any:
     found = []
     try:
         for one in map(as_wanted, wanted):
-            (column,) = select(names, one.column, "the file")
+            (place,) = select(names, one.column, "the file")
             conversion = Conversion(one, reading, "")
-            found.append(conversion.texts([row[column.at] for row in rows], lambda k: ""))
+            found.append(conversion.texts([row[place.at] for row in rows], lambda k: ""))
     except InvalidParameter:
         return None
-    values = np.stack([one.values for one in found], axis=1)
+    values = np.stack([column.values for column in found], axis=1)
     missing = np.zeros(values.shape, dtype=bool)
-    for k, one in enumerate(found):
-        missing[:, k] = False if one.missing is None else one.missing
+    for k, column in enumerate(found):
+        missing[:, k] = False if column.missing is None else column.missing
     return values.tobytes(), missing.tobytes()
 
 
@@ -271,13 +272,13 @@ def test_a_file_that_changed_is_refused_elsewhere(write_csv: Write) -> None:
 def test_a_worker_reads_the_file_once(write_csv: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pickle.dumps(open_source(write_csv("x\n5\n6\n7.5\n"), "x"))
     read: list[Any] = []
-    original = text_files._read
+    original = opening._all_rows
 
     def watched(reading: Any, wanted: Any) -> Any:
         read.append(reading)
         return original(reading, wanted)
 
-    monkeypatch.setattr(text_files, "_read", watched)
+    monkeypatch.setattr(opening, "_all_rows", watched)
     for _ in range(3):
         assert pickle.loads(sent).take([2, 0]).tolist() == [[7.5], [5.0]]
     assert len(read) == 1

@@ -118,6 +118,17 @@ def test_files_of_text(case: str, packed: bool, tmp_path: Path) -> None:
     assert re.search(words, message), message
 
 
+def test_bytes_that_are_no_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Decoders quote what they cannot decode, and pyarrow does so for rows of other lengths."""
+    path = tmp_path / "data.csv"
+    path.write_bytes(f"x,y\n1,{TEXT}\n2,".encode() + b"\xff\n")
+    message = quiet(opened(Reading(path, encoding="utf-8"), "x"))
+    assert message == f"{path} must be text in the encoding utf-8, got UnicodeDecodeError"
+    path.write_bytes(f"x,y\n1,{TEXT}\n2,{TEXT},".encode() + b"\xff\n")
+    assert "line 3 of" in quiet(opened(path, "x"))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_damaged_packed_files(tmp_path: Path) -> None:
     """gzip shows the first two bytes of what is not packed, and checksums of what is."""
     path = tmp_path / "data.csv.gz"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mustdp.execution import private_folder as module
-from mustdp.execution.private_folder import private_folder, remove_rests
+from mustdp.execution.private_folder import private_folder, remove_leftovers
 from tests.faults.killing import ROOT, end_by, environment, written_ages
 
 pytest.importorskip("joblib")
@@ -41,7 +41,7 @@ def test_the_folder_is_private_shared_by_runs_and_gone_after_the_last(place: Pat
         with private_folder() as second:
             assert second == first
         (first / "records").write_text("1")
-        remove_rests()  # it is in use
+        remove_leftovers()  # it is in use
         assert (first / "records").exists()
         if before is signal.SIG_DFL:
             assert signal.getsignal(signal.SIGTERM) is module._end

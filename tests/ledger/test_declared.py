@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.ledger.declared import declared
+from mustdp.accounting.plan import Plan
+from mustdp.ledger.program import declared
 
 STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
 OTHER = md.subsample(md.wor(1000, 10), md.gaussian(noise_multiplier=3.0))
@@ -104,3 +105,18 @@ def test_the_very_cost_is_a_limit_that_is_kept_and_a_little_less_is_not(tmp_path
         md.Ledger.open(tmp_path / "a", epsilon=(1 - 1e-9) * cost, delta=1e-6, program=plan)
     with md.Ledger.open(tmp_path / "a", epsilon=cost, delta=1e-6, program=plan) as ledger:
         assert ledger.charge(plan).epsilon == cost == ledger.header.declared
+
+
+def test_what_is_spent_never_falls_where_a_longer_beginning_seems_cheaper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bounds of two beginnings come from different grids: a later one may be a little smaller."""
+
+    def falling(plan: Plan, relation: str, delta: float) -> float:
+        return 2.0 ** -(4 + declared(plan).steps)
+
+    monkeypatch.setattr("mustdp.ledger.program.certified_quickly", falling)
+    with md.Ledger.open(tmp_path / "a", epsilon=2, delta=1e-6, program=PLAN) as ledger:
+        found = [ledger.charge(STEP).epsilon for _ in range(3)]
+        assert found == [2.0**-5] * 3
+        assert ledger.verify().epsilon == ledger.spent() == 2.0**-5

@@ -10,7 +10,7 @@ import pytest
 
 import mustdp as md
 from mustdp.ledger import store
-from mustdp.ledger.entry import Head
+from mustdp.ledger.records import Head
 from tests.files.processes import child, ended
 
 PLAN = md.laplace(shift=0.1)

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.ledger.entry import plan_digest, read_head
 from mustdp.ledger.file import LedgerFile
-from mustdp.ledger.store import Chain
+from mustdp.ledger.records import Chain, plan_digest, read_head
 
 STEP = md.gaussian(noise_multiplier=20.0)
 KEY = b"sixteen bytes or more"
@@ -197,7 +196,7 @@ def test_costs_that_fall_are_noticed_even_with_the_right_hashes(tmp_path: Path) 
         fields = [*row[:4], plans[row[4]], *row[5:-1]]
         if number == 1:
             fields[6] = 3.5
-        before = Chain(None).link(before, fields)
+        before = Chain(None).link(before, tuple(fields))
         links.append(before.hex())
     change(path, f"UPDATE entries SET epsilon = 3.5, hash = x'{links[0]}' WHERE number = 1")
     change(path, f"UPDATE entries SET hash = x'{links[1]}' WHERE number = 2")

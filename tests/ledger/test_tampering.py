@@ -12,7 +12,7 @@ import pytest
 
 import mustdp as md
 from mustdp.ledger.file import LedgerFile
-from mustdp.ledger.store import Chain
+from mustdp.ledger.records import Chain
 
 KEY = b"sixteen bytes or more"
 PLANS = (md.laplace(shift=0.1), md.laplace(shift=0.2), md.laplace(shift=0.1))

@@ -50,7 +50,9 @@ def test_registered_mechanisms_conform(
 @pytest.mark.parametrize("entry", NAMED)
 def test_every_mechanism_is_registered_as_a_public_name(entry: RegisteredMechanism) -> None:
     assert len(entry.examples) >= 2
-    made = getattr(md, entry.name.replace("-", "_"))(**entry.examples[0])
+    called = {one.name: one.parameter or one.name for one in entry.arguments}
+    given = {called[name]: value for name, value in entry.examples[0].items()}
+    made = getattr(md, entry.name.replace("-", "_"))(**given)
     assert registered(made) is entry
     assert made.name == entry.name
     names = {argument.name for argument in entry.arguments}
@@ -65,7 +67,7 @@ def test_bad_arguments_are_refused_by_name(entry: RegisteredMechanism) -> None:
         bad: list[Any] = [float("nan"), float("inf"), -1, 0, True, "1", [1.0]]
         bad += [argument.least / 2, argument.most * 2]
         for value in bad:
-            with pytest.raises(md.InvalidParameter, match=argument.name):
+            with pytest.raises(md.InvalidParameter, match=argument.parameter or argument.name):
                 entry.build(**{**rest, argument.name: value})
     with pytest.raises(md.InvalidParameter, match="colour"):
         entry.build(**entry.examples[0], colour=1)
@@ -100,7 +102,8 @@ def test_the_command_line_refuses_what_does_not_fit(entry: RegisteredMechanism, 
     given = [w for name, value in example.items() for w in (ARGUMENTS[name].option, str(value))]
     for name, argument in ARGUMENTS.items():
         if name not in own:
-            refused = run(*line.split(), *given, argument.option, "1")
+            allowed = str(int(argument.most)) if argument.whole else str(argument.most)
+            refused = run(*line.split(), *given, argument.option, allowed)
             check_refused(refused, argument.option, entry.name)
 
 

@@ -176,9 +176,9 @@ def _releases(plan: Plan) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _sum_law(plan: Plan, group: int) -> _Copies:
+def _sum_law(plan: Plan, group: int) -> _CopyLaw:
     """Law of the copies of ``group`` entries summed over all releases of ``plan``."""
-    total = _Copies(0, np.ones(1))
+    total = _CopyLaw(0, np.ones(1))
     if group == 0:
         return total
     for atom, count in atoms(plan).items():
@@ -192,13 +192,13 @@ def _sum_law(plan: Plan, group: int) -> _Copies:
                 law,
             )
         else:
-            one = _Copies(group, np.ones(1))
+            one = _CopyLaw(group, np.ones(1))
         total = _sum(total, _power(one, count))
     return total
 
 
 @dataclass(frozen=True, eq=False)
-class _Copies:
+class _CopyLaw:
     """Probabilities of ``first, first + 1, …`` copies, with their errors as in a law."""
 
     first: int
@@ -207,7 +207,7 @@ class _Copies:
     relative_error: float = 0.0
 
 
-def _mixture(parts: list[tuple[float, _Copies]], outer: MultiplicityLaw) -> _Copies:
+def _mixture(parts: list[tuple[float, _CopyLaw]], outer: MultiplicityLaw) -> _CopyLaw:
     first = min(law.first for _, law in parts)
     last = max(law.first + law.weights.size for _, law in parts)
     if last - first > _LARGEST_RANGE:
@@ -218,21 +218,21 @@ def _mixture(parts: list[tuple[float, _Copies]], outer: MultiplicityLaw) -> _Cop
         mixed[start : start + law.weights.size] += weight * law.weights
     cut = outer.cut + sum(weight * law.cut for weight, law in parts)
     error = outer.relative_error + max(law.relative_error for _, law in parts)
-    return _trimmed(_Copies(first, mixed, cut, error + (len(parts) + 1) * ROUNDOFF))
+    return _trimmed(_CopyLaw(first, mixed, cut, error + (len(parts) + 1) * ROUNDOFF))
 
 
-def _sum(a: _Copies, b: _Copies) -> _Copies:
+def _sum(a: _CopyLaw, b: _CopyLaw) -> _CopyLaw:
     if min(a.weights.size, b.weights.size) > _LARGEST_SUPPORT:
         raise _TooWide
     error = a.relative_error + b.relative_error
     error += (min(a.weights.size, b.weights.size) + 1) * ROUNDOFF
     weights = np.convolve(a.weights, b.weights)
-    return _trimmed(_Copies(a.first + b.first, weights, a.cut + b.cut, error))
+    return _trimmed(_CopyLaw(a.first + b.first, weights, a.cut + b.cut, error))
 
 
-def _power(law: _Copies, count: int) -> _Copies:
+def _power(law: _CopyLaw, count: int) -> _CopyLaw:
     """The law of a sum of ``count`` independent copies, by repeated squaring."""
-    result = _Copies(0, np.ones(1))
+    result = _CopyLaw(0, np.ones(1))
     while True:
         if count & 1:
             result = _sum(result, law)
@@ -242,13 +242,13 @@ def _power(law: _Copies, count: int) -> _Copies:
         law = _sum(law, law)
 
 
-def _trimmed(law: _Copies) -> _Copies:
+def _trimmed(law: _CopyLaw) -> _CopyLaw:
     """Drop negligible entries at both ends; what they held is cut."""
     kept = np.flatnonzero(law.weights > _SMALLEST_COPY)
     start, stop = (int(kept[0]), int(kept[-1]) + 1) if kept.size else (0, 1)
     dropped = float(law.weights[:start].sum() + law.weights[stop:].sum()) * 1.001
     weights = law.weights[start:stop]
-    return _Copies(law.first + start, weights, law.cut + dropped, law.relative_error)
+    return _CopyLaw(law.first + start, weights, law.cut + dropped, law.relative_error)
 
 
 # Renyi moments of a plan with nothing left out: bounds by joint convexity.

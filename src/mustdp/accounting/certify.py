@@ -59,7 +59,7 @@ class Fractions:
 
 
 @dataclass(frozen=True)
-class Look(Generic[Answer]):
+class GridAnswer(Generic[Answer]):
     """An answer on one grid, and by which factor its error is larger than allowed.
 
     ``finest`` says that no finer grid would help, ``shortfall`` what to say then.
@@ -72,7 +72,7 @@ class Look(Generic[Answer]):
     shortfall: str = ""
 
 
-def refine(look_at: Callable[[float], Look[Answer]], fractions: Fractions) -> Answer:
+def refine(look_at: Callable[[float], GridAnswer[Answer]], fractions: Fractions) -> Answer:
     """Look at finer and finer spacings until the answer is good enough, or say that none is."""
     fraction: float | None = fractions.first
     while fraction is not None:
@@ -317,9 +317,9 @@ FRACTIONS = Fractions(first=0.05, finest=0.05 / 64, boldness=0.9)
 #: Accuracies from here on begin with a coarser spacing, which is as certified.
 _ROUGH = 0.01
 #: How far from the largest loss, as a share of it, chords to it begin.
-_NEAR = 0.2
+_CHORD_SHARE = 0.2
 #: Tables of atoms that are tried, by how fine they are, and how much closer bounds have to come.
-_FINER, _WORTH = (2.0, 4.0, 8.0), 0.8
+_FINER, _WORTHWHILE = (2.0, 4.0, 8.0), 0.8
 #: Spacings that serve where the first one is too fine for the longest transform.
 _COARSER = (0.2, 0.8)
 
@@ -389,7 +389,7 @@ def _tabulated_finer(
         distance = found.upper - found.lower
         if not _apart(found, question, accuracy):
             return replace(found, numerical_gap=distance, coarse=False)
-        if not distance < _WORTH * before:
+        if not distance < _WORTHWHILE * before:
             break
     return replace(found, numerical_gap=found.upper - found.lower, coarse=True)
 
@@ -431,7 +431,7 @@ def _bounds(
 
     seen: list[Bounds] = []
 
-    def look_at(fraction: float) -> Look[Bounds]:
+    def look_at(fraction: float) -> GridAnswer[Bounds]:
         grid = work.grid(fraction)  # the pairs are scouted and one grid is laid for all
         # Discretise and compose: chords above the profiles, merged outcomes of the concrete pairs.
         above = work.upper(grid)
@@ -447,7 +447,7 @@ def _bounds(
         room = question.tolerance(upper, accuracy)
         if math.isinf(upper) or upper - lower <= room:
             seen.append(Bounds(lower, upper, name, direction, upper - lower, relation))
-            return Look(seen[-1], good_enough=True)
+            return GridAnswer(seen[-1], good_enough=True)
         # How much of the distance is due to the grid?
         gap = above.gap(question, direction)
         if below is not None:
@@ -455,7 +455,7 @@ def _bounds(
         gap = min(gap, upper - lower)  # a finer grid moves neither bound past the other
         excess = gap / (room / 2) if room > 0 else math.inf
         seen.append(Bounds(lower, upper, name, direction, gap, relation))
-        return Look(
+        return GridAnswer(
             seen[-1],
             good_enough=gap <= room / 2,
             excess=excess,
@@ -487,7 +487,7 @@ def _within(pure: Pure, above: UpperSide, question: Question, upper: float) -> f
     """
     if not isinstance(question, DeltaAt):
         return min(upper, pure.upper)
-    left, furthest = pure.upper - question.epsilon, _NEAR * pure.upper
+    left, furthest = pure.upper - question.epsilon, _CHORD_SHARE * pure.upper
     away = 4.0 * left
     while away <= furthest:
         start = pure.upper - away
@@ -498,7 +498,7 @@ def _within(pure: Pure, above: UpperSide, question: Question, upper: float) -> f
     return upper
 
 
-def _looked(look_at: Callable[[float], Look[Bounds]]) -> bool:
+def _looked(look_at: Callable[[float], GridAnswer[Bounds]]) -> bool:
     """Whether one of the coarser spacings gave anything."""
     for fraction in _COARSER:
         try:

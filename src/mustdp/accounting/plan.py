@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, overload
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
-from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.registry import described, mechanism_from_description
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
@@ -67,14 +67,17 @@ class InEpoch:
     """Release with ``inner`` on every batch of one ``epoch``."""
 
     epoch: Epoch
-    inner: Gaussian
+    inner: AdditiveNoise
 
     def __post_init__(self) -> None:
         if not isinstance(self.epoch, Epoch):
             raise InvalidParameter(f"epoch must be an epoch, got {self.epoch!r}")
-        if not has_proof(self.inner, Proof.GAUSSIAN):
+        # Shuffling is amplified for every noise whose profile is known exactly.
+        laplace = self.epoch.fixed_size and has_proof(self.inner, Proof.LAPLACE)
+        if not (laplace or has_proof(self.inner, Proof.GAUSSIAN)):
             raise NotCovered(
-                "an epoch is covered with Gaussian noise on every batch alone, "
+                "an epoch is covered with Gaussian noise on every batch alone, and a shuffled one "
+                "with Laplace noise too, "
                 f"got {getattr(self.inner, 'name', type(self.inner).__name__)!r}"
             )
 
@@ -123,7 +126,8 @@ def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
     scheme : Scheme or Epoch
         How records are drawn.
     inner : Plan
-        What is run on them: noise, or another plan; on the batches of an epoch, Gaussian noise.
+        What is run on them: noise, or another plan; on the batches of an epoch, Gaussian noise
+        (of a shuffled one, Laplace noise too).
 
     Returns
     -------

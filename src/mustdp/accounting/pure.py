@@ -30,7 +30,7 @@ from mustdp.sampling.stage import Stage
 _MOST_COPIES = 20_000
 _LARGEST_EXPONENT = 700.0
 #: Relative rounding of a few logarithms and products, generously.
-_ROOM = 1e-14
+_LOG_ERROR = 1e-14
 _NONE = MultiplicityLaw(0, frozen(np.ones(1)), 0.0, 0.0)
 #: Stages, each with the number of entries that it draws from.
 _Kernels = tuple[tuple[Stage, int], ...]
@@ -106,7 +106,7 @@ def _poisson(rate: float, each: Fraction, group: int, *, halved: bool) -> tuple[
         low, high = (_mixed(rate, s / 2.0) - _mixed(rate, -s / 2.0) for s in (low, high))
     else:
         low, high = (_mixed(rate, s) for s in (low, high))
-    return group * low * (1.0 - _ROOM), group * high * (1.0 + _ROOM)
+    return group * low * (1.0 - _LOG_ERROR), group * high * (1.0 + _LOG_ERROR)
 
 
 def _mixed(rate: float, loss: float) -> float:
@@ -134,7 +134,7 @@ def _inside(plan: Plan, copies: FloatArray, up: bool) -> FloatArray | None:
         if part is None:
             return None
         total = total + count * part
-    return total * (1.0 + (_ROOM if up else -_ROOM))
+    return total * (1.0 + (_LOG_ERROR if up else -_LOG_ERROR))
 
 
 def _through(kernels: _Kernels, inner: Plan, copies: FloatArray, up: bool) -> FloatArray | None:

@@ -15,7 +15,7 @@ from mustdp.accounting.bounds import DeltaProfile
 from mustdp.accounting.certify import (
     FRACTIONS,
     Computation,
-    Look,
+    GridAnswer,
     UpperSide,
     in_both_orders,
     refine,
@@ -342,7 +342,7 @@ class Viewer:
         """The first look whose grid adds no more than the accuracy; epsilons go up to ``end``."""
         seen: list[View] = []
 
-        def look_at(fraction: float) -> Look[View]:
+        def look_at(fraction: float) -> GridAnswer[View]:
             grid = self.work.grid(fraction)
             upper, lower = self.work.upper(grid), self.work.lower(grid)
             eps = np.zeros(1)
@@ -353,7 +353,7 @@ class Viewer:
             rough = look(upper.coarser, lower.coarser, eps[every_second(eps)])
             gap = max(0.0, apart(found, rough))
             seen.append(replace(found, gap=gap))
-            return Look(
+            return GridAnswer(
                 seen[-1],
                 good_enough=gap <= self.accuracy,
                 excess=gap / self.accuracy,

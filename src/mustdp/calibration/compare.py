@@ -321,9 +321,8 @@ def schemes_of(n: int, b: int, m: int) -> list[Scheme]:
     n = checks.integer("n", n, 1)
     b = checks.integer("b", b, 1, n)
     m = checks.integer("m", m, 1)
-    room = {("wor",): n, (): n, ("wr", "wor"): b, ("wor", "wor"): b}
     return [
         scheme_by_name(one.name, n=n, m=m, b=b if one.two_stages else None)
         for one in CATALOGUE
-        if m <= room.get(one.stages, m)
+        if m <= (one.largest_batch(n, b) or m)
     ]

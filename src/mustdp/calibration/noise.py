@@ -11,7 +11,13 @@ from typing import Any, overload
 from mustdp.accounting.plan import Plan, steps_of
 from mustdp.calibration.results import Calibration, PlanCalibration, noise_limit
 from mustdp.calibration.risk_noise import RiskCalibration, RiskTarget, calibrate_risk
-from mustdp.calibration.search import Target, guess_is_close, meet, rough_epsilon, smallest_noise
+from mustdp.calibration.search import (
+    EpsilonTarget,
+    guess_is_close,
+    meet,
+    rough_epsilon,
+    smallest_noise,
+)
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.contract import Mechanism
@@ -218,7 +224,7 @@ def calibrate_plan(
     >>> found.epsilon.upper <= 1
     True
     """
-    target = Target(epsilon, delta, relation, group, composition, dimension)
+    target = EpsilonTarget(epsilon, delta, relation, group, composition, dimension)
     make = noise_of_kind(mechanism)
 
     def guess(z: float) -> float | None:

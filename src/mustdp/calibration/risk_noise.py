@@ -165,7 +165,7 @@ def calibrate_risk(
 def _closer(z: float, reached: Callable[[float], float], target: float) -> float:
     """From the noise that one pair per step needs to what is enough with a family of pairs.
 
-    StepProfile a straight line of logarithms; what is over the target bounds what is tried next.
+    Along a straight line of logarithms; what is over the target bounds what is tried next.
     """
     best, gain, over, slope = z, reached(z), 0.0, -1.0
     for _ in range(_MOST_ACCOUNTS):

@@ -54,7 +54,7 @@ _KEPT = 4
 
 
 @dataclass(frozen=True)
-class Target:
+class EpsilonTarget:
     """At most this epsilon at this delta; the relation is that of the plan unless it is stated.
 
     ``composition`` is that of the accounts: "pair" is quicker and needs more noise.
@@ -99,7 +99,7 @@ class Met(Generic[Value]):
 
 
 def meet(
-    target: Target,
+    target: EpsilonTarget,
     plan_of: Callable[[Value], Plan],
     rule: Callable[[Cost[Value], float], Value],
     name: str,
@@ -417,7 +417,7 @@ def smallest_noise(
     ``close`` says that it is good to a few thousandths; ``drift`` is how its factor changes with z
     as long as a single value is known, as a slope of logarithms.
     """
-    expected = _Expected(guess, drift)
+    expected = _GuessedSpending(guess, drift)
     low, high, met = 0.0, math.inf, math.nan  # too little noise, enough noise
     z = _within(expected.where(target, 1.0))
     moved = 0.0 if close and expected.guessed else math.inf
@@ -461,7 +461,7 @@ def _within(z: float) -> float:
     return min(max(z, SMALLEST), _LARGEST_NOISE)
 
 
-class _Expected:
+class _GuessedSpending:
     """What is expected to be spent: the guess times a power of z that fits the last two values."""
 
     def __init__(self, guess: Guess | None, drift: float) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from mustdp.accounting.plan import Plan, repeat, subsample
 from mustdp.calibration.results import Solution
-from mustdp.calibration.search import Met, Target, largest_size, meet
+from mustdp.calibration.search import EpsilonTarget, Met, largest_size, meet
 from mustdp.errors import InvalidParameter
 from mustdp.limits import MOST_STEPS
 from mustdp.mechanisms.contract import Mechanism
@@ -62,7 +62,7 @@ def most_steps(
     >>> most_steps(md.poisson(1000, 1.0), mechanism=noise, epsilon=2, delta=1e-5).steps >= 4
     True
     """
-    target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
+    target, mechanism = EpsilonTarget(epsilon, delta, relation, group), _known(mechanism)
 
     def plan_of(steps: int) -> Plan:
         return repeat(steps, subsample(scheme, mechanism))
@@ -126,7 +126,7 @@ def largest_batch(
     >>> found.value, found.epsilon.upper <= 1.0
     (30, True)
     """
-    target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
+    target, mechanism = EpsilonTarget(epsilon, delta, relation, group), _known(mechanism)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     n = checks.integer("n", n, 1)
 
@@ -201,7 +201,7 @@ def smallest_first_stage(
     >>> found.value, found.epsilon.upper <= 0.1
     (1, True)
     """
-    target, mechanism = Target(epsilon, delta, relation, group), _known(mechanism)
+    target, mechanism = EpsilonTarget(epsilon, delta, relation, group), _known(mechanism)
     steps = checks.integer("steps", steps, 1, MOST_STEPS)
     checks.choice("scheme", name, ("must-ow", "must-ww"))
     n = checks.integer("n", n, 1)
@@ -217,7 +217,7 @@ def smallest_first_stage(
 
 
 def _meet(
-    target: Target,
+    target: EpsilonTarget,
     mechanism: Mechanism,
     scheme_of: Callable[[int], Scheme],
     steps: int,
@@ -232,7 +232,7 @@ def _meet(
 
 def _solution(
     met: Met[int],
-    target: Target,
+    target: EpsilonTarget,
     mechanism: Mechanism,
     scheme: Scheme,
     steps: int,

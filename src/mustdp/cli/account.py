@@ -28,7 +28,7 @@ from mustdp.cli.options import (
     read_repeats,
 )
 from mustdp.cli.output import Answer, progress
-from mustdp.cli.parameters import Panel, exactly_one, one_of, with_bundles, word_from
+from mustdp.cli.parameters import Panel, clipped, exactly_one, one_of, with_bundles, word_from
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.relation import Relation
@@ -80,6 +80,8 @@ _accounting = Panel(
                         closer bounds; pair: one dominating pair for every step.
     --dimension INT     Every release has this many coordinates; 1, a single number, brings the
                         bounds of wor closer.
+    --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, as JSON of
+                        what its to_named_tuple returns.
     --reuse R           Repeat the last of several stages R times on what the stages before it drew,
                         in each of the K steps.
     """,
@@ -100,6 +102,7 @@ class QuestionOptions:
         ),
     ] = "auto"
     dimension: Annotated[int | None, _accounting("--dimension", read_repeats)] = None
+    event: Annotated[str | None, _accounting("--event")] = None
     reuse: Annotated[int | None, _accounting("--reuse", read_repeats)] = None
     group: GroupOption = 1
 
@@ -193,6 +196,10 @@ def account(
     Example: mustdp account --scheme must-ow -n 10000 -b 118 -m 200 --noise-multiplier 4
     --steps 1000 --epsilon 1
     """
+    if options.event is not None:
+        check_event_alone(scheme, noise, run, options, epochs)
+        with progress("accounting"):
+            return of_event(options.event, run.relation, options)
     at, drawn = options.at(), epochs.drawn(scheme)
     mechanism, steps = noise.build(), epochs.batches(drawn, run)
     if options.given == "delta":
@@ -208,6 +215,75 @@ def account(
         if problem.argument is not None:
             raise
         raise NotCovered(f"--method {options.method}: {problem}") from None
+
+
+def check_event_alone(
+    scheme: SchemeOptions,
+    noise: NoiseOptions,
+    run: RunOptions,
+    options: QuestionOptions,
+    epochs: EpochOptions,
+) -> None:
+    """Refuse what an event says itself."""
+    named = {"scheme": scheme, "noise": noise, "epochs": epochs}
+    for name, group in named.items():
+        if group != type(group)():
+            raise InvalidParameter(f"--event goes without options for {name}: the event says it")
+    for option, value in (("--steps", run.steps), ("--reuse", options.reuse)):
+        if value is not None:
+            raise InvalidParameter(f"--event goes without {option}: the event says it")
+    if options.method != "certified":
+        raise InvalidParameter(f"--event is not covered by --method {options.method}")
+
+
+def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> Answer:
+    """What an event of dp_accounting costs."""
+    import mustdp
+    from mustdp.files.reading import read_file
+    from mustdp.interop.events import LARGEST_FILE, event_from_json
+
+    at, question = options.at(), options.unknown
+    try:
+        content = read_file(path, LARGEST_FILE)
+    except OSError as problem:
+        raise InvalidParameter(
+            f"--event must be a file that can be read, got {clipped(path)} ({problem.strerror})"
+        ) from None
+    event = event_from_json(content)
+    result = mustdp.account(
+        event.some_plan(),
+        relation=relation,
+        composition=options.composition,
+        group=options.group,
+        dimension=options.dimension,
+    )
+    used = result.relation
+    event.check(used)
+    found: Bounds = getattr(result, question)(at)
+    data = {
+        "relation": used.option,
+        "shift": result.shift,
+        **output.grouped(options.group),
+        "steps": result.steps,
+        options.given: at,
+        question: output.two_sided(found, f"at --delta {as_stated(at)}"),
+        **output.origin(found),
+        "composition": result.composition,
+    }
+    return Answer(
+        data,
+        heading=f"{path}; steps: {result.steps}",
+        columns=(options.given, f"{question}, lower", f"{question}, upper"),
+        rows=((as_stated(at), *output.ends(found)),),
+        note="\n".join(
+            (
+                explain_upper(question, used, found.direction, options.group),
+                *explain_coarse(found),
+                f"relation {used.option}; a noise multiplier is relative to the bound on one "
+                "record's contribution.",
+            )
+        ),
+    )
 
 
 def _bounds(request: _Request, plan: Plan) -> Answer:

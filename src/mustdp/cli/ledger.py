@@ -36,8 +36,8 @@ from mustdp.numerics.formatting import as_stated, readable
 
 if TYPE_CHECKING:
     from mustdp.accounting.plan import Plan
-    from mustdp.ledger.entry import Entry, LedgerStatus
     from mustdp.ledger.file import LedgerFile
+    from mustdp.ledger.records import Entry, LedgerStatus
 
 _BAR = 40
 #: The timeline shows this many days, the last ones.
@@ -176,7 +176,7 @@ class _Releases:
     ) -> tuple[Plan, float]:
         """The plan and the limit; what is not given is worked out from what is."""
         import mustdp
-        from mustdp.ledger.declared import certified
+        from mustdp.ledger.program import certified
 
         if scheme != SchemeOptions():
             raise InvalidParameter(
@@ -324,7 +324,7 @@ def _explained(opened: LedgerFile, standing: LedgerStatus) -> str:
 
 def _declared(opened: LedgerFile, standing: LedgerStatus) -> dict[str, dict[str, Any]]:
     """The plan that was declared: how long it is, what is left of it, and its next noise."""
-    from mustdp.ledger.declared import declared
+    from mustdp.ledger.program import declared
 
     plan = opened.header.plan
     if plan is None:

@@ -32,6 +32,7 @@ from mustdp.cli.audit import audit
 from mustdp.cli.bootstrap import bootstrap
 from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare, report
+from mustdp.cli.conformance import conformance
 from mustdp.cli.data_options import NAMES as READING_NAMES
 from mustdp.cli.draw import draw
 from mustdp.cli.explore import explore
@@ -95,7 +96,7 @@ GROUPS = {
     "Account for a plan": (account, risk, calibrate, compare, report, explore),
     "Compute on data": (release, plan, bootstrap, train, draw),
     "Keep a budget": (ledger,),
-    "Research": (amplify, audit, reproduce),
+    "Research": (amplify, audit, conformance, reproduce),
 }
 COMMANDS = tuple(command for commands in GROUPS.values() for command in commands)
 for _panel, _commands in GROUPS.items():
@@ -143,10 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(answer, Answer):
             show(replace(answer, warnings=tuple(noted)))
         if arguments is None:
-            _hear_no_more()
+            _ignore_interrupts()
     except (Exception, KeyboardInterrupt) as problem:
         if arguments is None:
-            _hear_no_more()
+            _ignore_interrupts()
         outcome = failure(problem, _names(command, given))
         if outcome is None:
             raise
@@ -177,8 +178,8 @@ def _noting() -> Iterator[dict[str, None]]:
         yield noted
 
 
-def _hear_no_more() -> None:
-    """All is said: Ctrl-C while the process of this command ends has nothing left to stop."""
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C while the process ends: the answer is printed and nothing is left to stop."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

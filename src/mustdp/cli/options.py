@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, make_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from mustdp.cli.parameters import (
     Panel,
@@ -31,7 +31,15 @@ from mustdp.mechanisms.registry import ARGUMENTS, Argument, RegisteredMechanism
 from mustdp.mechanisms.registry import BY_NAME as MECHANISMS_BY_NAME
 from mustdp.mechanisms.registry import NAMES as MECHANISM_NAMES
 from mustdp.mechanisms.relation import Relation
-from mustdp.sampling.catalogue import BY_NAME, EPOCH_NAMES, KINDS, NAMES
+from mustdp.sampling.catalogue import (
+    BY_NAME,
+    EPOCH_NAMES,
+    EPOCHS,
+    KINDS,
+    NAMES,
+    SIZES,
+    Size,
+)
 
 if TYPE_CHECKING:
     from mustdp.ledger.file import LedgerFile
@@ -43,7 +51,7 @@ if TYPE_CHECKING:
 
 
 Stages = tuple[tuple[str, int], ...]
-_FLAGS = {"n": "-n", "b": "-b", "m": "-m", "rate": "--rate"}
+_FLAGS = {size.name: size.flag for size in SIZES.values()}
 
 read_noise = partial(read_within, limits=NOISE_RANGE)
 
@@ -63,21 +71,24 @@ def read_stages(name: str, text: str) -> Stages:
     return tuple(pairs)
 
 
+def _listed_schemes() -> str:
+    """All schemes in a phrase, those with the same sizes together."""
+    by_sizes: dict[tuple[str, ...], list[str]] = {}
+    for one in BY_NAME.values():
+        by_sizes.setdefault(one.sizes, []).append(one.name)
+    return "; ".join(
+        f"{', '.join(names)} ({', '.join(SIZES[size].flag for size in sizes)})"
+        for sizes, names in by_sizes.items()
+    )
+
+
 _scheme = Panel(
     "Scheme",
-    """
-    --scheme NAME           Give this or --stages. poisson (-n, --rate); wor, wr: one stage without
-                            or with replacement (-n, -m); must-ow, must-ww, must-wo, must-oo: two
-                            stages, o without and w with replacement (-n, -b, -m). Where --bins can
-                            be given also allocation (-n, --bins or -m) and shuffle (-n, -m): the
-                            batches of whole epochs.
-    --stages KIND:SIZE,...  Instead of --scheme: any number of stages, for example wor:118,wr:200
-                            (-n).
-    -n INT                  Number of records in the data set.
-    -b INT                  Size of the first of two stages.
-    -m INT                  Size of the batch, copies counted.
-    --rate P                Chance of each record (poisson), 0 to 1.
-    """,
+    f"--scheme NAME  Give this or --stages. {_listed_schemes()}; wor is a stage without, wr one "
+    "with replacement, and so are o and w in must-. Where --bins can be given also allocation (-n, "
+    "--bins or -m) and shuffle (-n, -m): the batches of whole epochs.\n"
+    "--stages KIND:SIZE,...  Instead of --scheme: any number of stages, for example wor:118,wr:200 "
+    "(-n).\n" + "\n".join(f"{one.flag} {one.metavar}  {one.help}" for one in SIZES.values()),
 )
 _noise = Panel(
     "Noise",
@@ -93,16 +104,21 @@ def paragraphs(docstring: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in docstring.split("\n\n"))
 
 
-@dataclass(frozen=True)
-class SchemeOptions:
+def _size_option(size: Size) -> Any:
+    """A size of schemes as an option; all are left out unless they are given."""
+    kind: Any = float if size.chance else int
+    return Annotated[kind | None, _scheme(size.flag, read_rate if size.chance else read_integer)]
+
+
+class SchemeChoice:
     """``--scheme`` with its sizes, or ``--stages``."""
 
-    scheme: Annotated[str | None, _scheme("--scheme", word_of((*NAMES, *EPOCH_NAMES)))] = None
-    stages: Annotated[Stages | None, _scheme("--stages", read_stages)] = None
-    n: Annotated[int | None, _scheme("-n", read_integer)] = None
-    b: Annotated[int | None, _scheme("-b", read_integer)] = None
-    m: Annotated[int | None, _scheme("-m", read_integer)] = None
-    rate: Annotated[float | None, _scheme("--rate", read_rate)] = None
+    scheme: str | None
+    stages: Stages | None
+    n: int | None
+    b: int | None
+    m: int | None
+    rate: float | None
 
     def check(self, later: tuple[str, ...] = ()) -> dict[str, Any]:
         """The sizes, if the options fit together; those known ``later`` may still be missing."""
@@ -132,15 +148,15 @@ class SchemeOptions:
                 raise InvalidParameter(
                     f"--stages {as_typed(self.stages)}: {problem.called(_FLAGS)}"
                 ) from None
-        scheme: Scheme = getattr(mustdp, str(self.scheme).replace("-", "_"))(**sizes)
-        return scheme
+        return cast("Scheme", BY_NAME[str(self.scheme)].build(**sizes))
 
     def size_is_private(self, relation: Relation | None) -> bool:
         """Whether -n is an estimate, since data must not tell their number; it must be given then.
 
         So it is with batches of random size under add-remove.
         """
-        if self.scheme not in ("poisson", "allocation") or relation == Relation.REPLACE_ONE:
+        entry = {**BY_NAME, **EPOCHS}.get(str(self.scheme))
+        if entry is None or not entry.random_size or relation == Relation.REPLACE_ONE:
             return False
         if self.n is None:
             raise InvalidParameter(
@@ -202,6 +218,35 @@ class SchemeOptions:
                     f"{_FLAGS[name]} {as_typed(value)} does not fit {owner}, which takes {wanted}"
                 )
         return {name: given[name] for name in takes}
+
+
+if TYPE_CHECKING:
+
+    @dataclass(frozen=True)
+    class SchemeOptions(SchemeChoice):
+        """The options themselves; their sizes are those that the registry of schemes lists."""
+
+        scheme: str | None = None
+        stages: Stages | None = None
+        n: int | None = None
+        b: int | None = None
+        m: int | None = None
+        rate: float | None = None
+else:
+    SchemeOptions = make_dataclass(
+        "SchemeOptions",
+        [
+            (
+                "scheme",
+                Annotated[str | None, _scheme("--scheme", word_of((*NAMES, *EPOCH_NAMES)))],
+                None,
+            ),
+            ("stages", Annotated[Stages | None, _scheme("--stages", read_stages)], None),
+            *((size.name, _size_option(size), None) for size in SIZES.values()),
+        ],
+        bases=(SchemeChoice,),
+        frozen=True,
+    )
 
 
 def _noise_option(argument: Argument) -> Any:
@@ -309,7 +354,7 @@ def read_target(name: str, text: str) -> float:
 
 
 def read_relation(name: str, text: str) -> Relation:
-    """A relation, as the command line spells it."""
+    """A relation, as it is typed on the command line."""
     return _RELATIONS[one_of(name, text, tuple(_RELATIONS))]
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def progress(doing: str = "") -> Iterator[Progress]:
     """Show a bar while the block runs; what it gives moves the bar.
 
-    Until it hears of a total the bar only shows that work is going on. It is gone when the block
+    Until a total is known the bar only shows that work is going on. It is removed when the block
     ends.
     """
     if not (sys.stderr and sys.stderr.isatty()):

@@ -120,24 +120,24 @@ class Panel:
 
     def __init__(self, title: str | None, lines: str) -> None:
         self._title = title
-        self._said: dict[str, tuple[str, str]] = {}
+        self._lines: dict[str, tuple[str, str]] = {}
         name = ""
         for line in inspect.cleandoc(lines).splitlines():
             if line.startswith("-"):
                 option, _, line = line.partition("  ")
                 name, _, takes = option.partition(" ")
-                self._said[name] = takes, ""
-            takes, said = self._said[name]
-            self._said[name] = takes, f"{said} {line.strip()}".strip()
+                self._lines[name] = takes, ""
+            takes, text = self._lines[name]
+            self._lines[name] = takes, f"{text} {line.strip()}".strip()
 
     def __call__(self, name: str, read: Reader | None = None) -> Any:
         """One of the options, whose text goes through ``read``; without a reader it stays text."""
-        takes, said = self._said[name]
+        takes, text = self._lines[name]
         return typer.Option(
             name,
             parser=parser(name, read) if read else None,
             metavar=takes or None,
-            help=said,
+            help=text,
             rich_help_panel=self._title,
             autocompletion=_completion(read),
         )

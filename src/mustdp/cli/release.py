@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mustdp.estimation.result import ReleaseResult
-    from mustdp.ledger.entry import LedgerStatus
+    from mustdp.ledger.records import LedgerStatus
 
 
 def read_date(name: str, text: str) -> tuple[str, str]:

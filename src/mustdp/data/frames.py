@@ -155,14 +155,17 @@ def as_frame(data: Any) -> Frame | None:
         return TableFrame.of_arrow(data)
     import narwhals
 
-    # Columns of pandas may share a name; what they are called here is kept apart.
-    labels = list(data.columns) if hasattr(data, "set_axis") and hasattr(data, "columns") else None
-    plain = data if labels is None else data.set_axis(range(len(labels)), axis=1)
-    found = narwhals.from_native(plain, pass_through=True, allow_series=True)
+    # Columns of pandas may share a name, which narwhals refuses; positions are as good.
+    labels = None
+    if hasattr(data, "set_axis") and hasattr(data, "columns") and not data.columns.is_unique:
+        labels = list(data.columns)
+        data = data.set_axis(range(len(labels)), axis=1)
+    found = narwhals.from_native(data, pass_through=True, allow_series=True)
     if isinstance(found, narwhals.LazyFrame):
         raise InvalidParameter(
-            f"data must be in memory or in a file, got a {type(data).__name__}: collect() "
-            "it, or write it as a Parquet file and give the path"
+            "data must be in memory or in a file, got a "
+            f"{type(data).__module__.partition('.')[0]} {type(data).__name__}: collect() or "
+            "compute() it, or write it as a Parquet file and give the path"
         )
     where = f"the {type(data).__name__}"
     if isinstance(found, narwhals.Series):

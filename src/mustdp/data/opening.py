@@ -5,10 +5,13 @@ of them.
 from __future__ import annotations
 
 import os
+import zlib
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +33,14 @@ from mustdp.data.columns import (
     select,
 )
 from mustdp.data.frames import Frame, as_frame
-from mustdp.data.parquet import ParquetFiles, ParquetSource
+from mustdp.data.parquet import ParquetFiles, ParquetSource, column_count
 from mustdp.data.source import ArraySource, Source
 from mustdp.data.statistical import READERS, StatisticalFile
-from mustdp.data.text import DelimitedText, TextFile, read_delimited
+from mustdp.data.text import DelimitedText, TextFile
 from mustdp.data.values import Conversion, Doubles, conversions_of
 from mustdp.errors import InvalidParameter, unquoted
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import FloatArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 
 # Files that data are read from: what they must be before anything in them is looked at.
 
@@ -47,8 +50,8 @@ PARQUET = ".parquet"
 AnyPath = str | os.PathLike[str]
 
 
-def located(reading: Reading) -> Frame | Reading | StatisticalFile | list[Path]:
-    """The data as a frame, a text file at an absolute path, another file, or Parquet files.
+def located(reading: Reading) -> Frame | TextFile | StatisticalFile | list[Path]:
+    """The data as a frame, as a file at an absolute path, or as several Parquet files.
 
     What was said about lines and fields is refused where there are none.
     """
@@ -64,7 +67,7 @@ def located(reading: Reading) -> Frame | Reading | StatisticalFile | list[Path]:
     return found
 
 
-def _on_disk(reading: Reading) -> Reading | StatisticalFile | list[Path]:
+def _on_disk(reading: Reading) -> TextFile | StatisticalFile | list[Path]:
     data = reading.data
     if isinstance(data, list | tuple) and data:
         if all(isinstance(path, str | os.PathLike) for path in data):
@@ -80,7 +83,7 @@ def _on_disk(reading: Reading) -> Reading | StatisticalFile | list[Path]:
             f"got {type(data).__module__}.{type(data).__qualname__}"
         )
     if data == STANDARD_INPUT:
-        return reading
+        return TextFile.of(reading)
     if os.path.isdir(data):
         return parquet_folder(Path(data).absolute())
     path = existing_file(data)
@@ -89,7 +92,7 @@ def _on_disk(reading: Reading) -> Reading | StatisticalFile | list[Path]:
     if path.suffix.lower() in READERS:
         return StatisticalFile(path, reading.encoding)
     if path.name.lower().endswith(DELIMITED) or reading.any_ending:
-        return replace(reading, data=path)
+        return TextFile.of(replace(reading, data=path))
     endings = ", ".join([*DELIMITED, *READERS, PARQUET])
     raise InvalidParameter.refusing(
         "data",
@@ -244,8 +247,8 @@ def _found(reading: Reading, wanted: Sequence[Wanted]) -> Found:
     found = located(reading)
     if isinstance(found, Frame):
         return _in_frame(found, wanted, reading)
-    if isinstance(found, Reading):
-        return _in_text(found, wanted)
+    if isinstance(found, TextFile):
+        return _in_text(found, wanted, reading)
     if isinstance(found, StatisticalFile):
         return _in_statistical(found, wanted, reading)
     return _in_parquet(ParquetFiles.open(found, wanted), wanted, reading)
@@ -278,7 +281,7 @@ def _in_parquet(files: ParquetFiles, wanted: Sequence[Wanted], reading: Reading)
 
 
 def _in_statistical(file: StatisticalFile, wanted: Sequence[Wanted], reading: Reading) -> Found:
-    where = str(file.path)
+    where = file.where
     selected = select(file.labels(), [one.column for one in wanted], where, shown=True)
 
     def blocks() -> Iterator[Block]:
@@ -295,8 +298,7 @@ def _in_statistical(file: StatisticalFile, wanted: Sequence[Wanted], reading: Re
     return selected, blocks
 
 
-def _in_text(reading: Reading, wanted: Sequence[Wanted]) -> Found:
-    file = TextFile.of(reading)
+def _in_text(file: TextFile, wanted: Sequence[Wanted], reading: Reading) -> Found:
     state = file.state()
 
     def through(text: DelimitedText) -> Iterator[Block]:
@@ -424,24 +426,96 @@ def _opened(data: Any, columns: Columns) -> Source:
     found = located(reading)
     if isinstance(found, Frame):
         return _from_frame(found, columns, reading)
-    if isinstance(found, Reading):
-        return read_delimited(found, columns)
-    if isinstance(found, StatisticalFile):
-        return _from_statistical(found, columns, reading)
-    return ParquetSource.open(found, columns, reading)
-
-
-def _from_statistical(file: StatisticalFile, columns: Columns, reading: Reading) -> Source:
-    """All records in memory: these files are read from their start every time."""
     if columns is None:
-        allowed = f"must be named for a file; {file.path} has {len(file.labels())} of them"
+        where = found[0] if isinstance(found, list) else found.where
+        allowed = f"must be named for a file; {where} has {_column_count(found)} of them"
         raise InvalidParameter.refusing("columns", allowed, None)
-    wanted = [Number(column) for column in as_list(columns)]
-    selected, blocks = _in_statistical(file, wanted, reading)
-    values = [block.values for block in blocks()]
-    if not values:
-        raise InvalidParameter(f"{file.path} must have at least one row, got none")
-    return ArraySource(np.concatenate(values), tuple(column.name for column in selected))
+    wanted = tuple(Number(column) for column in as_list(columns))
+    if isinstance(found, list):
+        return ParquetSource.open(found, wanted, reading)
+    values, names = _all_rows(reading, wanted)
+    if reading.data == STANDARD_INPUT:
+        return ArraySource(values, names)
+    at_path = replace(reading, data=found.path)
+    return FileSource(at_path, wanted, names, len(values), _checksum(values), values)
+
+
+def _column_count(file: TextFile | StatisticalFile | list[Path]) -> int:
+    if isinstance(file, list):
+        return column_count(file[0])
+    if isinstance(file, StatisticalFile):
+        return len(file.labels())
+    with file.opened() as stream:
+        return len(DelimitedText(file, stream).labels)
+
+
+@dataclass(eq=False, repr=False)
+class FileSource(Source):
+    """Selected columns of one file that is read once into memory.
+
+    It travels as its path: another process reads it again when the first rows are taken, and
+    refuses it if the values are not the same. What comes from standard input travels itself.
+    """
+
+    rows_in_memory: ClassVar[bool] = True
+
+    reading: Reading
+    wanted: tuple[Number, ...]
+    columns: tuple[str, ...]
+    n: int
+    checksum: int
+    values: FloatArray | None = None
+
+    def _read(self, indices: IntArray) -> FloatArray:
+        if self.values is None:
+            self.values = _read_again(self.reading, self.wanted, self.checksum)
+        return self.values.take(indices, axis=0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reading, self.wanted, self.columns, self.n, self.checksum)
+
+
+def _all_rows(reading: Reading, wanted: tuple[Number, ...]) -> tuple[FloatArray, tuple[str, ...]]:
+    """All records of a file, as many as fit into half of the memory, and the columns' names."""
+    records = open_records(reading, wanted)
+    where = "standard input" if reading.data == STANDARD_INPUT else reading.data
+    numbers, most = array("d"), _most_bytes()
+    for block in records.blocks():
+        numbers.frombytes(block.values.reshape(-1).view(np.uint8).data)
+        if len(numbers) * numbers.itemsize > most:
+            raise InvalidParameter(
+                f"{where} must have numbers that fit into {most / 2**30:.3g} GiB, half of "
+                "this machine's memory, got more: write it as a Parquet file, of which only "
+                "the drawn rows are kept"
+            )
+    if not numbers:
+        raise InvalidParameter(f"{where} must have at least one row of data, got a header alone")
+    values = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(wanted))
+    return checks.frozen(values), records.columns
+
+
+def _most_bytes() -> float:
+    """Half of the memory, as far as the system tells."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+@lru_cache(maxsize=1)
+def _read_again(reading: Reading, wanted: tuple[Number, ...], checksum: int) -> FloatArray:
+    """The same once more; kept, because every task of a worker gets a source of its own."""
+    path = Path(reading.data)
+    if not path.is_file():
+        raise InvalidParameter(f"{path} must be readable wherever its records are taken")
+    values, _ = _all_rows(reading, wanted)
+    if _checksum(values) != checksum:
+        raise InvalidParameter(f"{path} must stay as it was when it was opened, got other values")
+    return values
+
+
+def _checksum(values: FloatArray) -> int:
+    return zlib.crc32(values.reshape(-1).view(np.uint8).data)
 
 
 def _from_frame(frame: Frame, columns: Columns, reading: Reading) -> Source:

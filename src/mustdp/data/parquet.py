@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mustdp.data.columns import Columns, Number, Reading, Selected, Wanted, as_list
+from mustdp.data.columns import Number, Reading, Selected, Wanted
 from mustdp.data.frames import TableFrame
 from mustdp.data.source import Source
 from mustdp.data.values import Conversion
@@ -128,13 +128,10 @@ class ParquetSource(Source):
         object.__setattr__(self, "n", int(self._limits[-1]))
 
     @classmethod
-    def open(cls, paths: Sequence[Path], columns: Columns, reading: Reading) -> ParquetSource:
+    def open(
+        cls, paths: Sequence[Path], wanted: Sequence[Number], reading: Reading
+    ) -> ParquetSource:
         """Check the footers of the files at the absolute ``paths``, and every value once."""
-        if columns is None:
-            count = len(_footer(paths[0]).names)
-            allowed = f"must be named for a file; {paths[0]} has {count} of them"
-            raise InvalidParameter.refusing("columns", allowed, None)
-        wanted = [Number(column) for column in as_list(columns)]
         source = cls(ParquetFiles.open(paths, wanted), replace(reading, data=None))
         if not source.n:
             raise InvalidParameter(f"{paths[0]} must have at least one row, got none")
@@ -209,6 +206,11 @@ class _Footer:
         )
         frame.where = where
         return frame
+
+
+def column_count(path: Path) -> int:
+    """How many columns a file has."""
+    return len(_footer(path).names)
 
 
 def _only(labels: Sequence[str], column: Selected, path: Path) -> int:

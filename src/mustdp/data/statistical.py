@@ -78,6 +78,11 @@ class StatisticalFile:
         return status.st_size, status.st_mtime_ns
 
     @property
+    def where(self) -> str:
+        """What messages call it."""
+        return str(self.path)
+
+    @property
     def _refusal(self) -> str:
         return f"{self.path} must be a readable file of Stata, SPSS or SAS"
 

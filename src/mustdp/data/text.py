@@ -13,38 +13,29 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
-import os
 import re
 import sys
-import zlib
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, ClassVar, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
 from mustdp.data.columns import (
     STANDARD_INPUT,
-    Columns,
-    Number,
     Reading,
     Selected,
     Wanted,
-    as_list,
     looks_like_a_record,
     select,
 )
-from mustdp.data.source import ArraySource, Source
 from mustdp.data.values import Conversion, Doubles, arrow_distinct, as_numpy, conversions_of, nulls
 from mustdp.errors import InvalidParameter, unquoted
 from mustdp.limits import LARGEST_SIZE
-from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.numerics.checks import frozen
 
 #: Longest record in bytes: a few megabytes packed must not fill the memory.
 LONGEST_RECORD = 2**24
@@ -54,8 +45,6 @@ MOST_COLUMNS = 2**17
 _BLOCK = 2**22
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _PACKED = b"\x1f\x8b"
-
-Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -194,10 +183,10 @@ class DelimitedText:
         kept = [first, second] if file.header is False else [second]
         self._waiting = [one for one in kept if one is not None]
         while self._waiting:  # put back, unless there are blank lines in between
-            line, record = self._waiting[-1]
-            if line + record.count(b"\n") != self._line:
+            number, record = self._waiting[-1]
+            if number + record.count(b"\n") != self._line:
                 break
-            self._rest, self._line = record + self._rest, line
+            self._rest, self._line = record + self._rest, number
             self._waiting.pop()
         # A line of names that has a number below it may be quoted.
         self._shown = (
@@ -328,8 +317,8 @@ class _Parser:
                 found.append(conversion.texts(texts, place))
             else:
                 rows, values = arrow_distinct(table.column(at))
-                texts = [value if value is None else _decoded(value) for value in values]
-                found.append(conversion.distinct(rows, texts, place))
+                named = [value if value is None else _decoded(value) for value in values]
+                found.append(conversion.distinct(rows, named, place))
         return found
 
     def _numbers(self, table: Any) -> dict[int, Doubles] | None:
@@ -386,90 +375,3 @@ class _Parser:
 
 def _decoded(value: bytes) -> str:
     return value.decode("utf-8", "surrogateescape")
-
-
-# Records in a text file, plain or packed: read once into memory, only the columns needed.
-#
-# The file travels as its path: another process reads it again when the first rows are taken, and
-# refuses it if the values are not the same. What comes from standard input travels itself.
-
-
-def read_delimited(reading: Reading, columns: Columns) -> Source:
-    """Read and check a text file, or standard input."""
-    wanted = None if columns is None else tuple(Number(column) for column in as_list(columns))
-    values, names = _read(reading, wanted)
-    if TextFile.of(reading).path is None:
-        return ArraySource(values, names)
-    return DelimitedSource(reading, wanted or (), names, len(values), _checksum(values), values)
-
-
-@dataclass(eq=False, repr=False)
-class DelimitedSource(Source):
-    """Selected columns of one text file."""
-
-    rows_in_memory: ClassVar[bool] = True
-
-    reading: Reading
-    wanted: tuple[Number, ...]
-    columns: Names
-    n: int
-    checksum: int
-    values: FloatArray | None = None
-
-    def _read(self, indices: IntArray) -> FloatArray:
-        if self.values is None:
-            self.values = _read_again(self.reading, self.wanted, self.checksum)
-        return self.values.take(indices, axis=0)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.reading, self.wanted, self.columns, self.n, self.checksum)
-
-
-def _read(reading: Reading, wanted: tuple[Number, ...] | None) -> tuple[FloatArray, Names]:
-    file = TextFile.of(reading)
-    numbers, most = array("d"), _most_bytes()
-    with file.opened() as stream:
-        text = DelimitedText(file, stream)
-        if wanted is None:
-            allowed = f"must be named for a file; {file.where} has {len(text.labels)} of them"
-            raise InvalidParameter.refusing("columns", allowed, None)
-        selected = text.select(wanted)
-        for piece in text.pieces(selected, wanted, reading):
-            rows = np.stack([column.values for column in piece], axis=1)
-            numbers.frombytes(rows.reshape(-1).view(np.uint8).data)
-            if len(numbers) * numbers.itemsize > most:
-                raise InvalidParameter(
-                    f"{file.where} must have numbers that fit into {most / 2**30:.3g} GiB, half of "
-                    "this machine's memory, got more: write it as a Parquet file, of which only "
-                    "the drawn rows are kept"
-                )
-    if not numbers:
-        raise InvalidParameter(
-            f"{file.where} must have at least one row of data, got a header alone"
-        )
-    values = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(wanted))
-    return frozen(values), tuple(column.name for column in selected)
-
-
-def _most_bytes() -> float:
-    """Half of the memory, as far as the system tells."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
-
-
-@lru_cache(maxsize=1)
-def _read_again(reading: Reading, wanted: tuple[Number, ...], checksum: int) -> FloatArray:
-    """The same once more; kept, because every task of a worker gets a source of its own."""
-    path = Path(reading.data)
-    if not path.is_file():
-        raise InvalidParameter(f"{path} must be readable wherever its records are taken")
-    values, _ = _read(reading, wanted)
-    if _checksum(values) != checksum:
-        raise InvalidParameter(f"{path} must stay as it was when it was opened, got other values")
-    return values
-
-
-def _checksum(values: FloatArray) -> int:
-    return zlib.crc32(values.reshape(-1).view(np.uint8).data)

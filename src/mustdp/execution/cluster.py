@@ -54,7 +54,7 @@ def _size(content: object) -> int:
 
 # Which Dask cluster is meant, whether it may be trusted with records, and a client of it.
 #
-# Whoever can speak to a scheduler or a worker can run code there and read everything. So a cluster
+# Anyone who reaches a scheduler or a worker can run code there and read everything. So a cluster
 # is used only over connections with certificates (TLS, where both sides prove who they are),
 # unless the caller says ``insecure``. A cluster that is started here has a key of its own, made
 # for it and kept in memory, answers nothing over HTTP, and spills to the private folder of this
@@ -64,9 +64,9 @@ def _size(content: object) -> int:
 #: Workers that may die under a task before Dask gives it up, on a cluster that is ours.
 _ALLOWED_FAILURES = 10
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx|inproc)://\S+")
-#: Ways to a scheduler on which nobody else can listen or speak.
+#: Protocols on which no other process can read or send messages.
 _SECURE = ("tls", "wss", "inproc")
-#: No page of the scheduler or of a worker is shown to anybody.
+#: Neither the scheduler nor a worker serves any page.
 _NO_PAGES: dict[str, list[str]] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
@@ -100,7 +100,7 @@ def check_dask(dask: Any, insecure: bool = False) -> None:
 
 
 def check_secure(client: Any, insecure: bool) -> None:
-    """Refuse a client whose scheduler anybody could speak to, unless that was said to be meant."""
+    """Refuse a client whose scheduler anyone could connect to, unless ``insecure`` accepts it."""
     scheduler = client.scheduler
     if scheduler is None:
         raise InvalidParameter("dask must be a client that is connected, got one that is closed")
@@ -112,7 +112,7 @@ def _check_address(address: str, insecure: bool) -> None:
         raise InvalidParameter.refusing(
             "dask",
             "must be a scheduler with certificates (tls://...), because on other connections "
-            "anybody can read the records and run code; {insecure} accepts that",
+            "anyone can read the records and run code; {insecure} accepts that",
             repr(address),
             mentions=("insecure",),
         )

@@ -1,11 +1,11 @@
-"""The one folder for temporary copies of records: nobody else may look into it, nothing stays.
+"""The one folder for temporary copies of records: private to this user, and always removed.
 
 joblib maps large arrays from files, and Dask spills to disk what does not fit into memory. Both do
 it inside a folder of this process: mode 0700, its name 128 random bits, its open descriptor locked.
-It is removed when the last run of the process ends, by SIGTERM and SIGHUP too. After SIGKILL it is
-removed by the next run of the same user: a folder of that name whose lock nobody holds is a rest.
-Its path stays the same for the life of a process, because the processes of joblib outlive a run and
-remember it.
+It is removed when the last run of the process ends, by SIGTERM and SIGHUP too. After SIGKILL the
+next run of the same user removes it: a folder of that name whose lock no process holds is left
+over. Its path stays the same for the life of a process, because the processes of joblib outlive a
+run and remember it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from typing import Any
 from mustdp.extras import installed
 from mustdp.files.replacing import PLAINLY, leads_to
 
-#: None on Windows, where folders have no such modes either and rests are left to the system.
+#: None on Windows, where folders have no such modes either and leftovers are left to the system.
 _FCNTL = installed("fcntl")
 _NAME = re.compile("mustdp-records-[0-9a-f]{32}")
 #: Memory that looks like a folder, on Linux, and the free bytes from which on it is used.
 _SHARED_MEMORY, _LEAST_FREE = Path("/dev/shm"), 2 * 10**9
-#: A folder that was taken for a rest in the moment before it was locked is made again so often.
+#: A folder that was taken for a leftover in the moment before it was locked is made again so often.
 _ATTEMPTS = 20
 #: Signals that end a process and would leave the folder behind.
 _SIGNALS = ("SIGTERM", "SIGHUP")
@@ -61,7 +61,7 @@ def private_folder() -> Iterator[Path]:
     with here.guard:
         _watch(here)
         if here.runs == 0:
-            remove_rests()
+            remove_leftovers()
             _make(here)
         here.runs += 1
     try:
@@ -74,7 +74,7 @@ def private_folder() -> Iterator[Path]:
                 _watch_no_more(here)
 
 
-def remove_rests() -> None:
+def remove_leftovers() -> None:
     """Remove the folders of processes of this user that were killed."""
     if _FCNTL is None:
         return
@@ -82,7 +82,7 @@ def remove_rests() -> None:
         with suppress(OSError):
             for name in os.listdir(place):
                 if _NAME.fullmatch(name):
-                    _remove_rest(place / name)
+                    _remove_leftover(place / name)
 
 
 def _ours() -> _Here:
@@ -102,7 +102,9 @@ def _make(here: _Here) -> None:
         if _FCNTL is None:
             return
         here.handle = os.open(here.path, os.O_RDONLY | PLAINLY)
-        with suppress(OSError):  # no locks on this file system: then nobody can take them either
+        with suppress(
+            OSError
+        ):  # no locks on this file system: then no other process can take them either
             _FCNTL.flock(here.handle, _FCNTL.LOCK_EX | _FCNTL.LOCK_NB)
         if leads_to(here.path, here.handle):
             return
@@ -117,7 +119,7 @@ def _remove(here: _Here) -> None:
         here.handle = -1
 
 
-def _remove_rest(folder: Path) -> None:
+def _remove_leftover(folder: Path) -> None:
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | PLAINLY)
         try:
@@ -143,7 +145,7 @@ def _places() -> list[Path]:
 
 
 def _watch(here: _Here) -> None:
-    """Let SIGTERM and SIGHUP remove the folder first, where nobody else handles them."""
+    """Let SIGTERM and SIGHUP remove the folder first, unless the program handles them itself."""
     if threading.current_thread() is not threading.main_thread():
         return
     for name in _SIGNALS:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -116,7 +117,9 @@ def judge(accountant: Accountant, asked: Iterable[dict[str, Any]] | None = None)
 def _judged(accountant: Accountant, setting: dict[str, Any]) -> Judged:
     question = {key: value for key, value in setting.items() if key not in ("lower", "upper")}
     try:
-        answer = accountant(question)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what an accountant warns of is no answer
+            answer = accountant(question)
     except MissingExtra:
         raise
     except Exception as problem:  # whatever a stranger's accountant raises is its answer

@@ -18,6 +18,7 @@ from mustdp.errors import InvalidParameter, MustdpError, NotCovered, NumericalFa
 from mustdp.extras import required
 from mustdp.interop.events import ReadEvent, UnsupportedEvent, from_dp_event, read_event, repeated
 from mustdp.mechanisms.contract import Mechanism, Proof
+from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.schemes import Multistage, Poisson
 
 if TYPE_CHECKING:
@@ -108,11 +109,7 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
             self.neighboring_relation is _Relation.REPLACE_SPECIAL and not found.fixed_size
         ):
             relation = "add_remove"
-        if relation == "replace_one" and found.sampled_laplace:
-            raise NotCovered(
-                "sampled Laplace noise must be accounted under ADD_OR_REMOVE_ONE: for vectors it "
-                "is not proved under REPLACE_ONE, nor under REPLACE_SPECIAL with fixed-size batches"
-            )
+        found.check(Relation.read(relation))
         return account(plan, relation=relation, composition=self._composition)
 
     def _current(self) -> tuple[ReadEvent, Any]:

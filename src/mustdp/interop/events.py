@@ -21,6 +21,7 @@ from mustdp.accounting.plan import Plan, repeat, sequence, subsample
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.files.reading import read_json
 from mustdp.mechanisms.mechanism import gaussian, laplace
+from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.schemes import poisson, wor, wr
 
 #: The fields of every event that is known here, in the order of dp_accounting's classes.
@@ -35,6 +36,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "SampledWithReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
     "SampledWithoutReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
 }
+#: A file with an event is at most this large, in bytes.
+LARGEST_FILE = 2**24
 #: An event nests at most so deep; beyond that it is a mistake or an attack.
 DEEPEST = 50
 
@@ -58,11 +61,28 @@ class ReadEvent:
     #: Whether Laplace noise is added to a random subset.
     sampled_laplace: bool = False
 
+    def check(self, relation: Relation) -> None:
+        """Refuse a relation under which nothing is proved for what an event may stand for."""
+        if self.sampled_laplace and relation is Relation.REPLACE_ONE:
+            raise NotCovered(
+                "sampled Laplace noise must be accounted under add-remove: an event may stand for "
+                "vectors, for which nothing is proved where a record is replaced"
+            )
+
     def plan(self) -> Plan | None:
         """One plan for all of it; None where nothing is released."""
         if not self.plans:
             return None
         return self.plans[0] if len(self.plans) == 1 else sequence(*self.plans)
+
+    def some_plan(self) -> Plan:
+        """The plan of something that is released, and private."""
+        plan = self.plan()
+        if not self.private:
+            raise NotCovered("event must be private: NonPrivateDpEvent has no finite epsilon")
+        if plan is None:
+            raise NotCovered("event must release something: there is no plan of nothing")
+        return plan
 
 
 def from_dp_event(event: object) -> Plan:
@@ -97,18 +117,12 @@ def from_dp_event(event: object) -> Plan:
     >>> print(md.account(plan).epsilon(delta=1e-5))
     0.716 attained, 0.718 certified (replace-one)
     """
-    found = read_event(event)
-    if not found.private:
-        raise NotCovered("event must be private: NonPrivateDpEvent has no finite epsilon")
-    plan = found.plan()
-    if plan is None:
-        raise NotCovered("event must release something: there is no plan of nothing")
-    return plan
+    return read_event(event).some_plan()
 
 
-def event_from_json(text: str | bytes) -> Plan:
-    """The plan of an event as JSON."""
-    return from_dp_event(read_json(text, "the event"))
+def event_from_json(text: str | bytes) -> ReadEvent:
+    """What an event comes down to that was written as JSON."""
+    return read_event(read_json(text, "the event"))
 
 
 def read_event(event: object, depth: int = 0) -> ReadEvent:

@@ -7,446 +7,62 @@ import json
 import os
 import secrets
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from mustdp.accounting.account import Account, account
-from mustdp.accounting.plan import Atom, Plan, Repeat, atoms, describe, plan_from_description
+from mustdp.accounting.plan import Atom, Plan, Repeat, atoms, describe
 from mustdp.errors import BudgetExceeded, InvalidParameter, MustdpError, NotCovered
-from mustdp.files.reading import canonical, read_json
+from mustdp.files.reading import canonical
 from mustdp.files.replacing import create_file, drop_second_names, refuse_other_than_files
-from mustdp.ledger import entry as stored
-from mustdp.ledger.declared import History, certified, declared, is_record
-from mustdp.ledger.entry import (
-    Entry,
-    Head,
-    Header,
-    LedgerStatus,
-    Noted,
-    header_text,
-    now,
-    plan_digest,
-    read_cost,
-    read_header,
-    words,
-)
-from mustdp.ledger.filter import Cost, filter_for
-from mustdp.ledger.ledger import Ledger
+from mustdp.ledger.filter import filter_for
+from mustdp.ledger.ledger import BaseLedger, History, is_record
 from mustdp.ledger.program import (
     ADAPTIVE,
     FIXED,
     ChargeRequest,
     Outcome,
+    certified,
     check_covered,
+    declared,
     judge,
     refusal,
 )
-from mustdp.ledger.store import Chain, Store, damaged, make_tables, same
+from mustdp.ledger.records import (
+    Chain,
+    Entry,
+    Head,
+    Header,
+    LedgerStatus,
+    StoredPlans,
+    Verified,
+    append_note,
+    check_latest,
+    checked_entries,
+    cost_text,
+    header_text,
+    no_notes,
+    now,
+    plan_digest,
+    read_entry,
+    read_head,
+    read_header,
+    same,
+    verify,
+    words,
+)
+from mustdp.ledger.store import Store, damaged, make_tables
 from mustdp.limits import LARGEST_EPSILON, LARGEST_LEDGER, SMALLEST_DELTA
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import Shown, as_stated, csv_table, readable
 from mustdp.version import __version__
 
-# Notes about runs: which saved state of each is the latest, and every one that was before.
-#
-# The table ``runs`` has the latest state of each run; the head of the ledger has its digest under
-# the seal. So a note that was right once cannot be put back alone. Every note is kept in the table
-# ``notes`` besides, each with a hash that covers the note before it and the entry that was the last
-# one at the time: who remembers a hash finds out later whether the whole file was put back.
-
-
-def no_notes(chain: Chain, root: bytes) -> Noted:
-    """What the head of a new ledger says about runs."""
-    return Noted(0, root, _digest(chain, root, ()))
-
-
-def check_latest(
-    connection: sqlite3.Connection, path: Path, chain: Chain, root: bytes, head: Head
-) -> None:
-    """Check that the latest state of every run is the one that the head was sealed with."""
-    rows = connection.execute("SELECT name, entry, steps, state FROM runs ORDER BY name").fetchall()
-    if not same(_digest(chain, root, rows).encode(), head.noted.runs.encode()):
-        raise damaged(path, "the latest state of every run must be as it was written last")
-
-
-def append_note(
-    connection: sqlite3.Connection,
-    chain: Chain,
-    root: bytes,
-    head: Head,
-    note: tuple[str, int, int, str],
-) -> Noted:
-    """Write a note (name, entry, steps, state): the latest of its run from now on."""
-    number = head.noted.number + 1
-    link = chain.link(head.noted.hash, _fields(number, note, head.hash))
-    row = (number, *note, head.number, link)
-    connection.execute("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-    connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", note)
-    rows = connection.execute("SELECT name, entry, steps, state FROM runs ORDER BY name").fetchall()
-    return Noted(number, link, _digest(chain, root, rows))
-
-
-def verify_notes(
-    connection: sqlite3.Connection,
-    path: Path,
-    chain: Chain,
-    root: bytes,
-    head: Head,
-    known: str | None,
-) -> bool:
-    """Check every note against the one before it; whether ``known`` is the hash of one of them."""
-    before, number, seen = root, 0, False
-    latest: dict[object, tuple[object, ...]] = {}
-    rows = connection.execute(
-        "SELECT notes.number, name, entry, steps, state, notes.hash, entries.hash FROM notes "
-        "LEFT JOIN entries ON entries.number = notes.after ORDER BY notes.number"
-    )
-    for found, *note, link, entry in rows:
-        number += 1
-        if found != number or not isinstance(entry, bytes):
-            raise damaged(path, f"note {number} on its runs must be there, whole")
-        before = chain.link(before, _fields(number, note, entry))
-        if not same(link, before):
-            raise damaged(path, f"note {number} on its runs was changed, or one before it removed")
-        latest[note[0]] = tuple(note)
-        seen = seen or link.hex() == known
-    if number != head.noted.number or not same(before, head.noted.hash):
-        raise damaged(path, f"{head.noted.number} notes must lead to its head, got {number}")
-    kept = connection.execute("SELECT name, entry, steps, state FROM runs").fetchall()
-    if {row[0]: tuple(row) for row in kept} != latest:
-        raise damaged(path, "the latest state of every run must be as it was written last")
-    check_latest(connection, path, chain, root, head)
-    return seen
-
-
-def _fields(number: int, note: Iterable[object], entry: bytes) -> tuple[object, ...]:
-    return "note", number, *note, entry.hex()
-
-
-def _digest(chain: Chain, root: bytes, rows: Iterable[tuple[Any, ...]]) -> str:
-    return chain.seal(root, ("runs", *(list(row) for row in rows))).hex()
-
-
-# A ledger's whole file read again: every hash, and every sum to the last bit.
-
-
-#: Logarithms of another machine may differ in their last digits.
-_LAST_DIGITS = 1e-9
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What was found to be right: so many entries, the last of them with this hash.
-
-    ``note`` is the hash of the last note about a run, None if there is none.
-    """
-
-    entries: int
-    hash: str
-    epsilon: float
-    note: str | None
-
-
-class EntryRow(NamedTuple):
-    """An entry as it is stored; ``plan`` is the number of its plan."""
-
-    number: int
-    when: str
-    label: str
-    who: str
-    plan: int
-    times: int
-    epsilon: float
-    package: str
-    recorded: int
-    hash: bytes
-
-
-def verify(
-    connection: sqlite3.Connection,
-    path: Path,
-    chain: Chain,
-    root: bytes,
-    header: Header,
-    head: Head,
-    known: str | None,
-) -> Verified:
-    """Check every entry against the one before it, and the sums against all of them."""
-    _check_pages(connection, path)
-    plans = StoredPlans(connection, path)
-    last, recorded = 0.0, False
-    seen = known is None or known == root.hex()
-    runs: Counter[int] = Counter()
-    for row in checked_entries(connection, path, chain, plans, (0, root), head):
-        if not row.epsilon >= last:
-            raise damaged(path, f"entry {row.number} must not cost less than those before it")
-        seen, last = seen or row.hash.hex() == known, row.epsilon
-        recorded = recorded or bool(row.recorded)
-        runs[row.plan] += row.times
-    cost, steps = head.cost.times(0), 0
-    for which, times in runs.items():
-        cost += plans.cost(which).times(times)
-        steps += sum(plans.atoms(which).values()) * times
-    if (cost, steps, last, recorded) != (head.cost, head.steps, head.epsilon, head.recorded):
-        raise damaged(path, "its sums must be those of its entries")
-    # Only a first charge that the filter alone would not have admitted takes the whole budget.
-    fixed = header.plan is not None
-    if head.whole and (head.number != 1 or recorded or fixed):
-        raise damaged(path, "only a first charge can have taken the whole budget")
-    if not (head.whole or fixed or header.filter.fits(cost)):
-        raise damaged(path, "its sums must be within its limit")
-    if not (head.whole or fixed):
-        least = min(header.filter.spent(cost), header.epsilon)
-        if not last >= (1.0 - _LAST_DIGITS) * least:
-            raise damaged(path, "what is spent must be what its sums come to")
-    seen = verify_notes(connection, path, chain, root, head, known) or seen
-    if not seen:
-        raise InvalidParameter(
-            f"{path} does not hold the entry {known}: it is another ledger, or an older state of it"
-        )
-    note = head.noted.hash.hex() if head.noted.number else None
-    return Verified(head.number, head.hash.hex(), last, note)
-
-
-def checked_entries(
-    connection: sqlite3.Connection,
-    path: Path,
-    chain: Chain,
-    plans: StoredPlans,
-    start: tuple[int, bytes],
-    head: Head,
-) -> Iterator[EntryRow]:
-    """The entries after ``start`` (a number and its hash), each checked against its hash.
-
-    Anyone who takes all of them knows that they lead to the head, which is sealed.
-    """
-    number, before = start
-    rows = connection.execute(
-        "SELECT number, at, label, who, plan, times, epsilon, package, recorded, hash FROM entries "
-        "WHERE number > ? ORDER BY number",
-        (number,),
-    )
-    for found in rows:
-        row = EntryRow(*found)
-        number += 1
-        plan = plans.digests.get(row.plan)
-        if row.number != number or plan is None or type(row.times) is not int or row.times < 1:
-            raise damaged(path, f"entry {number} must be there, whole")
-        before = chain.link(before, (*row[:4], plan, *row[5:-1]))
-        if not same(row.hash, before):
-            raise damaged(path, f"entry {number} was changed, or one before it removed")
-        yield row
-    if number != head.number or not same(before, head.hash):
-        raise damaged(path, f"{head.number} entries must lead to its head, got {number}")
-
-
-class StoredPlans:
-    """The plans of a file by their numbers."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        rows = connection.execute("SELECT id, text, level, cost FROM plans").fetchall()
-        self.texts = {which: (text, level, cost) for which, text, level, cost in rows}
-        self._path = path
-        self._atoms: dict[int, dict[Atom, int]] = {}
-
-    @cached_property
-    def digests(self) -> dict[int, str]:
-        """What an entry's hash covers of each plan."""
-        return {which: plan_digest(*found) for which, found in self.texts.items()}
-
-    def cost(self, which: int) -> Cost:
-        """What one run of a plan costs."""
-        cost: Cost = self._read(2, which, read_cost)
-        return cost
-
-    def atoms(self, which: int) -> dict[Atom, int]:
-        """The atoms of one run of a plan."""
-        if which not in self._atoms:
-            self._atoms[which] = atoms(self._read(0, which, plan_from_description))
-        return self._atoms[which]
-
-    def _read(self, part: int, which: int, read: Callable[[Any], Any]) -> Any:
-        try:
-            return read(read_json(str(self.texts[which][part]), "a plan", LARGEST_LEDGER))
-        except (KeyError, TypeError, InvalidParameter) as problem:
-            raise damaged(self._path, f"plan {which} cannot be read") from problem
-
-
-def _check_pages(connection: sqlite3.Connection, path: Path) -> None:
-    found = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found is None or found[0] != "ok":
-        raise damaged(path, str(found and found[0]))
-
-
-# The entries of a ledger's file, read and appended within a transaction.
-#
-# Nothing is believed that is not sealed: the head must have the right seal and name the last entry,
-# and what this process has seen before must still be there.
-
-
 #: Written in the transaction of a charge: takes the head after it and gives the one to be kept.
 Beside = Callable[[sqlite3.Connection, Head], Head]
-
-
-class Book(Ledger):
-    """What a ledger in a file has read, and how an entry is added to it."""
-
-    def __init__(self, store: Store, chain: Chain, header: Header, root: bytes, who: str) -> None:
-        super().__init__(header.relation)
-        self._store, self._chain, self._header, self._root = store, chain, header, root
-        self._who = who
-        self._seen: tuple[int, bytes] = (0, root)
-        self._seen_note: tuple[int, bytes] = (0, root)
-        #: Entries whose hashes were checked, and the atoms that they charged.
-        self._added: tuple[int, bytes, dict[Atom, int]] = (0, root, {})
-        with self._checked_runs() as (_, head):
-            self._latest = head
-
-    @property
-    def steps(self) -> int:
-        """Number of atoms released so far."""
-        return self._now().steps
-
-    def _counted(self) -> dict[Atom, int]:
-        with self._store.reading() as connection:
-            return self._read_counts(connection, self._head(connection))
-
-    def _read_counts(self, connection: sqlite3.Connection, head: Head) -> dict[Atom, int]:
-        """The atoms of all entries; no count is stored, so none has to be believed."""
-        number, last, before = self._added
-        counts = dict(before)
-        plans = StoredPlans(connection, self._store.path)
-        path, chain = self._store.path, self._chain
-        for row in checked_entries(connection, path, chain, plans, (number, last), head):
-            for atom, count in plans.atoms(row.plan).items():
-                counts[atom] = counts.get(atom, 0) + count * row.times
-        self._added = (head.number, head.hash, counts)
-        return dict(counts)
-
-    def _asked(self, plan: Plan, times: int) -> ChargeRequest:
-        count = checks.integer("times", times, 1)
-        counted = atoms(Repeat(count, plan))
-        text = canonical(describe(plan), "the plan")
-        if len(text) > LARGEST_LEDGER:
-            raise InvalidParameter(f"a plan must be at most {LARGEST_LEDGER} bytes long, got more")
-        check_covered(plan, self._header.relation)
-        return ChargeRequest(plan, count, text, counted, is_record(plan))
-
-    def _foresee(self, asked: ChargeRequest) -> None:
-        """Compute what the charge will need, by what was seen last, before others have to wait."""
-        with suppress(MustdpError):  # others may have gone on since; the charge itself decides
-            judge(self._header, self._latest, asked)
-
-    def _now(self) -> Head:
-        with self._store.reading() as connection:
-            return self._head(connection)
-
-    def _head(self, connection: sqlite3.Connection) -> Head:
-        """Where the ledger stands, if its seal and its last entry are right."""
-        where = self._store.path
-        rows = connection.execute("SELECT number, hash, sums, seal FROM head").fetchall()
-        texts = connection.execute("SELECT text, hash FROM header").fetchall()
-        if len(rows) != 1 or len(texts) != 1 or not same(texts[0][1], self._root):
-            raise damaged(where, "its header must stay as it was")
-        number, last, sums, seal = rows[0]
-        head = stored.read_head(number, last, sums)
-        if not same(seal, self._chain.seal(self._root, head.fields)):
-            raise damaged(where, "the seal of its head must be right")
-        ends = connection.execute("SELECT MAX(number) FROM entries").fetchone()[0] or 0
-        known, seen = self._seen
-        if ends != number or number < known:
-            raise damaged(where, f"{max(number, known)} entries must be there, got {ends}")
-        if not same(self._hash_at(connection, number), last):
-            raise damaged(where, "its last entry must be the one that its head names")
-        if not same(self._hash_at(connection, known), seen):
-            raise damaged(where, f"entry {known} must be the one that was there before")
-        self._check_notes(connection, head)
-        self._saw(head)
-        return head
-
-    def _check_notes(self, connection: sqlite3.Connection, head: Head) -> None:
-        """Check that the last note is the one that the head names, and none seen before is gone."""
-        where, (known, seen) = self._store.path, self._seen_note
-        ends = connection.execute("SELECT MAX(number) FROM notes").fetchone()[0] or 0
-        if ends != head.noted.number or ends < known:
-            raise damaged(where, f"{max(head.noted.number, known)} notes must be there, got {ends}")
-        for number, link in ((ends, head.noted.hash), (known, seen)):
-            if not same(self._hash_at(connection, number, "notes"), link):
-                raise damaged(where, f"note {number} must be the one that was written")
-
-    def _saw(self, head: Head) -> None:
-        """Remember what is on the disk: less must never be there again."""
-        self._seen, self._latest = (head.number, head.hash), head
-        self._seen_note = (head.noted.number, head.noted.hash)
-
-    @contextmanager
-    def _checked_runs(self, writing: bool = False) -> Iterator[tuple[sqlite3.Connection, Head]]:
-        """A transaction in which the latest state of every run was checked, and the head."""
-        with self._store.writing() if writing else self._store.reading() as connection:
-            head = self._head(connection)
-            self._check_runs(connection, head)
-            yield connection, head
-
-    def _check_runs(self, connection: sqlite3.Connection, head: Head) -> None:
-        """Check the latest state of every run."""
-        check_latest(connection, self._store.path, self._chain, self._root, head)
-
-    def _note(
-        self, connection: sqlite3.Connection, head: Head, note: tuple[str, int, int, str]
-    ) -> Head:
-        """Write the latest state of a run, and the head that vouches for it."""
-        noted = append_note(connection, self._chain, self._root, head, note)
-        return self._write_head(connection, replace(head, noted=noted))
-
-    def _hash_at(
-        self, connection: sqlite3.Connection, number: int, table: str = "entries"
-    ) -> object:
-        if number == 0:
-            return self._root
-        asked = f"SELECT hash FROM {table} WHERE number = ?"
-        row = connection.execute(asked, (number,)).fetchone()
-        return None if row is None else row[0]
-
-    def _append(
-        self,
-        connection: sqlite3.Connection,
-        head: Head,
-        asked: ChargeRequest,
-        outcome: Outcome,
-        label: str,
-    ) -> tuple[Entry, Head]:
-        number, when = head.number + 1, stored.now()
-        plan = (asked.text, outcome.level, stored.cost_text(outcome.cost))
-        connection.execute("INSERT OR IGNORE INTO plans (text, level, cost) VALUES (?, ?, ?)", plan)
-        which = "SELECT id FROM plans WHERE text = ? AND level = ? AND cost = ?"
-        plan_id = connection.execute(which, plan).fetchone()[0]
-        before = (number, when, label, self._who)
-        behind = (asked.times, outcome.epsilon, __version__, int(asked.recorded))
-        # The hash covers the plan and its cost by their digest.
-        link = self._chain.link(head.hash, (*before, stored.plan_digest(*plan), *behind))
-        sums = (outcome.used, outcome.steps, outcome.epsilon, outcome.whole)
-        after = Head(number, link, *sums, head.recorded or asked.recorded, head.noted)
-        row = (*before, plan_id, *behind, link)
-        connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self._write_head(connection, after)
-        return self._entry((*before, asked.text, *behind, link)), after
-
-    def _write_head(self, connection: sqlite3.Connection, head: Head) -> Head:
-        seal = self._chain.seal(self._root, head.fields)
-        connection.execute(
-            "UPDATE head SET number = ?, hash = ?, sums = ?, seal = ?",
-            (head.number, head.hash, head.text, seal),
-        )
-        return head
-
-    def _entry(self, row: tuple[Any, ...]) -> Entry:
-        return stored.read_entry(row, self._header.relation, self._store.path)
 
 
 # Runs in a ledger: each is charged once, and none goes back behind what it has shown.
@@ -472,13 +88,11 @@ class ChargedRun:
     """One run by its name, which is drawn at random when the run begins."""
 
     name: str
-    book: Book
-    #: Charges a plan and writes something beside it; done once both have reached the disk.
-    pay: Callable[..., Entry]
+    ledger: LedgerFile
 
     def latest(self) -> Latest | None:
         """Where the run stands; None if it was never charged."""
-        with self.book._checked_runs() as (connection, _):
+        with self.ledger._checked_runs() as (connection, _):
             return self._latest(connection)
 
     def charge(self, plan: Plan, *, label: str, state: str) -> None:
@@ -486,24 +100,24 @@ class ChargedRun:
         words("state", state, empty=False)
 
         def begin(connection: sqlite3.Connection, after: Head) -> Head:
-            self.book._check_runs(connection, after)
+            self.ledger._check_runs(connection, after)
             if self._latest(connection) is not None:
                 raise InvalidParameter(
                     f"run {self.name} must be charged once, and another process has charged it"
                 )
-            return self.book._note(connection, after, (self.name, after.number, 0, state))
+            return self.ledger._note(connection, after, (self.name, after.number, 0, state))
 
-        self.pay(plan, label=label, beside=begin)
+        self.ledger.charge(plan, label=label, beside=begin)
 
     def advance(self, after: str, state: str, steps: int) -> None:
         """Note a state that was saved; refused unless the one before it is the latest."""
-        with self.book._checked_runs(writing=True) as (connection, head):
+        with self.ledger._checked_runs(writing=True) as (connection, head):
             known = self._latest(connection)
             if known is None or known.state != after or steps < known.steps:
                 raise gone_back(self.name, None if known is None else known.steps)
             note = (self.name, known.entry, steps, words("state", state, empty=False))
-            noted = self.book._note(connection, head, note)
-        self.book._saw(noted)
+            noted = self.ledger._note(connection, head, note)
+        self.ledger._saw(noted)
 
     def _latest(self, connection: sqlite3.Connection) -> Latest | None:
         asked = "SELECT entry, steps, state FROM runs WHERE name = ?"
@@ -580,7 +194,7 @@ def as_csv(entries: Sequence[Entry]) -> str:
 # returned.
 
 
-class LedgerFile(Book):
+class LedgerFile(BaseLedger):
     """A ledger in a file with a limit; made and opened by :meth:`mustdp.Ledger.open`.
 
     Any number of processes may have it open. Use it in ``with``, or :meth:`close` it.
@@ -593,6 +207,19 @@ class LedgerFile(Book):
     ...         print(type(ledger).__name__, ledger.header.relation.option)
     LedgerFile replace-one
     """
+
+    relation: Relation
+
+    def __init__(self, store: Store, chain: Chain, header: Header, root: bytes, who: str) -> None:
+        self.relation = header.relation
+        self._store, self._chain, self._header, self._root = store, chain, header, root
+        self._who = who
+        self._seen: tuple[int, bytes] = (0, root)
+        self._seen_note: tuple[int, bytes] = (0, root)
+        #: Entries whose hashes were checked, and the atoms that they charged.
+        self._added: tuple[int, bytes, dict[Atom, int]] = (0, root, {})
+        with self._checked_runs() as (_, head):
+            self._latest = head
 
     @property
     def path(self) -> str:
@@ -619,48 +246,6 @@ class LedgerFile(Book):
 
     def __reduce__(self) -> NoReturn:
         raise InvalidParameter("a ledger in a file must be opened by each process, not sent to it")
-
-    @classmethod
-    def from_json(cls, text: str) -> NoReturn:
-        """Refused: JSON holds a ledger in memory, which ``Ledger.from_json`` reads.
-
-        Parameters
-        ----------
-        text : str
-            What :meth:`to_json` gave.
-
-        Returns
-        -------
-        NoReturn
-            Nothing ever.
-
-        Raises
-        ------
-        InvalidParameter
-            Always.
-        """
-        raise _no_json("from_json")
-
-    @classmethod
-    def load(cls, path: object) -> NoReturn:
-        """Refused: a ledger in a file is opened with ``Ledger.open``.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        NoReturn
-            Nothing ever.
-
-        Raises
-        ------
-        InvalidParameter
-            Always.
-        """
-        raise _no_json("load")
 
     def charge(
         self, plan: Plan, *, label: str = "", times: int = 1, beside: Beside | None = None
@@ -694,7 +279,7 @@ class LedgerFile(Book):
             No theorem of this package covers what was asked.
         """
         asked = self._asked(plan, times)
-        label = stored.words("label", label)
+        label = words("label", label)
         self._foresee(asked)
         with self._store.writing() as connection:
             head = self._head(connection)
@@ -743,7 +328,7 @@ class LedgerFile(Book):
         self.charge(plan, times=times)
 
     def run(self, name: str) -> ChargedRun:
-        """A run that is charged once, however often it is interrupted (``runs.py``).
+        """A run that is charged once, however often it is interrupted.
 
         Parameters
         ----------
@@ -755,7 +340,12 @@ class LedgerFile(Book):
         ChargedRun
             What charges it and keeps its latest state.
         """
-        return ChargedRun(stored.words("run", name, empty=False), self, self.charge)
+        return ChargedRun(words("run", name, empty=False), self)
+
+    @property
+    def steps(self) -> int:
+        """Number of atoms released so far."""
+        return self._now().steps
 
     @property
     def next_step(self) -> Plan | None:
@@ -778,7 +368,7 @@ class LedgerFile(Book):
             return 0 < head.steps < declared(plan).steps
         return head.recorded or head.number > 1
 
-    def merge(self, other: Ledger) -> None:
+    def merge(self, other: BaseLedger) -> None:
         """Charge everything another ledger has recorded, as one entry, if all of it fits.
 
         It was released before, and counts as chosen along the way even as the first entry. A ledger
@@ -945,12 +535,144 @@ class LedgerFile(Book):
             )
         return account(self.plan, relation=self.relation)
 
+    # Read and appended within a transaction. Nothing is believed that is not sealed: the head must
+    # have the right seal and name the last entry, and what this process has seen before must still
+    # be there.
 
-def _no_json(name: str) -> InvalidParameter:
-    return InvalidParameter(
-        f"LedgerFile.{name} is left out: a ledger in a file is opened with Ledger.open, and "
-        f"Ledger.{name} reads the JSON of a ledger in memory"
-    )
+    def _counted(self) -> dict[Atom, int]:
+        with self._store.reading() as connection:
+            return self._read_counts(connection, self._head(connection))
+
+    def _read_counts(self, connection: sqlite3.Connection, head: Head) -> dict[Atom, int]:
+        """The atoms of all entries; no count is stored, so none has to be believed."""
+        number, last, before = self._added
+        counts = dict(before)
+        plans = StoredPlans(connection, self._store.path)
+        path, chain = self._store.path, self._chain
+        for row in checked_entries(connection, path, chain, plans, (number, last), head):
+            for atom, count in plans.atoms(row.plan).items():
+                counts[atom] = counts.get(atom, 0) + count * row.times
+        self._added = (head.number, head.hash, counts)
+        return dict(counts)
+
+    def _asked(self, plan: Plan, times: int) -> ChargeRequest:
+        count = checks.integer("times", times, 1)
+        counted = atoms(Repeat(count, plan))
+        text = canonical(describe(plan), "the plan")
+        if len(text) > LARGEST_LEDGER:
+            raise InvalidParameter(f"a plan must be at most {LARGEST_LEDGER} bytes long, got more")
+        check_covered(plan, self._header.relation)
+        return ChargeRequest(plan, count, text, counted, is_record(plan))
+
+    def _foresee(self, asked: ChargeRequest) -> None:
+        """Compute what the charge will need, by what was seen last, before others have to wait."""
+        with suppress(MustdpError):  # others may have gone on since; the charge itself decides
+            judge(self._header, self._latest, asked)
+
+    def _now(self) -> Head:
+        with self._store.reading() as connection:
+            return self._head(connection)
+
+    def _head(self, connection: sqlite3.Connection) -> Head:
+        """Where the ledger stands, if its seal and its last entry are right."""
+        where = self._store.path
+        rows = connection.execute("SELECT number, hash, sums, seal FROM head").fetchall()
+        texts = connection.execute("SELECT text, hash FROM header").fetchall()
+        if len(rows) != 1 or len(texts) != 1 or not same(texts[0][1], self._root):
+            raise damaged(where, "its header must stay as it was")
+        number, last, sums, seal = rows[0]
+        head = read_head(number, last, sums)
+        if not same(seal, self._chain.seal(self._root, head.fields)):
+            raise damaged(where, "the seal of its head must be right")
+        ends = connection.execute("SELECT MAX(number) FROM entries").fetchone()[0] or 0
+        known, seen = self._seen
+        if ends != number or number < known:
+            raise damaged(where, f"{max(number, known)} entries must be there, got {ends}")
+        if not same(self._hash_at(connection, number), last):
+            raise damaged(where, "its last entry must be the one that its head names")
+        if not same(self._hash_at(connection, known), seen):
+            raise damaged(where, f"entry {known} must be the one that was there before")
+        self._check_notes(connection, head)
+        self._saw(head)
+        return head
+
+    def _check_notes(self, connection: sqlite3.Connection, head: Head) -> None:
+        """Check that the last note is the one that the head names, and none seen before is gone."""
+        where, (known, seen) = self._store.path, self._seen_note
+        ends = connection.execute("SELECT MAX(number) FROM notes").fetchone()[0] or 0
+        if ends != head.noted.number or ends < known:
+            raise damaged(where, f"{max(head.noted.number, known)} notes must be there, got {ends}")
+        for number, link in ((ends, head.noted.hash), (known, seen)):
+            if not same(self._hash_at(connection, number, "notes"), link):
+                raise damaged(where, f"note {number} must be the one that was written")
+
+    def _saw(self, head: Head) -> None:
+        """Remember what is on the disk: less must never be there again."""
+        self._seen, self._latest = (head.number, head.hash), head
+        self._seen_note = (head.noted.number, head.noted.hash)
+
+    @contextmanager
+    def _checked_runs(self, writing: bool = False) -> Iterator[tuple[sqlite3.Connection, Head]]:
+        """A transaction in which the latest state of every run was checked, and the head."""
+        with self._store.writing() if writing else self._store.reading() as connection:
+            head = self._head(connection)
+            self._check_runs(connection, head)
+            yield connection, head
+
+    def _check_runs(self, connection: sqlite3.Connection, head: Head) -> None:
+        """Check the latest state of every run."""
+        check_latest(connection, self._store.path, self._chain, self._root, head)
+
+    def _note(
+        self, connection: sqlite3.Connection, head: Head, note: tuple[str, int, int, str]
+    ) -> Head:
+        """Write the latest state of a run, and the head that vouches for it."""
+        noted = append_note(connection, self._chain, self._root, head, note)
+        return self._write_head(connection, replace(head, noted=noted))
+
+    def _hash_at(
+        self, connection: sqlite3.Connection, number: int, table: str = "entries"
+    ) -> object:
+        if number == 0:
+            return self._root
+        asked = f"SELECT hash FROM {table} WHERE number = ?"
+        row = connection.execute(asked, (number,)).fetchone()
+        return None if row is None else row[0]
+
+    def _append(
+        self,
+        connection: sqlite3.Connection,
+        head: Head,
+        asked: ChargeRequest,
+        outcome: Outcome,
+        label: str,
+    ) -> tuple[Entry, Head]:
+        number, when = head.number + 1, now()
+        plan = (asked.text, outcome.level, cost_text(outcome.cost))
+        connection.execute("INSERT OR IGNORE INTO plans (text, level, cost) VALUES (?, ?, ?)", plan)
+        which = "SELECT id FROM plans WHERE text = ? AND level = ? AND cost = ?"
+        plan_id = connection.execute(which, plan).fetchone()[0]
+        before = (number, when, label, self._who)
+        behind = (asked.times, outcome.epsilon, __version__, int(asked.recorded))
+        # The hash covers the plan and its cost by their digest.
+        link = self._chain.link(head.hash, (*before, plan_digest(*plan), *behind))
+        sums = (outcome.used, outcome.steps, outcome.epsilon, outcome.whole)
+        after = Head(number, link, *sums, head.recorded or asked.recorded, head.noted)
+        row = (*before, plan_id, *behind, link)
+        connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._write_head(connection, after)
+        return self._entry((*before, asked.text, *behind, link)), after
+
+    def _write_head(self, connection: sqlite3.Connection, head: Head) -> Head:
+        seal = self._chain.seal(self._root, head.fields)
+        connection.execute(
+            "UPDATE head SET number = ?, hash = ?, sums = ?, seal = ?",
+            (head.number, head.hash, head.text, seal),
+        )
+        return head
+
+    def _entry(self, row: tuple[Any, ...]) -> Entry:
+        return read_entry(row, self._header.relation, self._store.path)
 
 
 # Make a ledger's file, or open one that is there and compare it with what was asked for.

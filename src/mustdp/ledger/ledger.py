@@ -1,12 +1,13 @@
-"""The ledger in memory, its JSON form, and how a release is charged to a ledger."""
+"""What all ledgers share, the ledger in memory, and its JSON form."""
 
 from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mustdp.accounting.account import Account, account, in_words
 from mustdp.accounting.bounds import Bounds
@@ -23,7 +24,6 @@ from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.files.envelope import Envelope
 from mustdp.files.reading import read_file
 from mustdp.files.replacing import replace_file
-from mustdp.ledger.declared import History, is_record
 from mustdp.limits import LARGEST_LEDGER
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
@@ -31,6 +31,35 @@ from mustdp.numerics.formatting import Shown
 
 if TYPE_CHECKING:
     from mustdp.ledger.file import LedgerFile
+
+# What a ledger has recorded, as a plan.
+
+
+class History(Sequence):
+    """What a ledger has recorded, as a plan: accounted for like any other, but no declaration.
+
+    What was released is known by now, so that anyone who reads the plan off may have chosen it by
+    what came out. Charged or declared, it counts as chosen along the way.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return self.parts == other.parts if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = Sequence.__hash__
+
+
+def is_record(plan: Plan) -> bool:
+    """Whether a plan, or a part of it, was read off a ledger."""
+    parts: list[object] = [plan]
+    while parts:
+        one = parts.pop()
+        if isinstance(one, History):
+            return True
+        parts.extend(getattr(one, "parts", ()))
+        if hasattr(one, "inner"):
+            parts.append(one.inner)
+    return False
+
 
 # A ledger in memory as JSON, sealed with a version and a checksum, and back.
 
@@ -67,6 +96,136 @@ def unsealed(content: str | bytes, where: str) -> tuple[Any, list[tuple[Plan, An
     return body["relation"], found, adaptive
 
 
+# What all ledgers share.
+
+
+class BaseLedger(ABC):
+    """What a ledger in memory and one in a file share: counts of atoms, and what they cost."""
+
+    relation: Relation | None
+
+    @property
+    @abstractmethod
+    def adaptive(self) -> bool:
+        """Whether what was charged may have been chosen by what was released before."""
+
+    @abstractmethod
+    def _counted(self) -> dict[Atom, int]:
+        """The atoms released so far, and how often."""
+
+    @abstractmethod
+    def step(self, plan: Plan, times: int = 1) -> None:
+        """Record that a plan was released."""
+
+    @abstractmethod
+    def merge(self, other: BaseLedger) -> None:
+        """Take over everything another ledger has recorded."""
+
+    @abstractmethod
+    def account(self) -> Account:
+        """The account of everything released so far, where it was fixed in advance."""
+
+    def __sklearn_clone__(self) -> Self:
+        """Itself: copies of an estimator that has a ledger charge that one, not a copy of it."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._shown().heading}>"
+
+    def __str__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        rows = tuple(
+            (str(count), in_words(atom, released=True)) for atom, count in self._counted().items()
+        )
+        relation = "of each plan" if self.relation is None else self.relation.option
+        heading = f"steps released: {self.steps}; relation {relation}"
+        chosen = "; chosen along the way" if self.adaptive else ""
+        return Shown(heading + chosen, ("times", "what"), rows)
+
+    @property
+    def steps(self) -> int:
+        """Number of atoms released so far."""
+        return sum(self._counted().values())
+
+    @property
+    def plan(self) -> Plan:
+        """Everything released so far, as one plan.
+
+        Of a ledger that is :attr:`adaptive` it can be accounted for, but not be declared in
+        advance; charged, it counts as chosen along the way.
+        """
+        counted = self._counted()
+        if not counted:
+            raise InvalidParameter("the ledger is empty: nothing was released yet")
+        return self._joined(counted, History if self.adaptive else Sequence)
+
+    @staticmethod
+    def _joined(counted: dict[Atom, int], kind: type[Sequence] = Sequence) -> Plan:
+        return kind(tuple(Repeat(count, atom) for atom, count in counted.items()))
+
+    def _relation_used(self) -> Relation:
+        """The relation of the ledger, or of the plans in it."""
+        return self.relation or account(self.plan).relation
+
+    def epsilon(self, delta: float) -> Bounds:
+        """Bounds of epsilon of everything released so far.
+
+        Parameters
+        ----------
+        delta : float
+            The delta to ask about, above 0 and below 1.
+
+        Returns
+        -------
+        Bounds
+            The upper one is certified; zero if nothing was released.
+        """
+        checks.real("delta", delta, above=0, below=1)
+        return self.account().epsilon(delta) if self._counted() else Bounds(0.0, 0.0)
+
+    def delta(self, epsilon: float) -> Bounds:
+        """Bounds of delta of everything released so far.
+
+        Parameters
+        ----------
+        epsilon : float
+            The epsilon to ask about, from 0 to 500.
+
+        Returns
+        -------
+        Bounds
+            The upper one is certified; zero if nothing was released.
+        """
+        checks.real("epsilon", epsilon, at_least=0)
+        return self.account().delta(epsilon) if self._counted() else Bounds(0.0, 0.0)
+
+    def to_json(self) -> str:
+        """The ledger as text.
+
+        Returns
+        -------
+        str
+            JSON, with a version and a checksum.
+        """
+        counted = self._counted()
+        return sealed(self.relation, counted, self.adaptive)
+
+    def save(self, path: str | Path) -> None:
+        """Write the ledger to a file that only its owner can read, all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, which is replaced.
+        """
+        replace_file(path, self.to_json().encode("ascii"))
+
+
 # The ledger in memory: what was released, step by step, and what it costs so far.
 #
 # A ledger is a count of atoms, nothing more: ten identical steps are one entry of ten, so they
@@ -80,7 +239,7 @@ def unsealed(content: str | bytes, where: str) -> tuple[Any, list[tuple[Plan, An
 _GUARD = threading.RLock()
 
 
-class Ledger:
+class Ledger(BaseLedger):
     """Records releases and answers at any time what they cost together.
 
     Parameters
@@ -165,28 +324,6 @@ class Ledger:
 
         return open_ledger(path, epsilon, delta, relation, data, program, key, who)
 
-    def __sklearn_clone__(self) -> Ledger:
-        """Itself: copies of an estimator that has a ledger charge that one, not a copy of it."""
-        return self
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._shown().heading}>"
-
-    def __str__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
-
-    def _shown(self) -> Shown:
-        rows = tuple(
-            (str(count), in_words(atom, released=True)) for atom, count in self._counted().items()
-        )
-        relation = "of each plan" if self.relation is None else self.relation.option
-        heading = f"steps released: {self.steps}; relation {relation}"
-        chosen = "; chosen along the way" if self.adaptive else ""
-        return Shown(heading + chosen, ("times", "what"), rows)
-
     @property
     def adaptive(self) -> bool:
         """Whether some of it is known to have been chosen along the way.
@@ -197,13 +334,7 @@ class Ledger:
         """
         return self._adaptive
 
-    @property
-    def steps(self) -> int:
-        """Number of atoms released so far."""
-        return sum(self._counted().values())
-
     def _counted(self) -> dict[Atom, int]:
-        """The atoms released so far, and how often."""
         return self._counts
 
     def step(self, plan: Plan, times: int = 1) -> None:
@@ -220,7 +351,7 @@ class Ledger:
         counted = {atom: times * count for atom, count in atoms(plan).items()}
         self._take(counted, is_record(plan))
 
-    def merge(self, other: Ledger) -> None:
+    def merge(self, other: BaseLedger) -> None:
         """Take over everything another ledger has recorded.
 
         Parameters
@@ -243,26 +374,6 @@ class Ledger:
             for atom, count in counted.items():
                 counts[atom] = counts.get(atom, 0) + count
             self._counts, self._account = counts, None
-
-    @property
-    def plan(self) -> Plan:
-        """Everything released so far, as one plan.
-
-        Of a ledger that is :attr:`adaptive` it can be accounted for, but not be declared in
-        advance; charged, it counts as chosen along the way.
-        """
-        counted = self._counted()
-        if not counted:
-            raise InvalidParameter("the ledger is empty: nothing was released yet")
-        return self._joined(counted, History if self.adaptive else Sequence)
-
-    @staticmethod
-    def _joined(counted: dict[Atom, int], kind: type[Sequence] = Sequence) -> Plan:
-        return kind(tuple(Repeat(count, atom) for atom, count in counted.items()))
-
-    def _relation_used(self) -> Relation:
-        """The relation of the ledger, or of the plans in it."""
-        return self.relation or account(self.plan).relation
 
     def account(self) -> Account:
         """The account of everything released so far.
@@ -288,49 +399,6 @@ class Ledger:
                 self._account = account(self.plan, relation=self.relation)
             return self._account
 
-    def epsilon(self, delta: float) -> Bounds:
-        """Bounds of epsilon of everything released so far.
-
-        Parameters
-        ----------
-        delta : float
-            The delta to ask about, above 0 and below 1.
-
-        Returns
-        -------
-        Bounds
-            The upper one is certified; zero if nothing was released.
-        """
-        checks.real("delta", delta, above=0, below=1)
-        return self.account().epsilon(delta) if self._counted() else Bounds(0.0, 0.0)
-
-    def delta(self, epsilon: float) -> Bounds:
-        """Bounds of delta of everything released so far.
-
-        Parameters
-        ----------
-        epsilon : float
-            The epsilon to ask about, from 0 to 500.
-
-        Returns
-        -------
-        Bounds
-            The upper one is certified; zero if nothing was released.
-        """
-        checks.real("epsilon", epsilon, at_least=0)
-        return self.account().delta(epsilon) if self._counted() else Bounds(0.0, 0.0)
-
-    def to_json(self) -> str:
-        """The ledger as text.
-
-        Returns
-        -------
-        str
-            JSON, with a version and a checksum.
-        """
-        counted = self._counted()
-        return sealed(self.relation, counted, self.adaptive)
-
     @classmethod
     def from_json(cls, text: str) -> Ledger:
         """Read a ledger; anything unexpected is refused.
@@ -355,16 +423,6 @@ class Ledger:
             ledger.step(plan, count)
         ledger._adaptive = adaptive
         return ledger
-
-    def save(self, path: str | Path) -> None:
-        """Write the ledger to a file that only its owner can read, all of it or nothing.
-
-        Parameters
-        ----------
-        path : str or path
-            The file, which is replaced.
-        """
-        replace_file(path, self.to_json().encode("ascii"))
 
     @classmethod
     def load(cls, path: str | Path) -> Ledger:

@@ -11,19 +11,136 @@ another ledger has recorded was released before, and is judged by the filter whe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from mustdp.accounting.account import account
-from mustdp.accounting.plan import Atom, Plan, Repeat, atoms
+from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, atoms
 from mustdp.errors import BudgetExceeded, InvalidParameter
-from mustdp.ledger.declared import Declared, certified, certified_quickly, declared, rounded_up
-from mustdp.ledger.entry import Head, Header
 from mustdp.ledger.filter import Cost
+from mustdp.ledger.records import Head, Header
 from mustdp.limits import MOST_STEPS, SMALLEST_NOISE
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.formatting import as_stated, readable
+
+# A plan declared in advance: which charges are a part of it, and what its beginnings cost.
+#
+# Anyone who stops such a plan early, for whatever reason, releases a function of what the whole
+# plan would have released. So the bound of the whole plan, which was compared with the limit when
+# the ledger was made, holds at every moment; and charges are admitted as long as they go on in the
+# plan where the last one stopped.
+
+
+#: More runs of equal steps than this are refused: they are walked through at every charge.
+_MOST_RUNS = 10_000
+#: The cost of a beginning is that of the next longer one whose length has this many binary digits.
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The plan as runs of equal steps, in order."""
+
+    runs: tuple[tuple[Plan, int], ...]
+
+    @property
+    def steps(self) -> int:
+        """How many steps the whole plan has."""
+        return sum(count for _, count in self.runs)
+
+    def beginning(self, steps: int) -> Plan:
+        """The first ``steps`` steps."""
+        parts = []
+        for plan, count in self.runs:
+            taken = min(count, steps)
+            if taken:
+                parts.append(Repeat(taken, plan))
+            steps -= taken
+        return Sequence(tuple(parts))
+
+    def step_after(self, steps: int) -> Plan:
+        """The step that comes after so many; the last one, if there is none."""
+        for plan, count in self.runs:
+            steps -= count
+            if steps < 0:
+                return plan
+        return self.runs[-1][0]
+
+    def goes_on(self, at: int, charge: Declared) -> bool | None:
+        """Whether ``charge`` is what comes after ``at`` steps; None if it is, but is too long."""
+        wanted = list(charge.runs)
+        for plan, count in self.runs:
+            here, at = max(0, count - at), max(0, at - count)
+            while here and wanted:
+                asked, times = wanted[0]
+                if asked != plan:
+                    return False
+                taken = min(here, times)
+                here -= taken
+                if taken == times:
+                    wanted.pop(0)
+                else:
+                    wanted[0] = asked, times - taken
+        return True if not wanted else None
+
+
+@lru_cache(maxsize=64)
+def declared(plan: Plan) -> Declared:
+    """The runs of a plan; what is drawn together or reused stays one step."""
+    return Declared(tuple(_runs(plan)))
+
+
+def _runs(plan: Plan) -> list[tuple[Plan, int]]:
+    if isinstance(plan, Sequence):
+        return _joined(run for part in plan.parts for run in _runs(part))
+    if isinstance(plan, Repeat):
+        inner = _runs(plan.inner)
+        if len(inner) == 1:
+            return [(inner[0][0], inner[0][1] * plan.count)]
+        return _joined(run for _ in range(plan.count) for run in inner)
+    return [(plan, 1)]
+
+
+def _joined(runs: Iterable[tuple[Plan, int]]) -> list[tuple[Plan, int]]:
+    joined: list[tuple[Plan, int]] = []
+    for step, count in runs:
+        if joined and joined[-1][0] == step:
+            joined[-1] = step, joined[-1][1] + count
+        else:
+            joined.append((step, count))
+        if len(joined) > _MOST_RUNS:
+            raise InvalidParameter(
+                f"a plan declared in advance must have at most {_MOST_RUNS} runs of equal steps, "
+                "got more"
+            )
+    return joined
+
+
+def rounded_up(steps: int, whole: int) -> int:
+    """The next number with few binary digits, and at most the whole: a beginning costs no more.
+
+    >>> [rounded_up(n, 1000) for n in (1, 15, 17, 100, 999)]
+    [1, 15, 18, 104, 1000]
+    """
+    unit = 1 << max(0, steps.bit_length() - _DIGITS)
+    return min(whole, -(-steps // unit) * unit)
+
+
+@lru_cache(maxsize=1024)
+def certified(plan: Plan, relation: str, delta: float) -> float:
+    """The certified epsilon of a plan that was fixed in advance."""
+    return account(plan, relation=relation).epsilon(delta).upper
+
+
+@lru_cache(maxsize=1024)
+def certified_quickly(plan: Plan, relation: str, delta: float) -> float:
+    """The same with one pair per step: for beginnings, which are asked about again and again."""
+    return account(plan, relation=relation).certified_epsilon(delta)
+
+
+# Whether a charge fits.
+
 
 ADAPTIVE, FIXED = "adaptive", "fixed"
 
@@ -105,7 +222,7 @@ def _fixed(header: Header, head: Head, asked: ChargeRequest, found: Outcome) -> 
             "a ledger with a plan that was declared in advance must be charged for what comes next "
             "in it, got what another ledger has recorded; merge that into an adaptive ledger"
         )
-    plan, charge = _declared(header.plan), declared(asked.whole)
+    plan, charge = declared(header.plan), declared(asked.whole)
     at, whole = head.steps, plan.steps
     going = plan.goes_on(at, charge)
     if going is False:
@@ -171,8 +288,3 @@ def _largest(header: Header, head: Head) -> float:
 def check_covered(plan: Plan, relation: str) -> None:
     """Refuse a plan that is not covered under this relation, with the accountant's reason."""
     account(plan, relation=relation)
-
-
-@lru_cache(maxsize=64)
-def _declared(plan: Plan) -> Declared:
-    return declared(plan)

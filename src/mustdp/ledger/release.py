@@ -10,17 +10,17 @@ from mustdp.accounting.plan import Plan
 from mustdp.calibration.budget import PrivacySpent
 from mustdp.errors import InvalidParameter
 from mustdp.ledger.file import LedgerFile
-from mustdp.ledger.ledger import Ledger
+from mustdp.ledger.ledger import BaseLedger, Ledger
 from mustdp.mechanisms.relation import resolve_relation
 from mustdp.sampling.epochs import Sampling
 
 #: What the functions that release something take as ``ledger``.
-LedgerOrPath = Ledger | str | os.PathLike[str] | None
+LedgerOrPath = BaseLedger | str | os.PathLike[str] | None
 
 
-def find_ledger(ledger: LedgerOrPath) -> Ledger | None:
+def find_ledger(ledger: LedgerOrPath) -> BaseLedger | None:
     """The ledger itself, or the one at a path, which must be there."""
-    if ledger is None or isinstance(ledger, Ledger):
+    if ledger is None or isinstance(ledger, BaseLedger):
         return ledger
     if not isinstance(ledger, str | os.PathLike):
         raise InvalidParameter.refusing(
@@ -42,7 +42,7 @@ def open_existing(path: str | os.PathLike[str]) -> LedgerFile:
 
 
 @contextmanager
-def opened(ledger: LedgerOrPath) -> Iterator[Ledger | None]:
+def opened(ledger: LedgerOrPath) -> Iterator[BaseLedger | None]:
     """The ledger itself, or the one at a path, which is closed afterwards."""
     found = find_ledger(ledger)
     try:
@@ -52,7 +52,7 @@ def opened(ledger: LedgerOrPath) -> Iterator[Ledger | None]:
             found.close()
 
 
-def check_chargeable(ledger: Ledger, scheme: Sampling, privacy: PrivacySpent) -> Plan:
+def check_chargeable(ledger: BaseLedger, scheme: Sampling, privacy: PrivacySpent) -> Plan:
     """The plan that is to be charged; refused if it cannot be, or the ledger asks otherwise."""
     if privacy.seeded:
         raise InvalidParameter(

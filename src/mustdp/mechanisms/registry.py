@@ -36,6 +36,8 @@ class Argument:
     default: float | None = None
     #: Whether a larger value is the more private one, which decides how it is rounded when shown.
     larger_is_private: bool = False
+    #: What the constructor calls it, where answers have another number of that name.
+    parameter: str = ""
 
     @property
     def option(self) -> str:
@@ -73,7 +75,8 @@ class RegisteredMechanism:
             unknown = ", ".join(sorted(str(name) for name in given.keys() - set(names)))
             raise InvalidParameter(f"{self.name} takes {', '.join(names)}, got {unknown}")
         constructor = getattr(import_module(self.module), self.name.replace("-", "_"))
-        mechanism: Mechanism = constructor(**given)
+        called = {one.name: one.parameter or one.name for one in self.arguments}
+        mechanism: Mechanism = constructor(**{called[name]: value for name, value in given.items()})
         return mechanism
 
     def takes(self) -> str:
@@ -108,6 +111,14 @@ _SENSITIVITY = Argument(
     10**6,
     whole=True,
     default=1,
+)
+_STATED_EPSILON = Argument(
+    "mechanism_epsilon",
+    "E",
+    "The epsilon of every release on its own (pure-dp, approximate-dp, randomized-response).",
+    1e-9,
+    100.0,
+    parameter="epsilon",
 )
 _BY_SIZE: dict[str, Any] = {
     "arguments": (_NOISE_MULTIPLIER, _SHIFT),
@@ -161,6 +172,64 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
         ),
         searched="sigma",
         examples=({"sigma": 0.8}, {"sigma": 3.0, "sensitivity": 4}, {"sigma": 20.0}),
+    ),
+    RegisteredMechanism(
+        "pure-dp",
+        "mustdp.mechanisms.stated",
+        "any mechanism with this epsilon (Kairouz et al. 2015)",
+        arguments=(_STATED_EPSILON,),
+        examples=({"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
+    ),
+    RegisteredMechanism(
+        "approximate-dp",
+        "mustdp.mechanisms.stated",
+        "any mechanism with this epsilon and delta (Kairouz et al. 2015)",
+        arguments=(
+            _STATED_EPSILON,
+            Argument(
+                "mechanism_delta",
+                "D",
+                "The delta of every release on its own (approximate-dp).",
+                1e-30,
+                0.5,
+                parameter="delta",
+            ),
+        ),
+        examples=(
+            {"mechanism_epsilon": 0.8, "mechanism_delta": 1e-6},
+            {"mechanism_epsilon": 0.3, "mechanism_delta": 2e-4},
+        ),
+    ),
+    RegisteredMechanism(
+        "randomized-response",
+        "mustdp.mechanisms.randomized_response",
+        "one answer out of several categories",
+        arguments=(
+            _STATED_EPSILON,
+            Argument(
+                "categories",
+                "C",
+                "Number of possible answers (randomized-response); 2 unless given.",
+                2,
+                10**9,
+                whole=True,
+                default=2,
+            ),
+        ),
+        examples=(
+            {"mechanism_epsilon": 1.0},
+            {"mechanism_epsilon": 0.3, "categories": 3},
+            {"mechanism_epsilon": 2.0, "categories": 50},
+        ),
+    ),
+    RegisteredMechanism(
+        "zcdp",
+        "mustdp.mechanisms.zcdp",
+        "any mechanism with this rho of zero-concentrated privacy; upper bounds alone",
+        arguments=(
+            Argument("rho", "R", "The rho of every release on its own (zcdp).", 1e-12, 1e4),
+        ),
+        examples=({"rho": 0.5}, {"rho": 0.01}),
     ),
 )
 BY_NAME = {one.name: one for one in MECHANISMS}

@@ -1,4 +1,4 @@
-"""The pages of a release and of its plan: estimates with intervals, in words for everybody."""
+"""The pages of a release and of its plan: estimates with intervals, in plain words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mustdp.estimation.planning import Expected
 from mustdp.estimation.result import ReleasedEstimate, ReleaseResult
-from mustdp.ledger.entry import LedgerStatus
+from mustdp.ledger.records import LedgerStatus
 from mustdp.numerics.formatting import (
     as_stated,
     estimate_in_words,

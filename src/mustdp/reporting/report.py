@@ -107,8 +107,8 @@ def headline(found: Findings) -> str:
 
 def reading(found: Findings) -> list[str]:
     """What the numbers say, most important first."""
-    said = [_best(found), _proven(found), *_work(found), *_tails(found), _gap(found)]
-    return [sentence for sentence in said if sentence]
+    sentences = [_best(found), _proven(found), *_work(found), *_tails(found), _gap(found)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _best(found: Findings) -> str:

@@ -30,7 +30,7 @@ import numpy as np
 
 from mustdp.accounting.account import ACCURACY, relation_of
 from mustdp.accounting.atoms import subsampled_pair
-from mustdp.accounting.certify import Fractions, Look, refine
+from mustdp.accounting.certify import Fractions, GridAnswer, refine
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.accounting.pld.curve import ComposedLoss, UpperCurve
 from mustdp.accounting.pld.discretise import DominatingPair, Survey, merge, survey
@@ -283,12 +283,12 @@ class PaperAccount:
         if not self._pairs:
             return Attained(0.0, 0.0)
 
-        def look_at(fraction: float) -> Look[Attained]:
+        def look_at(fraction: float) -> GridAnswer[Attained]:
             below, above = self._sides(fraction)
             upper = above.value(question)
             lower = min(question.of_composed(below), upper)
             room = question.tolerance(upper, width) if math.isfinite(upper) else 0.0
-            return Look(
+            return GridAnswer(
                 Attained(lower, upper),
                 good_enough=upper - lower <= room,
                 excess=(upper - lower) / room if room > 0 else 4.0,

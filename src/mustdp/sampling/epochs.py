@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -339,8 +339,10 @@ def epoch_from_description(description: object) -> Epoch:
     """Rebuild an epoch from what :meth:`Epoch.describe` gave; anything else is refused."""
     if isinstance(description, dict) and all(description.values()):
         given = {key: value for key, value in description.items() if key != "scheme"}
-        for rule, more in ((RandomAllocation, {"steps", "times"}), (Shuffle, {"steps"})):
-            sizes = set(EPOCHS[rule.name].sizes)
-            if description.get("scheme") == rule.name and set(given) - more == sizes:
-                return rule(**given)
+        name = description.get("scheme")
+        entry = EPOCHS.get(name) if isinstance(name, str) else None
+        if entry is not None and set(given) - {"steps", *entry.optional} == set(entry.sizes):
+            steps = given.pop("steps", None)
+            epoch = cast("Epoch", entry.build(**given))
+            return epoch if steps is None else epoch.first(steps)
     raise InvalidParameter(f"description must be what Epoch.describe() gives, got {description!r}")

@@ -168,7 +168,7 @@ def _kernel_row(stage: Stage, population: int, special: int, tail: float) -> Win
 
 def _apply(law: MultiplicityLaw, stage: Stage, population: int, tail: float) -> MultiplicityLaw:
     """Mix the rows of the stage's kernel with the weights of ``law``."""
-    mixture, cut, error, work = _Mixture(stage), law.cut + _UNDERFLOW, 0.0, 0
+    mixture, cut, error, work = _MixedLaw(stage), law.cut + _UNDERFLOW, 0.0, 0
     share = max(tail, windows.FINEST_TAIL) / law.probabilities.size
     for special, weight in zip(law.values.tolist(), law.probabilities.tolist(), strict=True):
         if weight == 0.0:
@@ -190,7 +190,7 @@ def _apply(law: MultiplicityLaw, stage: Stage, population: int, tail: float) -> 
     return MultiplicityLaw(first, frozen(probabilities), cut + dropped, error)
 
 
-class _Mixture:
+class _MixedLaw:
     """A sum of weighted windows, on an array that grows as they arrive."""
 
     def __init__(self, stage: Stage) -> None:

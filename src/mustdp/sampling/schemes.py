@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -581,10 +581,13 @@ def scheme_from_description(description: object) -> Scheme:
     """Rebuild a scheme from what :meth:`Scheme.describe` gave; anything else is refused."""
     scheme: Scheme | None = None
     if isinstance(description, dict):
-        if set(description) == {"scheme", "n", "rate"}:
-            scheme = poisson(description["n"], description["rate"])
-        elif set(description) == {"scheme", "n", "stages"}:
-            scheme = multistage(description["n"], description["stages"])
+        given = {key: value for key, value in description.items() if key != "scheme"}
+        name = description.get("scheme")
+        entry = BY_NAME.get(name) if isinstance(name, str) else None
+        if set(given) == {"n", "stages"}:
+            scheme = multistage(given["n"], given["stages"])
+        elif entry is not None and not entry.stages and set(given) == set(entry.sizes):
+            scheme = cast("Scheme", entry.build(**given))
     if scheme is None or scheme.name != description["scheme"]:  # type: ignore[index]
         raise InvalidParameter(
             f"description must be what Scheme.describe() gives, got {description!r}"

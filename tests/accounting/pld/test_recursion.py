@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mustdp.accounting.families.recursion import Recursion, Window, delta_at, epsilon_at
+from mustdp.accounting.families.recursion import LossWindow, Recursion, delta_at, epsilon_at
 from mustdp.accounting.families.triples import line_profile
 from mustdp.accounting.pld.discrete import DiscreteLoss
 from mustdp.accounting.pld.discretise import connect_values, just_below, merge
@@ -24,7 +24,7 @@ Q, S = 0.2, 1.1
 LAW = MultiplicityLaw(0, np.array([1.0 - Q, Q]), 0.0, 1e-16)
 D = 0.01
 POINTS = np.arange(0, 500, dtype=np.int64)
-WINDOW = Window(D, -250, 500, 499, 300, 2.0)
+WINDOW = LossWindow(D, -250, 500, 499, 300, 2.0)
 
 
 def gauss(shift: float) -> tuple[DiscreteLoss, DiscreteLoss]:
@@ -33,7 +33,7 @@ def gauss(shift: float) -> tuple[DiscreteLoss, DiscreteLoss]:
     return connect_values(D, POINTS, h, h), merge(pair, D, POINTS, [])
 
 
-def run(window: Window, side: str, members: list[DiscreteLoss], steps: int) -> Recursion:
+def run(window: LossWindow, side: str, members: list[DiscreteLoss], steps: int) -> Recursion:
     recursion = Recursion(window, side)  # type: ignore[arg-type]
     kernels = recursion.kernels(members)
     for _ in range(steps):
@@ -61,7 +61,7 @@ def test_a_family_of_one_composes_gaussians(steps: int, tilt: float) -> None:
 
 def test_small_deltas_need_the_tilt_and_keep_their_digits() -> None:
     up, down = gauss(0.3)
-    window = Window(D, -250, 1200, 499, 300, 8.0)
+    window = LossWindow(D, -250, 1200, 499, 300, 8.0)
     exact = float(NOISE.profile(np.asarray(0.3 * 4.0), np.asarray(9.0)))
     assert exact < 1e-11
     assert exact <= delta_at(run(window, "upper", [up], 16), 9.0) <= 1.05 * exact

@@ -16,7 +16,7 @@ from torch import distributed
 
 import mustdp as md
 from mustdp.calibration.budget import calibrated_budget
-from mustdp.ledger.file import ChargedRun
+from mustdp.ledger.file import ChargedRun, LedgerFile
 from mustdp.randomness.keys import SeededRelease
 from mustdp.training.networks.checkpoint import CheckpointFile
 from tests.training.networks import runs
@@ -167,9 +167,9 @@ def charging(rank: int, folder: Path) -> Found:
     return found
 
 
-def runs_of(ledger: md.Ledger) -> list[str]:
+def runs_of(ledger: LedgerFile) -> list[str]:
     """The names of the runs in a ledger."""
-    with ledger._store.reading() as connection:  # type: ignore[attr-defined]
+    with ledger._store.reading() as connection:
         return [row[0] for row in connection.execute("SELECT name FROM runs")]
 
 

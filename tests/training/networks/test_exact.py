@@ -9,13 +9,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+import mustdp as md
 from mustdp.errors import NumericalFailure
+from mustdp.sampling.batch import Batch
 from mustdp.training.networks import layers as rounding
 from mustdp.training.networks.clipping import (
     Workload,
@@ -27,7 +30,7 @@ from mustdp.training.networks.layers import (
     Kept,
     linear,
 )
-from tests.training.networks import exact
+from tests.training.networks import exact, runs
 from tests.training.networks.exact import Known, random
 
 
@@ -75,6 +78,8 @@ def shares(generator: Any, spoil: Any) -> list[Known]:
         exact.patches(make(2, 4, 2, 2), 4, 2, lambda shape: make(*shape)),
         exact.patches(make(2, 1, 5, 5), 2, 1, lambda shape: make(*shape)),
         exact.table(entries, make(3, 5, 2), 4),
+        exact.tied(entries, make(3, 5, 6), make(3, 5, 6), make(3, 5, 4), True),
+        exact.tied(entries[:, :1], make(3, 1, 6), make(3, 1, 6), make(3, 1, 4), False),
         exact.kept(Kept({"long": make(2, 1100)})),
         exact.dense(make(2, 1, 1100), make(2, 1, 2), True),
     ]
@@ -125,6 +130,39 @@ def test_the_rounding_of_gram_matrices_is_added_on(seed: int) -> None:
     check(exact.dense(a, d, False), 1e-4, torch.ones(2, dtype=torch.float64))
 
 
+def cancelling(seed: int) -> Known:
+    """A table whose errors undo, but for their last bits, what the linear layer contributes."""
+    generator = torch.Generator().manual_seed(seed)
+    given = random(generator, 3, 1, 7)
+    errors = torch.zeros(3, 1, 5)
+    errors[:, 0, 2] = random(generator, 3)
+    below = -given * errors[:, :, 2:3]
+    return exact.tied(torch.full((3, 1), 2), below, given, errors, bias=False)
+
+
+def test_tied_weights_that_undo_each_other() -> None:
+    for seed in range(20):
+        check(cancelling(seed), 1e-4, torch.ones(3, dtype=torch.float64))
+
+
+def test_the_rounding_of_tied_weights_is_added_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With squares that are as close as double precision has them, the term is what is left."""
+    monkeypatch.setattr(rounding, "row_squares", lambda x: x.double().square().sum(-1))
+    monkeypatch.setattr(rounding, "upward", lambda _: 1.0)
+
+    def too_short() -> int:
+        known = [cancelling(seed) for seed in range(20)]
+        return sum(
+            Fraction(float(found)) < exact.square(true)
+            for share, contributions in known
+            for found, true in zip(share.sizes().squares, contributions, strict=True)
+        )
+
+    assert too_short() == 0
+    monkeypatch.setattr(rounding, "gamma", lambda _: 0.0)
+    assert too_short() > 0
+
+
 def test_a_step_beyond_what_the_bound_was_derived_for_is_refused() -> None:
     bound = bound_for(1.0, 1.0, Workload(copies=10, terms=40, pieces=2, parameters=5))
     bound.check(40, 2)
@@ -172,3 +210,17 @@ def test_refused_or_within_the_bound(
     chosen = linear(layer, a, d)
     if all(bool(torch.isfinite(g).all()) for g in chosen.each().values()):
         check(exact.linear_as_chosen(a, d), clip, counts)
+
+
+def test_a_batch_beyond_what_the_bound_was_derived_for_is_not_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A scheme that drew more copies than it states: their rounding would not be covered."""
+    run: Any = runs.trainer(budget=runs.budget(scheme=md.wor(runs.N, 20)))
+    before = runs.weights(run.model).clone()
+    too_many = Batch(np.arange(20), np.array([2, *[1] * 19]))
+    monkeypatch.setattr(type(run._batches), "batch", lambda *_: too_many)
+    with pytest.raises(NumericalFailure, match="more than the 20 records"):
+        run.train(1)
+    assert run.steps == 0
+    assert torch.equal(runs.weights(run.model), before)

@@ -66,6 +66,46 @@ def test_a_shuffling_loader_becomes_random_allocation_and_says_so() -> None:
     assert 3.9 < epsilon.upper <= 4.0
 
 
+def kept(data: Any, **terms: Any) -> Any:
+    model = loader_run.network()
+    return md.PrivateTrainer(
+        model,
+        torch.nn.CrossEntropyLoss(reduction="none"),
+        data,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
+        max_grad_norm=1.0,
+        delta=1e-3,
+        epochs=EPOCHS,
+        noise_multiplier=16.0,
+        keep_shuffling=True,
+        **terms,
+    )
+
+
+def test_a_shuffling_loader_is_kept_on_request_and_charged_as_such() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", md.types.LoaderRedrawn)
+        run = kept(loader())
+    scheme = md.shuffle(N, BATCH)
+    assert run.budget.scheme == scheme
+    assert (run.budget.steps, run.budget.relation) == (STEPS, "replace_one")
+    noise = md.gaussian(noise_multiplier=16.0)
+    charged = md.account(md.repeat(EPOCHS, md.subsample(scheme, noise))).epsilon(1e-3)
+    assert run.train().privacy.epsilon.upper == pytest.approx(charged.upper, rel=1e-6)
+
+
+def test_shuffling_that_cannot_be_kept_as_it_is() -> None:
+    with pytest.raises(NotCovered, match="under replace_one alone"):
+        kept(loader(), relation="add_remove")
+    with pytest.raises(InvalidParameter, match="n must be left out"):
+        kept(loader(), n=N)
+    with pytest.raises(NotCovered, match="drop_last"):
+        kept(loader(batch_size=BATCH + 1, drop_last=True))
+    budget = md.calibrated_budget(md.shuffle(N, BATCH), noise_multiplier=16.0, epochs=1, delta=1e-3)
+    with pytest.raises(InvalidParameter, match="keep_shuffling"):
+        loader_run.trainer(data=loader(), budget=budget, keep_shuffling=True)
+
+
 def test_a_loader_of_a_dataset_makes_the_same_run_as_one_of_tensors(whole: Any) -> None:
     for data in (loader(Images()), loader(Images(), collate_fn=by_hand)):
         assert torch.equal(runs.weights(loader_run.trainer(data=data).train().model), whole)

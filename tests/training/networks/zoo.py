@@ -144,6 +144,76 @@ def tied_weights() -> Case:
     return words(model)
 
 
+def tied_weights_not_written_out() -> Case:
+    model = nn.Sequential(nn.Embedding(40, 24), nn.Tanh(), nn.Linear(24, 40))
+    model[2].weight = model[0].weight
+    entries, target = torch.randint(40, (2, ROWS, 5))
+    return model, per_record_cross_entropy, (entries,), target
+
+
+class _Positions(nn.Module):  # type: ignore[misc, unused-ignore]
+    """A small language model whose positions are looked up once for all records."""
+
+    def __init__(self, places: int, leading: bool) -> None:
+        super().__init__()
+        self.words, self.positions = nn.Embedding(40, 24), nn.Embedding(places, 24)
+        self.norm, self.out = nn.RMSNorm(24), nn.Linear(24, 40, bias=False)
+        self.out.weight, self.leading = self.words.weight, leading
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.arange(x.shape[1], device=x.device)
+        found = self.words(input=x) + self.positions(places[None] if self.leading else places)
+        out: Tensor = self.out(self.norm(torch.tanh(found)))
+        return out
+
+
+def _positioned(places: int, leading: bool) -> Case:
+    entries, target = torch.randint(40, (2, ROWS, places))
+    return _Positions(places, leading), per_record_cross_entropy, (entries,), target
+
+
+def positions_for_all_records() -> Case:
+    return _positioned(6, leading=True)
+
+
+def positions_without_a_record_dimension() -> Case:
+    return _positioned(6, leading=False)
+
+
+def positions_as_many_as_are_tried() -> Case:
+    return _positioned(5, leading=False)
+
+
+class _Shifted(nn.Module):  # type: ignore[misc, unused-ignore]
+    """A layer nobody has a rule for, called by name and with more than tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.rand(6))
+
+    def forward(self, x: Tensor, *, scale: Tensor, sign: int = 1, mask: None = None) -> Tensor:
+        return (x + sign * self.shift) * scale
+
+
+class _CallsByName(nn.Module):  # type: ignore[misc, unused-ignore]
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.out = _Shifted(), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.out(input=self.first(x, scale=x.sin(), sign=-1, mask=None))
+        return found
+
+
+def called_by_name() -> Case:
+    return vectors(_CallsByName())
+
+
+def root_mean_square_norm() -> Case:
+    layers = nn.RMSNorm((5, 6)), nn.Linear(6, 6), nn.RMSNorm(6, eps=1e-3), nn.Linear(6, 3)
+    return sequences(nn.Sequential(*layers))
+
+
 def layer_used_twice() -> Case:
     middle = nn.Linear(8, 8)
     layers = nn.Linear(6, 8), nn.ReLU(), middle, nn.ReLU(), middle, nn.ReLU(), nn.Linear(8, 3)
@@ -330,6 +400,12 @@ BOOKKEEPING: tuple[Callable[[], Case], ...] = (
     embedding,
     two_inputs,
     tied_weights,
+    tied_weights_not_written_out,
+    positions_for_all_records,
+    positions_without_a_record_dimension,
+    positions_as_many_as_are_tried,
+    called_by_name,
+    root_mean_square_norm,
     layer_used_twice,
     convolution_used_twice,
     unknown_layer,

@@ -4,8 +4,7 @@ A record in several bins, or several records under add_remove, are bounded from 
 above by allocations one after another (``several_bins.py``), below by what the sum of all batches
 tells (``seen_sums.py``). Other groups are charged as one Gaussian release.
 
-Shuffling, from above: given the order the record is in one batch, so that by joint convexity an
-epoch is no worse than one Gaussian release. From below: the maximum of the batches
+Shuffling, from above: ``epochs/shuffling.py``. From below: the maximum of the batches
 (``epochs/observed.py``) for the others at the opposite end of the record's range and its place left
 empty (*crowded*); or the whole epoch, as if it had been allocated, for the others in the middle, or
 all like the record that takes its place.
@@ -14,6 +13,7 @@ all like the record that takes its place.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 from mustdp.accounting.epochs.add_remove import AllocationProfile, TabulatedPair
 from mustdp.accounting.epochs.observed import maximum_pair
@@ -35,7 +35,8 @@ from mustdp.accounting.pld.discretise import DominatingPair
 from mustdp.accounting.pld.pairs import ConcretePair
 from mustdp.accounting.profiles import GroupProfile
 from mustdp.errors import NotCovered
-from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.mechanisms.contract import Proof, has_proof
+from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian
 from mustdp.mechanisms.relation import Relation, moves
 from mustdp.sampling.epochs import Epoch, RandomAllocation
 
@@ -72,11 +73,11 @@ def epoch_sides(
     """
     if method != "certified":
         raise NotCovered(f"method {method!r} does not cover epochs")
-    epoch, mechanism = atom.epoch, atom.inner
+    epoch, mechanism = atom.epoch, cast("Gaussian", atom.inner)
     if not isinstance(epoch, RandomAllocation):
         if group > 1:
             return _together(atom, relation, group)
-        return _shuffled(epoch, mechanism, relation)
+        return _shuffled(epoch, atom.inner, relation)
     if relation == Relation.REPLACE_ONE and not mechanism.in_a_ball:
         raise NotCovered(
             "random allocation under replace_one needs a noise multiplier: a stated shift says "
@@ -194,7 +195,7 @@ def _swapped_link(link: Link, mechanism: Gaussian, shift: float, fine: float) ->
 
 def _allocated(epoch: RandomAllocation, mechanism: Gaussian, fine: float) -> Sides:
     shift = mechanism.shift_for(1.0)
-    ahead, behind = _directions(epoch, shift, fine)
+    ahead, behind = _directions(epoch.bins, epoch.steps, shift, fine)
     attained = _orders(ahead, behind) if shift <= _HARDLY_ANY_NOISE else {}
     if shift > _LITTLE_NOISE:
         ends = {"aligned, largest": (shift, 0.0), "reversed, largest": (0.0, shift)}
@@ -214,12 +215,12 @@ def _largest(
 
 
 def _directions(
-    epoch: Epoch, shift: float, fine: float = 1.0
+    bins: float, steps: int, shift: float, fine: float = 1.0
 ) -> tuple[AllocationProfile, AllocationProfile]:
     """Both directions of one batch of many being moved by ``shift``."""
     return (
-        AllocationProfile(shift, epoch.bins, epoch.steps, backward=False, fine=fine),
-        AllocationProfile(shift, epoch.bins, epoch.steps, backward=True, fine=fine),
+        AllocationProfile(shift, bins, steps, backward=False, fine=fine),
+        AllocationProfile(shift, bins, steps, backward=True, fine=fine),
     )
 
 
@@ -230,17 +231,30 @@ def _orders(ahead: AllocationProfile, behind: AllocationProfile) -> dict[str, Co
     }
 
 
-def _shuffled(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Sides:
+def _shuffled(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) -> Sides:
     shift = mechanism.shift_for(moves(epoch, relation))
+    if not has_proof(mechanism, Proof.GAUSSIAN):
+        if relation != Relation.REPLACE_ONE:
+            raise NotCovered.refusing(
+                "relation",
+                "must be {replace_one} for shuffled batches with noise that is not Gaussian",
+                f"{{{relation.value}}}",
+                mentions=tuple(Relation),
+            )
+        # From below one would need the law of many batches, which is known for Gaussian noise.
+        return shift, shuffled_pair(epoch, mechanism, relation), {}
     drawn = min(1.0, epoch.steps * epoch.expected_size / epoch.n)
     families: dict[str, ConcretePair] = {}
 
     def see(name: str, a: float, b: float) -> None:
         families[name] = maximum_pair(name, epoch.steps, a * shift, b * shift, 1.0 - drawn)
 
-    if epoch.n == epoch.bins * epoch.expected_size and shift <= _MOST_TABULATED:
-        # The record is in every batch equally often, and nobody else is seen: as if allocated.
-        families |= _orders(*_directions(epoch, shift))
+    full = int(epoch.n // epoch.expected_size)
+    if shift <= _MOST_TABULATED:
+        # The record is in every full batch equally often, and nobody else is seen: as if allocated.
+        # A smaller last batch is not looked at.
+        bins, steps = epoch.n / epoch.expected_size, min(epoch.steps, full)
+        families |= _orders(*_directions(bins, steps, shift))
     else:
         see("aligned", 1.0, 0.0)
         see("reversed", 0.0, 1.0)

@@ -155,8 +155,8 @@ _FINE, _COARSE = 0.025, 0.1
 _CELLS = 250
 #: How small a profile is not followed any more.
 _SMALLEST_REPLACED = 1e-17
-#: The most looks for one epsilon, and how narrow a bracket is enough.
-_LOOKS, _NARROW_REPLACED = 40, 1e-6
+#: How narrow a bracket of an epsilon is enough.
+_NARROW_REPLACED = 1e-6
 #: Nats below delta that tell a value from that of no amplification at all.
 _SURE = 1e-3
 #: Points per factor e of 1 + (alpha - 1) / spread where cells may be looked at, and how far.
@@ -225,8 +225,8 @@ class ReplacedProfile:
                 low, above = middle, value
                 break
             high, below = middle, value
-        value = partial(self._nats_above, delta)
-        return falling_root(value, (low, above), (high, below), _NARROW_REPLACED)
+        nats = partial(self._nats_above, delta)
+        return falling_root(nats, (low, above), (high, below), _NARROW_REPLACED)
 
     def _nats_above(self, delta: float, epsilon: float) -> float:
         return math.log(max(self._at_epsilon(epsilon), 1e-300) / delta)

@@ -35,16 +35,21 @@ from mustdp.accounting.epochs.tables import falling_root
 from mustdp.accounting.pld.compose import Composition
 from mustdp.accounting.pld.discretise import DominatingPair
 from mustdp.accounting.pld.readoff import first_below
+from mustdp.accounting.profiles import GroupProfile
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.laws import GaussianNoise, dual
-from mustdp.mechanisms.mechanism import Gaussian
+from mustdp.mechanisms.contract import Proof, has_proof
+from mustdp.mechanisms.laws import GaussianNoise, Noise, dual
+from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.relation import Relation, moves
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
+from mustdp.numerics.convex import lower_hull
 from mustdp.sampling.epochs import Epoch
 
 #: A profile at epsilon >= 0.
 Profile = Callable[[FloatArray], FloatArray]
+#: Points alpha - 1 from zero on, and a profile there.
+Table = tuple[FloatArray, FloatArray]
 
 _NOISE = GaussianNoise()
 _UP = 1.0 + 1e-12
@@ -65,6 +70,9 @@ class Contrast(Protocol):
     def error(self) -> float:
         """Bound of the relative error of the prices."""
 
+    def plain(self, epsilon: FloatArray) -> FloatArray:
+        """The profile of one batch, E(D)_+, at epsilon >= 0."""
+
     def call(self, x: float, d: FloatArray) -> FloatArray:
         """E(D - d)_+ at d >= 0."""
 
@@ -82,6 +90,10 @@ class Swapped:
     profile: Profile
     error: float = 4e-12
 
+    def plain(self, epsilon: FloatArray) -> FloatArray:
+        """The profile."""
+        return self.profile(epsilon)
+
     def call(self, x: float, d: FloatArray) -> FloatArray:
         """h(alpha + d)."""
         return self.profile(np.log1p(x + d))
@@ -95,14 +107,19 @@ class Swapped:
         return (1.0 + x) * self.profile(np.log1p(np.maximum(-d - x, 0.0) / (1.0 + x)))
 
 
-def gaussian_profile(shift: float) -> Profile:
-    """The profile of Gaussian noise at epsilon >= 0."""
+def noise_profile(noise: Noise, shift: float) -> Profile:
+    """The profile of noise at epsilon >= 0."""
     distance = np.array(shift)
 
     def profile(epsilon: FloatArray) -> FloatArray:
-        return np.asarray(_NOISE.profile(distance, epsilon))
+        return np.asarray(noise.profile(distance, epsilon))
 
     return profile
+
+
+def gaussian_profile(shift: float) -> Profile:
+    """The profile of Gaussian noise at epsilon >= 0."""
+    return noise_profile(_NOISE, shift)
 
 
 @dataclass(frozen=True)
@@ -116,9 +133,9 @@ class Present:
         """Tails are accurate to a few roundings, their differences lose at most |z|/shift."""
         return 1e-11 + 4e-12 / self.shift
 
-    @property
-    def _plain(self) -> Swapped:
-        return Swapped(gaussian_profile(self.shift))
+    def plain(self, epsilon: FloatArray) -> FloatArray:
+        """One shift."""
+        return gaussian_profile(self.shift)(epsilon)
 
     def call(self, x: float, d: FloatArray) -> FloatArray:
         """The record is at most one shift from the empty place and two from another record."""
@@ -126,11 +143,11 @@ class Present:
 
     def near(self, x: float, d: FloatArray) -> FloatArray:
         """Both the record and the third one are at most one shift from the empty place."""
-        return self._plain.near(x, d)
+        return Swapped(gaussian_profile(self.shift)).near(x, d)
 
     def put(self, x: float, d: FloatArray) -> FloatArray:
         """Both the record and the third one are at most one shift from the empty place."""
-        return self._plain.put(x, d)
+        return Swapped(gaussian_profile(self.shift)).put(x, d)
 
 
 @dataclass(frozen=True)
@@ -143,6 +160,10 @@ class Absent:
     def error(self) -> float:
         """As in the other order."""
         return 1e-11 + 4e-12 / self.shift
+
+    def plain(self, epsilon: FloatArray) -> FloatArray:
+        """One shift."""
+        return gaussian_profile(self.shift)(epsilon)
 
     def call(self, x: float, d: FloatArray) -> FloatArray:
         """Both are at most one shift from the empty place."""
@@ -309,7 +330,7 @@ def mark_bound(radius: float, kappa: FloatArray) -> FloatArray:
     def line(slope: FloatArray) -> FloatArray:
         """Height at beta of the lowest line of this slope above all points."""
         above_all = np.max(heights - slope[:, :, None] * ends, axis=2)
-        return np.maximum(above_all, height - slope * start)
+        return np.asarray(np.maximum(above_all, height - slope * start))
 
     low, high = -height * (20.0 / radius), np.zeros(height.shape)
     best = line(high)
@@ -338,7 +359,7 @@ class Marks:
         found = dual(self.profile(np.abs(epsilon)), epsilon) * (1.0 + 1e-11) + 1e-300
         if self.radius is not None:
             found = np.minimum(found, mark_bound(self.radius, kappa))
-        return np.minimum(found, 1.0)
+        return np.asarray(np.minimum(found, 1.0))
 
 
 # The sharp form.
@@ -360,7 +381,7 @@ class Marks:
 # - *eta*. N^2 differs from its chord in eta by at most such a remainder, and a power of at least
 #   one is convex: with the remainder added, f is below its chord. The integral of a concave power
 #   of a chord over phi^2 + eta^2 is at most that power at its mean (Jensen).
-# - Between the last eta of the lattice and a further one N/N_0 is bounded on a mesh; beyond, by one.
+# - From the last eta of the lattice to a further one N/N_0 is bounded on a mesh; beyond, by one.
 
 
 #: Ratio of neighbouring t on the lattice, as a logarithm, and of neighbouring eta, in such steps.
@@ -376,16 +397,17 @@ _RARE_T, _FARTHEST_T, _EVERY = 1e-5, 160, 4
 #: Hoelder's exponents that are tried.
 _HOELDER = np.array([1.5, 2.0, 2.8, 4.0, 8.0, 16.0, 64.0, 256.0])
 _OTHERS = _HOELDER / (_HOELDER - 1.0)
-#: Share of the answer, as far as it is known, that each of the three cuts may add at first, and by
-#: which factor that is varied.
-_SHARE, _FACTOR = 0.01, 4.0
+#: Share of the answer, as far as it is known, that each of the three cuts may add at first, by
+#: which factor that is varied, how often, and how often where nothing is known yet.
+_SHARE, _FACTOR, _STEPS, _BLIND = 0.01, 4.0, 16, 4
 #: How often a ladder of tilts is prolonged and how often it is narrowed down, and every which t is
 #: looked at meanwhile.
 _LADDER, _ROUNDS, _COARSER = 12, 2, 8
 #: Chernoff's bound, the integrand at zero over the tilt, is about this many times the integral.
 _CHERNOFF = 12.5
-#: Roundings of one term of a transform: its angle, its exponent and its place on the lattice.
-_ROUNDINGS = 1e4
+#: Roundings of one term of a transform, its exponent among them, and of its angle, whose frequency
+#: is a point of the lattice.
+_ROUNDINGS, _ANGLES = 4e3, 32.0
 #: Logarithms of powers are kept below this.
 _LARGEST_LOG = 600.0
 
@@ -425,7 +447,7 @@ class Lattice:
             [bends + sizes[..., :-1] + sizes[..., 1:], level + sizes[..., -1:]], -1
         )
         middle = heights[..., int(np.flatnonzero(self.number[first:] == 0)[0])]
-        return (middle + bends @ price[1:]) * (1.0 + 1e-12)
+        return np.asarray((middle + bends @ price[1:]) * (1.0 + 1e-12))
 
 
 @dataclass(frozen=True)
@@ -483,7 +505,9 @@ class Sharp:
         phi = None if near is None else near.choice.phi
         best = self._look((_SHARE * self._guess,) * 3 if near is None else near.levels, phi)
         for factor in (1.0 / _FACTOR, _FACTOR):
-            while max(best.levels) * factor < self._plain:
+            for _ in range(_STEPS if math.isfinite(best.value) else _BLIND):
+                if not max(best.levels) * factor < self._plain:
+                    break
                 phi = best.choice.phi if math.isfinite(best.value) else None
                 found = self._look(tuple(factor * level for level in best.levels), phi)
                 if not found.value < best.value and math.isfinite(best.value):
@@ -542,10 +566,12 @@ class Sharp:
         from_home = self._home.calls * (self._alpha / self._bins)
         over = self._unit * self._lattice.beyond[self._lattice.number <= 0]
         last = over.size - 1
+        # Powers M t / 2 of at least one are convex.
+        least = int(np.argmax(self._bins * self._lattice.t >= 2.0 * _UP))
         return (
             _first_below(self._law.calls, cut),
             _first_below(from_home, home),
-            last - _first_below(over[::-1], cap),
+            max(last - _first_below(over[::-1], cap), least),
         )
 
     def _added(self, cut: int, home: int, cap: int) -> tuple[float, float, float]:
@@ -589,128 +615,152 @@ class Sharp:
 
     def evaluate(self, choice: Choice) -> float:
         """The bound at these parameters, every error on the safe side."""
-        law, lattice, bins = self._law.cut(choice.cut), self._lattice, self._bins
-        phi, q = choice.phi, choice.q
-        t = lattice.t[choice.cap :]
-        y = phi / t
-        if float(y[0]) * max(float(law.points[-1]), -float(law.points[0])) > _LARGEST_LOG:
+        lattice, bins, phi, q = self._lattice, self._bins, choice.phi, choice.q
+        t, number = lattice.t[choice.cap :], lattice.number[choice.cap :]
+        law, size = self._law.cut(choice.cut), self._law.size
+        span = max(float(law.points[-1]), -float(law.points[0]))
+        if not (bins * float(t[0]) >= 2.0 and phi / float(t[0]) * span < _LARGEST_LOG):
             return math.inf
-        weights = np.exp(np.outer(y, law.points))
-        tilted = weights * law.masses
-        level = tilted.sum(axis=1)
-        # What masses may be off by, and rounding, whatever the frequency.
-        off = weights @ law.doubt
-        off += ROUNDOFF * (_ROUNDINGS + law.points.size) * (weights @ np.abs(law.masses))
-        second = (weights @ ((np.abs(law.masses) + law.doubt) * np.square(law.points))) * _UP
-        steepest = np.maximum(second[:-1], second[1:])
-        x = 1.0 / t
-        # An eighth of the squared width times the largest second derivative.
-        bent = 0.125 * np.square(np.diff(x)) * steepest
-        low = np.minimum(level[:-1] - off[:-1], level[1:] - off[1:]) - phi**2 * bent
-        if not np.all(low > 0.0):
-            return math.inf
-
-        def shares(size: FloatArray, eta: float, width: float) -> FloatArray:
-            """The largest (N/N_0)^2 in every cell of t, N known at its ends."""
-            more = (phi**2 + eta**2) * bent
-            less = phi**2 * bent
-            ends = [
-                (size[side] + off[side] + more) / (level[side] - off[side] - less)
-                for side in (slice(None, -1), slice(1, None))
-            ]
-            # N^2 against its chord between neighbouring eta.
-            curved = 0.25 * np.square(width * x[:-1]) * steepest
-            largest = np.maximum(level[:-1] + off[:-1], level[1:] + off[1:])
-            return np.square(np.maximum(*ends)) + curved * largest / np.square(low)
-
-        log_level = np.log(level + off)
-        whole = np.minimum(q * bins * t * log_level, _LARGEST_LOG)
-
-        def expected(square: FloatArray) -> FloatArray:
-            """E fhat(t), for bounds of (N/N_0)^2 in every cell (rows: for each eta)."""
-            logs = 0.5 * q * bins * t[:-1] * np.log(np.minimum(square, 1.0))
-            # At every point the larger of both cells beside it; the last one has no limit.
-            ends = np.concatenate([logs[:, :1], np.maximum(logs[:, 1:], logs[:, :-1])], axis=1)
-            ends = np.concatenate([ends, np.zeros((square.shape[0], 1))], axis=1)
-            return lattice.expected(np.exp(whole + ends), choice.cap)
-
-        # The lattice of eta.
-        start = _FIRST_ETA / (self._law.size * math.sqrt(bins))
+        start = _FIRST_ETA / (size * math.sqrt(bins))
         count = math.ceil(math.log(_LAST_ETA / _FIRST_ETA) / (lattice.step * _STRIDE)) + 1
         eta = start * np.exp(lattice.step * _STRIDE * np.arange(count))
-        first = lattice.number[choice.cap]
-        least = -int(lattice.number[-1])
-        steps = np.arange(least, _STRIDE * (count - 1) - first + 1)
-        angles = np.outer(start * np.exp(lattice.step * steps), law.points)
-        sizes = np.hypot(tilted @ np.cos(angles).T, tilted @ np.sin(angles).T)
+        # eta/t for all eta and t.
+        first = -int(number[-1])
+        u = start * np.exp(lattice.step * np.arange(first, _STRIDE * (count - 1) - number[0] + 1))
+        far = _far_mesh(float(eta[-1]) / float(t[-1]), size)
+        known = Transforms.of(law, phi, t, float(max(u[-1], far[-1])))
+        if known is None:
+            return math.inf
+        whole = q * bins * t * np.log(known.level + known.off)
+        log_moment = float(self._home_moment(np.array([choice.p * phi]), choice.home)[0])
+        if not max(float(whole.max()), log_moment / choice.p) < _LARGEST_LOG:
+            return math.inf
+
+        def expected(square: FloatArray) -> FloatArray:
+            """E fhat(t), for bounds of (N/N_0)^2 in every cell of t (rows: for each eta)."""
+            logs = 0.5 * q * bins * t[:-1] * np.log(np.minimum(square, 1.0))
+            return lattice.expected(np.exp(whole + beside(logs)), choice.cap)
+
+        sizes = known.sizes(u)
         width = np.diff(np.append(0.0, eta))
         width = np.maximum(width, np.append(width[1:], 0.0))
-        rows = np.arange(t.size)
-        squares = [shares(level, 0.0, float(eta[0]))]
+        squares = [known.shares(known.level, 0.0, float(eta[0]))]
         for k in range(count):
-            at = _STRIDE * k - lattice.number[choice.cap :] - least
-            squares.append(shares(sizes[rows, at], float(eta[k]), float(width[k])))
-        heights = expected(np.array(squares))
-        knots = np.append(0.0, eta)
-        whole_integral = float(_integral(phi, knots, heights, q).sum())
-        # The mesh beyond the lattice.
-        farther_square, last = self._far(law, tilted, level, off, second, t, y, float(eta[-1]))
-        beyond = float(expected(farther_square[None])[0])
-        everywhere = float(expected(np.ones((1, t.size - 1)))[0])
-        ends = [math.atan2(phi, float(eta[-1])) / phi, math.atan2(phi, last) / phi]
-        whole_integral += max(ends[0] - ends[1], 0.0) * beyond ** (1.0 / q) * _UP
-        whole_integral += ends[1] * everywhere ** (1.0 / q) * _UP
-        log_moment = float(self._home_moment(np.array([choice.p * phi]), choice.home)[0])
-        moment = math.exp(min(log_moment / choice.p, 700.0)) * _UP
-        found = whole_integral * moment / (math.pi * bins)
+            here = sizes[np.arange(t.size), _STRIDE * k - number - first]
+            squares.append(known.shares(here, float(eta[k]), float(width[k])))
+        integral = float(_integral(phi, np.append(0.0, eta), expected(np.array(squares)), q).sum())
+        square, last = known.far_shares(far, float(eta[-1]))
+        further = float(expected(square[None])[0]) ** (1.0 / q)
+        everywhere = float(expected(np.ones((1, t.size - 1)))[0]) ** (1.0 / q)
+        ends = math.atan2(phi, float(eta[-1])) / phi, math.atan2(phi, last) / phi
+        integral += (max(ends[0] - ends[1], 0.0) * further + ends[1] * everywhere) * _UP
+        found = integral * math.exp(log_moment / choice.p) / (math.pi * bins)
         added = math.fsum(self._added(choice.cut, choice.home, choice.cap))
-        return (found + added) * (1.0 + 1e-10)
+        return float((found + added) * (1.0 + 1e-10))
 
-    def _far(
-        self,
-        law: GriddedTerm,
-        tilted: FloatArray,
-        level: FloatArray,
-        off: FloatArray,
-        second: FloatArray,
-        t: FloatArray,
-        y: FloatArray,
-        start: float,
-    ) -> tuple[FloatArray, float]:
-        """Bounds of (N/N_0)^2 in every cell of t for eta from ``start`` to an end, and that end."""
-        u = self._far_mesh(start / float(t[-1]))
-        rows = np.unique(np.append(np.arange(0, t.size, _FAR_STRIDE), t.size - 1))
-        angles = np.outer(u, law.points)
-        some = tilted[rows]
-        sizes = np.hypot(some @ np.cos(angles).T, some @ np.sin(angles).T) + off[rows, None]
+
+@dataclass(frozen=True, eq=False)
+class Transforms:
+    """E e^{(phi + i eta) D/t} at the points of the lattice of t.
+
+    ``level`` is N_0 = E e^{phi D/t}, ``second`` is at least E D^2 e^{phi D/t}; what masses, angles
+    and sums may be off by is at most ``off``, whatever the frequency.
+    """
+
+    points: FloatArray
+    tilted: FloatArray
+    level: FloatArray
+    off: FloatArray
+    second: FloatArray
+    phi: float
+    t: FloatArray
+
+    @classmethod
+    def of(cls, law: GriddedTerm, phi: float, t: FloatArray, top: float) -> Transforms | None:
+        """Frequencies are at most ``top``; None where rounding leaves nothing."""
+        weights = np.exp(np.outer(phi / t, law.points))
+        size = np.abs(law.masses)
+        off = weights @ law.doubt
+        off += ROUNDOFF * (_ROUNDINGS + law.points.size) * (weights @ size)
+        off += ROUNDOFF * _ANGLES * top * (weights @ (size * np.abs(law.points)))
+        second = (weights @ ((size + law.doubt) * np.square(law.points))) * _UP
+        tilted = weights * law.masses
+        found = cls(law.points, tilted, tilted.sum(axis=1), off, second, phi, t)
+        return found if np.all(found._least > 0.0) else None
+
+    def sizes(self, u: FloatArray, every: int = 1) -> FloatArray:
+        """N at the frequencies eta/t = u (columns), at every ``every``-th t and the last (rows)."""
+        angles = np.outer(self.points, u)
+        some = self.tilted[self._rows(every)]
+        return np.asarray(np.hypot(some @ np.cos(angles), some @ np.sin(angles)))
+
+    def _rows(self, every: int) -> IntArray:
+        return np.unique(np.append(np.arange(0, self.t.size, every), self.t.size - 1))
+
+    @cached_property
+    def _bent(self) -> FloatArray:
+        """How far N_0, over phi^2, may lie off its chord in 1/t, in every cell."""
+        second = np.maximum(self.second[:-1], self.second[1:])
+        return np.asarray(0.125 * np.square(np.diff(1.0 / self.t)) * second)
+
+    @cached_property
+    def _least(self) -> FloatArray:
+        """N_0 in every cell, from below."""
+        low = self.level - self.off
+        return np.asarray(np.minimum(low[:-1], low[1:]) - self.phi**2 * self._bent)
+
+    def shares(self, size: FloatArray, eta: float, width: float) -> FloatArray:
+        """The largest (N/N_0)^2 in every cell of t, with N at its ends, and room for eta up to
+        ``width`` away.
+        """
+        more, less = (self.phi**2 + eta**2) * self._bent, self.phi**2 * self._bent
+        left, right = (
+            (size[side] + self.off[side] + more) / (self.level[side] - self.off[side] - less)
+            for side in (slice(None, -1), slice(1, None))
+        )
+        high = self.level + self.off
+        second = np.maximum(self.second[:-1], self.second[1:]) * np.maximum(high[:-1], high[1:])
+        curved = 0.25 * np.square(width / self.t[:-1]) * second
+        return np.asarray(np.square(np.maximum(left, right)) + curved / np.square(self._least))
+
+    def far_shares(self, u: FloatArray, start: float) -> tuple[FloatArray, float]:
+        """Bounds of (N/N_0)^2 in every cell of t for eta from ``start`` to an end, and that end.
+
+        ``u`` is a mesh of frequencies from below start/t on.
+        """
+        rows, y = self._rows(_FAR_STRIDE), self.phi / self.t
         # Across u, at the ends of a block of t; then across the block.
-        square = np.maximum(np.square(sizes[:, 1:]), np.square(sizes[:, :-1]))
-        square += 0.25 * np.outer(second[rows] * (level + off)[rows], np.square(np.diff(u)))
-        bent = 0.125 * np.square(np.diff(y[rows])) * np.maximum(second[rows][1:], second[rows][:-1])
-        lower = level[rows] - off[rows]
+        square = np.square(self.sizes(u, _FAR_STRIDE) + self.off[rows, None])
+        square = np.maximum(square[:, 1:], square[:, :-1])
+        second, high = self.second[rows], (self.level + self.off)[rows]
+        size = np.sqrt(square + 0.25 * np.outer(second * high, np.square(np.diff(u))))
+        bent = 0.125 * np.square(np.diff(y[rows])) * np.maximum(second[1:], second[:-1])
+        low = (self.level - self.off)[rows]
         ratio = np.zeros((rows.size - 1, u.size - 1))
         for side in (slice(None, -1), slice(1, None)):
-            below_it = (lower[side] - bent)[:, None]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                one = (np.sqrt(square[side]) + bent[:, None]) / below_it
-            ratio = np.maximum(ratio, np.where(below_it > 0.0, one, np.inf))
+            least = np.maximum(low[side] - bent, 1e-300)[:, None]
+            ratio = np.maximum(ratio, (size[side] + bent[:, None]) / least)
         # The largest from each u on.
-        suffix = np.maximum.accumulate(ratio[:, ::-1], axis=1)[:, ::-1]
-        block = np.minimum(np.arange(t.size - 1) // _FAR_STRIDE, rows.size - 2)
-        at = np.searchsorted(u, start * (1.0 - 1e-12) / t[1:], side="right") - 1
-        found = np.square(np.minimum(suffix[block, np.maximum(at, 0)], 1.0))
-        found[at < 0] = 1.0
-        return found, float(u[-1]) * (1.0 - 1e-12) * float(t[0])
+        from_here = np.maximum.accumulate(ratio[:, ::-1], axis=1)[:, ::-1]
+        block = np.minimum(np.arange(self.t.size - 1) // _FAR_STRIDE, rows.size - 2)
+        at = np.searchsorted(u, start * (1.0 - 1e-12) / self.t[1:], side="right") - 1
+        inside = (at >= 0) & (at < u.size - 1)
+        found = np.where(inside, from_here[block, np.clip(at, 0, u.size - 2)], 1.0)
+        return np.square(np.minimum(found, 1.0)), float(u[-1] * self.t[0]) * (1.0 - 1e-12)
 
-    def _far_mesh(self, start: float) -> FloatArray:
-        """Frequencies from ``start`` on, in proportion first, then evenly."""
-        width = _FAR_WIDTH / self._law.size
-        even = width / _FAR_RATIO
-        count = max(1, math.ceil(math.log(max(even / start, 1.0)) / _FAR_RATIO))
-        near = start * np.exp(_FAR_RATIO * np.arange(count))
-        return np.concatenate(
-            [near * (1.0 - 1e-12), float(near[-1]) + width * np.arange(1, _FAR_POINTS)]
-        )
+
+def beside(cells: FloatArray) -> FloatArray:
+    """At every point the larger value of both cells beside it (rows); zero at the last one."""
+    inner = np.maximum(cells[:, 1:], cells[:, :-1])
+    return np.concatenate([cells[:, :1], inner, np.zeros((cells.shape[0], 1))], axis=1)
+
+
+def _far_mesh(start: float, size: float) -> FloatArray:
+    """Frequencies from a hair below ``start`` on, in proportion first, then evenly."""
+    width = _FAR_WIDTH / size
+    count = max(1, math.ceil(math.log(max(width / (_FAR_RATIO * start), 1.0)) / _FAR_RATIO))
+    near = start * (1.0 - 1e-12) * np.exp(_FAR_RATIO * np.arange(count))
+    return np.append(near, float(near[-1]) + width * np.arange(1, _FAR_POINTS))
 
 
 def _integral(phi: float, knots: FloatArray, values: FloatArray, q: float) -> FloatArray:
@@ -735,7 +785,8 @@ _SIMPLE_FINENESS = 0.1
 def simple(term: WorstTerm, home: GriddedTerm, lattice: Lattice, bins: float, near: float) -> float:
     """The simple form at one alpha, for the k and nu that look best; ``near`` is about its size."""
     found = math.inf
-    alpha, unit = 1.0 + term.x, 2.0 * float(term.value(np.zeros(1))[0]) * _UP + term.x
+    plain = float(term.value(np.zeros(1))[0]) * (1.0 + term.error)
+    alpha, unit = 1.0 + term.x, (2.0 * plain + term.x) * _UP
     for share in _SIMPLE_SHARES:
         # The largest cap, a point of the lattice, at which uneven weights add little.
         caps = np.flatnonzero(unit * lattice.beyond[lattice.number <= 0] <= share * near)
@@ -785,6 +836,8 @@ def equal_weights(term: WorstTerm, k: int, more: float, cut: float) -> float:
 
 #: Where no amplification is below this, nothing better is looked for.
 _NEGLIGIBLE = 1e-31
+#: Batches that a bound needs at least.
+_FEWEST = 3
 #: A total variation distance from which on nothing is gained at any delta of interest.
 _FARTHEST = 0.65
 #: Where the profile is below this it is held at that until no amplification is smaller.
@@ -806,6 +859,8 @@ class ShuffledProfile:
     def __init__(self, contrast: Contrast, marks: Marks, bins: int, released: float) -> None:
         """``released`` is the chance that the record is in a batch that is released."""
         self._contrast, self._marks, self._bins, self._released = contrast, marks, bins, released
+        #: The other order of the neighbours, where that has another profile.
+        self.other: ShuffledProfile = self
         self._known: dict[float, float] = {}
         self._searches: dict[float, Search] = {}
 
@@ -817,14 +872,13 @@ class ShuffledProfile:
         asked = (out > _SMALLEST) & (epsilon <= self._end)
         x = np.expm1(epsilon[asked]) * (1.0 - 8.0 * ROUNDOFF)
         if x.size and self._amplified:
-            out[asked] = np.minimum(out[asked], np.interp(x, *self._table) * _UP)
+            out[asked] = np.minimum(out[asked], np.interp(x, *self._joined) * _UP)
         return out
 
     def plain(self, epsilon: FloatArray) -> FloatArray:
         """No amplification: the record is in one batch, if it is in any that is released."""
-        x = np.expm1(np.minimum(epsilon, 700.0))
-        call = self._contrast.call(0.0, x) * (1.0 + 2.0 * self._contrast.error) * self._released
-        return np.minimum(np.maximum(call, 1e-300), 1.0)
+        found = self._contrast.plain(epsilon) * (1.0 + 1e-11) * self._released
+        return np.minimum(np.maximum(found, 1e-300), 1.0)
 
     def first_below(self, delta: float) -> float:
         """An epsilon at which the profile is at most ``delta``."""
@@ -856,7 +910,7 @@ class ShuffledProfile:
 
     @property
     def _amplified(self) -> bool:
-        return self._bins > 1 and self._home is not None
+        return self._bins >= _FEWEST and self._home is not None
 
     @cached_property
     def _home(self) -> GriddedTerm | None:
@@ -874,7 +928,14 @@ class ShuffledProfile:
         return WorstTerm(self._contrast, 0.0).size / math.sqrt(self._bins)
 
     @cached_property
-    def _table(self) -> tuple[FloatArray, FloatArray]:
+    def _joined(self) -> Table:
+        """The table, and at alpha = 1 what the other order tells too."""
+        x, values = (side.copy() for side in self._table)
+        values[0] = at_one(self._table, self.other._table)
+        return frozen(x), frozen(np.minimum.accumulate(values))
+
+    @cached_property
+    def _table(self) -> Table:
         """Points alpha - 1 and the profile there, as far apart as chords allow."""
         x, values = [0.0], [self._at(0.0)]
         step, end, missed = _FIRST * self._scale, math.expm1(min(self._end, 600.0)), 0
@@ -894,7 +955,7 @@ class ShuffledProfile:
         if x not in self._known:
             plain = float(self.plain(np.log1p(np.array([x * (1.0 - 8.0 * ROUNDOFF)])))[0])
             found = plain
-            if plain > _SMALLEST and self._home is not None and self._bins > 1:
+            if plain > _SMALLEST and self._home is not None and self._amplified:
                 found = min(plain, self._bound(x, self._home))
             # Profiles fall: what holds nearer by holds here.
             nearer = [value for other, value in self._known.items() if other < x]
@@ -904,8 +965,8 @@ class ShuffledProfile:
     def _bound(self, x: float, home: GriddedTerm) -> float:
         """The smaller of both forms at one alpha."""
         term = WorstTerm(self._contrast, x)
-        near = min(self._searches, key=lambda other: abs(other - x), default=None)
-        close = near is not None and abs(near - x) < _CLOSE * (x + self._scale)
+        near = min(self._searches, key=lambda other: abs(other - x), default=math.inf)
+        close = abs(near - x) < _CLOSE * (x + self._scale)
         try:
             sharp = Sharp(term, home, self._lattice, self._bins)
             found, search = sharp.bound(self._searches[near] if close else None)
@@ -916,7 +977,22 @@ class ShuffledProfile:
             return math.inf
 
 
-def shuffled_pair(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> DominatingPair:
+def at_one(ahead: Table, behind: Table) -> float:
+    """The total variation distance from above, by chords across alpha = 1.
+
+    For alpha < 1 the profile is 1 - alpha + alpha times that of the other order at 1/alpha, and all
+    of it is one convex function.
+    """
+    alpha = 1.0 / (1.0 + behind[0][:0:-1])
+    left = (1.0 - alpha) + alpha * behind[1][:0:-1]
+    places = np.concatenate([alpha - 1.0, [0.0], ahead[0][1:]])
+    heights = np.concatenate([left, [min(ahead[1][0], behind[1][0])], ahead[1][1:]])
+    kept = lower_hull(places, heights)
+    found = float(np.interp(0.0, places[kept], heights[kept]))
+    return min(found * _UP + 4.0 * ROUNDOFF, float(ahead[1][0]), float(behind[1][0]))
+
+
+def shuffled_pair(epoch: Epoch, mechanism: AdditiveNoise, relation: Relation) -> DominatingPair:
     """The dominating pair of one shuffled epoch.
 
     The last batch may be smaller or be dropped, and the epoch may end early: with the number of
@@ -924,17 +1000,21 @@ def shuffled_pair(epoch: Epoch, mechanism: Gaussian, relation: Relation) -> Domi
     """
     shift = mechanism.shift_for(moves(epoch, relation))
     bins = epoch.n // round(epoch.expected_size)
+    if bins < _FEWEST and epoch.steps == epoch.bins:
+        return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
     released = min(1.0, epoch.steps * epoch.expected_size / epoch.n * _UP)
     if relation == Relation.ADD_REMOVE:
         # All records are within one shift of the empty place.
         marks = Marks(gaussian_profile(2.0 * shift), shift)
-        return DominatingPair(
-            ShuffledProfile(Present(shift), marks, bins, released),
-            ShuffledProfile(Absent(shift), marks, bins, released),
-        )
-    profile = gaussian_profile(shift)
-    # Points that are pairwise at most this far apart lie in a ball of that radius (Jung).
-    radius = 0.5 * shift if mechanism.in_a_ball else shift / math.sqrt(2.0) * _UP
+        ahead = ShuffledProfile(Present(shift), marks, bins, released)
+        behind = ShuffledProfile(Absent(shift), marks, bins, released)
+        ahead.other, behind.other = behind, ahead
+        return DominatingPair(ahead, behind)
+    profile = noise_profile(mechanism.noise, shift)
+    radius = None
+    if has_proof(mechanism, Proof.GAUSSIAN):
+        # Points that are pairwise at most this far apart lie in a ball of that radius (Jung).
+        radius = 0.5 * shift if mechanism.in_a_ball else shift / math.sqrt(2.0) * _UP
     return DominatingPair.of(
         ShuffledProfile(Swapped(profile), Marks(profile, radius), bins, released)
     )

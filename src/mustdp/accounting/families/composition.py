@@ -11,10 +11,10 @@ import numpy as np
 from mustdp.accounting.atoms import AtomPairs, atom_pairs
 from mustdp.accounting.bounds import ONE_PAIR, Bounds, DeltaProfile, FamilyBounds
 from mustdp.accounting.certify import Computation, consistent
-from mustdp.accounting.families.members import Attained, attained, chosen_members
+from mustdp.accounting.families.members import AttainedBound, attained, chosen_members
 from mustdp.accounting.families.recursion import (
+    LossWindow,
     Recursion,
-    Window,
     answer,
     block_loss,
     delta_at,
@@ -136,7 +136,7 @@ _SHORTEST_BLOCK, _BLOCK_DELTA = 8, 1e-3
 
 Counted = tuple[Atom, int]
 Watch = Callable[[Recursion], None]
-_UNKNOWN = Attained(0.0, "none", (), ())
+_UNKNOWN = AttainedBound(0.0, "none", (), ())
 
 
 def family_bounds(
@@ -217,7 +217,7 @@ class _Plan:
 
     def _lower(
         self, question: Question, epsilon: float, deviation: float, which: int, length: int
-    ) -> Attained:
+    ) -> AttainedBound:
         """What ``length`` steps of one atom attain; ``epsilon`` lies above the answer."""
         families = self.pairs[which].families
         if "aligned" not in families or "reversed" not in families:
@@ -227,7 +227,7 @@ class _Plan:
         choices = [(pairs, grid.points[which], length)]
         return attained(choices, grid.spacing, question, epsilon, deviation, _MARKS, self.rare)
 
-    def _upper(self, low: Attained, work: float, watch: Watch) -> tuple[float, str, int, int]:
+    def _upper(self, low: AttainedBound, work: float, watch: Watch) -> tuple[float, str, int, int]:
         """The bound, how it was composed, the steps of a block, and the members of the family."""
         for fraction in _FRACTIONS:
             window = self._window(low, fraction)
@@ -311,13 +311,13 @@ class _Plan:
                 parts.append((loss, 1 if step == rest else whole))
         return parts, length, len(cover)
 
-    def _window(self, low: Attained, fraction: float) -> Window:
+    def _window(self, low: AttainedBound, fraction: float) -> LossWindow:
         """All steps: around the path from the answer down to zero."""
         asked = isinstance(self.question, EpsilonAt) and low.value > 0
         near = low.value if asked else self.epsilon
         return self._frame(0, fraction, near + 1.5 * self.deviation, self.deviation, low.slope)
 
-    def _block_window(self, which: int, length: int, slope: float) -> Window:
+    def _block_window(self, which: int, length: int, slope: float) -> LossWindow:
         """One block: up to where its profile is negligible for the whole."""
         pair, seen = self.pairs[which].dominating, self.scouted[which]
         grid = Survey((seen,), (length,)).grid(_FRACTIONS[-1])
@@ -328,13 +328,13 @@ class _Plan:
 
     def _frame(
         self, which: int, fraction: float, top: float, deviation: float, slope: float
-    ) -> Window:
+    ) -> LossWindow:
         d = self.survey.grid(fraction).spacing
         reach = self._reach(self.pairs[which])
         bottom = 2.2 * deviation + 16.0 * d
         down = min(reach, 2.0 * deviation + 16.0 * d)
         tilt = min(slope, 300.0 / max(top + down, bottom + reach))
-        return Window(
+        return LossWindow(
             d, -math.ceil(bottom / d), math.ceil(top / d) + 4, math.ceil(reach / d),
             math.ceil(down / d), tilt,
         )  # fmt: skip
@@ -350,7 +350,13 @@ class _Plan:
         return self._reaches[id(pair)]
 
     def _members(
-        self, which: int, low: Attained, window: Window, most: int, near: float, deviation: float
+        self,
+        which: int,
+        low: AttainedBound,
+        window: LossWindow,
+        most: int,
+        near: float,
+        deviation: float,
     ) -> list[DiscreteLoss]:
         """The losses that stand for one atom's family."""
         return chosen_members(

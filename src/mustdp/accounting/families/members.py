@@ -9,8 +9,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from mustdp.accounting.families.recursion import STEEPEST, Recursion, Window, answer
-from mustdp.accounting.families.triples import Cell, Corner, PairFamily
+from mustdp.accounting.families.recursion import STEEPEST, LossWindow, Recursion, answer
+from mustdp.accounting.families.triples import Corner, PairFamily, TripleCell
 from mustdp.accounting.pld.compose import OUTSIDE, Composition
 from mustdp.accounting.pld.discrete import DiscreteLoss
 from mustdp.accounting.pld.discretise import (
@@ -113,7 +113,7 @@ class Cover:
     points: IntArray
     _known: dict[Corner, FloatArray] = field(default_factory=dict)
 
-    def profiles(self, cells: Sequence[Cell]) -> FloatArray:
+    def profiles(self, cells: Sequence[TripleCell]) -> FloatArray:
         """Both directions of every cell, one row each."""
         corners = [self.family.corners(cell) for cell in cells]
         new = list(dict.fromkeys(c for both in corners for c in both if c not in self._known))
@@ -123,7 +123,7 @@ class Cover:
         known = self._known
         return np.stack([np.concatenate([known[one], known[other]]) for one, other in corners])
 
-    def refined(self, ends: Sequence[Cell], tests: Tests, most: int) -> FloatArray:
+    def refined(self, ends: Sequence[TripleCell], tests: Tests, most: int) -> FloatArray:
         """Profiles of a cover whose cells were split while they exceed, up to ``most`` cells."""
         base = tests.after(self.profiles(ends)).max(axis=0)
         gain = np.maximum(base - tests.start, 1e-300)
@@ -145,7 +145,7 @@ class Cover:
         return rows
 
     def joined(
-        self, ends: Sequence[Cell], tests: Tests, rows: FloatArray, most: int, slack: float
+        self, ends: Sequence[TripleCell], tests: Tests, rows: FloatArray, most: int, slack: float
     ) -> FloatArray:
         """Join the two groups that cost least, until ``most`` are left and joining costs too much.
 
@@ -264,7 +264,7 @@ Choice = tuple[Sequence[ConcretePair], IntArray, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Attained:
+class AttainedBound:
     """A value that is attained, by whom, and what g looked like on the way."""
 
     value: float
@@ -282,7 +282,7 @@ def attained(
     deviation: float,
     marks: Sequence[float],
     rare: float = 0.0,
-) -> Attained:
+) -> AttainedBound:
     """The value of the strategy; ``epsilon`` is above where the answer lies.
 
     The largest losses, ``rare`` of mass in every step at most, are dropped: that lowers the value,
@@ -325,7 +325,9 @@ def attained(
             wanted = [mark for mark in wanted if mark * steps > done]
     value = answer(recursion, question)
     slope = _slope(recursion, value if isinstance(question, EpsilonAt) else question.at)
-    return Attained(value, "adaptive: aligned and reversed", tuple(snapshots), tuple(seen), slope)
+    return AttainedBound(
+        value, "adaptive: aligned and reversed", tuple(snapshots), tuple(seen), slope
+    )
 
 
 def _on_lumps(choices: Sequence[Choice], spacing: float) -> float:
@@ -365,7 +367,7 @@ def _power(loss: DiscreteLoss, times: int, tilt: float) -> DiscreteLoss:
 
 def _window(
     spacing: float, epsilon: float, deviation: float, losses: Sequence[DiscreteLoss], tilt: float
-) -> Window:
+) -> LossWindow:
     """Wide enough for the losses that matter under the tilt; what lies beyond is dropped."""
     up = down = 1
     for loss in losses:
@@ -378,7 +380,7 @@ def _window(
     bottom = 3.0 * deviation + 16.0 * spacing
     top = epsilon + 2.0 * deviation
     steepest = 0.9 * STEEPEST / max(top + down * spacing, bottom + up * spacing)
-    return Window(
+    return LossWindow(
         spacing, -math.ceil(bottom / spacing), math.ceil(top / spacing) + 2, up, down,
         min(tilt, steepest),
     )  # fmt: skip
@@ -413,8 +415,8 @@ def chosen_members(
     family: PairFamily | None,
     pair: DominatingPair,
     seen: Scouted,
-    low: Attained,
-    window: Window,
+    low: AttainedBound,
+    window: LossWindow,
     near: float,
     deviation: float,
     *,

@@ -46,7 +46,7 @@ _AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
-class Window:
+class LossWindow:
     """Grid points ``first … last`` (times ``spacing``), how far losses reach, and the tilt."""
 
     spacing: float
@@ -87,7 +87,7 @@ class Kernels:
 class Recursion:
     """The function g on its window, one side, step by step."""
 
-    def __init__(self, window: Window, side: Side) -> None:
+    def __init__(self, window: LossWindow, side: Side) -> None:
         far = max(window.last + window.down, window.up - window.first) * window.spacing
         if not 0.0 <= window.tilt * far < STEEPEST:
             raise NumericalFailure(f"a tilt of {window.tilt:.3g} is too steep for its window")

@@ -277,21 +277,21 @@ _UP = 1.0 + 16.0 * ROUNDOFF
 
 
 @dataclass(frozen=True)
-class Cell:
+class TripleCell:
     """A box of parameters; ``kind`` tells apart boxes that mean different things."""
 
     ranges: tuple[tuple[float, float], ...]
     kind: str = ""
 
-    def split(self) -> tuple[Cell, Cell]:
+    def split(self) -> tuple[TripleCell, TripleCell]:
         """Halve the longest side."""
         axis = max(range(len(self.ranges)), key=lambda i: self.ranges[i][1] - self.ranges[i][0])
         low, high = self.ranges[axis]
         middle = 0.5 * (low + high)
         before, after = self.ranges[:axis], self.ranges[axis + 1 :]
         return (
-            Cell((*before, (low, middle), *after), self.kind),
-            Cell((*before, (middle, high), *after), self.kind),
+            TripleCell((*before, (low, middle), *after), self.kind),
+            TripleCell((*before, (middle, high), *after), self.kind),
         )
 
 
@@ -314,13 +314,13 @@ class PairFamily(Protocol):
     def cell_cost(self) -> float:
         """What one cell costs, that of three points being 1."""
 
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[TripleCell, ...]:
         """A first cover."""
 
-    def ends(self) -> tuple[Cell, Cell]:
+    def ends(self) -> tuple[TripleCell, TripleCell]:
         """The two pairs, aligned and reversed, that are attained: cells without extent."""
 
-    def corners(self, cell: Cell) -> tuple[Corner, Corner]:
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """What dominates the cell: for H(P || Q) at t >= 1, and for H(Q || P) at t >= 1."""
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
@@ -374,17 +374,17 @@ def _raised(part: float) -> float:
     return min(1.0, math.ceil(part * _UP * 2.0**36 + 2.0**-10) / 2.0**36)
 
 
-def disc_cells(parts: int, *, shares: int = 1) -> tuple[Cell, ...]:
+def disc_cells(parts: int, *, shares: int = 1) -> tuple[TripleCell, ...]:
     """``parts`` ranges of omega and of each share, finer where pairs tend to win."""
     steps = np.linspace(0.0, 1.0, parts + 1)
     omega = _ranges(_RIGHT * np.sin(_RIGHT * steps))
     share = _ranges(0.5 - 0.5 * np.cos(np.pi * steps))
-    return tuple(Cell(box) for box in product(omega, *([share] * shares)))
+    return tuple(TripleCell(box) for box in product(omega, *([share] * shares)))
 
 
-def end_cell(shares: int, share: float) -> Cell:
+def end_cell(shares: int, share: float) -> TripleCell:
     """The cell of a single right-angled triangle in which two of the points coincide."""
-    return Cell(((_RIGHT, _RIGHT), *([(share, share)] * shares)))
+    return TripleCell(((_RIGHT, _RIGHT), *([(share, share)] * shares)))
 
 
 def _ranges(ends: FloatArray) -> list[tuple[float, float]]:
@@ -407,15 +407,15 @@ class DiscTriples:
     most_cells: int = 240
     cell_cost: float = 1.0
 
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[TripleCell, ...]:
         """Boxes of (omega, f)."""
         return disc_cells(self.parts)
 
-    def ends(self) -> tuple[Cell, Cell]:
+    def ends(self) -> tuple[TripleCell, TripleCell]:
         """y in the place of x', or of x."""
         return end_cell(1, 0.0), end_cell(1, 1.0)
 
-    def corners(self, cell: Cell) -> tuple[Corner, Corner]:
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """(u, w, cos A) and (v, w, cos B)."""
         omega, share = cell.ranges
         t = triangle(self.shift, omega, share, ball=self.ball)
@@ -443,18 +443,18 @@ class LineTriples:
     most_cells: int = 90
     cell_cost: float = 1.0
 
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[TripleCell, ...]:
         """Intervals of u/s with y in between, then of w/s with x, and with x', in between."""
         steps = np.linspace(0.0, 1.0, self.parts + 1)
         ends = _ranges(0.5 - 0.5 * np.cos(np.pi * steps))
         kinds = ("y between", "x between", "x' between")
-        return tuple(Cell((part,), kind) for kind in kinds for part in ends)
+        return tuple(TripleCell((part,), kind) for kind in kinds for part in ends)
 
-    def ends(self) -> tuple[Cell, Cell]:
+    def ends(self) -> tuple[TripleCell, TripleCell]:
         """y in the place of x', or of x."""
-        return Cell(((1.0, 1.0),), "y between"), Cell(((0.0, 0.0),), "y between")
+        return TripleCell(((1.0, 1.0),), "y between"), TripleCell(((0.0, 0.0),), "y between")
 
-    def corners(self, cell: Cell) -> tuple[Corner, Corner]:
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """Lengths at the safe end of the interval; the cosine is 0 where two points pull apart."""
         ((low, high),) = cell.ranges
         s = self.shift

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mustdp.accounting.families.triples import (
     SHORTEST,
-    Cell,
     Corner,
+    TripleCell,
     disc_cells,
     end_cell,
     triangle,
@@ -49,7 +49,8 @@ from mustdp.sampling.law import MultiplicityLaw
 
 
 _PROFILE_ERROR = 1e-11
-_ROOM = 1e-12
+#: What rounding of a share and of two products can take, generously.
+_SHARE_ERROR = 1e-12
 #: Triangles with a larger cosine are as good as a line.
 STRAIGHT = 1.0 - 1e-5
 #: Distance of the nodes of a triangle's mean, which is only a part of a value.
@@ -59,7 +60,7 @@ _WORTH = 5e-3
 #: Thresholds are found this closely; they only steer, and a value hardly changes near the best one.
 _CLOSE = 1e-5
 #: Thresholds are looked for this far beyond the places of the supplies.
-_FAR = 16.0
+_BEYOND_SUPPLIES = 16.0
 _NOISE = GaussianNoise()
 
 
@@ -104,8 +105,8 @@ def _bent(sent: _Sent, rows: IntArray, bends: Sequence[SourceTriangle]) -> Float
     for bend, near in zip(bends, nears, strict=True):
         even = np.full(whole.size, 1.0 / len(bends))
         share = np.divide(near, whole, out=even, where=whole > 0.0)
-        theta = near + share * (1.0 + _ROOM) * sent.theta[rows, far]
-        taken = share * (1.0 - _ROOM) * sent.m[rows, far]
+        theta = near + share * (1.0 + _SHARE_ERROR) * sent.theta[rows, far]
+        taken = share * (1.0 - _SHARE_ERROR) * sent.m[rows, far]
         mean = triple_mean(
             theta, sent.m[rows, bend.near], taken, float(sent.distance[rows[0], bend.near]),
             float(sent.distance[rows[0], far]), bend.cosine, _STEP,
@@ -150,8 +151,8 @@ class FlowProblem:
             some = flow > 0.0
             theta = np.divide(flow, whole[:, None], out=np.zeros(flow.shape), where=some)
             used = np.divide(flow, wanted[:, :columns], out=np.zeros(flow.shape), where=some)
-            theta *= self.source[j] * (1.0 + _ROOM)
-            used *= self.demand[:, :columns] * (1.0 - _ROOM)
+            theta *= self.source[j] * (1.0 + _SHARE_ERROR)
+            used *= self.demand[:, :columns] * (1.0 - _SHARE_ERROR)
             gap = self.supply_at[:, j, None] - self.demand_at[:, :columns] + self.blur
             gap = np.maximum(gap, SHORTEST)
             sent = _Sent(theta, used, gap, _values(theta, used, gap))
@@ -249,7 +250,7 @@ class FlowProblem:
             return self._balance(high[at], z, at)
 
         # Further out nothing is left of either side.
-        far = _FAR + self.supply_at[np.arange(rows), high]
+        far = _BEYOND_SUPPLIES + self.supply_at[np.arange(rows), high]
         block = increasing_root(balance, -far, far, _CLOSE)
         pooled = np.arange(width) <= high[:, None]
         return np.where(pooled, block[:, None], alone), pooled
@@ -267,7 +268,7 @@ class FlowProblem:
             low, slow = _log_sum(logs[at] + _exponent(places[at], z[:, None]), places[at])
             return source[at] + _exponent(place[at], z) - low, place[at] - slow
 
-        far = _FAR + place
+        far = _BEYOND_SUPPLIES + place
         found = increasing_root(balance, -far, far, _CLOSE)
         return found.reshape(width, -1).T
 
@@ -390,15 +391,15 @@ class Copies(ABC):
 class ReplacementCopies(Copies):
     """Draws with replacement: the first copy has its own triangle, later ones move by s."""
 
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[TripleCell, ...]:
         """Boxes of (omega, f)."""
         return disc_cells(self.parts)
 
-    def ends(self) -> tuple[Cell, Cell]:
+    def ends(self) -> tuple[TripleCell, TripleCell]:
         """Aligned and reversed."""
         return end_cell(1, 0.0), end_cell(1, 1.0)
 
-    def corners(self, cell: Cell) -> tuple[Corner, Corner]:
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """(u, w) and (v, w)."""
         omega, share = cell.ranges
         t = triangle(self.shift, omega, share)
@@ -432,15 +433,15 @@ class NestedCopies(Copies):
     cell_cost: float = 4.0
     chance: float = 0.0
 
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[TripleCell, ...]:
         """Boxes of (omega, f of y*, f of the record in the first other slot)."""
         return disc_cells(self.parts, shares=2)
 
-    def ends(self) -> tuple[Cell, Cell]:
+    def ends(self) -> tuple[TripleCell, TripleCell]:
         """Aligned and reversed."""
         return end_cell(2, 0.0), end_cell(2, 1.0)
 
-    def corners(self, cell: Cell) -> tuple[Corner, Corner]:
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """(U, u_1, w) and (V, v_1, w)."""
         omega, share, other = cell.ranges
         slot = triangle(self.shift, omega, share, one_of_two=True)
@@ -537,15 +538,15 @@ class ReplacedTwice:
         chance = float(self.first.probabilities[1]) / self._often
         return NestedCopies(law, self.shift, chance=chance)
 
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[TripleCell, ...]:
         """As for MUSTow."""
         return self._slot.cells()
 
-    def ends(self) -> tuple[Cell, Cell]:
+    def ends(self) -> tuple[TripleCell, TripleCell]:
         """Aligned and reversed."""
         return self._slot.ends()
 
-    def corners(self, cell: Cell) -> tuple[Corner, Corner]:
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """As for MUSTow."""
         return self._slot.corners(cell)
 

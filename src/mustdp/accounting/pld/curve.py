@@ -44,7 +44,7 @@ _MOMENT_ROUNDING = 1e-14
 _RARE = 1e-4
 _FIRST_FLOOR = 1e-12
 #: Cells of one loss that make its transforms long.
-_FAR = 200_000
+_LONG_LOSS = 200_000
 
 
 class ComposedLoss:
@@ -55,7 +55,7 @@ class ComposedLoss:
         self._steps = sum(count for _, count in parts)
         self._readers: dict[int, ReadOff] = {}
         spans = [float(loss.index[-1]) - float(loss.index[0]) for loss, _ in parts]
-        self._far = max(spans) > _FAR
+        self._far = max(spans) > _LONG_LOSS
 
     def epsilon(self, delta: float) -> float:
         """Certified epsilon at ``delta``."""

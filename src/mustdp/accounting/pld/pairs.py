@@ -26,6 +26,8 @@ _MOST_COMPONENTS = 512
 #: Outcomes at which the loss is tabulated, and how far from the components they reach: standard
 #: normal tails are below 1e-323 from there on.
 _TABLE, _FARTHEST = 4000, 38.5
+#: Losses of discrete outcomes are cut off here: one that is infinite would need an endless grid.
+_LARGEST_LOSS = 60.0
 #: Fine cells of outcomes per cell of the grid.
 _FINENESS = 6
 #: Looks at the outcomes that are kept.
@@ -188,8 +190,8 @@ class DiscretePair:
     constant_ends: bool = False
 
     def outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
-        """All of them, whatever the grid."""
-        return self.p, self.q
+        """All of them, whatever the grid; losses beyond what is asked about are lowered to that."""
+        return self.p, np.maximum(self.q, self.p * math.exp(-_LARGEST_LOSS))
 
     def outline(self, count: int) -> tuple[FloatArray, FloatArray]:
         """All of them."""

@@ -215,7 +215,7 @@ _LARGEST_EXPONENT = 300.0
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ProfileTable:
     """The profile at grid points, in units of e^log_unit, and its slopes between them."""
 
     first: float
@@ -260,7 +260,7 @@ class ReadOff:
     def __init__(self, composition: Composition, side: Side) -> None:
         self.composition, self.side = composition, side
         self._tilts: dict[float, Tilted] = {}
-        self._tables: dict[float, Table] = {}
+        self._tables: dict[float, ProfileTable] = {}
 
     def delta(self, epsilon: float) -> float:
         """Bound of delta at one epsilon."""
@@ -316,7 +316,7 @@ class ReadOff:
             guess = self._solve(table, delta)
         return self._settled(guess, delta)
 
-    def _table(self, theta: float, near: float) -> Table:
+    def _table(self, theta: float, near: float) -> ProfileTable:
         """A table for this tilt whose reference is close enough to the epsilon in question."""
         table = self._tables.get(theta)
         if table is None or abs(near - table.reference) * theta > _LARGEST_EXPONENT / 2:
@@ -330,7 +330,7 @@ class ReadOff:
             self._tables[theta] = table
         return table
 
-    def _tabulate(self, tilted: Tilted, reference: float) -> Table:
+    def _tabulate(self, tilted: Tilted, reference: float) -> ProfileTable:
         sign = 1.0 if self.side == "upper" else -1.0
         d, theta = self.composition.spacing, tilted.theta
         reference = min(reference, float(tilted.losses[-1]))
@@ -342,9 +342,9 @@ class ReadOff:
         gains = _gains(losses, np.exp(-theta * (losses - reference)) * masses)
         values = np.append(np.cumsum((math.expm1(d) * gains)[::-1])[::-1], 0.0)
         log_unit = tilted.log_scale - theta * reference + math.log1p(sign * tilted.relative)
-        return Table(float(losses[0]), d, log_unit, values, gains, theta, reference)
+        return ProfileTable(float(losses[0]), d, log_unit, values, gains, theta, reference)
 
-    def _delta(self, table: Table, epsilon: float) -> float:
+    def _delta(self, table: ProfileTable, epsilon: float) -> float:
         if self.side == "upper":
             if epsilon < table.first:  # losses below the window are unknown: the trivial bound
                 return 1.0
@@ -355,7 +355,7 @@ class ReadOff:
         missing = math.exp(min(epsilon, 700.0)) * self.composition.lost
         return min(1.0, max(_in_units(finite, table.log_unit) - missing, 0.0))
 
-    def _deltas(self, table: Table, epsilon: FloatArray) -> FloatArray:
+    def _deltas(self, table: ProfileTable, epsilon: FloatArray) -> FloatArray:
         """The same at many epsilons inside the table."""
         cell = np.maximum(np.floor((epsilon - table.first) / table.spacing), 0.0).astype(np.int64)
         cell = np.minimum(cell, table.gains.size - 1)
@@ -371,7 +371,7 @@ class ReadOff:
         missing = np.exp(np.minimum(epsilon, 700.0)) * self.composition.lost
         return np.clip(found - missing, 0.0, 1.0)
 
-    def _solve(self, table: Table, delta: float) -> float:
+    def _solve(self, table: ProfileTable, delta: float) -> float:
         """Bisect on the bound read off one table: a guess, which may be an end of the table."""
         low = max(0.0, table.first)
         high = max(table.last, low)

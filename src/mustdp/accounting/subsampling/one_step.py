@@ -425,8 +425,8 @@ def _poisson_replace(
     """Poisson under replace_one: exact for records of a sum, the certificate otherwise."""
     if not mechanism.covers_left_out:
         raise NotCovered(
-            "a custom profile does not say what leaving a record out does, which Poisson sampling "
-            "under replace_one needs; use add_remove or a fixed-size scheme"
+            f"a {mechanism.name} profile does not say what leaving a record out does, which "
+            "Poisson sampling under replace_one needs; use add_remove or a fixed-size scheme"
         )
     # Small groups have a whole law; of larger ones what is cut off is added to delta.
     law = scheme.law(group) if group <= MOST_TAKEN else scheme.law(group, TAIL)

@@ -303,7 +303,7 @@ def in_the_dark(light: Rendered, name: str, dark_name: str) -> Rendered | None:
     """
     if not light.svg:
         return None
-    # What is filled with black is not said to be.
+    # matplotlib leaves out the fill colour where it is black.
     svg = re.sub(r'style="(?=fill-opacity: (?!0[;"]))', 'style="fill: #000000; ', light.svg)
     svg = re.sub(r"#[0-9a-f]{6}\b", lambda one: IN_THE_DARK.get(one[0], one[0]), svg)
     svg = re.sub(rf'(id="|href="#|url\(#){name}-(?=\d)', rf"\1{dark_name}-", svg)

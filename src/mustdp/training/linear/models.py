@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mustdp.calibration.budget import PrivacySpent
 from mustdp.errors import InvalidParameter, MustdpError
 from mustdp.extras import required
-from mustdp.ledger.ledger import Ledger
+from mustdp.ledger.ledger import BaseLedger
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import release_key
@@ -316,7 +316,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """State to be saved: all but ``loss_curve_``, which is not private."""
-        if isinstance(self.ledger, Ledger):
+        if isinstance(self.ledger, BaseLedger):
             raise InvalidParameter(
                 "ledger must be the path of a file where a model is saved, copied or sent to other "
                 "processes, which would charge a copy; set_params(ledger=None) saves it without"

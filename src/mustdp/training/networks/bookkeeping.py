@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
@@ -14,10 +14,21 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils import parametrize
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mustdp.errors import MustdpError, NotCovered
 from mustdp.training.networks.devices import aligned, full_precision, shortened
-from mustdp.training.networks.layers import Kept, Rule, Share, Sizes, linear, rule_for, total_of
+from mustdp.training.networks.layers import (
+    Kept,
+    Rule,
+    Share,
+    Sizes,
+    Table,
+    linear,
+    rule_for,
+    total_of,
+    transposed,
+)
 from mustdp.training.networks.loaders import Rows
 from mustdp.training.networks.recurrent import Affine, Inner, is_recurrent, unrolled
 from mustdp.training.networks.separation import (
@@ -30,11 +41,14 @@ from mustdp.training.networks.separation import (
     check_finite,
     check_scaling,
     check_separate,
+    is_batched,
     keeps_apart,
     line_of,
     losses_alone,
+    losses_of,
     per_record,
     quiet,
+    traced,
 )
 
 # The gradient of a piece of a batch as a sum over its records, ready to be clipped.
@@ -48,7 +62,7 @@ from mustdp.training.networks.separation import (
 Parameters = Sequence[torch.nn.Parameter]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """A share, and the parameter that each of its names stands for."""
 
@@ -100,6 +114,31 @@ def _joined(calls: list[Part]) -> list[Part]:
     return calls if one is None else [Part(one, first.parameters)]
 
 
+def _tied(parts: list[Part]) -> list[Part]:
+    """Two layers that share their weight and nothing else become one part, where they can."""
+    users: dict[int, list[Part]] = {}
+    for part in parts:
+        for parameter in part.parameters.values():
+            users.setdefault(id(parameter), []).append(part)
+    found = list(parts)
+    for same in users.values():
+        if len(same) != 2 or not all(part in found for part in same):
+            continue
+        one, other = same
+        if one.parameters.get("weight") is not other.parameters.get("weight"):
+            continue
+        if len({id(p) for part in same for p in part.parameters.values()}) + 1 != sum(
+            len(part.parameters) for part in same
+        ):
+            continue
+        share = one.share.tied(other.share)
+        if share is not None:
+            # Of the two only the linear layer may have more than the weight.
+            names = max((part.parameters for part in same), key=len)
+            found = [part for part in found if part not in same] + [Part(share, names)]
+    return found
+
+
 def _with_single_uses(parts: Sequence[Part]) -> list[Part]:
     """Join all parts that share a parameter into one that has its contributions written out.
 
@@ -108,7 +147,7 @@ def _with_single_uses(parts: Sequence[Part]) -> list[Part]:
     calls: dict[tuple[int, ...], list[Part]] = {}
     for part in parts:
         calls.setdefault(tuple(id(p) for p in part.parameters.values()), []).append(part)
-    parts = [part for same in calls.values() for part in _joined(same)]
+    parts = _tied([part for same in calls.values() for part in _joined(same)])
     uses = Counter(id(p) for part in parts for p in part.parameters.values())
     single: list[Part] = []
     shared: list[Part] = []
@@ -149,17 +188,16 @@ def rows_that_fit(numbers: int) -> int:
     return max(1, LARGEST_KEPT // max(1, numbers))
 
 
-def module_share(
-    module: nn.Module, given: tuple[Tensor, ...], errors: Tensor, randomness: str = "different"
-) -> Share:
+def module_share(note: Note, errors: Tensor, randomness: str = "different") -> Share:
     """Every record's gradient of one module, by its vector-Jacobian product."""
+    module, given = note.layer.module, note.given
     values = {name: _lengthened(p.detach()) for name, p in trainable(module).items()}
 
     def one(parameters: dict[str, Tensor], error: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
-        alone = tuple(x[None] for x in inputs)
+        arguments, named = note.call(tuple(x[None] for x in inputs))
 
         def run(changed: dict[str, Tensor]) -> Any:
-            return torch.func.functional_call(module, changed, alone)
+            return torch.func.functional_call(module, changed, arguments, named)
 
         _, pull, *_ = torch.func.vjp(run, parameters)
         gradients: dict[str, Tensor] = pull(error[None])[0]
@@ -192,22 +230,29 @@ class RecordByRecord:
 
     def contributions(self, rows: Rows, _: Tensor | None = None) -> Contributions:
         """Losses and gradients of these records."""
-        inputs, target = rows.inputs, rows.target
+        given, device = (*rows.inputs, rows.target), rows.target.device
         parameters = trainable(self._model)
         values = {name: p.detach() for name, p in parameters.items()}
 
-        def one(changed: dict[str, Tensor], label: Tensor, *record: Tensor) -> Tensor:
-            alone = tuple(x[None] for x in record)
-            outputs = torch.func.functional_call(self._model, changed, alone)
-            return per_record(self._loss(outputs, label[None]), 1)[0]
+        def one(changed: dict[str, Tensor], *record: Tensor) -> Tensor:
+            def run(*arguments: Any, **named: Any) -> Any:
+                return torch.func.functional_call(self._model, changed, arguments, named)
 
-        in_dims: tuple[int | None, ...] = (None, 0, *(0 for _ in inputs))
+            alone = [x[None] for x in record]
+            return per_record(losses_of(self._model, self._loss, rows, alone, run), 1)[0]
+
+        in_dims: tuple[int | None, ...] = (None, *(0 for _ in given))
         mapped = torch.func.vmap(
             torch.func.grad_and_value(one), in_dims=in_dims, randomness=self._randomness
         )
         try:
-            with quiet(), self._without_cudnn(), shortened(target.device, self._mixed):
-                gradients, losses = aligned(target.device, lambda: mapped(values, target, *inputs))
+            with (
+                quiet(),
+                traced(),
+                self._without_cudnn(),
+                shortened(device, self._mixed),
+            ):
+                gradients, losses = aligned(device, lambda: mapped(values, *given))
         except MustdpError:
             raise
         except Exception as problem:
@@ -268,7 +313,9 @@ def layers_of(model: nn.Module) -> list[Layer]:
         parameters = trainable(module)
         if not parameters or id(module) in found:
             return
-        own = any(p.requires_grad for p in module.parameters(recurse=False))
+        # What a child holds as well, as the head of a BERT does its bias, is used there.
+        below = {id(p) for child in module.children() for p in child.parameters()}
+        own = any(p.requires_grad and id(p) not in below for p in module.parameters(recurse=False))
         if own or parametrize.is_parametrized(module):
             found[id(module)] = Layer(name, module, rule_for(module), parameters)
             return
@@ -293,6 +340,10 @@ _TRIAL_TOLERANCE = 1e-5
 _SAME_TOLERANCE = 1e-4
 
 
+#: From the tensors that a layer was given to all of its arguments, by place and by name.
+Call = Callable[[tuple[Tensor, ...]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
 @dataclass(frozen=True)
 class Note:
     """One call of a layer."""
@@ -302,8 +353,33 @@ class Note:
     versions: tuple[int, ...]
     edge: GradientEdge
     layout: Behind | None
+    call: Call
     #: What the layer returned, records first: kept where places are tried.
     returned: Tensor | None = None
+
+
+@dataclass
+class Notes:
+    """The notes of one forward pass of so many records.
+
+    A layer may be called once for all records, as with the positions of a sequence, which are the
+    same for each. Where records are alone, what it returns is expanded to one row per record by
+    adding the ``zero`` that every record has, so that its errors are those of each record. Where
+    they are not, such ``calls`` (a layer and the number of its call) leave no note. ``in_full``
+    keeps what layers return.
+    """
+
+    rows: int
+    alone: bool
+    in_full: bool
+    calls: set[tuple[str, int]] = field(default_factory=set)
+    zero: Tensor | None = None
+    made: list[Note] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def begin(self, zero: Tensor) -> None:
+        """A record is alone from here on; all of them are, at once."""
+        self.zero = zero
 
 
 class Bookkeeping:
@@ -314,6 +390,8 @@ class Bookkeeping:
         self._model, self._loss, self._mixed = model, loss, mixed
         self._layers = layers_of(model)
         self._randomness = "different"
+        #: The calls of layers that are made once for all records.
+        self._once: set[tuple[str, int]] = set()
         #: Whether every record is passed through alone, as the model is not known to keep records
         #: apart.
         self.alone = not keeps_apart(model, loss)
@@ -355,12 +433,17 @@ class Bookkeeping:
         own layer, and refuses a model that mixes records. Returns the number of terms in a sum
         over these records.
         """
-        self.compare(rows, other, masks)
+        if self.alone:
+            # Which calls are made once for all records; what cannot be run shows itself again.
+            with suppress(Unsuitable), full_precision(rows.target.device), masks():
+                self._forward(rows.copied(), None, alone=True)
+        if self._loss is not None:  # a model's own loss is one value for all records, or alone
+            self.compare(rows, other, masks)
         with full_precision(rows.target.device):
             with masks():
-                losses, notes = self._forward(rows.copied(), None)
+                losses, notes = self._forward(rows.copied(), None, self._loss is None)
             check_finite(losses)
-            if losses.requires_grad and len(losses) > 1:
+            if self._loss is not None and losses.requires_grad and len(losses) > 1:
                 check_separate(losses, [note.edge for note in notes])
             if self.alone:
                 with masks():
@@ -410,13 +493,13 @@ class Bookkeeping:
     def _forward(
         self, rows: Rows, mixed: torch.dtype | None, alone: bool = False
     ) -> tuple[Tensor, list[Note]]:
-        size, notes = len(rows.target), list[Note]()
+        once = set[tuple[str, int]]() if alone else self._once
+        notes = Notes(len(rows.target), alone, self._trying_places, once)
         recurrent = [layer for layer in self._layers if is_recurrent(layer.module)]
         others = [layer for layer in self._layers if not is_recurrent(layer.module)]
-        noting = _Noting(size, alone, self._trying_places, notes)
-        hooks = [(layer.module, noting.taker(layer)) for layer in others]
+        hooks = [(layer.module, _note_taker(layer, notes)) for layer in others]
         forwards = [
-            (layer.module, unrolled(layer.module, _inside(layer, noting))) for layer in recurrent
+            (layer.module, unrolled(layer.module, _inside(layer, notes))) for layer in recurrent
         ]
         # Written out, and cleaned up twice, so that Ctrl-C leaves no hook behind wherever it comes:
         # while hooks are registered, or during the first cleaning.
@@ -427,17 +510,19 @@ class Bookkeeping:
                 for module, forward in forwards:
                     module.forward = forward
                 with shortened(rows.target.device, mixed):
-                    losses = aligned(rows.target.device, partial(self._losses, rows, alone))
+                    losses = aligned(rows.target.device, partial(self._losses, rows, notes))
             finally:
                 _remove(hooks + forwards)
         finally:
             _remove(hooks + forwards)
-        return per_record(losses, size), notes
-
-    def _losses(self, rows: Rows, alone: bool) -> Tensor:
         if alone:
-            return losses_alone(self._model, self._loss, rows, self._randomness)
-        return self._loss(self._model(*rows.inputs), rows.target)
+            self._once = notes.calls
+        return per_record(losses, notes.rows), notes.made
+
+    def _losses(self, rows: Rows, notes: Notes) -> Tensor:
+        if notes.alone:
+            return losses_alone(self._model, self._loss, rows, self._randomness, notes.begin)
+        return losses_of(self._model, self._loss, rows, (*rows.inputs, rows.target))
 
     def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
         found: tuple[Tensor | None, ...] = ()
@@ -479,7 +564,7 @@ def _remove(takers: list[tuple[nn.Module, Any]]) -> None:
             module._forward_hooks.pop(key, None)
 
 
-def _inside(layer: Layer, noting: _Noting) -> Affine:
+def _inside(layer: Layer, notes: Notes) -> Affine:
     """Applies the linear layers of a recurrent one and notes them."""
 
     @cache
@@ -491,7 +576,8 @@ def _inside(layer: Layer, noting: _Noting) -> Affine:
         one = part(weight, bias)
         output: Tensor = one.module(given)
         if one.parameters:
-            noting.taker(one)(one.module, (given,), {}, output)
+            expanded = _note_taker(one, notes)(one.module, (given,), {}, output)
+            output = output if expanded is None else expanded
         return output
 
     return apply
@@ -504,61 +590,87 @@ def _numbers_kept(notes: list[Note]) -> int:
         parameters = note.layer.parameters.values()
         joined = note.layer.rule is linear
         way = tuple(id(p) for p in parameters) if joined else (id(note),)
+        if note.layer.rule is Table and _is_tied(note, notes):
+            continue
         for p in parameters:
             ways.setdefault(id(p), set()).add(way)
     kept = {
         id(p): p.numel()
         for note in notes
         for p in note.layer.parameters.values()
-        if note.layer.rule is None or len(ways[id(p)]) > 1
+        if note.layer.rule is None or len(ways.get(id(p), ())) > 1
     }
     return sum(kept.values())
 
 
-@dataclass(frozen=True)
-class _Noting:
-    """How one pass over ``rows`` records takes its notes; ``in_full`` keeps what layers return."""
+def _is_tied(table: Note, notes: list[Note]) -> bool:
+    """Whether an embedding is used once, and its table once more by a linear layer."""
+    weight = table.layer.parameters.get("weight")
+    others = [n for n in notes if n is not table and n.layer.parameters.get("weight") is weight]
+    return bool(others) and all(n.layer.rule is linear for n in others)
 
-    rows: int
-    alone: bool
-    in_full: bool
-    notes: list[Note]
 
-    def taker(self, layer: Layer) -> Any:
-        """A hook that notes the calls of a layer."""
+#: What a layer may be given beside tensors.
+_PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device)
 
-        def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> None:
-            self._take(layer, given, named, output)
 
-        return take
+def _note_taker(layer: Layer, notes: Notes) -> Any:
+    several = f"layer {layer.name} takes or returns more than one row per record"
 
-    def _take(self, layer: Layer, given: Any, named: dict[str, Any], output: Any) -> None:
+    def take(_: nn.Module, given: Any, named: dict[str, Any], output: Any) -> Tensor | None:
         if not torch.is_grad_enabled():
             raise Unsuitable(f"layer {layer.name} runs without gradients")
-        tensors = [*given, *named.values(), output]
-        if not all(isinstance(x, Tensor) and x.ndim for x in tensors):
+        number = notes.counted[layer.name]
+        notes.counted[layer.name] += 1
+        if (layer.name, number) in notes.calls:
+            return None
+        leaves, tree = tree_flatten((given, named))
+        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        tensors = tuple(leaves[place] for place in places)
+        plain = all(isinstance(leaf, (Tensor, *_PLAIN)) for leaf in leaves)
+        if not plain or not all(isinstance(x, Tensor) and x.ndim for x in (*tensors, output)):
             raise Unsuitable(f"layer {layer.name} takes or returns something else than tensors")
-        if named or (layer.rule is not None and len(given) != 1):
-            raise Unsuitable(f"layer {layer.name} is called with named arguments")
-        several = f"layer {layer.name} takes or returns more than one row per record"
+        if layer.rule is not None and len(leaves) != 1:
+            raise Unsuitable(f"layer {layer.name} is called with more than one argument")
+
+        def call(changed: tuple[Tensor, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            filled = list(leaves)
+            for place, value in zip(places, changed, strict=True):
+                filled[place] = value
+            found: tuple[tuple[Any, ...], dict[str, Any]] = tree_unflatten(filled, tree)
+            return found
+
         layout: Behind | None = None
-        if self.alone:
-            found = [behind(x) for x in tensors]
+        expanded: Tensor | None = None
+        if not notes.alone:
+            if not all(len(x) == notes.rows for x in (*tensors, output)):
+                raise Unsuitable(several)
+        elif layer.rule in (Table, linear, transposed) and not is_batched(tensors[0]):
+            if notes.zero is None or is_batched(output):
+                raise Unsuitable(several)
+            notes.calls.add((layer.name, number))
+            expanded = output + notes.zero.to(output.dtype)
+            layout = behind(expanded, whole=True)
+            once = tensors[0][0] if len(tensors[0]) == 1 else tensors[0]
+            tensors = (once.detach().expand(notes.rows, *once.shape),)
+        else:
+            found = [behind(x) for x in (*tensors, output)]
             if any(x is None for x in found):
                 raise Unsuitable(several)
             *kept, layout = (x for x in found if x is not None)
-            given = tuple(x.records_first(x.values) for x in kept)
-            output = layout.values
-        elif not all(len(x) == self.rows for x in tensors):
-            raise Unsuitable(several)
-        versions = tuple(x._version for x in given)
-        edge = get_gradient_edge(output)
+            tensors = tuple(x.records_first(x.values) for x in kept)
+        values = output if layout is None else layout.values
+        versions = tuple(x._version for x in tensors)
+        edge = get_gradient_edge(values)
         returned = None
-        if self.in_full:  # a copy: the model may write into it afterwards
-            returned = output.detach().clone()
+        if notes.in_full:  # a copy: the model may write into it afterwards
+            returned = values.detach().clone()
             returned = returned if layout is None else layout.records_first(returned)
-        inputs = tuple(x.detach() for x in given)
-        self.notes.append(Note(layer, inputs, versions, edge, layout, returned))
+        inputs = tuple(x.detach() for x in tensors)
+        notes.made.append(Note(layer, inputs, versions, edge, layout, call, returned))
+        return expanded
+
+    return take
 
 
 def _records_first(note: Note, errors: Tensor) -> Tensor:
@@ -572,7 +684,7 @@ def _share(note: Note, errors: Tensor, randomness: str) -> Share:
             f"what layer {note.layer.name} was given has been overwritten in place since"
         )
     if note.layer.rule is None:
-        return module_share(note.layer.module, note.given, errors, randomness)
+        return module_share(note, errors, randomness)
     return note.layer.rule(note.layer.module, note.given[0], errors)
 
 

@@ -42,7 +42,7 @@ def run_description(
     budget: Budget,
     max_grad_norm: float,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | None,
     seeded: bool,
 ) -> dict[str, str]:
     """Everything that must not change while a run is interrupted, as text by name."""
@@ -87,14 +87,14 @@ def state_of(
     batches: BatchStream,
     ledger: Ledger,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | None,
     scheduler: Any,
 ) -> dict[str, Any]:
     """The state, for :meth:`CheckpointFile.write`."""
     return {
         "run": run,
         "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
+        "optimizer": None if optimizer is None else optimizer.state_dict(),
         "scheduler": None if scheduler is None else scheduler.state_dict(),
         "batches": batches.state,
         "ledger": ledger.to_json(),
@@ -121,13 +121,14 @@ def check_state(
 
 
 def restore_state(
-    state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any
+    state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer | None, scheduler: Any
 ) -> None:
     """Put model, optimiser and schedule back where the state was taken."""
     if (scheduler is None) != (state["scheduler"] is None):
         raise InvalidParameter("the checkpoint and this run must both have a scheduler, or neither")
     try:
-        optimizer.load_state_dict(state["optimizer"])
+        if optimizer is not None:
+            optimizer.load_state_dict(state["optimizer"])
     except ValueError as problem:
         raise InvalidParameter(f"the optimiser does not fit the checkpoint: {problem}") from None
     model.load_state_dict(state["model"])

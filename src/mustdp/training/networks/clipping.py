@@ -414,12 +414,13 @@ class Places:
             return self._clipper.results(rows)
 
 
-def _projected(outputs: Any, target: Tensor) -> Tensor:
+def _projected(outputs: Any, target: Any) -> Tensor:
     """A loss whose errors are the same for every record and none of them zero.
 
     Of the loss that is trained, records may be chosen so that it is flat, or hides small changes.
     """
-    found = target.new_zeros(len(target), dtype=torch.get_default_dtype())
+    first: Tensor = tree_leaves(target)[0]
+    found = first.new_zeros(len(first), dtype=torch.get_default_dtype())
     for values in tree_leaves(outputs):
         if isinstance(values, Tensor) and values.ndim and values.is_floating_point():
             flat = values.reshape(len(found), -1)
@@ -442,10 +443,7 @@ def _kind(rows: Rows) -> Any:
 
 
 def _at(records: Rows, which: Tensor) -> Rows:
-    return Rows(
-        tuple(x.index_select(0, which) for x in records.inputs),
-        records.target.index_select(0, which),
-    )
+    return records.changed(lambda x: x.index_select(0, which))
 
 
 def _first_two(rows: Rows) -> Rows:

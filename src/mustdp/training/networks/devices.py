@@ -135,6 +135,8 @@ def _factors(func: Any, args: Sequence[Any]) -> tuple[Any, Any, Any] | None:
         return (x, weight, bias) if weight.ndim == 2 else None
     if func in _MATMUL and len(args) == 2 and args[0].ndim >= 2 and args[1].ndim == 2:
         return args[0], args[1].mT, None
+    if func is torch.addmm and len(args) == 3 and args[0].ndim == 1:
+        return args[1], args[2].mT, args[0]
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -193,6 +194,10 @@ class Share(ABC):
         """One share for several calls of a layer, where that is shorter than :meth:`each`."""
         return None
 
+    def tied(self, other: Share) -> Share | None:
+        """One share for two layers with the same weight, likewise."""
+        return None
+
 
 class Kept(Share):
     """Contributions that are small, or that nothing shorter is known for: kept as they are."""
@@ -239,11 +244,11 @@ class Products:
     """
 
     def __init__(
-        self, layer: nn.Linear | nn.Conv2d | Inner, inputs: Tensor, errors: Tensor, biases: Tensor
+        self, layer: nn.Module, shape: Sequence[int], inputs: Tensor, errors: Tensor, biases: Tensor
     ) -> None:
         self.inputs, self.errors, self.biases = inputs, errors, biases
         self.weight, self.bias = trains(layer, "weight"), trains(layer, "bias")
-        self._shape: torch.Size = layer.weight.shape
+        self._shape = shape
 
     def sizes(self) -> Sizes:
         """Of weight and bias together."""
@@ -269,7 +274,8 @@ class Products:
         a = row_squares(self.inputs).mul_(row_squares(self.errors)).sqrt_()
         absolute = a.sum(2).square_().sum(1).mul_(upward(2 * (places + groups) + 8))
         value = torch.empty_like(absolute)
-        most = max(1, _GRAM_NUMBERS // (groups * places * max(places, p, self.errors.shape[-1])))
+        numbers = _GRAM_ON_GPU if self.errors.is_cuda else _GRAM_ON_CPU
+        most = max(1, numbers // (groups * places * max(places, p, self.errors.shape[-1])))
         for start in range(0, len(value), most):
             rows = slice(start, start + most)
             inputs, errors = self.inputs[rows].double(), self.errors[rows].double()
@@ -289,7 +295,7 @@ class Products:
 
 
 #: Numbers of the Gram matrices and of what they are made of that are written out at a time.
-_GRAM_NUMBERS = 1 << 22
+_GRAM_ON_CPU, _GRAM_ON_GPU = 1 << 22, 1 << 28
 
 
 def total_of(sizes: list[Sizes]) -> Sizes:
@@ -404,7 +410,12 @@ class Patches(Share):
             rows = slice(start, start + most)
             errors = self._errors[rows]
             errors = errors.reshape(len(errors), groups, -1, errors[0, 0].numel())
-            yield rows, Products(self._layer, self._patches(rows).mT, errors.mT, self._biases[rows])
+            yield (
+                rows,
+                Products(
+                    self._layer, weight.shape, self._patches(rows).mT, errors.mT, self._biases[rows]
+                ),
+            )
 
     def _patches(self, rows: slice) -> Tensor:
         """(records, groups, p, places): every patch as a view, then written out in one go.
@@ -435,6 +446,11 @@ def linear(layer: nn.Linear | Inner, given: Tensor, errors: Tensor) -> Share:
     return _shorter(Dense(layer, given, errors))
 
 
+def transposed(layer: nn.Module, given: Tensor, errors: Tensor) -> Share:
+    """A linear layer whose weight has a row for every input, as transformers' ``Conv1D`` has."""
+    return _shorter(Dense(layer, given, errors, transposed=True))
+
+
 def _shorter(share: Dense) -> Share:
     return Kept(share.each()) if is_kept(*share.extent) else share
 
@@ -442,14 +458,19 @@ def _shorter(share: Dense) -> Share:
 class Dense(Share):
     """A Linear layer: norms from inputs and errors, then one matrix product."""
 
-    def __init__(self, layer: nn.Linear | Inner, given: Tensor, errors: Tensor) -> None:
+    def __init__(
+        self, layer: Any, given: Tensor, errors: Tensor, *, transposed: bool = False
+    ) -> None:
         if given.ndim < 2:
             raise Unsuitable(
                 f"a Linear layer takes vectors without a record dimension: {given.shape}"
             )
-        self._layer, self._rows = layer, len(given)
-        self._given = single(given).reshape(self._rows, -1, layer.in_features)
-        self._errors = single(errors).reshape(self._rows, -1, layer.out_features)
+        self._layer, self._rows, self._transposed = layer, len(given), transposed
+        out, into = reversed(layer.weight.shape) if transposed else layer.weight.shape
+        # In one piece of memory: of products of turned matrices, equal ones may differ in their
+        # last bits from place to place.
+        self._given = single(given).reshape(self._rows, -1, into).contiguous()
+        self._errors = single(errors).reshape(self._rows, -1, out).contiguous()
         one = self._errors.shape[1] == 1
         self._biases = self._errors[:, 0] if one else self._errors.sum(1)
 
@@ -461,7 +482,7 @@ class Dense(Share):
     @property
     def extent(self) -> tuple[int, int, int]:
         """Places, and the numbers that come in and go out at each."""
-        return self._errors.shape[1], self._layer.in_features, self._layer.out_features
+        return self._errors.shape[1], self._given.shape[2], self._errors.shape[2]
 
     def joined(self, others: Sequence[Share]) -> Share | None:
         """Calls are places: the weight's contribution is the sum over all of them."""
@@ -469,7 +490,30 @@ class Dense(Share):
         if len(calls) <= len(others):
             return None
         given, errors = ([getattr(call, name) for call in calls] for name in ("_given", "_errors"))
-        return _shorter(Dense(self._layer, torch.cat(given, 1), torch.cat(errors, 1)))
+        both = torch.cat(given, 1), torch.cat(errors, 1)
+        return _shorter(Dense(self._layer, *both, transposed=self._transposed))
+
+    def tied(self, other: Share) -> Share | None:
+        """With the embedding whose table is this layer's weight."""
+        return Tied(other, self) if isinstance(other, Table) and not self._transposed else None
+
+    def cross(self, entries: Tensor, sums: Tensor) -> tuple[Tensor, int]:
+        """Products of this weight's contributions with others that have a few rows each.
+
+        Row ``entries[i, k]`` of record i's other contribution is ``sums[i, k]``; rows may be given
+        several times if all but one of them are zero. Also the number of operations behind each.
+        """
+        places, width = self._given.shape[1:]
+        found = sums.new_empty(self._rows, dtype=torch.float64)
+        numbers = _GRAM_ON_GPU if sums.is_cuda else _GRAM_ON_CPU
+        most = max(1, numbers // (max(width, places) * (entries.shape[1] + places)))
+        for start in range(0, self._rows, most):
+            rows = slice(start, start + most)
+            which = entries[rows, None].expand(-1, places, -1)
+            errors = self._errors[rows].gather(2, which).double()
+            products = self._given[rows].double() @ sums[rows].double().mT
+            found[rows] = products.mul_(errors).sum((1, 2))
+        return found, width + places * entries.shape[1] + 1
 
     def sizes(self) -> Sizes:
         """From the inputs and errors alone."""
@@ -485,7 +529,8 @@ class Dense(Share):
             # On a GPU one pass over the errors alone is faster; over places they are summed up.
             with_bias = bias and places == 1 and not left.is_cuda
             alone = weights.new_zeros(left.shape[1]) if with_bias else None
-            found["weight"] = weighted_product(spread, left, right, alone)
+            total = weighted_product(spread, left, right, alone)
+            found["weight"] = total.T if self._transposed else total
             if alone is not None:
                 found["bias"] = alone
         if bias and "bias" not in found:
@@ -494,14 +539,19 @@ class Dense(Share):
 
     def each(self) -> dict[str, Tensor]:
         """Every record's gradient, written out."""
-        return self._products().each()
+        found = self._products().each()
+        if self._transposed and "weight" in found:
+            found["weight"] = found["weight"].mT
+        return found
 
     def by_record(self) -> list[Tensor]:
         """Inputs and errors."""
         return [self._given, self._errors, self._biases]
 
     def _products(self) -> Products:
-        return Products(self._layer, self._given[:, None], self._errors[:, None], self._biases)
+        shape = self._errors.shape[2], self._given.shape[2]
+        inputs, errors = self._given[:, None], self._errors[:, None]
+        return Products(self._layer, shape, inputs, errors, self._biases)
 
 
 class Table(Share):
@@ -535,6 +585,10 @@ class Table(Share):
         found *= upward(self._places)
         return Sizes(found, found)
 
+    def tied(self, other: Share) -> Share | None:
+        """With the linear layer whose weight is this table."""
+        return other.tied(self) if isinstance(other, Dense) else None
+
     def weighted(self, weights: Tensor) -> dict[str, Tensor]:
         """One pass over the entries that occurred."""
         scaled = self._summed * weights[self._records][:, None]
@@ -561,6 +615,53 @@ class Table(Share):
         return [entries, sums]
 
 
+class Tied(Share):
+    """An embedding and a linear layer with one weight, as the two ends of a language model.
+
+    Of a record they contribute g_e + g_o, and |g_e + g_o|^2 = |g_e|^2 + |g_o|^2 + 2 <g_e, g_o>. The
+    embedding has the summed errors s_u for the entries u that occur, the linear layer inputs h_r
+    and errors p_r at its places r, so that <g_e, g_o> = sum_{u, r} <s_u, h_r> p_r[u]: nothing is
+    written out. Its k operations are off by at most gamma_k |s| sum_r |h_r| |p_r| (Cauchy-Schwarz,
+    twice), and 2 x y <= (x + y)^2, which is ``absolute`` for the roots x and y of the two parts'
+    own: if no two terms cancelled, a sum would be no longer than both lengths together.
+    """
+
+    def __init__(self, table: Table, dense: Dense) -> None:
+        self._table, self._dense = table, dense
+
+    @property
+    def terms(self) -> int:
+        """Those of both."""
+        return self._table.terms + self._dense.terms
+
+    def sizes(self) -> Sizes:
+        """The square of a sum, from both squares and the product."""
+        one, other = self._table.sizes(), self._dense.sizes()
+        absolute = one.absolute.sqrt().add_(other.absolute.sqrt()).square_().mul_(upward(8))
+        value, operations = self._dense.cross(*self._table.by_record())
+        value = value.mul_(2.0).add_(one.squares).add_(other.squares)
+        # A few more for the sum of the three, none of which exceeds ``absolute``.
+        slack = gamma(operations + 16) * absolute
+        squares = value.clamp_min_(0).add_(slack).mul_(upward(4))
+        return Sizes(torch.minimum(squares, absolute), absolute)
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """The sum of both."""
+        found = self._dense.weighted(weights)
+        found["weight"].add_(self._table.weighted(weights)["weight"])
+        return found
+
+    def each(self) -> dict[str, Tensor]:
+        """Every record's gradient, written out."""
+        found = self._dense.each()
+        found["weight"] = found["weight"] + self._table.each()["weight"]
+        return found
+
+    def by_record(self) -> list[Tensor]:
+        """Those of both."""
+        return [*self._table.by_record(), *self._dense.by_record()]
+
+
 def _added(totals: Tensor, places: Tensor, values: Tensor) -> Tensor:
     """Values added to the totals of their places, always in the same order."""
     if totals.is_cuda:  # index_add_ does it there as the threads happen to come
@@ -571,6 +672,13 @@ def _added(totals: Tensor, places: Tensor, values: Tensor) -> Tensor:
 def layer_norm(layer: nn.LayerNorm, given: Tensor, errors: Tensor) -> Share:
     """Scale and offset act entry by entry: sums over the dimensions before them."""
     standard = functional.layer_norm(single(given), layer.normalized_shape, eps=layer.eps)
+    keep = len(layer.normalized_shape)
+    return _entrywise(layer, standard, single(errors), tuple(range(1, given.ndim - keep)))
+
+
+def rms_norm(layer: nn.RMSNorm, given: Tensor, errors: Tensor) -> Share:
+    """The same without an offset."""
+    standard = functional.rms_norm(single(given), layer.normalized_shape, eps=layer.eps)
     keep = len(layer.normalized_shape)
     return _entrywise(layer, standard, single(errors), tuple(range(1, given.ndim - keep)))
 
@@ -597,6 +705,7 @@ _RULES: dict[Any, Rule] = {
     nn.Conv2d.forward: convolution,
     nn.Embedding.forward: Table,
     nn.LayerNorm.forward: layer_norm,
+    nn.RMSNorm.forward: rms_norm,
     nn.GroupNorm.forward: group_norm,
 }
 
@@ -605,4 +714,10 @@ def rule_for(module: nn.Module) -> Rule | None:
     """The rule of this layer, or None where none is known."""
     usual = set(dict(module.named_parameters(recurse=False))) <= {"weight", "bias"}
     alone = not any(True for _ in module.children())
-    return _RULES.get(type(module).forward) if usual and alone else None
+    return _rules().get(type(module).forward) if usual and alone else None
+
+
+def _rules() -> dict[Any, Rule]:
+    """The rules above, and those of layers in libraries that are in use."""
+    library = sys.modules.get("transformers.pytorch_utils")
+    return _RULES if library is None else {**_RULES, library.Conv1D.forward: transposed}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,16 @@ from mustdp.calibration.budget import Budget, calibrated_budget
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.mechanisms.relation import Relation, resolve_relation
 from mustdp.numerics import checks
-from mustdp.sampling.epochs import RandomAllocation, random_allocation
+from mustdp.sampling.epochs import Epoch, RandomAllocation, Shuffle, random_allocation, shuffle
 from mustdp.training.networks.devices import sent
 
 # A user's ``DataLoader``, and the budget that is settled for it in one call.
 #
 # Of a loader its dataset, batch size, workers and collate function are taken; batches are drawn
-# here. Shuffled batches have no amplification that could be proved, so that a shuffling loader
-# becomes random allocation: the same number of batches in an epoch, every record in one of them,
-# uniformly and independently of all others. It takes the same work, and its price is known
-# exactly.
+# here. A shuffling loader becomes random allocation: the same number of batches in an epoch, every
+# record in one of them, uniformly and independently of all others. It takes the same work, and its
+# price is known exactly. On request batches stay those of a shuffled order, which is drawn here as
+# well, by a cipher and uniform among all orders, and charged as such.
 #
 # A collate function of one's own is called for every record alone, so that it cannot mix records.
 
@@ -69,11 +69,13 @@ class Terms:
     delta: float | None
     relation: str | None
     n: int | None
+    keep_shuffling: bool
 
     @property
     def given(self) -> tuple[str, ...]:
         """The names of those that are stated."""
-        return tuple(name for name, value in vars(self).items() if value is not None)
+        stated = vars(self).items()
+        return tuple(name for name, value in stated if value is not None and value is not False)
 
 
 def budget_of(data: Any, budget: Any, terms: Terms) -> Budget:
@@ -99,10 +101,19 @@ def budget_of(data: Any, budget: Any, terms: Terms) -> Budget:
     check_loader(data)
     if terms.epochs is None:
         raise InvalidParameter("epochs must be given where there is no budget, got None")
-    public = _length(data) if terms.n is None else terms.n
-    epoch = allocation_for(data, public)
-    relation = resolve_relation(epoch, terms.relation)
-    _say(epoch, relation, taken=terms.n is None)
+    epoch: Epoch
+    if terms.keep_shuffling:
+        if terms.n is not None:
+            raise InvalidParameter(
+                "n must be left out where keep_shuffling is true: under replace_one the number of "
+                f"records is public, got {terms.n!r}"
+            )
+        epoch = shuffle_for(data)
+        relation = resolve_relation(epoch, terms.relation)
+    else:
+        epoch = allocation_for(data, _length(data) if terms.n is None else terms.n)
+        relation = resolve_relation(epoch, terms.relation)
+        _say(epoch, relation, taken=terms.n is None)
     return calibrated_budget(
         epoch,
         epochs=terms.epochs,
@@ -147,6 +158,17 @@ def allocation_for(loader: DataLoader[Any], n: int) -> RandomAllocation:
     n = checks.integer("n", n, 1)
     size = int(loader.batch_size or 1)
     return random_allocation(n, max(1, n // size if loader.drop_last else -(-n // size)))
+
+
+def shuffle_for(loader: DataLoader[Any]) -> Shuffle:
+    """The loader's own epochs: a random order of its records, cut into its batches."""
+    n, size = _length(loader), int(loader.batch_size or 1)
+    if loader.drop_last and n % size:
+        raise NotCovered(
+            "keep_shuffling does not cover drop_last=True where the batch size does not divide the "
+            "number of records: leave drop_last out, and the last batch is smaller"
+        )
+    return shuffle(n, min(size, n))
 
 
 def _length(loader: DataLoader[Any]) -> int:
@@ -238,16 +260,24 @@ def _own(value: Any) -> Any:
 def beside(parts: Sequence[Any]) -> Any:
     """Join what was collated in parts; what cannot be joined is handed on and refused later."""
     first = parts[0]
-    if len(parts) == 1 or not isinstance(first, tuple | list):
+    if len(parts) == 1 or not isinstance(first, tuple | list | Mapping):
         return first
     try:
+        if isinstance(first, Mapping):
+            return {name: torch.cat([part[name] for part in parts]) for name in first}
         return [torch.cat(values) for values in zip(*parts, strict=True)]
-    except (TypeError, ValueError, RuntimeError):
-        shapes = {tuple(v.shape[1:]) for part in parts for v in part if isinstance(v, Tensor)}
+    except (TypeError, ValueError, RuntimeError, KeyError):
+        shapes = {
+            tuple(v.shape[1:]) for part in parts for v in _values(part) if isinstance(v, Tensor)
+        }
         raise InvalidParameter(
             "collate_fn must turn every record into tensors of the same shapes, as it is called "
             f"for each alone (pad to a fixed length); got {len(shapes)} different ones"
         ) from None
+
+
+def _values(part: Any) -> Sequence[Any]:
+    return list(part.values()) if isinstance(part, Mapping) else part
 
 
 # Records by number: tensors, or any dataset that has a length and answers ``data[i]``.
@@ -259,51 +289,74 @@ _COMPARED = 64
 
 @dataclass(frozen=True)
 class Rows:
-    """Some records on the device."""
+    """Some records on the device; with ``names``, one for each tensor, they are dictionaries."""
 
     inputs: tuple[Tensor, ...]
     target: Tensor
+    names: tuple[str, ...] = ()
+
+    def changed(self, change: Callable[[Tensor], Tensor]) -> Rows:
+        """The same records with something done to every tensor of them."""
+        return replace(
+            self, inputs=tuple(change(x) for x in self.inputs), target=change(self.target)
+        )
 
     def copied(self) -> Rows:
         """The same for code that may write to it, where the records are needed again."""
-        return Rows(tuple(x.clone() for x in self.inputs), self.target.clone())
+        return self.changed(Tensor.clone)
+
+    def batch(self, values: Sequence[Tensor]) -> dict[str, Tensor]:
+        """These values, inputs first and the target last, by their names."""
+        return dict(zip(self.names, values, strict=True))
 
 
 class Records:
-    """The records of a run: inputs first, the target last."""
+    """The records of a run: inputs first, the target last, or dictionaries of tensors.
+
+    Of a dictionary, "labels" or else the last entry stands where the target does.
+    """
 
     def __init__(self, data: Any, device: torch.device) -> None:
         self._device = device
         if isinstance(data, DataLoader):
             data = _behind(data)
+        #: What the entries of a record are called, where it is a dictionary.
+        self.names: tuple[str, ...] = ()
+        if isinstance(data, Mapping) and all(isinstance(x, _ARRAYS) for x in data.values()):
+            self.names = _target_last(data)
+            data = tuple(data[name] for name in self.names)
         self._tensors = _tensors(data)
         self._data = data
         if self._tensors is None and not (
             hasattr(data, "__len__") and hasattr(data, "__getitem__")
         ):
             raise InvalidParameter(
-                "data must be a tuple of tensors (inputs, ..., target), a dataset with a length "
-                f"and data[i], or a DataLoader of one, got {type(data).__name__}"
+                "data must be a tuple of tensors (inputs, ..., target), a dictionary of tensors, a "
+                "dataset with a length and data[i], or a DataLoader of one, got "
+                f"{type(data).__name__}"
             )
         if self._tensors is not None:
             _check_tensors(self._tensors)
+        elif len(data):
+            self.names = _names_of(data)
         self.n = len(data) if self._tensors is None else len(self._tensors[0])
 
     @property
     def target(self) -> Tensor | None:
         """All targets, where they are at hand."""
-        return None if self._tensors is None else self._tensors[-1]
+        return None if self._tensors is None or self.names else self._tensors[-1]
 
     def take(self, indices: NDArray[np.int64], filled: int = 0) -> Rows:
         """Some records, by number; the first is repeated until there are ``filled`` of them."""
         missing = max(0, filled - len(indices))
         if self._tensors is None:
-            found = (sent(value, self._device) for value in _collated(self._data, indices))
+            collated = _collated(self._data, indices, self.names)
+            found = (sent(value, self._device) for value in collated)
             *inputs, target = (_filled(value, missing) for value in found)
-            return Rows(tuple(inputs), target)
+            return Rows(tuple(inputs), target, self.names)
         rows = _filled(torch.tensor(indices), missing)
         *inputs, target = (self._selected(t, rows) for t in self._tensors)
-        return Rows(tuple(inputs), target)
+        return Rows(tuple(inputs), target, self.names)
 
     def fingerprint(self) -> str:
         """A hash of a few records, for processes that must number the same ones alike.
@@ -339,7 +392,7 @@ def _behind(loader: DataLoader[Any]) -> Any:
 def _tensors(data: Any) -> tuple[Tensor, ...] | None:
     if isinstance(data, TensorDataset):
         return tuple(data.tensors)
-    if isinstance(data, tuple | list) and all(isinstance(x, Tensor | np.ndarray) for x in data):
+    if isinstance(data, tuple | list) and all(isinstance(x, _ARRAYS) for x in data):
         return tuple(torch.as_tensor(x) for x in data)
     return None
 
@@ -357,9 +410,29 @@ def _check_tensors(tensors: Sequence[Tensor]) -> None:
             raise InvalidParameter(f"data must be finite, tensor {place} has NaN or infinity")
 
 
-def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
+_ARRAYS = (Tensor, np.ndarray)
+
+
+def _target_last(record: Mapping[str, Any]) -> tuple[str, ...]:
+    names = [str(name) for name in record]
+    last = "labels" if "labels" in names else names[-1] if names else ""
+    return (*(name for name in names if name != last), last)
+
+
+def _names_of(data: Any) -> tuple[str, ...]:
+    """What the entries of the first record are called, if it is a dictionary once collated."""
+    first = np.zeros(1, dtype=np.int64)
+    found = data.collated(first) if isinstance(data, Fetched) else data[0]
+    return _target_last(found) if isinstance(found, Mapping) else ()
+
+
+def _collated(data: Any, indices: NDArray[np.int64], names: Sequence[str]) -> Sequence[Tensor]:
     own = isinstance(data, Fetched)
     found = data.collated(indices) if own else default_collate([data[int(i)] for i in indices])
+    if names and isinstance(found, Mapping):
+        if set(map(str, found)) != set(names):
+            raise InvalidParameter("every record of data must have the same entries, got others")
+        found = [found[name] for name in names]
     if own and isinstance(found, tuple | list):  # it may be the dataset's own storage
         found = [x.clone() if isinstance(x, Tensor) else x for x in found]
     if not (
@@ -368,7 +441,7 @@ def _collated(data: Any, indices: NDArray[np.int64]) -> Sequence[Tensor]:
         and all(isinstance(value, Tensor) for value in found)
     ):
         raise InvalidParameter(
-            "a record of data must be a tuple (inputs, ..., target) of tensors or numbers, "
-            f"got {type(found if own else data[int(indices[0])]).__name__}"
+            "a record of data must be a tuple (inputs, ..., target) or a dictionary of tensors or "
+            f"numbers, got {type(found if own else data[int(indices[0])]).__name__}"
         )
     return found

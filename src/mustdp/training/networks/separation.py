@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
+import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -397,19 +399,82 @@ def _torchs(kind: type[nn.Module]) -> type[nn.Module]:
 # computed as in any other backward pass.
 
 
-Loss = Callable[[Any, Tensor], Tensor]
+#: From outputs and targets, or from outputs and a dictionary, to one value per record; None for the
+#: loss that the model returns itself.
+Loss = Callable[[Any, Any], Tensor] | None
 
 
-def losses_alone(model: nn.Module, loss: Loss, rows: Rows, randomness: str = "different") -> Tensor:
-    """The loss of every record, each computed as if there were no other."""
+def losses_of(
+    model: nn.Module,
+    loss: Loss,
+    rows: Rows,
+    values: Sequence[Tensor],
+    run: Callable[..., Any] | None = None,
+) -> Tensor:
+    """The losses of records like ``rows`` with these values, inputs first and the target last.
 
-    def one(label: Tensor, *record: Tensor) -> Tensor:
-        outputs = model(*(x[None] for x in record))
-        return per_record(loss(outputs, label[None]), 1)[0]
+    Dictionaries are given to the model by name, as far as it takes their entries; ``run`` is
+    called in its place. A loss of torch is given the logits where a model returns an object.
+    """
+    run = model if run is None else run
+    batch = rows.batch(values) if rows.names else {}
+    torchs = type(loss) in _LOSSES
+    if batch:
+        labels = batch.get("labels")
+        if torchs and labels is None:
+            raise InvalidParameter("loss must be a function of (outputs, batch) without 'labels'")
+        known = inspect.signature(model.forward).parameters
+        every = any(one.kind is one.VAR_KEYWORD for one in known.values())
+        outputs = run(
+            **{
+                name: value
+                for name, value in batch.items()
+                if (every or name in known) and not (torchs and name == "labels")
+            }
+        )
+    else:
+        *inputs, labels = values
+        outputs = run(*inputs)
+    if loss is None:
+        return _own_loss(outputs)
+    if torchs:
+        logits = outputs if isinstance(outputs, Tensor) else getattr(outputs, "logits", outputs)
+        return loss(logits, labels)
+    return loss(outputs, batch or labels)
 
+
+def _own_loss(outputs: Any) -> Tensor:
+    """The loss in what a model has returned for one record."""
+    found = getattr(outputs, "loss", None)
+    if not isinstance(found, Tensor) or found.numel() != 1:
+        raise InvalidParameter(
+            "model must return an object with a loss where loss is None: give it dictionaries with "
+            "'labels', or state a loss"
+        )
+    return found.reshape(1)
+
+
+def losses_alone(
+    model: nn.Module,
+    loss: Loss,
+    rows: Rows,
+    randomness: str = "different",
+    begin: Callable[[Tensor], object] = lambda zero: None,
+) -> Tensor:
+    """The loss of every record, each computed as if there were no other.
+
+    ``begin`` is called inside, with a zero that every record has of its own.
+    """
+
+    def one(zero: Tensor, *record: Tensor) -> Tensor:
+        begin(zero)
+        return per_record(losses_of(model, loss, rows, [x[None] for x in record]), 1)[0]
+
+    zeros = torch.zeros(len(rows.target), device=rows.target.device)
+    mapped = torch.func.vmap(one, randomness=randomness)
     try:
-        with quiet():
-            found: Tensor = torch.func.vmap(one, randomness=randomness)(rows.target, *rows.inputs)
+        with quiet(), traced():
+            found: Tensor = mapped(zeros, *rows.inputs, rows.target)
     except MustdpError:
         raise
     except Exception as problem:
@@ -434,10 +499,19 @@ class Behind:
         return values.movedim(self.place, 0).squeeze(1)
 
 
-def behind(value: Tensor) -> Behind | None:
-    """Look behind a tensor; None if it does not have exactly one row for every record."""
+def is_batched(value: Tensor) -> bool:
+    """Whether a tensor inside is one for each record, or one for all."""
     functorch: Any = _functorch
-    if not functorch.is_batchedtensor(value) or len(value) != 1:
+    return bool(functorch.is_batchedtensor(value))
+
+
+def behind(value: Tensor, *, whole: bool = False) -> Behind | None:
+    """Look behind a tensor; None if it does not have exactly one row for every record.
+
+    If it is ``whole``, all of it belongs to the record, however many rows it has.
+    """
+    functorch: Any = _functorch
+    if not is_batched(value) or (len(value) != 1 and not whole):
         return None
     values: Tensor = functorch.get_unwrapped(value)
     return None if functorch.is_batchedtensor(values) else Behind(values, _place(value))
@@ -447,6 +521,32 @@ def _place(value: Tensor) -> int:
     functorch: Any = _functorch
     place: int = functorch.maybe_get_bdim(value)
     return place
+
+
+#: Modules of transformers that ask, by ``is_tracing``, whether a tensor's values may be looked at.
+_ASKING = ("transformers.masking_utils", "transformers.modeling_attn_mask_utils")
+
+
+@contextmanager
+def traced() -> Iterator[None]:
+    """Let transformers know that values inside cannot be looked at.
+
+    It leaves out a mask that hides nothing, which is a decision by values. While another library
+    traces a model it keeps the mask, and so it does here.
+    """
+    asking = [m for m in (sys.modules.get(name) for name in _ASKING) if hasattr(m, "is_tracing")]
+    usual = [(module, module.is_tracing) for module in asking]
+
+    def replaced(own: Any) -> Any:
+        return lambda tensor=None: (tensor is not None and is_batched(tensor)) or own(tensor)
+
+    try:
+        for module, own in usual:
+            module.is_tracing = replaced(own)
+        yield
+    finally:
+        for module, own in usual:
+            module.is_tracing = own
 
 
 @contextmanager

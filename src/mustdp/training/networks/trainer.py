@@ -311,19 +311,23 @@ class PrivateTrainer(NotCopied):
     ----------
     model : torch.nn.Module
         The model; it is changed in place while ``train`` runs.
-    loss : callable
-        From the model's outputs and the targets to one value per record.
-    data : tuple of Tensor, Dataset or DataLoader
-        The records: tensors ``(inputs, ..., target)``, a dataset with a length and ``data[i]``, or
-        a shuffling ``DataLoader``, whose batches are then drawn by the scheme of the budget.
+    loss : callable or None
+        From the model's outputs and the targets to one value per record; where records are
+        dictionaries, from the outputs and the whole batch. None takes the ``loss`` that the model
+        returns itself, which is then computed for every record alone.
+    data : tuple of Tensor, dict of Tensor, Dataset or DataLoader
+        The records: tensors ``(inputs, ..., target)`` or a dictionary of tensors, a dataset with a
+        length and ``data[i]``, or a shuffling ``DataLoader``, whose batches are then drawn by the
+        scheme of the budget. Dictionaries are given to the model by name.
     budget : Budget, default=None
         What :func:`calibrated_budget` gives. Where data is a loader, ``epochs``, ``delta`` and one
         of ``epsilon`` and ``noise_multiplier`` may take its place: batches are then drawn by
         random allocation, and a warning says so (LoaderRedrawn).
-    optimizer : torch.optim.Optimizer
-        One of all parameters of the model that are to be trained.
     max_grad_norm : float
         The bound C on the norm of one record's gradient, above 0.
+    optimizer : torch.optim.Optimizer, default=None
+        One of all parameters of the model that are to be trained; it may be left out where
+        :meth:`compute_gradients` is all that is used.
     epochs : int, default=None
         How many times the run goes through the data of a loader.
     epsilon : float, default=None
@@ -337,6 +341,10 @@ class PrivateTrainer(NotCopied):
         sampling or random allocation, and replace_one otherwise.
     n : int, default=None
         A public estimate of the number of records of a loader; None takes their number as public.
+    keep_shuffling : bool, default=False
+        Whether the batches of a loader stay those of a random order cut into its batch size,
+        charged under replace_one with the amplification that is proved for them, in place of random
+        allocation. The order is drawn by the trainer, not by the loader.
     scheduler : torch.optim.lr_scheduler.LRScheduler, default=None
         Moves the learning rate on.
     scheduler_every : {"step", "epoch"}, default="step"
@@ -398,14 +406,15 @@ class PrivateTrainer(NotCopied):
         data: Any,
         budget: Budget | None = None,
         *,
-        optimizer: torch.optim.Optimizer,
         max_grad_norm: float,
+        optimizer: torch.optim.Optimizer | None = None,
         epochs: int | None = None,
         epsilon: float | None = None,
         noise_multiplier: float | None = None,
         delta: float | None = None,
         relation: str | None = None,
         n: int | None = None,
+        keep_shuffling: bool = False,
         scheduler: Any = None,
         scheduler_every: str = "step",
         max_rows: int | None = None,
@@ -424,7 +433,8 @@ class PrivateTrainer(NotCopied):
         self._ranks, self._seeded = Ranks(timeout), seed is not None
         self._ownership = Ownership(self)
         with self._ranks.together():
-            terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n)
+            kept = checks.choice("keep_shuffling", keep_shuffling, (True, False))
+            terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n, kept)
             budget = budget_of(data, budget, terms)
             self._model, self._budget, self._module = model, budget, bare(model)
             self._steps, self._max_grad_norm = 0, check_max_grad_norm(max_grad_norm)
@@ -435,7 +445,13 @@ class PrivateTrainer(NotCopied):
             most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
             self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
             self._callbacks, self._show, self._losses = tuple(callbacks), progress, losses
-            check_optimizer(optimizer, self._module)
+            if optimizer is not None:
+                check_optimizer(optimizer, self._module)
+            elif scheduler is not None or checkpoint is not None:
+                raise InvalidParameter(
+                    "scheduler and checkpoint must be left out where there is no optimizer, whose "
+                    "state they follow"
+                )
             self._optimizer, self._scheduler = optimizer, scheduler
             self._scheduled_every = read_schedule(scheduler_every, budget.scheme)
             self._device = read_device(device, self._module)
@@ -447,7 +463,8 @@ class PrivateTrainer(NotCopied):
             self._saved = SavedRun(checkpoint, self._ranks, charge)
             # Refused here, before the data are touched, where the ledger's limit would be passed.
             state = self._saved.found(resume, lambda found: self._checked(found).position)
-            optimizer.zero_grad()  # whatever gradients are left over are not private
+            # Whatever gradients are left over are not private.
+            (self._module if optimizer is None else optimizer).zero_grad()
             self._module.to(self._device)
             self._records = Records(data, self._device)
             # Of a private number of records the budget's scheme has an estimate; this one draws.
@@ -560,11 +577,42 @@ class PrivateTrainer(NotCopied):
         """
         return self._train(1, show=False)
 
+    def compute_gradients(self) -> TrainingResult:
+        """The noisy gradient of one more step, written to ``.grad`` of the model's parameters.
+
+        It is charged as a step is and released when this returns; what the user's own optimizers
+        do with it costs nothing more. It takes the place of ``loss.backward()``: gradients that
+        are added to it by another backward pass on the records are not private.
+
+        Returns
+        -------
+        TrainingResult
+            The model, not changed yet, and what it will have cost.
+
+        Raises
+        ------
+        InvalidParameter
+            The run has a checkpoint, which would miss the optimizer's step, or the budget is used
+            up.
+        """
+        if self._saved.file is not None:
+            raise InvalidParameter(
+                "checkpoint must be left out for compute_gradients: the step that an optimizer "
+                "makes afterwards would not be in it"
+            )
+        with self._ownership.held(self, self._module):
+            return self._make(1, show=False, update=False)
+
     def _train(self, steps: int | None, show: bool | None) -> TrainingResult:
+        if self._optimizer is None:
+            raise InvalidParameter(
+                "optimizer must be given to train; without one compute_gradients() writes the "
+                "gradient of a step for the user's own"
+            )
         with self._ownership.held(self, self._module):
             return self._make(steps, show)
 
-    def _make(self, steps: int | None, show: bool | None) -> TrainingResult:
+    def _make(self, steps: int | None, show: bool | None, *, update: bool = True) -> TrainingResult:
         with self._ranks.together():
             last = self.steps + steps_left(steps, self.remaining, self.budget.steps)
         self._ranks.same({"number of steps": f"{self.steps} to {last}"})
@@ -578,7 +626,7 @@ class PrivateTrainer(NotCopied):
                 with Progress(self.budget, self.steps, shows, self._seeded) as bar:
                     shown = 0
                     while self.steps < last:
-                        loss = self._step()
+                        loss = self._step(update)
                         losses += [] if loss is None else [loss]
                         bar.step(self.steps, loss)
                         if self._saved.file and self.steps % self._every and self.steps < last:
@@ -594,7 +642,7 @@ class PrivateTrainer(NotCopied):
             self.model, self.steps, self.budget, self.ledger, tuple(losses), seeded=self._seeded
         )
 
-    def _step(self) -> float | None:
+    def _step(self, update: bool) -> float | None:
         number = self.steps
         with self._ranks.together():
             batch = self._batches.batch(number)
@@ -609,7 +657,9 @@ class PrivateTrainer(NotCopied):
         with self._ranks.together():
             refuse_not_finite(int(bad), number + 1)
             self._steps = number + 1  # charged from here on
-            self._update(sums)
+            as_gradients(sums, self._bound.step, self._size, self._clipper.parameters)
+            if update:
+                self._update()
         if not self._losses:
             return None
         [loss] = self._ranks.add_up([found.loss])
@@ -625,11 +675,10 @@ class PrivateTrainer(NotCopied):
         pieces = self._places.watched(self._pieces.of(batch), again=due)
         return self._clipper.sum(pieces, self._masks(number), self._bound, scales)
 
-    def _update(self, sums: Tensor) -> None:
-        parameters = self._clipper.parameters
-        as_gradients(sums, self._bound.step, self._size, parameters)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
+    def _update(self) -> None:
+        if self._optimizer is not None:
+            self._optimizer.step()
+            self._optimizer.zero_grad()
         if self._scheduler is not None and self._steps % self._scheduled_every == 0:
             self._scheduler.step()
 

@@ -1,0 +1,616 @@
+"""What a ledger's file holds: header, head, entries and notes, tied together by hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mustdp.accounting.plan import Atom, Plan, Sequence, atoms, plan_from_description
+from mustdp.errors import InvalidParameter
+from mustdp.files.reading import canonical, digest, read_json
+from mustdp.ledger.filter import Cost, Filter
+from mustdp.ledger.ledger import History
+from mustdp.ledger.store import VERSION, damaged
+from mustdp.limits import LARGEST_LEDGER
+from mustdp.mechanisms.relation import Relation
+
+# Header, head and entries, and as which text they are stored.
+
+
+FORMAT = "mustdp-budget"
+_LONGEST = 200
+#: Fields of a header that are stored as they are.
+_AS_THEY_ARE = ("data", "program", "declared", "created", "package", "keyed", "identity")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What was settled when the ledger was made."""
+
+    data: str
+    filter: Filter
+    relation: Relation
+    program: str
+    plan: Plan | None
+    #: The certified epsilon of the declared plan.
+    declared: float | None
+    created: str
+    package: str
+    keyed: bool
+    identity: str
+
+    @property
+    def epsilon(self) -> float:
+        """The limit."""
+        return self.filter.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta that all epsilons are at."""
+        return self.filter.delta
+
+
+@dataclass(frozen=True)
+class Noted:
+    """The notes about runs: how many, the hash of the last, and a digest of all latest states."""
+
+    number: int
+    hash: bytes
+    runs: str
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the ledger stands: the last entry and the sums over all entries."""
+
+    number: int
+    hash: bytes
+    cost: Cost
+    steps: int
+    #: What the ledger enforces, after the last entry.
+    epsilon: float
+    #: The first charge took the whole budget: it is judged as a plan fixed in advance.
+    whole: bool
+    #: An entry was taken over from another ledger, so it was chosen along the way.
+    recorded: bool
+    noted: Noted
+
+    @property
+    def text(self) -> str:
+        """The sums, as they are stored."""
+        sums = {"sums": self.cost.sums, "outside": self.cost.outside, "steps": self.steps}
+        flags = {"epsilon": self.epsilon, "whole": self.whole, "recorded": self.recorded}
+        noted = (self.noted.number, self.noted.hash.hex(), self.noted.runs)
+        return canonical({**sums, **flags, "noted": noted}, "the sums")
+
+    @property
+    def fields(self) -> tuple[object, ...]:
+        """What the seal covers."""
+        return self.number, self.hash.hex(), self.text
+
+
+@dataclass(frozen=True)
+class LedgerStatus:
+    """Where a ledger stands, in both ways of counting; all epsilons at its delta.
+
+    Attributes
+    ----------
+    program : {"adaptive", "fixed"}
+        Whether what is charged may depend on what was released.
+    limit : float
+        The epsilon that is not exceeded.
+    delta : float
+        The delta at which all epsilons are stated.
+    spent : float
+        Of ``adaptive`` and ``fixed`` the one that is enforced.
+    left : float
+        What is left of the limit.
+    adaptive : float
+        Holds whatever the plans depended on: the smallest limit under which a ledger of this kind
+        would have admitted all charges.
+    fixed : float
+        The certified bound of the plans that were charged, had they all been fixed in advance.
+    entries : int
+        Number of charges.
+    steps : int
+        Number of steps that were charged.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=4, delta=1e-6) as ledger:
+    ...         entry = ledger.charge(md.gaussian(noise_multiplier=10.0), label="table 1")
+    ...         standing = ledger.standing()
+    >>> standing.limit, standing.entries, 0.0 < standing.spent < standing.left
+    (4.0, 1, True)
+    """
+
+    program: str
+    limit: float
+    delta: float
+    spent: float
+    left: float
+    adaptive: float
+    fixed: float
+    entries: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge: so many runs of a plan.
+
+    Attributes
+    ----------
+    number : int
+        The entry's place in the ledger, from 1 on.
+    when : datetime
+        When it was written, in UTC; nothing depends on it.
+    label : str
+        What the charge is for.
+    who : str
+        Who made it.
+    plan_text : str
+        The plan that was charged, once, as JSON.
+    times : int
+        How many runs of it.
+    relation : Relation
+        Which data sets are neighbours.
+    epsilon : float
+        What all entries up to this one cost: certified, at the ledger's delta, and of the kind that
+        the ledger enforces.
+    package : str
+        The version of mustdp that wrote it.
+    recorded : bool
+        Whether it was taken over from another ledger, after it was released: then it counts as
+        chosen along the way, even as the first entry.
+    hash : str
+        Covers this entry and all before it.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with md.Ledger.open(f"{folder}/office.ledger", epsilon=4, delta=1e-6) as ledger:
+    ...         entry = ledger.charge(md.gaussian(noise_multiplier=10.0), label="table 1")
+    >>> entry.label, entry.times, entry.relation.option
+    ('table 1', 1, 'replace-one')
+    """
+
+    number: int
+    when: datetime
+    label: str
+    who: str
+    plan_text: str
+    times: int
+    relation: Relation
+    epsilon: float
+    package: str
+    recorded: bool
+    hash: str
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that was charged, once."""
+        plan = plan_from_description(read_json(self.plan_text, "a plan", LARGEST_LEDGER))
+        if not self.recorded:
+            return plan
+        return History(plan.parts if isinstance(plan, Sequence) else (plan,))
+
+    def describe(self) -> dict[str, Any]:
+        """The entry for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
+        return {
+            "number": self.number,
+            "when": self.when.isoformat(),
+            "label": self.label,
+            "who": self.who,
+            "times": self.times,
+            "epsilon": self.epsilon,
+            "relation": self.relation.value,
+            "plan": json.loads(self.plan_text),
+            "package": self.package,
+            "recorded": self.recorded,
+            "hash": self.hash,
+        }
+
+
+def read_entry(row: tuple[Any, ...], relation: Relation, path: Path) -> Entry:
+    """The entry of a row, with the text of its plan."""
+    number, when, label, who, text, times, epsilon, package, recorded, link = row
+    try:
+        at = datetime.fromisoformat(when)
+        kept = (number, at, label, who, text, times, relation, epsilon, package, bool(recorded))
+        return Entry(*kept, link.hex())
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise damaged(path, f"entry {number} cannot be read") from problem
+
+
+def cost_text(cost: Cost) -> str:
+    """A cost as it is stored with a plan."""
+    return canonical({"sums": cost.sums, "outside": cost.outside}, "a cost")
+
+
+def read_cost(body: Any) -> Cost:
+    """A cost from its parts; whatever is not one is refused."""
+    sums, outside = body["sums"], body["outside"]
+    good = isinstance(sums, list) and type(outside) is int and outside >= 0
+    if not good or not all(each is None or (type(each) is int and each >= 0) for each in sums):
+        raise InvalidParameter("the ledger is damaged: a sum must be a whole number")
+    return Cost(tuple(sums), outside)
+
+
+def read_head(number: object, last: object, sums: object) -> Head:
+    """The head as it is stored."""
+    body = read_json(str(sums), "the sums", LARGEST_LEDGER)
+    if type(number) is not int or not isinstance(last, bytes) or not isinstance(body, dict):
+        raise InvalidParameter("the ledger is damaged: its head cannot be read")
+    try:
+        steps, epsilon, whole = body["steps"], float(body["epsilon"]), body["whole"]
+        notes, note, runs = body["noted"]
+        noted = Noted(int(notes), bytes.fromhex(note), str(runs))
+        flags = bool(whole), bool(body["recorded"])
+        return Head(number, last, read_cost(body), int(steps), epsilon, *flags, noted)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise InvalidParameter("the ledger is damaged: its head cannot be read") from problem
+
+
+@lru_cache(maxsize=4096)
+def plan_digest(text: str, level: int, cost: str) -> str:
+    """What an entry's hash covers of its plan: the text, and what one run of it costs."""
+    return digest([text, level, cost], "a plan")
+
+
+def now() -> str:
+    """The time, as it is stored; nothing depends on it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def words(name: str, text: object, *, empty: bool = True) -> str:
+    """A short text in one line that every terminal and table can hold."""
+    allowed = f"must be one line of {'at most' if empty else '1 to'} {_LONGEST} characters"
+    if not isinstance(text, str):
+        raise InvalidParameter.refusing(name, allowed, f"a {type(text).__name__}")
+    if len(text) > _LONGEST or not text.isprintable() or not (text or empty):
+        raise InvalidParameter.refusing(name, allowed, ascii(text[:40]))
+    return text
+
+
+def header_text(header: Header, plan: object) -> str:
+    """The header as it is stored and hashed; ``plan`` is the declared one's description."""
+    body = {
+        "format": FORMAT,
+        "version": VERSION,
+        "epsilon": header.epsilon,
+        "delta": header.delta,
+        "orders": header.filter.orders,
+        "shares": header.filter.shares,
+        "relation": header.relation.value,
+        "plan": plan,
+        **{name: getattr(header, name) for name in _AS_THEY_ARE},
+    }
+    return canonical(body, "a ledger's header")
+
+
+def read_header(text: str, where: str) -> Header:
+    """The header of a file; only a whole one of this version is read."""
+    body = read_json(text, where, LARGEST_LEDGER)
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise InvalidParameter(f"{where} is no ledger: its format must be {FORMAT!r}")
+    if type(body.get("version")) is not int or body["version"] != VERSION:
+        got = repr(body.get("version"))
+        raise InvalidParameter(f"{where} must be a ledger of version {VERSION}, got version {got}")
+    try:
+        plan = None if body["plan"] is None else plan_from_description(body["plan"])
+        orders, shares = tuple(map(float, body["orders"])), tuple(map(float, body["shares"]))
+        return Header(
+            filter=Filter(float(body["epsilon"]), float(body["delta"]), orders, shares),
+            relation=Relation.read(body["relation"]),
+            plan=plan,
+            **{name: body[name] for name in _AS_THEY_ARE},
+        )
+    except (KeyError, TypeError, ValueError) as problem:
+        raise InvalidParameter(f"{where} is damaged: its header cannot be read") from problem
+
+
+# Hashes that tie every entry to all before it: SHA-256, or HMAC-SHA-256 with a key.
+#
+# Without a key they find accidents, and tampering by people who do not know how the file is made:
+# whoever may write the file could write all hashes anew. With a key that is kept elsewhere nobody
+# else can. Neither notices that the whole file was put back to an older state; only anyone who
+# remembers a later head can (:meth:`LedgerFile.verify` takes one).
+
+
+_SHORTEST_KEY = 16
+
+
+@dataclass(frozen=True)
+class Chain:
+    """How this ledger's hashes are made."""
+
+    key: bytes | None
+
+    def __post_init__(self) -> None:
+        if self.key is None:
+            return
+        if not isinstance(self.key, bytes) or len(self.key) < _SHORTEST_KEY:
+            got = f"{len(self.key)} bytes" if isinstance(self.key, bytes) else "something else"
+            raise InvalidParameter.refusing(
+                "key", f"must be at least {_SHORTEST_KEY} bytes, kept apart from the ledger", got
+            )
+
+    def header(self, text: str) -> bytes:
+        """The hash of the header, which the first entry is tied to."""
+        return self._hash(b"header", text)
+
+    def link(self, before: bytes, fields: tuple[object, ...]) -> bytes:
+        """The hash of an entry that comes after the one with the hash ``before``."""
+        return self._hash(b"entry" + before, _text(fields))
+
+    def seal(self, header: bytes, fields: tuple[object, ...]) -> bytes:
+        """The hash of the head: how many entries there are, the last of them, and the sums."""
+        return self._hash(b"head" + header, _text(fields))
+
+    def _hash(self, start: bytes, text: str) -> bytes:
+        content = start + text.encode("ascii")
+        if self.key is None:
+            return hashlib.sha256(content).digest()
+        return hmac.digest(self.key, content, "sha256")
+
+
+def _text(fields: tuple[object, ...]) -> str:
+    """The fields as JSON; what a damaged file has in their place is like nothing ever written."""
+    return json.dumps(fields, separators=(",", ":"), default=lambda value: [repr(value)])
+
+
+def same(one: object, other: bytes) -> bool:
+    """Whether two hashes are equal, in a time that does not tell where they differ."""
+    return isinstance(one, bytes) and hmac.compare_digest(one, other)
+
+
+# Notes about runs: which saved state of each is the latest, and every one that was before.
+#
+# The table ``runs`` has the latest state of each run; the head of the ledger has its digest under
+# the seal. So a note that was right once cannot be put back alone. Every note is kept in the table
+# ``notes`` besides, each with a hash that covers the note before it and the entry that was the last
+# one at the time: who remembers a hash finds out later whether the whole file was put back.
+
+
+def no_notes(chain: Chain, root: bytes) -> Noted:
+    """What the head of a new ledger says about runs."""
+    return Noted(0, root, _digest(chain, root, ()))
+
+
+def check_latest(
+    connection: sqlite3.Connection, path: Path, chain: Chain, root: bytes, head: Head
+) -> None:
+    """Check that the latest state of every run is the one that the head was sealed with."""
+    rows = connection.execute("SELECT name, entry, steps, state FROM runs ORDER BY name").fetchall()
+    if not same(_digest(chain, root, rows).encode(), head.noted.runs.encode()):
+        raise damaged(path, "the latest state of every run must be as it was written last")
+
+
+def append_note(
+    connection: sqlite3.Connection,
+    chain: Chain,
+    root: bytes,
+    head: Head,
+    note: tuple[str, int, int, str],
+) -> Noted:
+    """Write a note (name, entry, steps, state): the latest of its run from now on."""
+    number = head.noted.number + 1
+    link = chain.link(head.noted.hash, _fields(number, note, head.hash))
+    row = (number, *note, head.number, link)
+    connection.execute("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", note)
+    rows = connection.execute("SELECT name, entry, steps, state FROM runs ORDER BY name").fetchall()
+    return Noted(number, link, _digest(chain, root, rows))
+
+
+def verify_notes(
+    connection: sqlite3.Connection,
+    path: Path,
+    chain: Chain,
+    root: bytes,
+    head: Head,
+    known: str | None,
+) -> bool:
+    """Check every note against the one before it; whether ``known`` is the hash of one of them."""
+    before, number, seen = root, 0, False
+    latest: dict[object, tuple[object, ...]] = {}
+    rows = connection.execute(
+        "SELECT notes.number, name, entry, steps, state, notes.hash, entries.hash FROM notes "
+        "LEFT JOIN entries ON entries.number = notes.after ORDER BY notes.number"
+    )
+    for found, *note, link, entry in rows:
+        number += 1
+        if found != number or not isinstance(entry, bytes):
+            raise damaged(path, f"note {number} on its runs must be there, whole")
+        before = chain.link(before, _fields(number, note, entry))
+        if not same(link, before):
+            raise damaged(path, f"note {number} on its runs was changed, or one before it removed")
+        latest[note[0]] = tuple(note)
+        seen = seen or link.hex() == known
+    if number != head.noted.number or not same(before, head.noted.hash):
+        raise damaged(path, f"{head.noted.number} notes must lead to its head, got {number}")
+    kept = connection.execute("SELECT name, entry, steps, state FROM runs").fetchall()
+    if {row[0]: tuple(row) for row in kept} != latest:
+        raise damaged(path, "the latest state of every run must be as it was written last")
+    check_latest(connection, path, chain, root, head)
+    return seen
+
+
+def _fields(number: int, note: Iterable[object], entry: bytes) -> tuple[object, ...]:
+    return "note", number, *note, entry.hex()
+
+
+def _digest(chain: Chain, root: bytes, rows: Iterable[tuple[Any, ...]]) -> str:
+    return chain.seal(root, ("runs", *(list(row) for row in rows))).hex()
+
+
+# A ledger's whole file read again: every hash, and every sum to the last bit.
+
+
+#: Logarithms of another machine may differ in their last digits.
+_LAST_DIGITS = 1e-9
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found to be right: so many entries, the last of them with this hash.
+
+    ``note`` is the hash of the last note about a run, None if there is none.
+    """
+
+    entries: int
+    hash: str
+    epsilon: float
+    note: str | None
+
+
+class EntryRow(NamedTuple):
+    """An entry as it is stored; ``plan`` is the number of its plan."""
+
+    number: int
+    when: str
+    label: str
+    who: str
+    plan: int
+    times: int
+    epsilon: float
+    package: str
+    recorded: int
+    hash: bytes
+
+
+def verify(
+    connection: sqlite3.Connection,
+    path: Path,
+    chain: Chain,
+    root: bytes,
+    header: Header,
+    head: Head,
+    known: str | None,
+) -> Verified:
+    """Check every entry against the one before it, and the sums against all of them."""
+    _check_pages(connection, path)
+    plans = StoredPlans(connection, path)
+    last, recorded = 0.0, False
+    seen = known is None or known == root.hex()
+    runs: Counter[int] = Counter()
+    for row in checked_entries(connection, path, chain, plans, (0, root), head):
+        if not row.epsilon >= last:
+            raise damaged(path, f"entry {row.number} must not cost less than those before it")
+        seen, last = seen or row.hash.hex() == known, row.epsilon
+        recorded = recorded or bool(row.recorded)
+        runs[row.plan] += row.times
+    cost, steps = head.cost.times(0), 0
+    for which, times in runs.items():
+        cost += plans.cost(which).times(times)
+        steps += sum(plans.atoms(which).values()) * times
+    if (cost, steps, last, recorded) != (head.cost, head.steps, head.epsilon, head.recorded):
+        raise damaged(path, "its sums must be those of its entries")
+    # Only a first charge that the filter alone would not have admitted takes the whole budget.
+    fixed = header.plan is not None
+    if head.whole and (head.number != 1 or recorded or fixed):
+        raise damaged(path, "only a first charge can have taken the whole budget")
+    if not (head.whole or fixed or header.filter.fits(cost)):
+        raise damaged(path, "its sums must be within its limit")
+    if not (head.whole or fixed):
+        least = min(header.filter.spent(cost), header.epsilon)
+        if not last >= (1.0 - _LAST_DIGITS) * least:
+            raise damaged(path, "what is spent must be what its sums come to")
+    seen = verify_notes(connection, path, chain, root, head, known) or seen
+    if not seen:
+        raise InvalidParameter(
+            f"{path} does not hold the entry {known}: it is another ledger, or an older state of it"
+        )
+    note = head.noted.hash.hex() if head.noted.number else None
+    return Verified(head.number, head.hash.hex(), last, note)
+
+
+def checked_entries(
+    connection: sqlite3.Connection,
+    path: Path,
+    chain: Chain,
+    plans: StoredPlans,
+    start: tuple[int, bytes],
+    head: Head,
+) -> Iterator[EntryRow]:
+    """The entries after ``start`` (a number and its hash), each checked against its hash.
+
+    Anyone who takes all of them knows that they lead to the head, which is sealed.
+    """
+    number, before = start
+    rows = connection.execute(
+        "SELECT number, at, label, who, plan, times, epsilon, package, recorded, hash FROM entries "
+        "WHERE number > ? ORDER BY number",
+        (number,),
+    )
+    for found in rows:
+        row = EntryRow(*found)
+        number += 1
+        plan = plans.digests.get(row.plan)
+        if row.number != number or plan is None or type(row.times) is not int or row.times < 1:
+            raise damaged(path, f"entry {number} must be there, whole")
+        before = chain.link(before, (*row[:4], plan, *row[5:-1]))
+        if not same(row.hash, before):
+            raise damaged(path, f"entry {number} was changed, or one before it removed")
+        yield row
+    if number != head.number or not same(before, head.hash):
+        raise damaged(path, f"{head.number} entries must lead to its head, got {number}")
+
+
+class StoredPlans:
+    """The plans of a file by their numbers."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        rows = connection.execute("SELECT id, text, level, cost FROM plans").fetchall()
+        self.texts = {which: (text, level, cost) for which, text, level, cost in rows}
+        self._path = path
+        self._atoms: dict[int, dict[Atom, int]] = {}
+
+    @cached_property
+    def digests(self) -> dict[int, str]:
+        """What an entry's hash covers of each plan."""
+        return {which: plan_digest(*found) for which, found in self.texts.items()}
+
+    def cost(self, which: int) -> Cost:
+        """What one run of a plan costs."""
+        cost: Cost = self._read(2, which, read_cost)
+        return cost
+
+    def atoms(self, which: int) -> dict[Atom, int]:
+        """The atoms of one run of a plan."""
+        if which not in self._atoms:
+            self._atoms[which] = atoms(self._read(0, which, plan_from_description))
+        return self._atoms[which]
+
+    def _read(self, part: int, which: int, read: Callable[[Any], Any]) -> Any:
+        try:
+            return read(read_json(str(self.texts[which][part]), "a plan", LARGEST_LEDGER))
+        except (KeyError, TypeError, InvalidParameter) as problem:
+            raise damaged(self._path, f"plan {which} cannot be read") from problem
+
+
+def _check_pages(connection: sqlite3.Connection, path: Path) -> None:
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found is None or found[0] != "ok":
+        raise damaged(path, str(found and found[0]))
