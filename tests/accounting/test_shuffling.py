@@ -342,6 +342,11 @@ def test_expectations_are_above_those_of_a_law_with_these_prices() -> None:
         heights[-1] = min(heights[-1], heights[-2])  # it falls in the end
         exact = float(chances @ np.interp(places, t, heights))
         assert float(lattice.expected(heights, 0)) >= exact * (1 - 1e-12)
+    # Convex heights and exact prices: level beyond the last point, and nothing else is added.
+    lattice.price = np.where(number <= 0, puts, calls)
+    heights = np.exp(-t)
+    exact = float(chances @ np.interp(places, t, heights))
+    assert float(lattice.expected(heights, 0)) == pytest.approx(exact, rel=1e-9)
 
 
 def test_cuts_are_added(gaussian_eight: tuple[Contrast, Marks, GriddedTerm]) -> None:
