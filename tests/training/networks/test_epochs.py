@@ -190,7 +190,7 @@ def test_the_line_on_the_terminal_shows_what_all_epochs_may_cost() -> None:
         assert line._epsilon == budget.spent().epsilon.upper > budget.spent(BINS).epsilon.upper
 
 
-def test_shuffled_batches_are_charged_without_amplification() -> None:
+def test_few_shuffled_batches_are_charged_as_gaussian_releases() -> None:
     budget = md.calibrated_budget(
         md.shuffle(runs.N, 16), epochs=2, noise_multiplier=1.5, delta=1e-3
     )

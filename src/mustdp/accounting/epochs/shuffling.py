@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -400,6 +400,8 @@ _OTHERS = _HOELDER / (_HOELDER - 1.0)
 #: Share of the answer, as far as it is known, that each of the three cuts may add at first, by
 #: which factor that is varied, how often, and how often where nothing is known yet.
 _SHARE, _FACTOR, _STEPS, _BLIND = 0.01, 4.0, 16, 4
+#: At how many alphas in a row the cuts of the one before serve without another search.
+_OLDEST = 3
 #: How often a ladder of tilts is prolonged and how often it is narrowed down, and every which t is
 #: looked at meanwhile.
 _LADDER, _ROUNDS, _COARSER = 12, 2, 8
@@ -475,6 +477,8 @@ class Search:
     value: float
     choice: Choice
     levels: tuple[float, ...]
+    #: How many alphas ago the levels were searched for.
+    age: int = 0
 
 
 class Sharp:
@@ -503,6 +507,10 @@ class Sharp:
         add, all in proportion, then each of them.
         """
         phi = None if near is None else near.choice.phi
+        if near is not None and near.age < _OLDEST:
+            found = self._look(near.levels, phi)
+            if found.value < self._plain:
+                return replace(found, age=near.age + 1)
         best = self._look((_SHARE * self._guess,) * 3 if near is None else near.levels, phi)
         for factor in (1.0 / _FACTOR, _FACTOR):
             for _ in range(_STEPS if math.isfinite(best.value) else _BLIND):
@@ -842,8 +850,8 @@ _FEWEST = 3
 _FARTHEST = 0.65
 #: Where the profile is below this it is held at that until no amplification is smaller.
 _SMALLEST = 1e-20
-#: How far away, relatively, parameters of another alpha are a good start.
-_CLOSE = 0.3
+#: How far away, relatively, parameters of another alpha are a good start, and serve as they are.
+_CLOSE, _CLOSER = 0.3, 0.1
 #: How narrow the bracket of an epsilon is made.
 _NARROW = 3e-5
 #: Points of a table: the first step over the spread of alpha, how many nats the profile falls from
@@ -966,10 +974,12 @@ class ShuffledProfile:
         """The smaller of both forms at one alpha."""
         term = WorstTerm(self._contrast, x)
         near = min(self._searches, key=lambda other: abs(other - x), default=math.inf)
-        close = abs(near - x) < _CLOSE * (x + self._scale)
+        away = abs(near - x) / (x + self._scale)
+        start = self._searches[near] if away < _CLOSE else None
+        if start is not None and away > _CLOSER:
+            start = replace(start, age=_OLDEST)
         try:
-            sharp = Sharp(term, home, self._lattice, self._bins)
-            found, search = sharp.bound(self._searches[near] if close else None)
+            found, search = Sharp(term, home, self._lattice, self._bins).bound(start)
             if search is not None:
                 self._searches[x] = search
             return min(found, simple(term, home, self._lattice, self._bins, found))
