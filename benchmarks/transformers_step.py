@@ -44,7 +44,8 @@ def network(layers: int, device: str) -> nn.Module:
     config = transformers.GPT2Config(
         n_layer=layers, use_cache=False, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
     )
-    return Logits(transformers.GPT2LMHeadModel(config)).to(device)
+    library: Any = transformers
+    return Logits(library.GPT2LMHeadModel(config)).to(device)
 
 
 def loss(outputs: Tensor, target: Tensor) -> Tensor:
@@ -52,7 +53,7 @@ def loss(outputs: Tensor, target: Tensor) -> Tensor:
     return functional.cross_entropy(outputs.mT, target, reduction="none").mean(1)
 
 
-def plain(given: Any, words: Tensor) -> Callable[[int], None]:
+def plain(given: Any, words: Tensor) -> Callable[[int], object]:
     """Steps of SGD on batches of the same size."""
     model = network(given.layers, given.device)
     sgd = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -62,13 +63,14 @@ def plain(given: Any, words: Tensor) -> Callable[[int], None]:
             for _ in range(count):
                 rows = words[torch.randperm(len(words), device=words.device)[: given.rows]]
                 sgd.zero_grad()
-                loss(model(rows[:, :-1]), rows[:, 1:]).mean().backward()
+                found: Any = loss(model(rows[:, :-1]), rows[:, 1:]).mean()
+                found.backward()
                 sgd.step()
 
     return steps
 
 
-def ours(given: Any, words: Tensor) -> Callable[[int], None]:
+def ours(given: Any, words: Tensor) -> Callable[[int], object]:
     """Steps of ``PrivateTrainer``."""
     model = network(given.layers, given.device)
     sgd = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -106,7 +108,8 @@ def main() -> None:
     for name, usual in (("rows", 64), ("tokens", 128), ("layers", 12), ("steps", 8), ("warm", 4)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     given = parser.parse_args()
-    transformers.logging.set_verbosity_error()
+    library: Any = transformers
+    library.logging.set_verbosity_error()
     words = torch.randint(VOCABULARY, (4 * given.rows, given.tokens + 1), device=given.device)
     found = {}
     for name, make in (("plain SGD", plain), ("mustdp", ours)):

@@ -58,6 +58,7 @@ LISTS = {
 _INSIDE = {
     ("mustdp.estimation.statistics.statistic", "Statistic"),
     ("mustdp.estimation.statistics.moments", "InTwoForms"),
+    ("mustdp.estimation.statistics.moments", "MomentStatistic"),
 }
 
 

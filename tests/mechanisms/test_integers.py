@@ -139,3 +139,28 @@ def test_integers_of_any_size_are_answered() -> None:
         found = md.account(md.repeat(3, md.subsample(md.wr(100, 5), noise))).delta(0.05)
         assert 0.0 < found.lower <= found.upper <= 1.0
         assert found.lower > 0.5 * found.upper
+
+
+def test_discrete_laplace_profiles_are_rounded_up_where_digits_cancel() -> None:
+    """Close to the largest loss, and at the kinks before it, where a profile is a small difference.
+
+    The last doubles below the largest loss are where it may be taken for reached already.
+    """
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        scale = float(10.0 ** rng.uniform(-1.0, 6.0))
+        distance = int(rng.integers(1, 10 ** int(rng.integers(1, 7))))
+        q, step = mp.exp(-1 / mp.mpf(scale)), 1 / mp.mpf(scale)
+        law = DiscreteLaplace(scale).law
+        end = distance / scale
+        kinks = [(2 * k - distance) / scale for k in range(distance - 3, distance)]
+        for epsilon in (end, np.nextafter(end, 0.0), distance * (1.0 / scale), *kinks):
+            if not 0.0 <= epsilon <= 600.0:
+                continue
+            exact = mp.mpf(0)
+            for k in range(max(1, distance - 5), distance + 1):
+                first = 1 - q ** (distance + 1 - k)
+                second = q * (1 - mp.exp(mp.mpf(float(epsilon)) - (k - 1) * step))
+                exact = max(exact, (first + second) / (1 + q))
+            found = float(law.profile(np.array(float(distance)), np.array(float(epsilon))))
+            assert mp.mpf(found) >= exact, (scale, distance, epsilon)

@@ -104,22 +104,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class PlanCalibration(FoundNoise, Calibrated):
-    """Noise for a whole plan that meets a target.
-
-    Attributes
-    ----------
-    plan : Plan
-        What meets the target.
-    mechanism : Mechanism
-        The noise that was found.
-    relation : Relation
-        Which data sets are neighbours.
-    epsilon : Bounds
-        Bounds of epsilon at ``delta``; the upper one is certified and within the target.
-    delta : float
-        The delta at which epsilon is stated.
-    limit : str or None
-        What ended the search where the target did not, in words; else None.
+    """Noise for a whole plan that meets a target; its attributes are those of :class:`Calibrated`.
 
     Examples
     --------
@@ -138,20 +123,10 @@ class PlanCalibration(FoundNoise, Calibrated):
 class Calibration(PlanCalibration):
     """Noise that meets a target for repeated draws of one scheme, or so many batches of epochs.
 
+    The other attributes are those of :class:`Calibrated`.
+
     Attributes
     ----------
-    plan : Plan
-        What meets the target.
-    mechanism : Mechanism
-        The noise that was found.
-    relation : Relation
-        Which data sets are neighbours.
-    epsilon : Bounds
-        Bounds of epsilon at ``delta``; the upper one is certified and within the target.
-    delta : float
-        The delta at which epsilon is stated.
-    limit : str or None
-        What ended the search where the target did not, in words; else None.
     scheme : Scheme or Epoch
         How batches are drawn.
     steps : int
@@ -177,20 +152,10 @@ class Calibration(PlanCalibration):
 class Solution(Calibrated):
     """Steps or a size that meet a target for a given noise.
 
+    The other attributes are those of :class:`Calibrated`.
+
     Attributes
     ----------
-    plan : Plan
-        What meets the target.
-    mechanism : Mechanism
-        The noise.
-    relation : Relation
-        Which data sets are neighbours.
-    epsilon : Bounds
-        Bounds of epsilon at ``delta``; the upper one is certified and within the target.
-    delta : float
-        The delta at which epsilon is stated.
-    limit : str or None
-        What ended the search where the target did not, in words; else None.
     scheme : Scheme
         How batches are drawn.
     steps : int

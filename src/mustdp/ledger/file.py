@@ -324,7 +324,15 @@ class LedgerFile(BaseLedger):
         return outcome.epsilon
 
     def step(self, plan: Plan, times: int = 1) -> None:
-        """Charge, as a ledger in memory does; see :meth:`charge`."""
+        """Charge, as a ledger in memory does; see :meth:`charge`.
+
+        Parameters
+        ----------
+        plan : Plan
+            What is to be released.
+        times : int, default=1
+            How many runs of the plan.
+        """
         self.charge(plan, times=times)
 
     def run(self, name: str) -> ChargedRun:
@@ -373,6 +381,11 @@ class LedgerFile(BaseLedger):
 
         It was released before, and counts as chosen along the way even as the first entry. A ledger
         with a declared plan takes nothing over.
+
+        Parameters
+        ----------
+        other : Ledger or LedgerFile
+            One of the same relation and, in a file, of the same data.
         """
         if isinstance(other, LedgerFile):
             if other.header.identity == self._header.identity:

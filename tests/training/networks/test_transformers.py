@@ -141,8 +141,7 @@ def test_tied_weights_are_not_written_out(make: Callable[[], Case]) -> None:
 
 
 def test_a_mask_is_left_out_again_after_the_run() -> None:
-    from transformers import masking_utils
-
+    masking_utils: Any = transformers.masking_utils
     usual = masking_utils.is_tracing
     clipper(bert_of_texts())
     assert masking_utils.is_tracing is usual
@@ -163,6 +162,7 @@ def test_a_run_with_masks() -> None:
 def test_dictionaries_and_the_loss_of_the_model_itself() -> None:
     torch.manual_seed(0)
     wrapped, _, (words, mask), _ = gpt2(masked=True)
+    model: Any = wrapped.model
     labels = words.masked_fill(mask == 0, -100)
     batch = {"input_ids": words, "attention_mask": mask, "labels": labels}
     budget = md.calibrated_budget(md.wor(ROWS, 4), noise_multiplier=1.0, steps=2, delta=1e-3)
@@ -173,15 +173,15 @@ def test_dictionaries_and_the_loss_of_the_model_itself() -> None:
         return losses.sum(1) / (target != -100).sum(1)
 
     found = []
-    start = {name: p.detach().clone() for name, p in wrapped.model.state_dict().items()}
+    start = {name: p.detach().clone() for name, p in model.state_dict().items()}
     for loss in (None, shifted):
-        wrapped.model.load_state_dict(start)
-        sgd = torch.optim.SGD(wrapped.model.parameters(), lr=0.1)
+        model.load_state_dict(start)
+        sgd = torch.optim.SGD(model.parameters(), lr=0.1)
         with pytest.warns(md.types.SeededRelease):
             trainer = md.PrivateTrainer(
-                wrapped.model, loss, batch, budget, optimizer=sgd, max_grad_norm=1.0, seed=1
+                model, loss, batch, budget, optimizer=sgd, max_grad_norm=1.0, seed=1
             )
         assert trainer.method == "book-keeping"
         trainer.train()
-        found.append(torch.cat([p.detach().flatten() for p in wrapped.model.parameters()]))
+        found.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     torch.testing.assert_close(found[0], found[1], atol=1e-4, rtol=1e-4)

@@ -720,8 +720,31 @@ class MomentStatistic(Statistic):
         return MomentQuery(public, self, self.labels(len(public.ranges)))
 
 
+class ReadByStatistic(Query):
+    """A query on subsets whose intervals are those of a statistic of moments."""
+
+    public: SubsetSchema
+    statistic: MomentStatistic
+
+    @property
+    def supports(self) -> tuple[Support, ...]:
+        """What the estimates can be."""
+        smooth = vacuous_interval(self.statistic.support(self.public.ranges))
+        return (self.statistic.transform(smooth).ends,) * len(self.labels)
+
+    @property
+    def hidden(self) -> str:
+        """What is said where the noise hides what is divided by."""
+        return self.statistic.hidden
+
+    def interval(self, place: int, value: float, spread: Spread, level: float) -> Interval:
+        """Around a value of what is differentiated."""
+        support = self.statistic.support(self.public.ranges)
+        return self.statistic.interval(value, spread, level, support)
+
+
 @dataclass(frozen=True)
-class MomentQuery(LinearQuery):
+class MomentQuery(ReadByStatistic, LinearQuery):
     """Moments of all columns, squares of some of them, on subsets; the statistic reads them."""
 
     public: SubsetSchema
@@ -788,12 +811,6 @@ class MomentQuery(LinearQuery):
         matrix[..., self._columns, self._rows] = second
         return AveragedMoments(self.public.ranges, first, matrix)
 
-    @property
-    def supports(self) -> tuple[Support, ...]:
-        """What the estimates can be."""
-        smooth = vacuous_interval(self.statistic.support(self.public.ranges))
-        return (self.statistic.transform(smooth).ends,) * len(self.labels)
-
     def estimate(self, vectors: FloatArray) -> FloatArray:
         """By the statistic."""
         return self.statistic.estimate(self.averages(vectors))
@@ -806,19 +823,9 @@ class MomentQuery(LinearQuery):
         """By the statistic."""
         return self.statistic.divisors(self.averages(vectors))
 
-    @property
-    def hidden(self) -> str:
-        """By the statistic."""
-        return self.statistic.hidden
-
     def largest(self, vector: FloatArray) -> float:
         """By the statistic."""
         return self.statistic.largest_influence(self.averages(vector))
-
-    def interval(self, place: int, value: float, spread: Spread, level: float) -> Interval:
-        """By the statistic."""
-        support = self.statistic.support(self.public.ranges)
-        return self.statistic.interval(value, spread, level, support)
 
     def cautions(self, at: Averaged, grouped: FloatArray) -> tuple[str, ...]:
         """By the statistic."""
@@ -1221,7 +1228,7 @@ class StandardDeviation(Variance):
 
 
 @dataclass(frozen=True)
-class VarianceQuery(Query):
+class VarianceQuery(ReadByStatistic):
     """The sample variance of a subset, which is no sum over records."""
 
     public: SubsetSchema
@@ -1256,17 +1263,6 @@ class VarianceQuery(Query):
         if isinstance(self.statistic, StandardDeviation):
             return np.sqrt(np.maximum(self.smooth(vectors), 0.0))
         return self.smooth(vectors)
-
-    @property
-    def supports(self) -> tuple[Support, ...]:
-        """Up to that of values at both ends of the range."""
-        smooth = vacuous_interval(self.statistic.support(self.public.ranges))
-        return (self.statistic.transform(smooth).ends,)
-
-    def interval(self, place: int, value: float, spread: Spread, level: float) -> Interval:
-        """As of a variance by moments."""
-        support = self.statistic.support(self.public.ranges)
-        return self.statistic.interval(value, spread, level, support)
 
     def largest(self, vector: FloatArray) -> float:
         """The square of the range."""
@@ -1400,7 +1396,7 @@ class Correlation(Covariance):
 
 
 @dataclass(frozen=True)
-class CovarianceQuery(Query):
+class CovarianceQuery(ReadByStatistic):
     """Sample covariance of a subset; of a correlation both variances too."""
 
     public: SubsetSchema
@@ -1456,20 +1452,6 @@ class CovarianceQuery(Query):
     def divided_by(self, vectors: FloatArray) -> FloatArray:
         """Both variances of a correlation."""
         return vectors[..., ::2] if self._correlation else super().divided_by(vectors)
-
-    @property
-    def hidden(self) -> str:
-        """By the statistic."""
-        return self.statistic.hidden
-
-    @property
-    def supports(self) -> tuple[Support, ...]:
-        """By the statistic."""
-        return (self.statistic.support(self.public.ranges),)
-
-    def interval(self, place: int, value: float, spread: Spread, level: float) -> Interval:
-        """By the statistic."""
-        return self.statistic.interval(value, spread, level, self.supports[place])
 
     def _scaled(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What was released, by the halves of the ranges."""

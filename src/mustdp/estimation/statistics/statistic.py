@@ -353,11 +353,16 @@ def register(statistic: S) -> S:
 
 
 @cache
-def registered() -> dict[str, type[Statistic]]:
-    """All statistics by name."""
+def _load_all() -> None:
+    """Import every module of this folder, which registers what it has."""
     package = importlib.import_module("mustdp.estimation.statistics")
     for module in sorted(one.name for one in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"{package.__name__}.{module}")
+
+
+def registered() -> dict[str, type[Statistic]]:
+    """All statistics by name."""
+    _load_all()
     return dict(sorted(_registered.items()))
 
 

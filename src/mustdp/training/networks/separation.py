@@ -534,7 +534,8 @@ def traced() -> Iterator[None]:
     It leaves out a mask that hides nothing, which is a decision by values. While another library
     traces a model it keeps the mask, and so it does here.
     """
-    asking = [m for m in (sys.modules.get(name) for name in _ASKING) if hasattr(m, "is_tracing")]
+    loaded: list[Any] = [sys.modules.get(name) for name in _ASKING]
+    asking = [module for module in loaded if hasattr(module, "is_tracing")]
     usual = [(module, module.is_tracing) for module in asking]
 
     def replaced(own: Any) -> Any:
