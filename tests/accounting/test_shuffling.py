@@ -322,7 +322,7 @@ def test_transforms_stay_above_on_a_mesh_of_high_frequencies() -> None:
     known = Transforms.of(two_points(), phi, t, 100.0)
     assert known is not None
     # Every transform is about zero at these frequencies.
-    mesh = math.pi * (np.arange(40) + 0.5)
+    mesh = math.pi * (np.arange(40, dtype=np.float64) + 0.5)
     square, end = known.far_shares(mesh, 3.0)
     assert end > 10.0
     for cell in range(2):
