@@ -17,7 +17,12 @@ from torch.nn.utils import parametrize
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mustdp.errors import MustdpError, NotCovered
-from mustdp.training.networks.devices import aligned, full_precision, shortened
+from mustdp.training.networks.devices import (
+    aligned,
+    full_precision,
+    plain_attention,
+    shortened,
+)
 from mustdp.training.networks.layers import (
     Kept,
     Rule,
@@ -251,6 +256,7 @@ class RecordByRecord:
                 traced(),
                 self._without_cudnn(),
                 shortened(device, self._mixed),
+                plain_attention(device),
             ):
                 gradients, losses = aligned(device, lambda: mapped(values, *given))
         except MustdpError:
@@ -509,8 +515,9 @@ class Bookkeeping:
                     module.register_forward_hook(taker, with_kwargs=True)
                 for module, forward in forwards:
                     module.forward = forward
-                with shortened(rows.target.device, mixed):
-                    losses = aligned(rows.target.device, partial(self._losses, rows, notes))
+                device = rows.target.device
+                with shortened(device, mixed), plain_attention(device):
+                    losses = aligned(device, partial(self._losses, rows, notes))
             finally:
                 _remove(hooks + forwards)
         finally:
