@@ -106,7 +106,7 @@ def test_other_types(form: Callable[[Table], Any], values: list[Any]) -> None:
 def test_missing_values(form: Callable[[Table], Any]) -> None:
     data = form({"x": [1.5, None, 3.5, None, 5.5], "y": [1.0] * 5})
     assert open_source(data, "y").n == 5
-    refused("column 'x' of .* finite numbers only, got 2 (missing|NaN)", data, ["y", "x"])
+    refused("column 'x' of .* finite numbers only, got (missing|NaN)", data, ["y", "x"])
 
 
 def test_missing_integers_and_booleans() -> None:
