@@ -209,10 +209,10 @@ def cut_off(rank: int, size: int, folder: str, how: str) -> None:
     )
     step = trainer._step
 
-    def astray() -> Any:
+    def astray(update: bool) -> Any:
         if rank == 1 and trainer.steps == 3 and how == "astray":
             raise KeyboardInterrupt
-        return step()
+        return step(update)
 
     trainer._step = astray
     seen = attempt(trainer.train) | {"steps": trainer.steps}

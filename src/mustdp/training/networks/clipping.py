@@ -238,13 +238,19 @@ class Clipper:
             problems.append(problem)
         else:
             places = 1
+            failure: Exception | None = None
             for trial in trials:
                 try:
                     terms = way.try_out(trial.rows, trial.other, masks)
                     places = max(places, -(-terms // len(trial.rows.target)))
                 except NotCovered as problem:
                     problems.append(problem)
+                except Exception as problem:
+                    failure = problem
+                # What a model or a loss keeps explains a failure best.
                 self._watch.check(before)
+                if failure is not None:
+                    raise failure
             if not problems:
                 return way, places
         reasons = [str(problem) for problem in problems if isinstance(problem, Unsuitable)]
