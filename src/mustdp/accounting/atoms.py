@@ -375,7 +375,7 @@ def _epoch(
     atom: InEpoch, relation: Relation, method: str, group: int, fine: float = 1.0
 ) -> AtomPairs:
     sides = epoch_sides(atom, relation, method, group, fine)
-    at = partial(_epoch, atom, relation, method, group) if on_grids(atom, relation, group) else None
+    at = partial(_epoch, atom, relation, method, group) if on_grids(atom, group) else None
     exact = group == 1 and isinstance(atom.epoch, RandomAllocation) and atom.epoch.times == 1
     profile = sides[1].forward
     finest = profile.finest if isinstance(profile, ReplacedProfile) else math.inf

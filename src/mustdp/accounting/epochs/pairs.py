@@ -1,8 +1,8 @@
 """Both sides of one epoch: random allocation is exact, shuffling is bounded from both sides.
 
-A record in several bins, or several records under add_remove, are bounded from both sides too:
-above by allocations one after another (``several_bins.py``), below by what the sum of all batches
-tells (``seen_sums.py``). Other groups are charged as one Gaussian release.
+A record in several bins, or up to four records in one each, are bounded from both sides too:
+above by allocations one after another, below by what the sum of all batches tells
+(``several_bins.py``). Other groups are charged as one Gaussian release.
 
 Shuffling, from above: ``epochs/shuffling.py``. From below: the maximum of the batches
 (``epochs/observed.py``) for the others at the opposite end of the record's range and its place left
@@ -13,6 +13,8 @@ all like the record that takes its place.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cache
 from typing import cast
 
 from mustdp.accounting.epochs.add_remove import AllocationProfile, TabulatedPair
@@ -22,11 +24,14 @@ from mustdp.accounting.epochs.several_bins import MOST as MOST_PATTERNS
 from mustdp.accounting.epochs.several_bins import (
     MOST_RECORDS,
     Link,
+    Pattern,
     SeenSum,
     chained,
     least,
     links,
+    mixed,
     patterns,
+    whole_weights,
 )
 from mustdp.accounting.epochs.shuffling import shuffled_pair
 from mustdp.accounting.epochs.terms import MixedTerm
@@ -46,22 +51,24 @@ _MOST_TABULATED = 1.0
 _LITTLE_NOISE = 4.0
 #: Beyond this the largest batch tells all there is, and sums of all of them are beyond any grid.
 _HARDLY_ANY_NOISE = 20.0
+#: Epochs of at most so many batches are bounded as if it were known how many are moved, and how
+#: far, too: for several records, and for one.
+_FEW_BINS, _FEWEST_BINS = 32, 6
 #: Bins of one record beyond this are not counted.
 _MOST_TIMES = 1_000_000
 #: What one epoch contributes: shift, dominating pair, attained pairs by name.
 Sides = tuple[float, DominatingPair, dict[str, ConcretePair]]
 
 
-def on_grids(atom: InEpoch, relation: Relation, group: int) -> bool:
+def on_grids(atom: InEpoch, group: int) -> bool:
     """Whether the dominating pair of an epoch is found on grids."""
     epoch = atom.epoch
-    return isinstance(epoch, RandomAllocation) and not _as_one_release(epoch, relation, group)
+    return isinstance(epoch, RandomAllocation) and not _as_one_release(epoch, group)
 
 
-def _as_one_release(epoch: RandomAllocation, relation: Relation, group: int) -> bool:
+def _as_one_release(epoch: RandomAllocation, group: int) -> bool:
     """Whether several records are charged as one release that all of them move."""
-    swapped = relation == Relation.REPLACE_ONE
-    return group > 1 and (swapped or group > MOST_RECORDS or epoch.times > 1)
+    return group > 1 and (group > MOST_RECORDS or epoch.times > 1)
 
 
 def epoch_sides(
@@ -83,7 +90,7 @@ def epoch_sides(
             "random allocation under replace_one needs a noise multiplier: a stated shift says "
             "how far swapping a record moves the result, not how far leaving it out does"
         )
-    if _as_one_release(epoch, relation, group):
+    if _as_one_release(epoch, group):
         return _together(atom, relation, group)
     if group > 1 or epoch.times > 1:
         return _several(epoch, mechanism, relation, group, fine)
@@ -118,7 +125,7 @@ def _together(atom: InEpoch, relation: Relation, group: int) -> Sides:
 def _several(
     epoch: RandomAllocation, mechanism: Gaussian, relation: Relation, group: int, fine: float
 ) -> Sides:
-    """Several batches of an epoch are moved, by one record or by several under add_remove."""
+    """Several batches of an epoch are moved, by one record or by several."""
     if epoch.times > _MOST_TIMES:
         raise NotCovered.refusing("times", f"must be at most {_MOST_TIMES}", epoch.times)
     swapped = relation == Relation.REPLACE_ONE
@@ -126,6 +133,7 @@ def _several(
     if shift > _HARDLY_ANY_NOISE:
         return _hardly_hidden(epoch, mechanism, shift, group, swapped=swapped)
 
+    @cache
     def allocated(link: Link) -> DominatingPair:
         if swapped:
             return _swapped_link(link, mechanism, shift, fine)
@@ -133,8 +141,18 @@ def _several(
 
     def above(epoch: RandomAllocation) -> DominatingPair:
         found = patterns(epoch, group)
-        farthest = shift * math.sqrt(max(one.square for one in found))
-        return chained(links(found, epoch.steps), farthest, allocated, fine)
+
+        def chain(of: tuple[Pattern, ...]) -> DominatingPair:
+            farthest = shift * math.sqrt(max(one.square for one in of))
+            return chained(links(of, epoch.steps), farthest, allocated, fine)
+
+        if len(found) == 1 or epoch.steps > (_FEW_BINS if group > 1 else _FEWEST_BINS):
+            return chain(found)
+        known = mixed(found, lambda one: chain((replace(one, chance=1.0),)))
+        if swapped and group > 1 and epoch.bins == epoch.steps <= _FEWEST_BINS:
+            # In so few batches moves of random size tell more, and take longest.
+            return known
+        return least(chain(found), known)
 
     # The whole epoch tells no less than its beginning.
     dominating = above(epoch.first(epoch.bins))
@@ -171,13 +189,13 @@ def _hardly_hidden(
 
 def _link(link: Link, mechanism: Gaussian, shift: float, fine: float) -> DominatingPair:
     """One allocation of a chain under add_remove, of a move of random size."""
-    if link == Link(1, (1.0,)):
-        return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
+    if link.certain:
+        return DominatingPair.of(GroupProfile(mechanism.profiles(link.most * shift)))
     inside = link.inside
     weights = tuple(chance / inside for chance in link.chances)
-    term = MixedTerm(shift, weights) if len(weights) > 1 else None
+    term = None if link.alike else MixedTerm(shift, weights)
     # Rounded down: with fewer bins it is more often in these.
-    farthest, bins = len(weights) * shift, link.steps / inside * (1.0 - 1e-13)
+    farthest, bins = link.most * shift, link.steps / inside * (1.0 - 1e-13)
     bins = max(bins, float(link.steps))
     return DominatingPair(
         AllocationProfile(farthest, bins, link.steps, backward=False, term=term, fine=fine),
@@ -186,11 +204,15 @@ def _link(link: Link, mechanism: Gaussian, shift: float, fine: float) -> Dominat
 
 
 def _swapped_link(link: Link, mechanism: Gaussian, shift: float, fine: float) -> DominatingPair:
-    """One allocation of a chain under replace_one: the number of its bins is rounded down."""
-    bins = max(link.steps, math.floor(link.steps / link.inside))
-    if bins == 1:
-        return DominatingPair.of(GroupProfile(mechanism.profiles(shift)))
-    return DominatingPair.of(ReplacedProfile(0.5 * shift, bins, link.steps, fine))
+    """One allocation of a chain under replace_one, of a move of random size."""
+    if link.certain:
+        return DominatingPair.of(GroupProfile(mechanism.profiles(link.most * shift)))
+    # Rounded down: with fewer bins it is more often in these.
+    bins = max(link.steps / link.inside * (1.0 - 1e-13), float(link.steps))
+    if link.alike:
+        return DominatingPair.of(ReplacedProfile(0.5 * link.most * shift, bins, link.steps, fine))
+    weights = whole_weights(link.chances)
+    return DominatingPair.of(ReplacedProfile(0.5 * shift, bins, link.steps, fine, weights))
 
 
 def _allocated(epoch: RandomAllocation, mechanism: Gaussian, fine: float) -> Sides:

@@ -16,7 +16,7 @@ from mustdp.accounting.epochs.observed import (
     rejecting_above,
     rejecting_pair,
 )
-from mustdp.accounting.epochs.sums import Aim, IndependentSum, TooLong, places
+from mustdp.accounting.epochs.sums import Aim, IndependentSum, TooLong, Variable, places
 from mustdp.accounting.epochs.tables import (
     OneSide,
     OutcomePair,
@@ -24,7 +24,7 @@ from mustdp.accounting.epochs.tables import (
     falling_root,
     outcome_pair,
 )
-from mustdp.accounting.epochs.terms import Term
+from mustdp.accounting.epochs.terms import SwappedTerm, Term
 from mustdp.accounting.epochs.wide_sums import (
     REACH,
     Distance,
@@ -66,14 +66,14 @@ _UP, _DOWN = 1.0 + 1e-12, 1.0 - 1e-12
 class FewBatches:
     """The first ``steps`` of ``bins`` batches; ``shift`` is that of one record, C / sigma."""
 
-    def __init__(self, shift: float, bins: int, steps: int, fine: float = 1.0) -> None:
+    def __init__(self, shift: float, bins: float, steps: int, fine: float = 1.0) -> None:
         self._bins, self._steps = bins, steps
         # Work and memory grow with the square of the number of points.
         self._sum = WideSum(shift, steps, min(fine, _FINEST))
         self._known: dict[float, float] = {}
 
     @classmethod
-    def of(cls, shift: float, bins: int, steps: int, fine: float = 1.0) -> FewBatches | None:
+    def of(cls, shift: float, bins: float, steps: int, fine: float = 1.0) -> FewBatches | None:
         """None where there are many batches or much noise."""
         if not _SHIFTS[0] < shift <= _SHIFTS[1]:
             return None
@@ -187,14 +187,26 @@ _UP_REPLACED = 1.0 + 1e-13
 class ReplacedProfile:
     """Replace_one, the same in both orders; ``shift`` is that of one record, C / sigma."""
 
-    def __init__(self, shift: float, bins: int, steps: int, fine: float = 1.0) -> None:
-        """Grids are ``fine`` times as fine as usual."""
+    def __init__(
+        self,
+        shift: float,
+        bins: float,
+        steps: int,
+        fine: float = 1.0,
+        weights: tuple[float, ...] = (1.0,),
+    ) -> None:
+        """Grids are ``fine`` times as fine as usual.
+
+        A move may be of random size, 1, 2, ... copies of the record by ``weights``: then the
+        profile alone is found, and no pair below it.
+        """
         self._shift, self._bins, self._steps = shift, bins, steps
+        self._weights, self._farthest = weights, len(weights) * shift
         self._fine, self._lattice = fine, math.ceil(fine * _LATTICE)
-        self._plain = GaussianBound(2.0 * shift, steps / bins)
+        self._plain = GaussianBound(2.0 * self._farthest, steps / bins)
         self._tested: dict[int, Rejections] = {}
         self._single: dict[float, float] = {}
-        self.few = FewBatches.of(shift, bins, steps, fine)
+        self.few = FewBatches.of(shift, bins, steps, fine) if len(weights) == 1 else None
 
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons, off chords between the points, rounded up."""
@@ -241,14 +253,14 @@ class ReplacedProfile:
     def _refined(self) -> Refined:
         end = math.expm1(min(self._plain.end, 600.0))
         # Whole epochs are one family of tilted laws.
-        whole = self._bins == self._steps
+        whole = self._bins == self._steps and len(self._weights) == 1
         bend = self._bins / (8.0 * self._shift**2) * _UP_REPLACED if whole else math.inf
         return Refined(self._above, self._bulk, end, bend, self._fine)
 
     def _above(self, x: float) -> float:
         """The profile at one alpha from above, never above no amplification."""
         plain = float(self._plain(np.log1p(np.array([x * (1.0 - 8.0 * ROUNDOFF)])))[0])
-        if plain < _SMALLEST_REPLACED or self._shift > _FARTHEST:
+        if plain < _SMALLEST_REPLACED or self._farthest > _FARTHEST:
             return plain
         if self.few is not None:
             return min(plain, self.few.upper(x))
@@ -259,7 +271,7 @@ class ReplacedProfile:
 
     def _price(self, x: float) -> float:
         """E(T - y)_+ from above, in the way that decides it."""
-        found, term, level = math.inf, Term(self._shift, 1.0 + x), self._level(x)
+        found, term, level = math.inf, self._term(x), self._level(x)
         far = self._far(term, level)
         if far is not None and far.chance < 1.0:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -284,7 +296,7 @@ class ReplacedProfile:
             aim = total.aim(y, y, known)
         return found, aim
 
-    def _far(self, term: Term, level: float) -> Distance | None:
+    def _far(self, term: Variable, level: float) -> Distance | None:
         """How far the others are below, where few large terms may decide."""
         if self._shift > _LITTLE_NOISE and self._steps >= _SOME:
             return distance(term, self._steps, level)
@@ -430,7 +442,12 @@ class ReplacedProfile:
         return share * (_FINE if x < 4.0 * self._bulk else _COARSE)
 
     def _at(self, x: float) -> IndependentSum:
-        return IndependentSum(Term(self._shift, 1.0 + x), self._steps, even=self._cells)
+        return IndependentSum(self._term(x), self._steps, even=self._cells)
+
+    def _term(self, x: float) -> Variable:
+        if len(self._weights) == 1:
+            return Term(self._shift, 1.0 + x)
+        return SwappedTerm(self._shift, self._weights, 1.0 + x)
 
     @property
     def _cells(self) -> int:

@@ -141,6 +141,8 @@ def _partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
 
 #: Spacing over the deviation of one allocation, and how small deltas are followed.
 _FRACTION, _SMALLEST = 0.02, 1e-30
+#: What chances of moves of several copies are multiples of.
+_UNIT = 2.0**-45
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,21 @@ class Link:
     def inside(self) -> float:
         """The chance of any copy at all."""
         return min(1.0, sum(self.chances))
+
+    @property
+    def most(self) -> int:
+        """The largest number of copies."""
+        return max(copies for copies, chance in enumerate(self.chances, 1) if chance > 0.0)
+
+    @property
+    def alike(self) -> bool:
+        """Whether there are as many copies as that, or none."""
+        return sum(chance > 0.0 for chance in self.chances) == 1
+
+    @property
+    def certain(self) -> bool:
+        """Whether one batch is moved in any case, by one number of copies."""
+        return self.steps == 1 and self.inside == 1.0 and self.alike
 
 
 def links(found: tuple[Pattern, ...], steps: int) -> tuple[Link, ...]:
@@ -184,6 +201,19 @@ def _most_telling(found: tuple[Pattern, ...], place: int) -> tuple[float, ...]:
         ]
         tails.append(min(1.0, max(shares) * (1.0 + 2.0 * ERROR)))
     return tuple(max(0.0, a - b) for a, b in itertools.pairwise([*tails, 0.0]))
+
+
+def whole_weights(chances: tuple[float, ...]) -> tuple[float, ...]:
+    """Chances of 1, 2, ... copies given any, whose sum is one without any rounding.
+
+    Chances of more copies than one are rounded up to multiples of ``_UNIT``, which moves more.
+    """
+    inside, left, weights = sum(chances), 1.0, []
+    for chance in reversed(chances[1:]):
+        weight = min(math.ceil(chance / inside * (1.0 + 4.0 * ERROR) / _UNIT) * _UNIT, left)
+        left -= weight
+        weights.append(weight)
+    return (left, *reversed(weights))
 
 
 def chained(
@@ -234,6 +264,30 @@ class _Side:
     @cached_property
     def _composed(self) -> Profile:
         return self._make()
+
+
+def mixed(found: tuple[Pattern, ...], made: Callable[[Pattern], DominatingPair]) -> DominatingPair:
+    """The mean over patterns, by their chances, of what is ``made`` of an epoch with this one."""
+    # Without a copy in what is released there is nothing to tell.
+    parts = [(one.chance, made(one)) for one in found if one.copies]
+    ahead = _Mean([(chance, pair.forward) for chance, pair in parts])
+    if all(pair.self_dual for _, pair in parts):
+        return DominatingPair.of(ahead)
+    return DominatingPair(ahead, _Mean([(chance, pair.backward) for chance, pair in parts]))
+
+
+class _Mean:
+    """A mean of profiles."""
+
+    def __init__(self, parts: list[tuple[float, Profile]]) -> None:
+        self._parts = parts
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons, rounded up."""
+        values = [
+            chance * (1.0 + 2.0 * ERROR) * profile(epsilon) for chance, profile in self._parts
+        ]
+        return np.minimum(np.sum(values, axis=0), 1.0)
 
 
 def least(one: DominatingPair, other: DominatingPair) -> DominatingPair:
