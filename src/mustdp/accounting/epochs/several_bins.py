@@ -287,7 +287,7 @@ class _Mean:
         values = [
             chance * (1.0 + 2.0 * ERROR) * profile(epsilon) for chance, profile in self._parts
         ]
-        return np.minimum(np.sum(values, axis=0), 1.0)
+        return np.asarray(np.minimum(np.sum(values, axis=0), 1.0))
 
 
 def least(one: DominatingPair, other: DominatingPair) -> DominatingPair:
