@@ -19,12 +19,12 @@ from mustdp.accounting.epochs.shuffling import (
     Choice,
     Contrast,
     GriddedTerm,
-    Lattice,
     Marks,
     Present,
     Sharp,
     Swapped,
     Transforms,
+    WeightLattice,
     WorstTerm,
     beside,
     equal_weights,
@@ -191,7 +191,7 @@ def gaussian_eight() -> tuple[Contrast, Marks, GriddedTerm]:
     return contrast, Marks(profile, 0.125), GriddedTerm.of(WorstTerm(contrast, 0.0))
 
 
-def by_quadrature(sharp: Sharp, lattice: Lattice, choice: Choice, bins: float) -> float:
+def by_quadrature(sharp: Sharp, lattice: WeightLattice, choice: Choice, bins: float) -> float:
     """The integral of the sharp form on dense meshes, nothing added for safety."""
     law = sharp._law.cut(choice.cut)
     t, q, phi = lattice.t[choice.cap :], choice.p / (choice.p - 1.0), choice.phi
@@ -228,7 +228,7 @@ def test_coarse_meshes_stay_above_the_integral(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     contrast, marks, home = gaussian_eight
-    bins, lattice = 100.0, Lattice(marks)
+    bins, lattice = 100.0, WeightLattice(marks)
     sharp = Sharp(WorstTerm(contrast, math.expm1(0.1)), home, lattice, bins)
     search = sharp.bound()[1]
     assert search is not None
@@ -250,12 +250,12 @@ def test_coarse_lattices_of_t_stay_above_the_integral(
     gaussian_eight: tuple[Contrast, Marks, GriddedTerm],
 ) -> None:
     contrast, marks, home = gaussian_eight
-    bins, fine = 100.0, Lattice(marks)
+    bins, fine = 100.0, WeightLattice(marks)
     term = WorstTerm(contrast, math.expm1(0.1))
     choice = Sharp(term, home, fine, bins).bound()[1]
     assert choice is not None
     for step in (0.1, 0.2):
-        lattice = Lattice(marks, step)
+        lattice = WeightLattice(marks, step)
         cap = int(np.argmin(np.abs(lattice.t - 0.4)))
         chosen = Choice(choice.choice.cut, choice.choice.home, cap, choice.choice.phi, 4.0)
         sharp = Sharp(term, home, lattice, bins)
@@ -339,7 +339,7 @@ def test_lines_between_points_are_above_both_cells() -> None:
 
 
 def test_expectations_are_above_those_of_a_law_with_these_prices() -> None:
-    lattice = object.__new__(Lattice)
+    lattice = object.__new__(WeightLattice)
     number = np.arange(-3, 4)
     t = np.exp(0.3 * number)
     places, chances = np.array([0.5, 1.0, 3.5]), np.array([0.5, 0.4, 0.1])  # mean one
@@ -362,7 +362,7 @@ def test_expectations_are_above_those_of_a_law_with_these_prices() -> None:
 
 def test_cuts_are_added(gaussian_eight: tuple[Contrast, Marks, GriddedTerm]) -> None:
     contrast, marks, home = gaussian_eight
-    lattice, x = Lattice(marks), math.expm1(0.1)
+    lattice, x = WeightLattice(marks), math.expm1(0.1)
     term = WorstTerm(contrast, x)
     sharp = Sharp(term, home, lattice, 100.0)
     cut, at_home, cap = 380, 350, 110
@@ -387,7 +387,7 @@ def test_the_first_batch_pays_beyond_its_cut(
 ) -> None:
     contrast, marks, _ = gaussian_eight
     home = GriddedTerm.of(WorstTerm(contrast, 0.0)).cut(300)
-    sharp = Sharp(WorstTerm(contrast, 0.0), home, Lattice(marks), 100.0)
+    sharp = Sharp(WorstTerm(contrast, 0.0), home, WeightLattice(marks), 100.0)
     c, cut = 8.0, 290
     found = math.exp(float(sharp._home_moment(np.array([c]), cut)[0]))
     nu = float(home.points[cut])
@@ -403,7 +403,7 @@ def test_powers_below_one_are_refused(
     gaussian_eight: tuple[Contrast, Marks, GriddedTerm],
 ) -> None:
     contrast, marks, home = gaussian_eight
-    sharp = Sharp(WorstTerm(contrast, 0.1), home, Lattice(marks), 4.0)
+    sharp = Sharp(WorstTerm(contrast, 0.1), home, WeightLattice(marks), 4.0)
     assert sharp.evaluate(Choice(300, 300, 0, 1.0, 4.0)) == math.inf
 
 

@@ -29,13 +29,13 @@ from mustdp.errors import InvalidParameter
 from mustdp.estimation.intervals import Interval, Spread, Support
 from mustdp.estimation.queries import (
     Averaged,
-    Block,
     BoundedSum,
     LinearQuery,
     NoiseCovariance,
     NoisySums,
     Piece,
     Query,
+    QueryBlock,
 )
 from mustdp.estimation.schema import PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.statistics.averages import Mean
@@ -285,7 +285,7 @@ class GeometricMeanQuery(LinearQuery):
     public: SubsetSchema
     mean: LinearQuery
     logs: Range
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ from mustdp.training.networks.bookkeeping import (
 )
 from mustdp.training.networks.devices import full_precision, sent
 from mustdp.training.networks.layers import Sizes, gamma
-from mustdp.training.networks.loaders import Records, Rows
+from mustdp.training.networks.loaders import Rows, TrainingRecords
 from mustdp.training.networks.separation import Loss, Unsuitable, Watch
 
 # The clipping bound: how much shorter than C a record is clipped, so that rounding cannot carry it
@@ -536,7 +536,9 @@ def _most_distinct(scheme: Sampling, relation: Relation) -> int:
 class Pieces:
     """Cuts batches into pieces of ``rows`` rows; the last piece is filled up."""
 
-    def __init__(self, records: Records, device: torch.device, clipper: Clipper, rows: int) -> None:
+    def __init__(
+        self, records: TrainingRecords, device: torch.device, clipper: Clipper, rows: int
+    ) -> None:
         self._records, self._device, self._clipper = records, device, clipper
         self._rows = rows
 
@@ -581,7 +583,7 @@ _TRIAL_SIZES = (5, 7)
 class Trials:
     """Draws the records of trials, each from a stream of its own."""
 
-    def __init__(self, records: Records, key: BatchKey, rank: int = 0) -> None:
+    def __init__(self, records: TrainingRecords, key: BatchKey, rank: int = 0) -> None:
         self._records = records
         self._generators = Substreams(key, _TRIALS, (rank,))
 
