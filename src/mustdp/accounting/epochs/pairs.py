@@ -54,6 +54,8 @@ _HARDLY_ANY_NOISE = 20.0
 #: Epochs of at most so many batches are bounded as if it were known how many are moved, and how
 #: far, too: for several records, for several that are swapped, and for one.
 _FEW_BINS, _FEW_SWAPPED, _FEWEST_BINS = 128, 32, 6
+#: Several records that are swapped and move a batch further are charged as one release.
+_FARTHEST_SWAPPED = 5.0
 #: Bins of one record beyond this are not counted.
 _MOST_TIMES = 1_000_000
 #: What one epoch contributes: shift, dominating pair, attained pairs by name.
@@ -155,10 +157,15 @@ def _several(
             return known
         return least(chain(found), known)
 
-    # The whole epoch tells no less than its beginning.
-    dominating = above(epoch.first(epoch.bins))
-    if epoch.steps < epoch.bins and epoch.times < MOST_PATTERNS:
-        dominating = least(above(epoch), dominating)
+    if swapped and group > 1 and shift > _FARTHEST_SWAPPED:
+        # Chains would take minutes and save little.
+        farthest = group * shift * (1.0 + 1e-15)
+        dominating = DominatingPair.of(GroupProfile(mechanism.profiles(farthest)))
+    else:
+        # The whole epoch tells no less than its beginning.
+        dominating = above(epoch.first(epoch.bins))
+        if epoch.steps < epoch.bins and epoch.times < MOST_PATTERNS:
+            dominating = least(above(epoch), dominating)
     seen = SeenSum(patterns(epoch, group), shift, epoch.steps, swapped=swapped, fine=fine)
     if swapped:
         return shift, dominating, {"symmetric": seen.pair("symmetric")}

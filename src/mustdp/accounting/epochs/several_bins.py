@@ -308,7 +308,7 @@ class _Mean:
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons, rounded up."""
         means = [chance * (1.0 + 2.0 * ERROR) * profile(epsilon) for chance, profile in self._parts]
-        return np.minimum(np.sum(means, axis=0), 1.0)
+        return np.asarray(np.minimum(np.sum(means, axis=0), 1.0))
 
 
 class _SplitMean:

@@ -338,7 +338,7 @@ class SwappedTerm:
             # Errors are squared by every step of Newton's method: what is left is rounding.
             if not np.any(np.abs(step) > 1e-10 * (1.0 + np.abs(g))):
                 break
-        return g.reshape(d.shape)
+        return np.asarray(g.reshape(d.shape))
 
     def _at(self, g: FloatArray) -> tuple[FloatArray, FloatArray]:
         """D and dD/dg, by powers of e^{s g}."""
