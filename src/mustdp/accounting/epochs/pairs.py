@@ -52,8 +52,10 @@ _LITTLE_NOISE = 4.0
 #: Beyond this the largest batch tells all there is, and sums of all of them are beyond any grid.
 _HARDLY_ANY_NOISE = 20.0
 #: Epochs of at most so many batches are bounded as if it were known how many are moved, and how
-#: far, too: for several records, and for one.
-_FEW_BINS, _FEWEST_BINS = 32, 6
+#: far, too: for several records, for several that are swapped, and for one.
+_FEW_BINS, _FEW_SWAPPED, _FEWEST_BINS = 128, 32, 6
+#: Several records that are swapped and move a batch further are charged as one release.
+_FARTHEST_SWAPPED = 5.0
 #: Bins of one record beyond this are not counted.
 _MOST_TIMES = 1_000_000
 #: What one epoch contributes: shift, dominating pair, attained pairs by name.
@@ -146,18 +148,24 @@ def _several(
             farthest = shift * math.sqrt(max(one.square for one in of))
             return chained(links(of, epoch.steps), farthest, allocated, fine)
 
-        if len(found) == 1 or epoch.steps > (_FEW_BINS if group > 1 else _FEWEST_BINS):
+        few = _FEWEST_BINS if group == 1 else _FEW_SWAPPED if swapped else _FEW_BINS
+        if len(found) == 1 or epoch.steps > few:
             return chain(found)
-        known = mixed(found, lambda one: chain((replace(one, chance=1.0),)))
+        known = mixed(found, lambda one: chain((replace(one, chance=1.0),)), swapped=swapped)
         if swapped and group > 1 and epoch.bins == epoch.steps <= _FEWEST_BINS:
             # In so few batches moves of random size tell more, and take longest.
             return known
         return least(chain(found), known)
 
-    # The whole epoch tells no less than its beginning.
-    dominating = above(epoch.first(epoch.bins))
-    if epoch.steps < epoch.bins and epoch.times < MOST_PATTERNS:
-        dominating = least(above(epoch), dominating)
+    if swapped and group > 1 and shift > _FARTHEST_SWAPPED:
+        # Chains would take minutes and save little.
+        farthest = group * shift * (1.0 + 1e-15)
+        dominating = DominatingPair.of(GroupProfile(mechanism.profiles(farthest)))
+    else:
+        # The whole epoch tells no less than its beginning.
+        dominating = above(epoch.first(epoch.bins))
+        if epoch.steps < epoch.bins and epoch.times < MOST_PATTERNS:
+            dominating = least(above(epoch), dominating)
     seen = SeenSum(patterns(epoch, group), shift, epoch.steps, swapped=swapped, fine=fine)
     if swapped:
         return shift, dominating, {"symmetric": seen.pair("symmetric")}

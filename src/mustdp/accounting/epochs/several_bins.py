@@ -25,6 +25,7 @@ from mustdp.accounting.pld.compose import Composition, Part
 from mustdp.accounting.pld.curve import UpperCurve
 from mustdp.accounting.pld.discrete import DiscreteLoss
 from mustdp.accounting.pld.discretise import DominatingPair, Profile, survey
+from mustdp.accounting.pld.readoff import first_below
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.sampling.epochs import RandomAllocation
@@ -266,14 +267,36 @@ class _Side:
         return self._make()
 
 
-def mixed(found: tuple[Pattern, ...], made: Callable[[Pattern], DominatingPair]) -> DominatingPair:
-    """The mean over patterns, by their chances, of what is ``made`` of an epoch with this one."""
-    # Without a copy in what is released there is nothing to tell.
+# An epoch whose pattern is known, by joint convexity: the mean over patterns of what it is then.
+#
+# Under add_remove Q is the same for all patterns, so that with chances w_c and any a_c >= 0
+#
+#     P - alpha Q = sum_c w_c (P_c - a_c Q)                 if sum_c w_c a_c = alpha,
+#     Q - alpha P = alpha sum_c w_c (a_c Q - P_c)           if sum_c w_c a_c = 1 / alpha:
+#
+# the observer need not be told the pattern to be charged for less than alpha times Q in each. The
+# a_c at which all tests reject equally often under Q are proposed off a table; whichever they are,
+# the bound is evaluated at them.
+
+
+#: How small profiles are looked at for the proposals, and at how many points on either side.
+_TABLED, _POINTS = 1e-18, 600
+
+
+def mixed(
+    found: tuple[Pattern, ...], made: Callable[[Pattern], DominatingPair], *, swapped: bool
+) -> DominatingPair:
+    """What dominates an epoch, from what is ``made`` of it if a pattern is known.
+
+    Where records are ``swapped``, every pattern has a Q of its own.
+    """
+    # Without a copy in what is released P and Q are the same.
     parts = [(one.chance, made(one)) for one in found if one.copies]
-    ahead = _Mean([(chance, pair.forward) for chance, pair in parts])
-    if all(pair.self_dual for _, pair in parts):
-        return DominatingPair.of(ahead)
-    return DominatingPair(ahead, _Mean([(chance, pair.backward) for chance, pair in parts]))
+    if swapped:
+        return DominatingPair.of(_Mean([(chance, pair.forward) for chance, pair in parts]))
+    absent = sum(one.chance for one in found if not one.copies)
+    split = _SplitMean(parts, absent)
+    return DominatingPair(split.ahead, split.behind)
 
 
 class _Mean:
@@ -284,10 +307,105 @@ class _Mean:
 
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons, rounded up."""
-        values = [
-            chance * (1.0 + 2.0 * ERROR) * profile(epsilon) for chance, profile in self._parts
+        means = [chance * (1.0 + 2.0 * ERROR) * profile(epsilon) for chance, profile in self._parts]
+        return np.asarray(np.minimum(np.sum(means, axis=0), 1.0))
+
+
+class _SplitMean:
+    """Both orders of a mixture against one Q, alpha being split among the patterns."""
+
+    def __init__(self, parts: list[tuple[float, DominatingPair]], absent: float) -> None:
+        self._chances, self._pairs = [chance for chance, _ in parts], [pair for _, pair in parts]
+        self._absent = absent
+        self._alike = [
+            _Mean(list(zip(self._chances, profiles, strict=True)))
+            for profiles in (
+                [pair.forward for pair in self._pairs],
+                [pair.backward for pair in self._pairs],
+            )
         ]
-        return np.asarray(np.minimum(np.sum(values, axis=0), 1.0))
+
+    def ahead(self, epsilon: FloatArray) -> FloatArray:
+        """H(P || Q) at many epsilons, rounded up."""
+        found, alpha = self._alike[0](epsilon), np.exp(np.minimum(epsilon, 600.0))
+        # The pattern without a copy has no excess over Q itself.
+        left = alpha * (1.0 - 1e-11) - self._absent * (1.0 + 2.0 * ERROR)
+        at = self._proposed(left)
+        total = np.zeros(epsilon.size)
+        for chance, pair, a in zip(self._chances, self._pairs, at, strict=True):
+            total += chance * (1.0 + 2.0 * ERROR) * _excess(pair, a)
+        return np.minimum(found, np.where(left > 0.0, total * (1.0 + 1e-12), 1.0))
+
+    def behind(self, epsilon: FloatArray) -> FloatArray:
+        """H(Q || P) at many epsilons, rounded up."""
+        found, alpha = self._alike[1](epsilon), np.exp(np.minimum(epsilon, 600.0))
+        left = (1.0 + 1e-11) / alpha - self._absent * (1.0 - 2.0 * ERROR)
+        at = self._proposed(left)
+        total = np.zeros(epsilon.size)
+        for chance, pair, a in zip(self._chances, self._pairs, at, strict=True):
+            # a H_{1/a}(Q || P_c)
+            total += chance * (1.0 + 2.0 * ERROR) * _excess(pair.swapped, 1.0 / a) * a
+        with np.errstate(over="ignore"):
+            split = total * alpha * (1.0 + 1e-12)
+        # Where a record is absent often enough Q is below alpha P everywhere.
+        return np.minimum(found, np.where(left > 0.0, split, 0.0))
+
+    def _proposed(self, left: FloatArray) -> list[FloatArray]:
+        """An a_c for every pattern with a copy, whose mean over chances is ``left``."""
+        wanted = np.where(left > 0.0, left, 1.0)
+        keys, logs = self._table
+        shares = np.interp(np.log(wanted), logs[0], keys)
+        at = [np.exp(np.interp(shares, keys, log_a)) for log_a in logs[1:]]
+        mean = sum(chance * a for chance, a in zip(self._chances, at, strict=True))
+        return [np.maximum(a * (wanted / mean), 1e-290) for a in at]
+
+    @cached_property
+    def _table(self) -> tuple[FloatArray, list[FloatArray]]:
+        """Shares that tests reject; the log of the mean of a_c there, and of every a_c."""
+        each = [_levels(pair) for pair in self._pairs]
+        keys = np.unique(np.concatenate([key for _, key in each]))[::-1]
+        # np.interp needs what increases: more is rejected where a is smaller.
+        at = [np.interp(-keys, -key, log_a) for log_a, key in each]
+        mean = sum(chance * np.exp(a) for chance, a in zip(self._chances, at, strict=True))
+        return -keys, [np.log(mean), *at]
+
+
+def _excess(pair: DominatingPair, a: FloatArray) -> FloatArray:
+    """H_a(P || Q) at any a > 0, rounded up: below one it is 1 - a + a H_{1/a}(Q || P)."""
+    log_a, out = np.log(a), np.empty(a.size)
+    eps = np.abs(log_a)
+    eps = np.maximum(eps - 1e-13 * (1.0 + eps), 0.0)
+    large = log_a >= 0.0
+    if np.any(large):
+        out[large] = pair.forward(eps[large])
+    if not np.all(large):
+        small = a[~large]
+        out[~large] = (1.0 - small) + small * pair.backward(eps[~large])
+    return out
+
+
+def _levels(pair: DominatingPair) -> tuple[FloatArray, FloatArray]:
+    """Increasing log a, and there the log odds of being rejected under Q by the test at a."""
+    logs, odds = [], []
+    for profile, sign in ((pair.backward, -1.0), (pair.forward, 1.0)):
+        end = min(first_below(profile, _TABLED), 600.0)
+        eps = np.linspace(0.0, end, _POINTS)
+        value = profile(eps)
+        if sign > 0.0:
+            # H falls by the chance under Q per unit of a.
+            share = -np.diff(value) / np.diff(np.exp(eps))
+        else:
+            # So does a H_{1/a}(Q || P), by the chance of the opposite.
+            inverse = np.exp(-eps)
+            share = np.diff(inverse * value) / np.diff(inverse)
+        share = np.clip(share, 1e-300, 1.0 - 1e-15)
+        odd = sign * (np.log(share) - np.log1p(-share))
+        middle = sign * 0.5 * (eps[1:] + eps[:-1])
+        order = slice(None, None, int(sign))
+        logs.append(middle[order])
+        odds.append(odd[order])
+    log_a, odd = np.concatenate(logs), np.minimum.accumulate(np.concatenate(odds))
+    return log_a, odd - 1e-9 * np.arange(odd.size)
 
 
 def least(one: DominatingPair, other: DominatingPair) -> DominatingPair:
