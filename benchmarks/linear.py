@@ -31,11 +31,11 @@ import mustdp as md
 from mustdp.calibration.budget import Budget
 from mustdp.reproduction.simulation import StackedRecords, descend_chains
 from mustdp.training.linear.descent import (
+    LinearRecords,
     LogisticLoss,
     Loss,
     MultinomialLoss,
     Recipe,
-    Records,
     SquaredError,
     descend,
     learning_rates,
@@ -78,7 +78,7 @@ def measure_setting(setting: Setting, rng: np.random.Generator) -> dict[str, Any
     rows = rng.standard_normal((setting.n, setting.features)).astype(setting.precision)
     labels = rng.integers(0, setting.classes, setting.n)
     scheme = md.must_ow(setting.n, setting.b, setting.m)
-    records = Records(rows, labels.astype(float) if scores == 1 else labels, loss, True)
+    records = LinearRecords(rows, labels.astype(float) if scores == 1 else labels, loss, True)
     recipe = recipe_of(scheme, STEPS)
     batches = list(scheme.batches(1, count=STEPS))
     together = [rows[batch.indices] for batch in batches]
@@ -121,7 +121,7 @@ def measure_chains(rng: np.random.Generator) -> dict[str, float]:
     recipe = recipe_of(md.must_ow(1000, 200, 100), STEPS)
     seeds = range(CHAINS)
     stacked = StackedRecords(X, y, SquaredError(), True, CHAINS)
-    single = [Records(X[k], y[k], SquaredError(), True) for k in seeds]
+    single = [LinearRecords(X[k], y[k], SquaredError(), True) for k in seeds]
     streams = [recipe.budget.scheme.batches(seed) for seed in seeds]
 
     def together() -> None:

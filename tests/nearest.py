@@ -41,6 +41,7 @@ FEW = (
     "tests/reporting/pages/test_document.py",
     "tests/reproduction/test_cells.py",
     "tests/cli/test_output.py",
+    "tests/interop/test_dp_accounting.py",
     "tests/reporting/report/test_reading.py",
     "tests/reporting/explorer/test_work.py",
 )

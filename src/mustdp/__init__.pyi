@@ -33,6 +33,7 @@ from mustdp.estimation.planning import smallest_epsilon as smallest_epsilon
 from mustdp.estimation.release import private_release as private_release
 from mustdp.estimation.statistics.averages import Mean as Mean
 from mustdp.estimation.statistics.counts import Proportion as Proportion
+from mustdp.estimation.statistics.geometric import GeometricMean as GeometricMean
 from mustdp.estimation.statistics.moments import Correlation as Correlation
 from mustdp.estimation.statistics.moments import Covariance as Covariance
 from mustdp.estimation.statistics.moments import LinearRegression as LinearRegression
@@ -46,6 +47,7 @@ from mustdp.ledger.ledger import Ledger as Ledger
 from mustdp.mechanisms.custom import custom as custom
 from mustdp.mechanisms.discrete_gaussian import discrete_gaussian as discrete_gaussian
 from mustdp.mechanisms.discrete_laplace import discrete_laplace as discrete_laplace
+from mustdp.mechanisms.exponential_mechanism import exponential_mechanism as exponential_mechanism
 from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response

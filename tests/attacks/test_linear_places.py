@@ -20,10 +20,10 @@ from mustdp.sampling.batch import Batch
 from mustdp.training.linear import descent as clipping
 from mustdp.training.linear import descent as perturbing
 from mustdp.training.linear.descent import (
+    LinearRecords,
     LogisticLoss,
     Loss,
     MultinomialLoss,
-    Records,
     SquaredError,
 )
 
@@ -93,7 +93,7 @@ def test_the_order_of_the_records_is_not_seen() -> None:
 
 
 def contributions(
-    records: Records, batch: Batch, weights: FloatArray, monkeypatch: pytest.MonkeyPatch
+    records: LinearRecords, batch: Batch, weights: FloatArray, monkeypatch: pytest.MonkeyPatch
 ) -> FloatArray:
     """What each record's row is weighted with, (K, distinct records)."""
     found: list[FloatArray] = []
@@ -134,7 +134,7 @@ def test_contributions_are_the_same_bits_at_every_place(
     rows, targets, weights = cancelling(kind, n, d, rng)
     if single:
         rows = rows.astype(np.float32)
-    records = Records(rows, targets, LOSSES[kind], True)
+    records = LinearRecords(rows, targets, LOSSES[kind], True)
 
     def found(indices: Any) -> FloatArray:
         indices = np.asarray(indices)
@@ -151,7 +151,7 @@ def test_contributions_are_the_same_bits_at_every_place(
         monkeypatch.setattr(clipping, "_BLOCK", 1)
         monkeypatch.setattr(clipping, "_SLICE", 1)
         monkeypatch.setattr(clipping, "_FEWEST_ROWS", fewest)
-        records = Records(rows, targets, LOSSES[kind], True)
+        records = LinearRecords(rows, targets, LOSSES[kind], True)
         assert np.array_equal(found(np.arange(n)), alone)
 
 
@@ -160,10 +160,10 @@ def test_rows_and_norms_depend_on_the_row_alone(d: int) -> None:
     """Under add-remove the number of rows is private: it must not change a norm's last bit."""
     rows, targets, _ = cancelling("squared", 70, d, np.random.default_rng(d))
     loss = SquaredError()
-    whole = Records(rows, targets, loss, True)
+    whole = LinearRecords(rows, targets, loss, True)
     for begin in range(70):
         for end in (begin + 1, 70):
-            part = Records(rows[begin:end], targets[begin:end], loss, True)
+            part = LinearRecords(rows[begin:end], targets[begin:end], loss, True)
             assert np.array_equal(part.rows, whole.rows[begin:end])
             assert np.array_equal(part.norms, whole.norms[begin:end])
 
@@ -177,7 +177,7 @@ def test_routines_that_treat_the_last_entries_differently_change_nothing(
     # So short that none is clipped, which would hide the error.
     rows *= 0.1 / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-30)
     weights /= np.abs(weights).max()
-    records = Records(rows, targets, LOSSES[kind], True)
+    records = LinearRecords(rows, targets, LOSSES[kind], True)
     batch = Batch(np.arange(30), np.ones(30, dtype=np.int64))
     straight = contributions(records, batch, weights, monkeypatch)
 

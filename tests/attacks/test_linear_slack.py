@@ -16,8 +16,8 @@ from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.batch import Batch
 from mustdp.training.linear.descent import (
     ExactNoise,
+    LinearRecords,
     Recipe,
-    Records,
     SquaredError,
     descend,
     exact_noise,
@@ -29,13 +29,13 @@ WIDTH, CLIP = 100, 1.0
 def noise_of(noise_multiplier: float, rows: FloatArray, targets: FloatArray) -> ExactNoise:
     scheme = md.random_allocation(2, 1)
     budget = Budget(scheme, noise_multiplier, 1, 1e-5, Relation.ADD_REMOVE, "test")
-    records = Records(rows, targets, SquaredError(), False)
+    records = LinearRecords(rows, targets, SquaredError(), False)
     return exact_noise(records, Recipe(budget, CLIP, np.ones(1), 0.0), NoiseSource())
 
 
 def steps_of_sum(noise: ExactNoise, rows: FloatArray, targets: FloatArray) -> IntArray:
     """The sum that noise is added to, in steps of the lattice, at weights of zero."""
-    records = Records(rows, targets, SquaredError(), False)
+    records = LinearRecords(rows, targets, SquaredError(), False)
     batch = Batch(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
     total, _ = records.clipped_sum(np.zeros((1, WIDTH)), batch, noise.bound)
     steps: IntArray = noise._noise.lattice.rounded(total)[0]
@@ -84,7 +84,7 @@ def test_the_slack_covers_what_was_derived(entries: int, copies: int, additions:
 def test_the_error_of_the_sum_is_counted_for_the_largest_batch() -> None:
     """However N products are cut into blocks, s in a block and t blocks, s + t >= 2 sqrt(N)."""
     n = 10**6
-    records = Records(np.ones((5, 1)), np.zeros(5), SquaredError(), False)
+    records = LinearRecords(np.ones((5, 1)), np.zeros(5), SquaredError(), False)
     budget = Budget(md.wor(n, n), 1.0, 1, 1e-9, Relation.REPLACE_ONE, "test")
     noise = exact_noise(records, Recipe(budget, CLIP, np.ones(1), 0.0), NoiseSource())
     assert noise.bound <= CLIP - 2.0 * (2.0 * math.sqrt(n)) * ROUNDOFF * n * CLIP
@@ -100,7 +100,7 @@ class Recorded:
 
 
 def test_a_run_clips_to_the_bound_that_the_slack_leaves() -> None:
-    records = Records(np.ones((1, 1)), np.full(1, 100.0), SquaredError(), False)
+    records = LinearRecords(np.ones((1, 1)), np.full(1, 100.0), SquaredError(), False)
     budget = Budget(md.wor(1, 1), 1.0, 1, 1e-5, Relation.REPLACE_ONE, "test")
     recipe = Recipe(budget, CLIP, np.ones(1), 0.0)
     weights = descend(records, recipe, None, noise=Recorded()).weights

@@ -154,7 +154,7 @@ def test_every_csv_of_the_package_is_written_in_one_place() -> None:
     }
     assert found == {
         "numerics/formatting.py",
-        "estimation/release/result.py",
+        "estimation/result.py",
     }
     for name in found - {"numerics/formatting.py"}:
         text = (sources / name).read_text(encoding="utf-8")

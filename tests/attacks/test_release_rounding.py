@@ -18,7 +18,7 @@ import pytest
 import mustdp as md
 from mustdp.estimation.queries import JointSums, Piece
 from mustdp.estimation.schema import Column, PublicSchema, Range
-from mustdp.estimation.statistics.quantiles import Curve
+from mustdp.estimation.statistics.quantiles import QuantileCurve
 from mustdp.mechanisms.relation import Relation
 from mustdp.noise.release import LatticeNoise, release
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -120,7 +120,7 @@ COLUMN = (Column("x", Range(0.0, 10.0)),)
 def farthest(stack: JointSums, records: int) -> float:
     """The farthest that swapping ``records`` of them together moves the sums, in real units."""
     (part,) = stack.parts
-    assert isinstance(part, Curve)
+    assert isinstance(part, QuantileCurve)
     cells = [*(0.5 + k for k in range(part.size)), part.size + 0.5]
     vectors = []
     for value in cells:
@@ -141,7 +141,9 @@ def curves(schema: PublicSchema) -> list[JointSums]:
     """Distribution functions on grids of 1 to 6 points, with noise from weak to strong."""
     return [
         JointSums(
-            schema, (Curve(schema, (0,), tuple(float(k + 1) for k in range(points))),), 2.0**z
+            schema,
+            (QuantileCurve(schema, (0,), tuple(float(k + 1) for k in range(points))),),
+            2.0**z,
         )
         for points in range(1, 7)
         for z in range(1, 26)

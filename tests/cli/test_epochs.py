@@ -43,7 +43,7 @@ def test_shuffling_says_that_it_is_not_poisson(run: Run) -> None:
 
 def test_calibrate_and_draw(run: Run) -> None:
     found = answer(
-        run, "calibrate --scheme shuffle -n 100 -m 10 --epochs 2 --epsilon 2 --delta 1e-5"
+        run, "calibrate --scheme shuffle -n 20 -m 10 --epochs 2 --epsilon 2 --delta 1e-5"
     )
     assert found["epsilon"]["upper"] <= 2
     batches = answer(run, "draw --scheme allocation -n 20 --bins 3")["batches"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.reporting.findings import Question, grid_of
+from mustdp.reporting.findings import ReportQuestion, grid_of
 from tests.cli.running import Run, answer, check_refused
 
 STEP = "--scheme wor -n 100 -m 10 --steps 10"
@@ -71,7 +71,7 @@ def test_compare_and_report(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
         assert row["epsilon"]["upper"] == found.upper
     seen: list[int] = []
 
-    def other_sizes(m: int, noise_multiplier: float, question: Question) -> tuple[float, ...]:
+    def other_sizes(m: int, noise_multiplier: float, question: ReportQuestion) -> tuple[float, ...]:
         seen.append(question.group)
         return (math.nan,) * len(grid_of(question.n, question.b, question.m)[0])
 

@@ -70,7 +70,7 @@ def test_missing_values_get_a_way_on(run: Run, raw: Path) -> None:
     whole = estimate(run, raw, "--no-header", "--column", "2")
     raw.write_text(raw.read_text().replace(", 0\n", ", ?\n"))
     words = [raw, "--no-header", "--column", "2"]
-    check_refused(run("bootstrap", *words, *DESIGN), "got 15 missing", "--missing can")
+    check_refused(run("bootstrap", *words, *DESIGN), "got missing", "--missing can")
     assert estimate(run, *words, "--missing", "0") == whole
     assert estimate(run, *words, "--missing", "0", "--missing-mark", "6") < whole
     outcome = run("bootstrap", *words, "--missing", "drop", *DESIGN)

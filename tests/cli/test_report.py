@@ -12,19 +12,21 @@ import pytest
 
 from mustdp.errors import NumericalFailure
 from mustdp.reporting import findings, report
-from mustdp.reporting.findings import Findings, Question, gather, grid_of
+from mustdp.reporting.findings import Findings, ReportQuestion, gather, grid_of
 from mustdp.reporting.pages import Page
 from tests.cli.running import Run, answer, check_refused
 
 SIZES = "-n 30 -b 10 -m 4 --steps 1 --delta 1e-3"
 
 
-def nothing_certified(m: int, noise_multiplier: float, question: Question) -> tuple[float, ...]:
+def nothing_certified(
+    m: int, noise_multiplier: float, question: ReportQuestion
+) -> tuple[float, ...]:
     return (math.nan,) * len(grid_of(question.n, question.b, question.m)[0])
 
 
 @cache
-def found(question: Question) -> Findings:
+def found(question: ReportQuestion) -> Findings:
     """Findings without the grid of other sizes, which takes most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(findings, "epsilons_at", nothing_certified)

@@ -125,7 +125,7 @@ def test_numbers_that_do_not_fit_into_memory(
 def test_integers_of_thousands_of_digits(digits: int, sign: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(f"x\n1\n{sign}{'7' * digits}\n")
-    with pytest.raises(InvalidParameter, match=r"2\*\*53|got 1 infinite"):
+    with pytest.raises(InvalidParameter, match=r"2\*\*53|got infinite"):
         open_source(path, "x")
     path.write_text(f"x\n1\n{'0' * digits}7\n")
     assert open_source(path, "x").take([1]).tolist() == [[7.0]]
@@ -219,7 +219,7 @@ def test_decimals_of_all_widths(kind: Callable[[], Any], tmp_path: Path) -> None
     for data in (table, path):
         (block,) = open_records(data, [Number("x", missing="drop")]).blocks()
         assert block.values[:, 0].tolist() == [0.1, -12345.67, 0.0]
-        with pytest.raises(InvalidParameter, match="got 1 missing"):
+        with pytest.raises(InvalidParameter, match="got missing"):
             open_source(data, "x").take([0])
 
 

@@ -106,7 +106,7 @@ def test_other_types(form: Callable[[Table], Any], values: list[Any]) -> None:
 def test_missing_values(form: Callable[[Table], Any]) -> None:
     data = form({"x": [1.5, None, 3.5, None, 5.5], "y": [1.0] * 5})
     assert open_source(data, "y").n == 5
-    refused("column 'x' of .* finite numbers only, got 2 (missing|NaN)", data, ["y", "x"])
+    refused("column 'x' of .* finite numbers only, got (missing|NaN)", data, ["y", "x"])
 
 
 def test_missing_integers_and_booleans() -> None:
@@ -117,14 +117,14 @@ def test_missing_integers_and_booleans() -> None:
             pandas.DataFrame({"x": pandas.array(values)}),
             pyarrow.table({"x": values}).to_pandas(types_mapper=pandas.ArrowDtype),
         ):
-            refused("'x' of .* got 1 missing", data, "x")
-            refused("column 0 .* of .* got 1 missing", data)
+            refused("'x' of .* got missing", data, "x")
+            refused("column 0 .* of .* got missing", data)
 
 
 def test_infinite_values(form: Callable[[Table], Any]) -> None:
     data = form({"x": [1.5, float("-inf"), 3.5], "y": [1.0] * 3})
     assert open_source(data, "y").n == 3
-    refused("'x' of .* must hold finite numbers only, got (1 infinite|infinite)", data, "x")
+    refused("'x' of .* must hold finite numbers only, got infinite", data, "x")
 
 
 def test_integers_beyond_double_precision(form: Callable[[Table], Any]) -> None:
@@ -162,15 +162,15 @@ def test_arrays() -> None:
     refused("got type datetime64", np.array(["2020-01-01"], dtype="M8[D]"), 0)
     refused("got type timedelta64", np.array([1], dtype="m8[s]"), 0)
     refused(
-        "column 0 .* of the array .* got 1 NaN, 2 infinite",
+        "column 0 .* of the array .* got NaN, infinite",
         np.array([1, np.nan, *[np.inf] * 2]),
     )
-    refused("column 1 .* of the array .* got 1 NaN", np.array([[1.0, 2.0], [3.0, np.nan]]))
+    refused("column 1 .* of the array .* got NaN", np.array([[1.0, 2.0], [3.0, np.nan]]))
     refused("exact in double precision", np.array([2**64 - 1], dtype=np.uint64))
-    refused("got 1 missing", np.ma.masked_equal([1.0, 2.0, 3.0], 2.0))
+    refused("got missing", np.ma.masked_equal([1.0, 2.0, 3.0], 2.0))
     assert open_source(np.ma.array([1.0, 2.0], mask=False)).n == 2
     huge = np.array([np.longdouble("1e400") if np.finfo(np.longdouble).max > 1e308 else np.inf])
-    refused("got 1 infinite", huge)
+    refused("got infinite", huge)
     fields = np.zeros(2, dtype=[("x", float), ("pair", float, (2,)), ("t", "U2")])
     refused("'pair' of the array .* of shape", fields, "pair")
     refused("among the 3 columns of the array", fields, "y")

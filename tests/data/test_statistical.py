@@ -94,7 +94,7 @@ def test_values_that_the_file_declares_as_missing(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"x": [1.0, 9.0, 3.0]})
     pyreadstat.write_sav(frame, path, missing_ranges={"x": [9]})
     assert rows_of(path, Number("x", missing=0.0)) == [[1.0], [0.0], [3.0]]
-    with pytest.raises(InvalidParameter, match=r"'x' of .*x.sav must hold finite .* got 1 missing"):
+    with pytest.raises(InvalidParameter, match=r"'x' of .*x.sav must hold finite .* got missing"):
         open_source(path, "x")
 
 

@@ -72,8 +72,24 @@ def example(name: str) -> Statistic:
     return found
 
 
+def start(name: str) -> float:
+    """The lower end of both ranges, which are one wide; values are moved by as much."""
+    return 0.5 if WRITTEN[name].positive else 0.0
+
+
+def ranged(name: str, setting: str = "replace-one") -> PublicSchema:
+    """The setting, with the ranges of this statistic."""
+    low = start(name)
+    columns = (Column("x", Range(low, low + 1.0)), Column("y", Range(low, low + 1.0)))
+    return replace(SCHEMAS[setting], columns=columns)
+
+
+def clipped(name: str, values: FloatArray) -> FloatArray:
+    return np.clip(values, start(name), start(name) + 1.0)
+
+
 def drawn(n: int, seed: int | tuple[int, ...]) -> FloatArray:
-    """Two columns that vary together; some values are beyond their ranges."""
+    """Two columns that vary together; some values are beyond the ranges from 0 to 1."""
     rng = np.random.default_rng(seed)
     x = 1.2 * rng.beta(2.0, 3.0, n) - 0.05
     return np.column_stack([x, 0.25 + 0.5 * x + 0.15 * rng.normal(size=n)])
@@ -111,9 +127,16 @@ def test_bad_input_is_refused(name: str) -> None:
             without = replace(PLAIN, columns=(Column("x"), Column("y")))
             with pytest.raises(InvalidParameter, match="must have a range"):
                 list(bare.requests(without))
+        if kind.positive:
+            with pytest.raises(InvalidParameter, match=r"^lower must be above 0 for .*, got 0$"):
+                list(bare.requests(PLAIN))
     else:
         with pytest.raises(InvalidParameter):
             list(bare.requests(PLAIN))
+    if kind.for_bootstrap and kind.positive:
+        count = len(bare.columns)
+        with pytest.raises(InvalidParameter, match=r"^lower must be above 0 for .*, got 0$"):
+            bare.query(SubsetSchema([0.0] * count, [1.0] * count, 4))
     if not kind.for_bootstrap:
         with pytest.raises(InvalidParameter, match="must be one of"):
             bare.check_bootstrap()
@@ -129,15 +152,18 @@ def requests(name: str, schema: PublicSchema) -> list[StatisticRequest]:
         return []
 
 
-def rounds(made: list[StatisticRequest], schema: PublicSchema) -> Iterator[tuple[BoundedSum, ...]]:
+def rounds(
+    made: list[StatisticRequest], schema: PublicSchema, low: float
+) -> Iterator[tuple[BoundedSum, ...]]:
     """What is added up in the first round and, chosen by a first round without noise, the next."""
     first = tuple(parts_of(made))
     if not first:
         return
     yield first
     joint = JointSums(schema, first, 2.0)
-    values = drawn(300, 5)
-    piece = Piece(np.clip(values, 0.0, 1.0), np.arange(300) % schema.slots, _ones(schema), values)
+    values = drawn(300, 5) + low
+    own = np.clip(values, low, low + 1.0)
+    piece = Piece(own, np.arange(300) % schema.slots, _ones(schema), values)
     noiseless = joint.read(joint.totals([piece])[0] * joint.noise.lattice.step)
     found = dict(zip(first, noiseless, strict=True))
     for one in made:
@@ -160,11 +186,12 @@ def records(schema: PublicSchema) -> list[list[float]]:
 @pytest.mark.parametrize("setting", SCHEMAS)
 @pytest.mark.parametrize("name", RELEASED)
 def test_no_record_moves_a_release_farther_than_its_noise_allows(name: str, setting: str) -> None:
-    schema = SCHEMAS[setting]
+    schema, low = ranged(name, setting), start(name)
     weights = (0.0, 0.4, 1.0) if schema.weighted else (1.0,)
-    for parts in rounds(requests(name, schema), schema):
+    swapped = [[low + x for x in record] for record in records(schema)]
+    for parts in rounds(requests(name, schema), schema, low):
         joint = JointSums(schema, parts, noise_multiplier=2.0)
-        assert movements(joint, records(schema), weights) <= allowed(joint)
+        assert movements(joint, swapped, weights) <= allowed(joint)
 
 
 @pytest.mark.parametrize("poisson", [False, True], ids=["fixed size", "poisson"])
@@ -175,10 +202,12 @@ def test_no_entry_moves_a_query_farther_than_its_reaches_allow(name: str, poisso
 
 def _worst(statistic: Statistic, poisson: bool) -> float:
     size, count = 4, len(statistic.columns or ())
-    query = statistic.query(SubsetSchema([0.0] * count, [1.0] * count, size, poisson=poisson))
+    low = start(statistic.name)
+    lower, upper = [low] * count, [low + 1.0] * count
+    query = statistic.query(SubsetSchema(lower, upper, size, poisson=poisson))
     points = np.array(list(itertools.product((0.0, 0.39, 1.0), repeat=count)))
     rng, worst = np.random.default_rng(2), 0.0
-    points = np.concatenate([points, rng.uniform(size=(6, count))])
+    points = low + np.concatenate([points, rng.uniform(size=(6, count))])
     for _ in range(30):
         rows = points[rng.integers(len(points), size=size - 1)]
         ones = np.ones(size, dtype=np.int64)
@@ -216,8 +245,8 @@ def test_a_sensitivity_that_is_too_small_would_be_seen(setting: str) -> None:
 
 def released(name: str, values: FloatArray, noise: float, seed: int) -> list[ReleasedEstimate]:
     """A release without ledger or calibration; the number of records is private."""
-    schema = SCHEMAS["add-remove"]
-    piece = Piece(np.clip(values, 0.0, 1.0), np.zeros(len(values), np.int64), None, values)
+    schema, values = ranged(name, "add-remove"), values + start(name)
+    piece = Piece(clipped(name, values), np.zeros(len(values), np.int64), None, values)
     return list(
         run_rounds(
             schema, lambda: iter((piece,)), lambda to: list(example(name).requests(to)), noise,
@@ -229,7 +258,7 @@ def released(name: str, values: FloatArray, noise: float, seed: int) -> list[Rel
 def resampled(name: str, values: FloatArray, noise: float, seed: int) -> tuple[Estimate, ...]:
     """What a bootstrap infers, without its bookkeeping."""
     statistic, rng = example(name), np.random.default_rng(seed)
-    own = np.clip(values, 0.0, 1.0)[:, : len(statistic.columns or ())]
+    own = clipped(name, values + start(name))[:, : len(statistic.columns or ())]
     design = Design(md.wor(len(own), len(own) // 5), 30)
     query = _bound(statistic, design.size)
     rows = [
@@ -243,7 +272,8 @@ def resampled(name: str, values: FloatArray, noise: float, seed: int) -> tuple[E
 
 def _bound(statistic: Statistic, size: float) -> Query:
     count = len(statistic.columns or ())
-    return statistic.query(SubsetSchema([0.0] * count, [1.0] * count, size))
+    low = start(statistic.name)
+    return statistic.query(SubsetSchema([low] * count, [low + 1.0] * count, size))
 
 
 POPULATION = drawn(100_000, 99)
@@ -257,7 +287,7 @@ def truths(name: str) -> list[float]:
 @pytest.mark.parametrize("name", sorted({*RELEASED} & {*RESAMPLED}))
 def test_both_runners_estimate_the_same(name: str) -> None:
     query = _bound(example(name), len(POPULATION))
-    values = np.clip(POPULATION, 0.0, 1.0)[:, : len(example(name).columns or ())]
+    values = clipped(name, POPULATION + start(name))[:, : len(example(name).columns or ())]
     exact = query.estimate(query.evaluate(values, np.ones(len(values), dtype=np.int64)))
     assert exact == pytest.approx(truths(name), abs=0.01)
 
@@ -302,7 +332,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return runner(capsys)
 
 
-GIVEN = "--lower 0 --upper 1 --delta 1e-5"
+def given(name: str) -> str:
+    return f"--lower {start(name)} --upper {start(name) + 1.0} --delta 1e-5"
 
 
 def columns(name: str) -> str:
@@ -314,7 +345,7 @@ def columns(name: str) -> str:
 def test_a_release_is_written_and_drawn(name: str, table: Path) -> None:
     result = md.private_release(
         str(table), example(name), columns=list(map(str, example(name).columns or ())),
-        lower=0, upper=1, noise_multiplier=3.0, delta=1e-5,
+        lower=start(name), upper=start(name) + 1.0, noise_multiplier=3.0, delta=1e-5,
     )  # fmt: skip
     data = result.as_dict()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
@@ -326,14 +357,14 @@ def test_a_release_is_written_and_drawn(name: str, table: Path) -> None:
 
 @pytest.mark.parametrize("name", RELEASED)
 def test_a_release_is_planned(name: str) -> None:
-    given: dict[str, Any] = {
+    about: dict[str, Any] = {
         "n": 1000,
-        "lower": 0,
-        "upper": 1,
+        "lower": start(name),
+        "upper": start(name) + 1.0,
         "columns": ("x", "y"),
     }
     less, more = (
-        expected_widths(example(name), epsilon=at, delta=1e-6, **given) for at in (0.5, 2.0)
+        expected_widths(example(name), epsilon=at, delta=1e-6, **about) for at in (0.5, 2.0)
     )
     for wide, narrow in zip(less, more, strict=True):
         assert math.isfinite(narrow.width)
@@ -345,12 +376,21 @@ def test_a_release_is_planned(name: str) -> None:
 @pytest.mark.parametrize("name", RELEASED)
 def test_the_command_line_releases_it(name: str, table: Path, run: Run) -> None:
     text = example(name).written
-    line = f"release {table} {columns(name)} --statistic '{text}' {GIVEN} --noise-multiplier 3"
+    line = (
+        f"release {table} {columns(name)} --statistic '{text}' {given(name)} --noise-multiplier 3"
+    )
     found = answer(run, line)["estimates"]
     assert {one["statistic"].partition(":")[0] for one in found} == {name}
-    line = f"plan -n 300 {columns(name)} --statistic '{text}' {GIVEN} --epsilon 1"
+    line = f"plan -n 300 {columns(name)} --statistic '{text}' {given(name)} --epsilon 1"
     assert len(answer(run, line)["rows"]) == len(found)
-    words = ("release", table, *columns(name).split(), *GIVEN.split(), "--noise-multiplier", "3")
+    words = (
+        "release",
+        table,
+        *columns(name).split(),
+        *given(name).split(),
+        "--noise-multiplier",
+        "3",
+    )
     wrong = f"{name}:0.5@x,nothing" if ":" in text else f"{name}@x,nothing"
     check_refused(run(*words, "--statistic", wrong), "--statistic")
 
@@ -358,7 +398,7 @@ def test_the_command_line_releases_it(name: str, table: Path, run: Run) -> None:
 @pytest.mark.parametrize("name", RESAMPLED)
 def test_the_command_line_resamples_it(name: str, table: Path, run: Run) -> None:
     text = example(name).written
-    rest = f"--scheme wor -m 50 --replicates 8 {GIVEN} --noise-multiplier 9"
+    rest = f"--scheme wor -m 50 --replicates 8 {given(name)} --noise-multiplier 9"
     line = f"bootstrap {table} {columns(name)} --statistic '{text}' {rest}"
     found = answer(run, line)
     assert set(found) >= {"estimate", "standard_error", "interval", "estimates", "privacy"}

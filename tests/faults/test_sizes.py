@@ -14,12 +14,12 @@ from mustdp.accounting.subsampling import stages as effort
 from mustdp.accounting.subsampling.stages import TAIL, certificate_cost
 from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks as cost
-from mustdp.numerics.checks import Cost, check_cost, memory
+from mustdp.numerics.checks import WorkEstimate, check_cost, memory
 from mustdp.sampling.schemes import Multistage
 from tests.cli.running import check_refused, runner
 
 
-def estimate(scheme: Multistage) -> Cost:
+def estimate(scheme: Multistage) -> WorkEstimate:
     return certificate_cost(scheme.n, scheme.reduced, TAIL)
 
 
@@ -136,4 +136,4 @@ def test_the_memory_is_that_of_the_machine_or_container(
         limit.write_text(text)
         assert memory() == expected
     with pytest.raises(InvalidParameter, match="must be fewer or smaller"):
-        check_cost("n", "nothing", Cost(seconds=float("nan")))
+        check_cost("n", "nothing", WorkEstimate(seconds=float("nan")))

@@ -249,7 +249,7 @@ def test_a_run_of_opacus_with_our_accountant() -> None:
     certified = md.account(plan, relation="add_remove").epsilon(delta=1e-3)
     assert engine.get_epsilon(1e-3) == certified.upper
     kept = engine.accountant.state_dict()
-    other = bridge.MustdpAccountant()
+    other = bridge.OpacusAccountant()
     other.load_state_dict(kept)
     assert other.get_epsilon(1e-3) == certified.upper
 
@@ -300,7 +300,7 @@ def test_bad_histories(history: Any) -> None:
 def test_no_steps_cost_nothing_and_no_noise_everything() -> None:
     from mustdp.interop import opacus as bridge
 
-    accountant = bridge.MustdpAccountant()
+    accountant = bridge.OpacusAccountant()
     assert accountant.get_epsilon(1e-5) == 0
     accountant.step(noise_multiplier=0.0, sample_rate=0.1)
     assert accountant.get_epsilon(1e-5) == float("inf")

@@ -10,7 +10,7 @@ import pytest
 from mustdp.reproduction import adult, guarantees
 from mustdp.reproduction.adult import ADULT, EARLIER, noise_of, overall_tables, run_job, train
 from mustdp.reproduction.cells import Settings
-from mustdp.reproduction.simulation import Job
+from mustdp.reproduction.simulation import SimulationJob
 from mustdp.sampling.schemes import must_ow
 from mustdp.training.data.dataset import DataSet
 from tests.training.data.places import SHARED, needs_adult
@@ -92,8 +92,8 @@ def test_overall_tables_say_what_is_attained() -> None:
 def test_chains_and_program_agree_where_noise_is_small() -> None:
     """Mean accuracy of 40 runs each, within four standard errors of their difference."""
     budget = ADULT.paper_budget("WOR", 5e-5)
-    chains = run_job(Job(("a",), budget, range(1, 41), SHARED))
-    program = run_job(Job(("b",), budget, range(1, 41), SHARED, "mean"))
+    chains = run_job(SimulationJob(("a",), budget, range(1, 41), SHARED))
+    program = run_job(SimulationJob(("b",), budget, range(1, 41), SHARED, "mean"))
     error = np.hypot(chains.first.std(), program.first.std()) / np.sqrt(40)
     assert abs(chains.first.mean() - program.first.mean()) < 4 * error
     assert 74 < program.first.mean() < 76

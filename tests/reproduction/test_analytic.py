@@ -16,7 +16,15 @@ from mustdp.reporting.plots.drawing import THEMES
 from mustdp.reproduction import composition, draws, one_step
 from mustdp.reproduction.budgets import noiseless
 from mustdp.reproduction.catalogue import items_called
-from mustdp.reproduction.cells import NAMES, Cell, Item, Outcome, Settings, published, scheme_called
+from mustdp.reproduction.cells import (
+    NAMES,
+    Item,
+    ItemOutcome,
+    PaperCell,
+    Settings,
+    published,
+    scheme_called,
+)
 from mustdp.reproduction.guarantees import CalibratedRun, Target
 
 FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2 = items_called(
@@ -26,15 +34,15 @@ TABLE_S1, FIGURE_S3, TABLE_6 = items_called(("table-s1", "figure-s3", "table-6")
 QUICK = Settings(quick=True, seed=1, data=None)
 
 
-def run(item: Item) -> Outcome:
+def run(item: Item) -> ItemOutcome:
     return item.run(QUICK, lambda *_: None)
 
 
-def cells(outcome: Outcome, table: str) -> list[Cell]:
+def cells(outcome: ItemOutcome, table: str) -> list[PaperCell]:
     return [cell for one in outcome.tables if one.name == table for cell in one.cells]
 
 
-def verdicts(found: list[Cell]) -> dict[str, int]:
+def verdicts(found: list[PaperCell]) -> dict[str, int]:
     return {word: sum(cell.verdict == word for cell in found) for word in ("matches", "differs")}
 
 
@@ -52,11 +60,11 @@ def publish(
 
 
 @pytest.fixture(scope="module")
-def s1() -> Outcome:
+def s1() -> ItemOutcome:
     return run(TABLE_S1)
 
 
-def test_table_s1_matches_except_for_the_repeated_row(s1: Outcome) -> None:
+def test_table_s1_matches_except_for_the_repeated_row(s1: ItemOutcome) -> None:
     paper = [cell for table in s1.tables if table.kind == "paper" for cell in table.cells]
     assert len(paper) == 144
     off = [cell for cell in paper if cell.verdict != "matches"]
@@ -90,7 +98,7 @@ def test_a_wrong_digit_in_table_s1_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
     assert verdicts(cells(outcome, "delta-gaussian-0.25")) == {"matches": 29, "differs": 1}
 
 
-def test_what_is_certified_lies_between_attained_and_the_theorem(s1: Outcome) -> None:
+def test_what_is_certified_lies_between_attained_and_the_theorem(s1: ItemOutcome) -> None:
     values = {(cell.row, cell.column): cell.ours or 0.0 for cell in cells(s1, "certified")}
     assert len(values) == 72
     for (row, column), upper in values.items():
@@ -99,7 +107,7 @@ def test_what_is_certified_lies_between_attained_and_the_theorem(s1: Outcome) ->
             assert upper <= values[row, column.replace("certified", "theorem")] + 1e-11
 
 
-def test_equal_noise_gives_the_guarantee_it_was_made_for(s1: Outcome) -> None:
+def test_equal_noise_gives_the_guarantee_it_was_made_for(s1: ItemOutcome) -> None:
     found = cells(s1, "equal")
     certified = [cell.ours or 9.0 for cell in found if cell.column == "ε, certified"]
     assert len(certified) == 4
@@ -179,13 +187,13 @@ def test_a_meeting_point_elsewhere_is_not_explained(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Outcome]:
+def s3(monkeypatch: pytest.MonkeyPatch) -> Callable[[], ItemOutcome]:
     monkeypatch.setattr(composition, "calibrate_schemes", few)
     return lambda: run(FIGURE_S3)
 
 
 def test_the_printed_interval_belongs_to_the_notebooks_steps(
-    s3: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch
+    s3: Callable[[], ItemOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(monkeypatch, composition, lambda paper: paper["figure"].update(steps=[200, 1000]))
     outcome = s3()
@@ -208,7 +216,7 @@ def test_the_printed_interval_belongs_to_the_notebooks_steps(
 
 
 def test_another_interval_is_not_explained(
-    s3: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch
+    s3: Callable[[], ItemOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def change(paper: dict[str, Any]) -> None:
         paper["MUSTow_lower_upper_published"][0] *= 1.0 + 1e-6
@@ -221,11 +229,11 @@ def test_another_interval_is_not_explained(
 
 
 @pytest.fixture(scope="module")
-def table_6() -> Outcome:
+def table_6() -> ItemOutcome:
     return run(TABLE_6)
 
 
-def test_distinct_records_match(table_6: Outcome) -> None:
+def test_distinct_records_match(table_6: ItemOutcome) -> None:
     found = cells(table_6, "distinct")
     judged = [cell for cell in found if cell.paper is not None]
     assert verdicts(judged) == {"matches": 60, "differs": 0}
@@ -237,7 +245,7 @@ def test_distinct_records_match(table_6: Outcome) -> None:
             assert abs((cell.ours or 0.0) - means[cell.row]) <= 4.0 * (cell.error or 0.0)
 
 
-def test_times_are_explained_and_never_judged_by_their_scatter(table_6: Outcome) -> None:
+def test_times_are_explained_and_never_judged_by_their_scatter(table_6: ItemOutcome) -> None:
     found = cells(table_6, "times")
     assert len(found) == 16
     assert all(cell.verdict != "differs" and (cell.error or 0.0) > 0 for cell in found)

@@ -26,7 +26,7 @@ from mustdp.mechanisms.relation import Relation
 from mustdp.reproduction import bootstrap
 from mustdp.reproduction.bootstrap import ROWS, Released, Row
 from mustdp.reproduction.catalogue import ITEMS
-from mustdp.reproduction.cells import NON_PRIVATE, Cell, Settings, Table, judge, published
+from mustdp.reproduction.cells import NON_PRIVATE, PaperCell, PaperTable, Settings, judge, published
 from mustdp.reproduction.guarantees import Guarantee, guarantee_table, known_lower
 from mustdp.reproduction.runner import Stored, as_text, from_text
 
@@ -60,7 +60,7 @@ def fake(row: Row, privacy: PrivacySpent, values: Any = ((0.0, 1.0), (0.1, 0.9))
     )  # fmt: skip
 
 
-def by_place(table: Table) -> dict[tuple[str, str], Cell]:
+def by_place(table: PaperTable) -> dict[tuple[str, str], PaperCell]:
     return {(cell.row, cell.column): cell for cell in table.cells}
 
 

@@ -13,10 +13,10 @@ from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.reproduction.cells import (
     DRAWINGS,
     Bound,
-    Cell,
     Item,
+    PaperCell,
+    PaperTable,
     Picture,
-    Table,
     half_unit,
     judge,
     new,
@@ -113,11 +113,11 @@ def test_what_is_not_a_number_is_not_judged(change: dict[str, float]) -> None:
 
 def test_unknown_words_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="verdict"):
-        Cell("row", "column", 1.0, 1.0, None, "fine")  # type: ignore[arg-type]
+        PaperCell("row", "column", 1.0, 1.0, None, "fine")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="bound"):
         new("row", "column", 1.0, bound="certified")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="kind"):
-        Table("name", "title", (), "ours")  # type: ignore[arg-type]
+        PaperTable("name", "title", (), "ours")  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="needs"):
         Item("name", "title", lambda settings, progress: None, ("cifar",))  # type: ignore[arg-type,return-value]
 

@@ -20,7 +20,7 @@ from mustdp.reproduction.mnist import (
     table_5,
     train,
 )
-from mustdp.reproduction.simulation import Job, Key, Runs
+from mustdp.reproduction.simulation import Key, Runs, SimulationJob
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.schemes import wor
 from mustdp.training.data.dataset import DataSet
@@ -151,10 +151,10 @@ def test_private_runs_and_the_program_on_the_data() -> None:
     pytest.importorskip("torch")
     stated = MNIST.paper_budget("MUSTow", 1e-5)
     short = replace(stated, noise_multiplier=2.0, steps=12, delta=1e-5)
-    private = run_job(Job(("a",), short, range(1, 2), SHARED))
+    private = run_job(SimulationJob(("a",), short, range(1, 2), SHARED))
     assert 20 < private.first[0] < 90
     assert private.seconds[0] > 0
-    program = run_job(Job(("b",), short, range(1, 2), SHARED, "silent"))
+    program = run_job(SimulationJob(("b",), short, range(1, 2), SHARED, "silent"))
     assert 20 < program.first[0] < 90
     assert (len(program.losses), [at for at, _ in program.checked]) == (12, [10])
 
@@ -163,7 +163,7 @@ def test_private_runs_and_the_program_on_the_data() -> None:
 def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
 
-    def shortened(job: Job) -> Runs:
+    def shortened(job: SimulationJob) -> Runs:
         done = run_job(replace(job, budget=replace(job.budget, steps=2, delta=1e-5)))
         return replace(done, losses=(3.0,) * 300, checked=((10, 0.5),))
 

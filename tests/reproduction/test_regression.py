@@ -33,7 +33,15 @@ from mustdp.reproduction.regression import (
     table_4,
 )
 from mustdp.reproduction.runner import run_jobs
-from mustdp.reproduction.simulation import Job, Key, Measured, Runs, root_mean, simulate, time_table
+from mustdp.reproduction.simulation import (
+    Key,
+    RunMeasure,
+    Runs,
+    SimulationJob,
+    root_mean,
+    simulate,
+    time_table,
+)
 
 PRIMES = REGRESSION.primes
 #: Consistently evaluated with C/n, for epsilon' = 0.01 and 0.001.
@@ -88,7 +96,7 @@ def test_the_noise_of_the_paper_costs_more_than_it_claims() -> None:
     assert [cell.bound for cell in table.cells[:6]] == [
         "plain", "plain", "lower", "plain", "lower", "upper",
     ]  # fmt: skip
-    line = guarantees.Comparison(setting, found, ()).claims()[0]
+    line = guarantees.PaperComparison(setting, found, ()).claims()[0]
     assert "n/m = 10 times" in line
     shown = re.search(r"between (\S+) \(attained\) and (\S+) \(certified\)", line)
     assert shown is not None
@@ -111,9 +119,9 @@ def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
         assert each.budget.spent().epsilon.upper == pytest.approx(each.epsilon.upper, rel=2e-3)
     distinct = [each.budget.scheme.expected_distinct for each in settled]
     assert distinct[3] < distinct[2] < distinct[1] == pytest.approx(10)
-    measured = {(name, target): [Measured("error", 1.0 + k, 0.1)] for k, name in enumerate(NAMES)}
-    compared = guarantees.Comparison(REGRESSION, (), settled)
-    table = compared.equal(measured, [("none", [Measured("error", 0.5)])], "a note")
+    measured = {(name, target): [RunMeasure("error", 1.0 + k, 0.1)] for k, name in enumerate(NAMES)}
+    compared = guarantees.PaperComparison(REGRESSION, (), settled)
+    table = compared.equal(measured, [("none", [RunMeasure("error", 0.5)])], "a note")
     assert table.kind == "equal"
     assert len(table.cells) == 5 * 4 + 1
     assert [cell.bound for cell in table.cells[:4]] == ["upper", "upper", "plain", "plain"]
@@ -126,12 +134,12 @@ def test_noise_at_equal_guarantee_is_ordered_and_certified() -> None:
     assert "Poisson is best;" in worse
     better = utility_reading(settled, measured, "error", larger_is_better=True)[0]
     assert "MUSTww is best;" in better
-    wide = {key: [Measured("error", part[0].value, 0.3)] for key, part in measured.items()}
+    wide = {key: [RunMeasure("error", part[0].value, 0.3)] for key, part in measured.items()}
     assert (
         "Poisson is best, with WOR within three standard errors; worse: WR"
         in (utility_reading(settled, wide, "error", larger_is_better=False)[0])
     )
-    unclear = {key: [Measured("error", part[0].value, 9.0)] for key, part in measured.items()}
+    unclear = {key: [RunMeasure("error", part[0].value, 9.0)] for key, part in measured.items()}
     assert utility_reading(settled, unclear, "error", larger_is_better=False)[0].endswith(
         "No scheme is ahead of another by more than three standard errors."
     )
@@ -222,13 +230,16 @@ def test_the_last_job_can_go_first_without_changing_the_order() -> None:
 def test_a_job_taken_apart_is_put_together_by_its_key() -> None:
     """Every seed runs once, in order, and only the first run keeps its curve."""
     budget = REGRESSION.paper_budget("WOR", 0.01)
-    whole, other = Job(("a", 1), budget, range(5, 8)), Job(("a", 2), budget, range(5, 6))
+    whole, other = (
+        SimulationJob(("a", 1), budget, range(5, 8)),
+        SimulationJob(("a", 2), budget, range(5, 6)),
+    )
     parts = whole.one_by_one()
     assert [(list(part.seeds), part.curve) for part in parts] == [
         ([5], True), ([6], False), ([7], False),
     ]  # fmt: skip
 
-    def made(job: Job) -> Runs:
+    def made(job: SimulationJob) -> Runs:
         seeds = np.array(job.seeds, dtype=np.float64)
         return Runs(seeds[:, None], seeds / 10, (1.0,) if job.curve else ())
 
@@ -263,7 +274,9 @@ def test_the_whole_item_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_job_draws_from_the_scheme_it_names() -> None:
     """The authors' MUSTww draws as MUSTow: other batches, the same noise."""
     budget = REGRESSION.paper_budget("MUSTww", 0.001)
-    as_stated = run_job(Job(("a",), budget, range(1, 4)))
-    as_run = run_job(Job(("b",), replace(budget, scheme=REGRESSION.scheme("MUSTow")), range(1, 4)))
+    as_stated = run_job(SimulationJob(("a",), budget, range(1, 4)))
+    as_run = run_job(
+        SimulationJob(("b",), replace(budget, scheme=REGRESSION.scheme("MUSTow")), range(1, 4))
+    )
     assert not np.allclose(deviations(as_stated), deviations(as_run))
     assert np.abs(deviations(as_stated) - deviations(as_run)).max() < 0.5

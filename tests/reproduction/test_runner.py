@@ -15,7 +15,15 @@ from mustdp.limits import LARGEST_RESULT
 from mustdp.progress import Progress
 from mustdp.reproduction import runner
 from mustdp.reproduction.catalogue import ITEMS, items_called
-from mustdp.reproduction.cells import Cell, Item, Outcome, Picture, Settings, Table, judge
+from mustdp.reproduction.cells import (
+    Item,
+    ItemOutcome,
+    PaperCell,
+    PaperTable,
+    Picture,
+    Settings,
+    judge,
+)
 from mustdp.reproduction.page import counted, write_report
 from mustdp.reproduction.runner import Result, finished, run_items
 
@@ -29,18 +37,18 @@ class Counting:
         self.runs, self.ours = 0, ours
         self.item = Item(name, f"The item {name}", self.run, needs)
 
-    def run(self, settings: Settings, progress: Progress) -> Outcome:
+    def run(self, settings: Settings, progress: Progress) -> ItemOutcome:
         self.runs += 1
         progress("half way")
         cells = (
             judge("a & b", "x", 1.0, self.ours, half_unit=0.1),
             judge("c", "x", 1.0, 9.0, half_unit=0.1, reason="the paper <rounds>"),
-            Cell("c", "y", None, np.float64(0.25), 0.5),
+            PaperCell("c", "y", None, np.float64(0.25), 0.5),
         )
         ratio: Any = np.array([0.2, 0.6])
         data = {"ratio": ratio, "difference": (-0.1, 0.1), "caption": "a line"}
-        return Outcome(
-            (Table("t", "A table", cells, "paper", "A note."),),
+        return ItemOutcome(
+            (PaperTable("t", "A table", cells, "paper", "A note."),),
             (Picture(self.item.name, "A picture", "four_kinds", data, "A line."),),
             ("It shows nothing.",),
         )
@@ -220,7 +228,7 @@ def test_a_file_may_be_laid_out_anew(tmp_path: Path) -> None:
 def test_an_interrupted_run_leaves_finished_items_and_nothing_half_written(tmp_path: Path) -> None:
     one, two, three = Counting("one"), Counting("two"), Counting("three")
 
-    def stop(settings: Settings, progress: Progress) -> Outcome:
+    def stop(settings: Settings, progress: Progress) -> ItemOutcome:
         raise KeyboardInterrupt
 
     items = [one.item, Item("two", "Stops", stop), three.item]
@@ -265,9 +273,9 @@ def test_missing_files_are_found_before_any_work(tmp_path: Path) -> None:
 
 
 def test_a_result_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
-    def draws_nan(settings: Settings, progress: Progress) -> Outcome:
+    def draws_nan(settings: Settings, progress: Progress) -> ItemOutcome:
         data = {"ratio": [float("nan")], "difference": [0.1], "caption": ""}
-        return Outcome((), (Picture("p", "P", "four_kinds", data, "A point."),))
+        return ItemOutcome((), (Picture("p", "P", "four_kinds", data, "A point."),))
 
     with pytest.raises(NumericalFailure, match="nan-item"):
         run_items([Item("nan-item", "N", draws_nan)], SETTINGS, tmp_path, quiet)

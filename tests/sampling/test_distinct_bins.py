@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.sampling.draws import Portion, distinct_bins
+from mustdp.sampling.draws import BinRange, distinct_bins
 from mustdp.sampling.epochs import epoch_from_description
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value
 
@@ -84,7 +84,7 @@ def test_a_record_is_in_so_many_batches_and_at_most_once_in_one() -> None:
 
 def test_one_bin_is_drawn_as_ever() -> None:
     """The batches of a seed are a promise; these were drawn before there were several bins."""
-    whole = Portion(10, 4, 1, 0, 4, lambda: np.random.default_rng(5))
+    whole = BinRange(10, 4, 1, 0, 4, lambda: np.random.default_rng(5))
     bins = np.random.default_rng(5).integers(4, size=10, dtype=np.uint32)
     for number in range(4):
         assert whole.batch(number).indices.tolist() == np.flatnonzero(bins == number).tolist()

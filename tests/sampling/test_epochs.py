@@ -12,7 +12,7 @@ import pytest
 
 import mustdp as md
 from mustdp.randomness.keys import EPOCHS, Substreams
-from mustdp.sampling.draws import Portion, portion_of
+from mustdp.sampling.draws import BinRange, portion_of
 from mustdp.sampling.epochs import epoch_from_description
 from mustdp.sampling.streams import BatchStream
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_counts
@@ -76,11 +76,11 @@ def test_portions_are_the_whole(key: int | None, times: int) -> None:
 
     n, bins, held = 3000, 17, 400
     generators = Substreams(batch_key(key), EPOCHS)
-    whole = Portion(n, bins, times, 0, bins, lambda: generators.at(4))
+    whole = BinRange(n, bins, times, 0, bins, lambda: generators.at(4))
     for number in range(bins):
         first, stop = portion_of(n * times, bins, number, held)
         assert first <= number < stop
-        part = Portion(n, bins, times, first, stop, lambda: generators.at(4))
+        part = BinRange(n, bins, times, first, stop, lambda: generators.at(4))
         assert part.batch(number) == whole.batch(number)
     assert portion_of(n, bins, 16) == (0, bins)
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.accounting.families.members import Cover
-from mustdp.accounting.families.recursion import Recursion, Window
-from mustdp.accounting.families.triples import Cell, DiscTriples
+from mustdp.accounting.families.recursion import LossWindow, Recursion
+from mustdp.accounting.families.triples import DiscTriples, TripleCell
 from mustdp.errors import InvalidParameter
 from mustdp.reporting.plots.drawing import figure_of, finish, on
 
@@ -28,10 +28,10 @@ def main() -> None:
     family = DiscTriples(CHANCE, SHIFT)
     # Single triples, not cells: each of them is attained.
     omega, place = np.linspace(0.4, 0.5 * np.pi, 9), np.linspace(0.0, 1.0, 13)
-    cells = [Cell(((o, o), (f, f))) for o in omega for f in place]
+    cells = [TripleCell(((o, o), (f, f))) for o in omega for f in place]
     share = np.array([0.5 * sum(cell.ranges[1]) for cell in cells])
     cover = Cover(family, SPACING, np.arange(0, 120, dtype=np.int64))
-    recursion = Recursion(Window(SPACING, -120, 220, 119, 60, 4.0), "upper")
+    recursion = Recursion(LossWindow(SPACING, -120, 220, 119, 60, 4.0), "upper")
     kernels = recursion.kernels(cover.losses(cover.profiles(cells)))
     rows = []
     for _ in range(STEPS):

@@ -35,7 +35,7 @@ from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.schemes import Scheme
 
 
-class Job(Protocol):
+class PlannedRun(Protocol):
     """What is to be run; equal jobs have equal plans, and calibrations are remembered by them."""
 
     @property
@@ -174,7 +174,7 @@ class NoisyPlan:
 
 
 def plan_with_noise(
-    job: Job,
+    job: PlannedRun,
     *,
     delta: float | None,
     epsilon: float | None = None,
@@ -220,7 +220,7 @@ def recommended_delta(n: int) -> float:
 
 @lru_cache(maxsize=256)
 def _calibrated(
-    job: Job, epsilon: float, delta: float, relation: Relation, dimension: int | None
+    job: PlannedRun, epsilon: float, delta: float, relation: Relation, dimension: int | None
 ) -> NoisyPlan:
     found = calibrate_plan(
         job.plan, epsilon=epsilon, delta=delta, relation=relation, dimension=dimension

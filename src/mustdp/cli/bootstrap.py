@@ -229,7 +229,7 @@ def bootstrap(
     options, counts = design.check(scheme)
 
     from mustdp.data.opening import open_source, refuse_dropping
-    from mustdp.estimation.bootstrap import private_bootstrap
+    from mustdp.estimation.bootstrap import check_ranges, private_bootstrap
     from mustdp.estimation.result import InferenceNote
     from mustdp.estimation.schema import check_limits
     from mustdp.estimation.statistics.statistic import read_statistic
@@ -237,6 +237,7 @@ def bootstrap(
 
     check_limits(**limits)
     wanted = [read_statistic(name) for name in statistic or ("mean",)]
+    check_ranges(wanted, column or None, **limits)
     data: Any = reading.of(file)
     refuse_dropping(data)
     if options.n is None:

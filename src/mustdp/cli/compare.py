@@ -78,7 +78,7 @@ def report(
 
         from mustdp.reporting import findings, report
 
-        found = findings.gather(findings.Question(**arguments), move, pool.map_parallel)
+        found = findings.gather(findings.ReportQuestion(**arguments), move, pool.map_parallel)
         move("drawing")
         report.report_page(found, out, pool.map_parallel).write(target)
     written, size = str(target.resolve()), f"{target.stat().st_size / 1e6:.1f} MB"

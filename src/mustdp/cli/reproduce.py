@@ -14,7 +14,7 @@ from mustdp.cli.parameters import Panel, clipped, read_natural, with_bundles
 from mustdp.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from mustdp.reproduction.cells import Cell, Item
+    from mustdp.reproduction.cells import Item, PaperCell
     from mustdp.reproduction.runner import Result
 
 ItemsArgument = Annotated[
@@ -127,7 +127,7 @@ def _item(result: Result) -> dict[str, Any]:
     }
 
 
-def _plain(cell: Cell) -> dict[str, Any]:
+def _plain(cell: PaperCell) -> dict[str, Any]:
     """A cell as data, without what only decides how it is rounded."""
     found = dataclasses.asdict(cell)
     del found["bound"]

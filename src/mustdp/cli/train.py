@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mustdp.calibration.budget import Budget
     from mustdp.ledger.file import LedgerFile
     from mustdp.sampling.epochs import Sampling
-    from mustdp.training.classify import Trial
+    from mustdp.training.classify import ClassifierTrial
     from mustdp.training.data.dataset import DataSet
 
 # Files and device of a run: ledger, checkpoint, saved model.
@@ -228,7 +228,9 @@ def _counting(steps: int) -> Iterator[Callable[[int], None]]:
         yield on_step
 
 
-def _answer(records: DataSet, budget: Budget, trial: Trial, settings: dict[str, Any]) -> Answer:
+def _answer(
+    records: DataSet, budget: Budget, trial: ClassifierTrial, settings: dict[str, Any]
+) -> Answer:
     import mustdp
 
     spent, scheme = trial.privacy, budget.scheme

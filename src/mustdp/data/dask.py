@@ -122,7 +122,7 @@ class DaskSource(Source):
         return joined(self.client.gather(futures)).take(places, axis=0)
 
 
-class Measured(NamedTuple):
+class PartitionSize(NamedTuple):
     """What a partition is: its rows, and the columns selected."""
 
     rows: int
@@ -176,7 +176,7 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
         client.submit(measured, future, columns, workers=[worker], pure=False)
         for future, worker in zip(futures, unmeasured.addresses(), strict=True)
     ]
-    found: list[Measured] = []
+    found: list[PartitionSize] = []
     for number, answer in enumerate(client.gather(tasks)):
         measure = _or_raised(answer)
         found.append(measure)
@@ -190,7 +190,7 @@ def open_partitioned(data: Any, columns: Columns = None, client: Any = None) -> 
     return DaskSource(client, tuple(futures), lengths, found[0].names, found[0].positions)
 
 
-def measured(partition: Any, columns: Columns) -> Measured | Exception:
+def measured(partition: Any, columns: Columns) -> PartitionSize | Exception:
     """What a partition is, or the reason to refuse it."""
     return _kept(lambda: _measured(partition, columns), "partitions must be readable")
 
@@ -209,13 +209,13 @@ def _or_raised(found: T | Exception) -> T:
     return found
 
 
-def _measured(partition: Any, columns: Columns) -> Measured:
+def _measured(partition: Any, columns: Columns) -> PartitionSize:
     frame = _framed(partition)
     chosen = frame.select(columns)
     for column in chosen:
         frame.read(column)
     names = tuple(column.name for column in chosen)
-    return Measured(frame.rows, names, tuple(column.at for column in chosen))
+    return PartitionSize(frame.rows, names, tuple(column.at for column in chosen))
 
 
 def _framed(partition: Any) -> Frame:

@@ -38,7 +38,7 @@ _BUFFER = 2**20
 
 
 @dataclass(frozen=True)
-class Part:
+class ParquetPart:
     """One file: its path, the row count of every row group, and a checksum of its footer."""
 
     path: Path
@@ -50,7 +50,7 @@ class Part:
 class ParquetFiles:
     """Selected columns of one or several Parquet files that together are one data set."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ParquetPart, ...]
     chosen: tuple[Selected, ...]
 
     @classmethod
@@ -64,7 +64,7 @@ class ParquetFiles:
             for column, one in zip(chosen, wanted, strict=True):
                 there = column._replace(at=_only(footer.names, column, path))
                 frame.refuse_unsuited(there, one)
-            parts.append(Part(path, footer.rows, footer.checksum))
+            parts.append(ParquetPart(path, footer.rows, footer.checksum))
         return cls(tuple(parts), chosen)
 
     @property
@@ -72,7 +72,7 @@ class ParquetFiles:
         """Names of the selected columns."""
         return tuple(column.name for column in self.chosen)
 
-    def frames(self, part: Part) -> Iterator[TableFrame]:
+    def frames(self, part: ParquetPart) -> Iterator[TableFrame]:
         """Batches of one file, with the selected columns in their order."""
         with _opened(part) as file:
             for group in range(len(part.rows)):
@@ -83,7 +83,7 @@ class ParquetFiles:
                 if rows != part.rows[group]:
                     refuse_row_count(part, group, rows)
 
-    def batches(self, file: Any, part: Part, group: int) -> Iterator[TableFrame]:
+    def batches(self, file: Any, part: ParquetPart, group: int) -> Iterator[TableFrame]:
         """Batches of one row group, with the selected columns in their order."""
         names = list(self.names)
         batches = file.iter_batches(
@@ -104,7 +104,7 @@ class ParquetFiles:
             yield frame
 
 
-def refuse_row_count(part: Part, group: int, rows: int) -> None:
+def refuse_row_count(part: ParquetPart, group: int, rows: int) -> None:
     """Refuse a row group that has not as many rows as its footer says."""
     raise InvalidParameter(
         f"row group {group} of {part.path} must have {part.rows[group]} rows, got {rows}"
@@ -167,7 +167,7 @@ class ParquetSource(Source):
             first += len(part.rows)
         return answer
 
-    def _rows_of(self, file: Any, part: Part, group: int, wanted: IntArray) -> FloatArray:
+    def _rows_of(self, file: Any, part: ParquetPart, group: int, wanted: IntArray) -> FloatArray:
         """The rows ``wanted`` (sorted) of one row group."""
         found = np.empty((len(wanted), len(self.columns)))
         start = done = 0
@@ -252,7 +252,7 @@ def _read_footer(path: Path, size: int, changed: int) -> _Footer:
     return unquoted(read, f"{path} must be a readable Parquet file")
 
 
-def _opened(part: Part) -> Any:
+def _opened(part: ParquetPart) -> Any:
     """The file, if it is the one that was opened first: another machine may have another."""
     footer = _footer(part.path)
     if (footer.rows, footer.checksum) != (part.rows, part.checksum):

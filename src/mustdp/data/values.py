@@ -116,10 +116,11 @@ def refuse_counted(
 ) -> None:
     """Refuse a column if any of the counts is not 0; ``more`` and ``remedy`` are said at the end.
 
-    How many rows there are is not said: that number may be private.
+    How many there are is not said, nor how many rows: these numbers may be private.
     """
     counts = {"missing": missing, "NaN": nan, "infinite": infinite}
-    found = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    found = ", ".join(kind for kind, count in counts.items() if count)
+    found += " values" if found else ""
     way = "" if infinite else f"; {remedy}"
     if found:
         raise InvalidParameter.refusing(

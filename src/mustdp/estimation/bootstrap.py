@@ -39,7 +39,7 @@ from mustdp.estimation.queries import (
 )
 from mustdp.estimation.replicates import check_execution, run_replicates
 from mustdp.estimation.result import KINDS, BootstrapResult, Estimate, InferenceNote, Kind
-from mustdp.estimation.schema import Limits, Shape, SubsetSchema, check_limits, read_ranges
+from mustdp.estimation.schema import Limits, Range, Shape, SubsetSchema, check_limits, read_ranges
 from mustdp.estimation.statistics.statistic import Statistic, read_statistic
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.mechanisms.contract import Mechanism
@@ -430,6 +430,27 @@ def joined(
     return JointQuery(tuple(queries), tuple(picks), names=_names(statistics, picks, source.columns))
 
 
+def check_ranges(
+    statistics: Sequence[Statistic],
+    names: Sequence[str] | None,
+    lower: Limits,
+    upper: Limits,
+) -> None:
+    """Refuse ranges that a statistic cannot take, as far as they are known before the columns are.
+
+    ``names`` are the columns that were asked for, None for all that the data have.
+    """
+    if names is not None:
+        ranges = read_ranges(names, lower, upper)
+        for one in statistics:
+            for k in one.positions(names):
+                if names[k] in ranges:
+                    one.check_range(ranges[names[k]])
+    elif isinstance(lower, int | float) and isinstance(upper, int | float):
+        for one in statistics:
+            one.check_range(Range(float(lower), float(upper)))
+
+
 def _called(name: str) -> str:
     """A column by its name, or by its place where it has none."""
     return f"column {name}" if name.isdigit() else name
@@ -618,6 +639,7 @@ def private_bootstrap(
     check_execution(workers, dask, insecure)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
+    check_ranges(statistics, names, lower, upper)
     shape = shape_of(statistics, chosen.poisson, charged=ledger is not None)
     privacy = settle_design(
         chosen,

@@ -25,7 +25,7 @@ from mustdp.noise.lattice import LARGEST_INTEGER, Lattice, lattice_for
 from mustdp.noise.release import LatticeNoise, release
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.numerics.checks import Cost, check_cost
+from mustdp.numerics.checks import WorkEstimate, check_cost
 from mustdp.progress import Progress
 from mustdp.randomness.noise_bits import NoiseSource
 
@@ -382,7 +382,7 @@ Halves = tuple[IntArray, IntArray] | None
 
 
 @dataclass(frozen=True)
-class Block:
+class QueryBlock:
     """Neighbouring coordinates that share one noise scale, and how they are read off the total."""
 
     label: str
@@ -421,7 +421,7 @@ class Query(ABC):
     """A statistic bound to what is public about the subsets; picklable."""
 
     #: The blocks in the order of the coordinates.
-    blocks: tuple[Block, ...]
+    blocks: tuple[QueryBlock, ...]
     #: Names of the estimates, in the order of ``estimate``.
     labels: tuple[str, ...]
 
@@ -595,14 +595,16 @@ class LinearQuery(Query):
 _PER_COORDINATE, _PER_TOTAL = 160, 32
 
 
-def block(label: str, width: int, reach: float, divisor: float = 1.0, shift: float = 0.0) -> Block:
+def block(
+    label: str, width: int, reach: float, divisor: float = 1.0, shift: float = 0.0
+) -> QueryBlock:
     """A block whose reach is a positive number; what over- or underflowed is refused."""
     if not 0.0 < reach < math.inf:
         raise NumericalFailure(f"the reach of {label} came out as {reach!r}")
-    return Block(label, width, reach, divisor, shift)
+    return QueryBlock(label, width, reach, divisor, shift)
 
 
-def enlarged(one: Block, share: float) -> Block:
+def enlarged(one: QueryBlock, share: float) -> QueryBlock:
     """The block with its reach divided by ``share`` (w_b above), a number in (0, 1]."""
     return block(one.label, one.width, one.reach / share, one.divisor, one.shift)
 
@@ -629,7 +631,7 @@ def shares(name: str, weights: Sequence[float] | None, count: int) -> tuple[floa
 def check_held(argument: str, width: int, releases: int) -> None:
     """Refuse ``releases`` vectors of ``width`` coordinates that do not fit into memory."""
     size = float(width) * (_PER_COORDINATE + _PER_TOTAL * float(releases))
-    check_cost(argument, f"a release of {releases} x {width} numbers", Cost(bytes=size))
+    check_cost(argument, f"a release of {releases} x {width} numbers", WorkEstimate(bytes=size))
 
 
 # Several queries in one release: their coordinates side by side, one budget for all.
@@ -656,7 +658,7 @@ class JointQuery(Query):
     picks: tuple[tuple[int, ...], ...]
     shares: tuple[float, ...] | None = None
     names: tuple[str, ...] | None = None
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
     _readers: tuple[Query, ...] = field(init=False, repr=False, compare=False)
     _columns: tuple[slice | list[int], ...] = field(init=False, repr=False, compare=False)
@@ -811,7 +813,7 @@ class SteppedQuery(Query):
 
     query: JointQuery
     lattices: tuple[Lattice, ...]
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -68,6 +68,13 @@ class Estimate:
         Those of the t quantile behind the interval.
     noise_dominated : bool
         Whether the noise hides the variation of the data, so that an upper limit stands for it.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> found = md.types.Estimate("mean", 4.2, 0.1, (4.0, 4.4), noise_share=0.2)
+    >>> found.value
+    4.2
     """
 
     label: str

@@ -48,7 +48,7 @@ def open_new(path: Path, mode: int) -> int:
         ) from None
 
 
-class Part:
+class NewFile:
     """The part that ``target`` is made of; nothing is on disk before :meth:`open`."""
 
     def __init__(self, target: Path) -> None:
@@ -180,7 +180,7 @@ def replace_file(
     if guard is not None:
         guard()
     sweep(target)
-    part = Part(target)
+    part = NewFile(target)
     try:
         part.open(mode)
         for piece in pieces:
@@ -253,7 +253,7 @@ def create_file(path: str | os.PathLike[str], fill: Callable[[Path], None]) -> b
     if target.exists():
         return False
     sweep(target)
-    part = Part(target)
+    part = NewFile(target)
     try:
         part.open(PRIVATE)
         fill(part.path)

@@ -55,7 +55,7 @@ from mustdp.sampling.schemes import poisson
 from mustdp.sampling.streams import BatchStream
 
 __all__ = [
-    "History",
+    "RunHistory",
     "account_history",
     "charged_to",
     "multiset_loader",
@@ -209,7 +209,7 @@ class _HistoryAccountant(IAccountant):  # type: ignore[misc, unused-ignore]
         return sum(int(steps) for _, _, steps in self.history)
 
 
-class MustdpAccountant(_HistoryAccountant):
+class OpacusAccountant(_HistoryAccountant):
     """Opacus's steps with Poisson sampling under add-remove, charged by mustdp.
 
     Registered by :func:`register` under the name ``mustdp``. ``get_epsilon`` is the certified
@@ -254,12 +254,12 @@ def register() -> str:
     >>> len(accountant)
     1
     """
-    register_accountant("mustdp", MustdpAccountant, force=True)
+    register_accountant("mustdp", OpacusAccountant, force=True)
     return "mustdp"
 
 
 @dataclass(frozen=True)
-class History:
+class RunHistory:
     """A finished run of Opacus, and what it is worth; made by :func:`account_history`.
 
     Attributes
@@ -317,7 +317,7 @@ class History:
 
 def account_history(
     history: Iterable[tuple[float, float, int]], *, relation: str = "add_remove"
-) -> History:
+) -> RunHistory:
     """Account for a run of Opacus that is over.
 
     Parameters
@@ -365,7 +365,7 @@ def account_history(
         )
     if not entries:
         raise InvalidParameter("history must have at least one entry, got none")
-    return History(
+    return RunHistory(
         tuple(entries), checks.choice("relation", relation, ("add_remove", "replace_one"))
     )
 

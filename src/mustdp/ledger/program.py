@@ -180,7 +180,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Refused:
+class ChargeRefused:
     """A charge that does not fit: how many of the steps wanted would, where that is known."""
 
     asked: float
@@ -188,7 +188,7 @@ class Refused:
     most: int
 
 
-def judge(header: Header, head: Head, asked: ChargeRequest) -> Outcome | Refused:
+def judge(header: Header, head: Head, asked: ChargeRequest) -> Outcome | ChargeRefused:
     """What a charge leads to, from where the ledger stands."""
     if head.steps + asked.steps > MOST_STEPS:
         raise InvalidParameter(
@@ -213,10 +213,12 @@ def judge(header: Header, head: Head, asked: ChargeRequest) -> Outcome | Refused
         wanted = asked.plan.count
         one = header.filter.cost(atoms(asked.plan.inner), header.relation, level)
     most = 0 if head.whole else min(header.filter.most(head.cost, one), wanted)
-    return Refused(alone, wanted, most)
+    return ChargeRefused(alone, wanted, most)
 
 
-def _fixed(header: Header, head: Head, asked: ChargeRequest, found: Outcome) -> Outcome | Refused:
+def _fixed(
+    header: Header, head: Head, asked: ChargeRequest, found: Outcome
+) -> Outcome | ChargeRefused:
     if asked.recorded:
         raise InvalidParameter(
             "a ledger with a plan that was declared in advance must be charged for what comes next "
@@ -233,7 +235,7 @@ def _fixed(header: Header, head: Head, asked: ChargeRequest, found: Outcome) -> 
         )
     if going is None:
         alone = certified(asked.whole, header.relation, header.delta)
-        return Refused(alone, charge.steps, whole - at)
+        return ChargeRefused(alone, charge.steps, whole - at)
     steps = at + charge.steps
     length = rounded_up(steps, whole)
     if length == whole:
@@ -248,7 +250,9 @@ def _fixed(header: Header, head: Head, asked: ChargeRequest, found: Outcome) -> 
     return Outcome(found.level, found.cost, found.used, steps, epsilon)
 
 
-def refusal(header: Header, head: Head, asked: ChargeRequest, refused: Refused) -> BudgetExceeded:
+def refusal(
+    header: Header, head: Head, asked: ChargeRequest, refused: ChargeRefused
+) -> BudgetExceeded:
     """The refusal, with what would still fit."""
     left = 0.0 if head.whole else max(0.0, header.epsilon - head.epsilon)
     largest = 0.0 if header.plan is not None else _largest(header, head)

@@ -128,6 +128,9 @@ class DiscreteOutcomes(ABC):
 
     #: Bound of the relative error of every mass, either way.
     relative_error: float
+    #: Whether one copy attains the profile of one record at every eps. Where every eps has a worst
+    #: pair of its own, one of these is listed, and the bounds of one release do not meet.
+    attains_profile: bool = True
 
     @property
     @abstractmethod

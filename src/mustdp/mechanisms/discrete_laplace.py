@@ -93,7 +93,7 @@ class DiscreteLaplace(IntegerNoise):
 
 
 def discrete_laplace(*, scale: float, sensitivity: int = 1) -> Mechanism:
-    """Discrete Laplace noise on an integer: P(K = k) is proportional to e^{-|k|/scale}.
+    """Discrete Laplace noise on an integer: P(K = k) is proportional to ``e^{-|k|/scale}``.
 
     Parameters
     ----------

@@ -115,7 +115,8 @@ _SENSITIVITY = Argument(
 _STATED_EPSILON = Argument(
     "mechanism_epsilon",
     "E",
-    "The epsilon of every release on its own (pure-dp, approximate-dp, randomized-response).",
+    "The epsilon of every release on its own (pure-dp, approximate-dp, randomized-response, "
+    "exponential-mechanism).",
     1e-9,
     100.0,
     parameter="epsilon",
@@ -220,6 +221,17 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
             {"mechanism_epsilon": 1.0},
             {"mechanism_epsilon": 0.3, "categories": 3},
             {"mechanism_epsilon": 2.0, "categories": 50},
+        ),
+    ),
+    RegisteredMechanism(
+        "exponential-mechanism",
+        "mustdp.mechanisms.exponential_mechanism",
+        "one candidate by its utility; any mechanism of bounded range (Dong et al. 2020)",
+        arguments=(_STATED_EPSILON,),
+        examples=(
+            {"mechanism_epsilon": 2.0},
+            {"mechanism_epsilon": 1.0},
+            {"mechanism_epsilon": 0.2},
         ),
     ),
     RegisteredMechanism(

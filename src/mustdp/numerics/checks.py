@@ -157,14 +157,14 @@ _ASSUMED = 16 * 10**9
 
 
 @dataclass(frozen=True)
-class Cost:
+class WorkEstimate:
     """What some work is expected to take, in processor seconds and bytes of memory."""
 
     seconds: float = 0.0
     bytes: float = 0.0
 
 
-def check_cost(argument: str, work: str, cost: Cost) -> None:
+def check_cost(argument: str, work: str, cost: WorkEstimate) -> None:
     """Refuse ``work`` that takes more than is allowed; ``argument`` is what makes it large.
 
     >>> check_cost("stages", "a certificate", Cost(seconds=90.0))

@@ -28,7 +28,7 @@ from mustdp.limits import DELTA_RANGE, MOST_STEPS, NOISE_RANGE, TARGET_RANGE
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.formatting import chance_drawn, csv_table, latex_table, readable
-from mustdp.reporting.findings import Findings, Part, Question, assemble, parts_of
+from mustdp.reporting.findings import Findings, FindingsPart, ReportQuestion, assemble, parts_of
 from mustdp.reporting.pages import check_installed, environment, style
 from mustdp.reporting.plots.drawing import DARK, LIGHT, figure_of, new_axes
 from mustdp.reporting.report import draw, label, risk_cells, row_cells
@@ -71,7 +71,7 @@ _LARGEST = 10**9
 _LONGEST = 40
 
 
-def read_state(given: Mapping[str, str]) -> Question:
+def read_state(given: Mapping[str, str]) -> ReportQuestion:
     """The question in an address; fields that are missing have their defaults.
 
     A refusal names the field.
@@ -92,7 +92,7 @@ def read_state(given: Mapping[str, str]) -> Question:
         raise InvalidParameter.refusing(
             "epsilon", "must be given, or a noise multiplier instead", "both or neither"
         )
-    return Question(
+    return ReportQuestion(
         n=n,
         b=_integer("b", fields["b"], n),
         m=_integer("m", fields["m"], _LARGEST),
@@ -122,7 +122,7 @@ def _number(name: str, text: str, limits: Mapping[str, float]) -> float:
     return checks.real(name, value, **limits)
 
 
-def address_of(question: Question) -> str:
+def address_of(question: ReportQuestion) -> str:
     """The question as fields of an address."""
     fields = {
         **{name: getattr(question, name) for name in ("n", "b", "m", "steps")},
@@ -137,12 +137,12 @@ def address_of(question: Question) -> str:
     return urlencode(fields)
 
 
-def command_of(question: Question) -> str:
+def command_of(question: ReportQuestion) -> str:
     """The command that prints the same table."""
     return f"mustdp compare {question.options}{' --with-epochs' if question.epochs else ''}"
 
 
-def python_of(question: Question) -> str:
+def python_of(question: ReportQuestion) -> str:
     """Python that gives the same numbers."""
     target = (
         f"noise_multiplier={question.noise_multiplier!r}"
@@ -182,17 +182,17 @@ class Failure:
     reason: str
 
 
-Answers = Mapping[Part, Any]
+Answers = Mapping[FindingsPart, Any]
 
 
-def findings_of(question: Question, answers: Answers) -> Findings:
+def findings_of(question: ReportQuestion, answers: Answers) -> Findings:
     """The findings from the parts that were computed."""
     return assemble(
         question, {part: one for part, one in answers.items() if not isinstance(one, Failure)}
     )
 
 
-def rows_of(question: Question, answers: Answers) -> list[list[str]]:
+def rows_of(question: ReportQuestion, answers: Answers) -> list[list[str]]:
     """A row for every scheme; what is not known yet is empty."""
     found, rows = findings_of(question, answers), []
     for scheme in question.schemes:
@@ -201,7 +201,7 @@ def rows_of(question: Question, answers: Answers) -> list[list[str]]:
         if row is not None:
             cells = [chance_drawn(row.eta), readable(row.expected_distinct, "nearest")]
             cells += row_cells(row)
-        elif Part("row", question, scheme.name) in answers:
+        elif FindingsPart("row", question, scheme.name) in answers:
             cells[-1] = "none can be certified"
         achieved = [""] * 4
         if risk is not None:
@@ -211,7 +211,7 @@ def rows_of(question: Question, answers: Answers) -> list[list[str]]:
     return rows
 
 
-def as_csv(question: Question, answers: Answers) -> str:
+def as_csv(question: ReportQuestion, answers: Answers) -> str:
     """The table for spreadsheets, at full precision."""
     found = findings_of(question, answers)
     rows: list[tuple[Any, ...]] = [
@@ -230,12 +230,12 @@ def as_csv(question: Question, answers: Answers) -> str:
     return csv_table(rows)
 
 
-def as_latex(question: Question, answers: Answers) -> str:
+def as_latex(question: ReportQuestion, answers: Answers) -> str:
     """The table for papers; bounds rounded to their safe side."""
     return latex_table(COLUMNS, rows_of(question, answers), command_of(question))
 
 
-def ready(name: str, question: Question, answers: Answers) -> bool:
+def ready(name: str, question: ReportQuestion, answers: Answers) -> bool:
     """Whether there is something to draw, all of it."""
     wanted = [part for part in parts_of(question) if part.kind == PICTURES[name][1]]
     known = [answers[part] for part in wanted if part in answers]
@@ -259,19 +259,19 @@ _FORGOTTEN = 15.0
 
 
 #: From a part, and the row of its scheme, to its numbers.
-Compute = Callable[[Part, EpochRow | None], Any]
+Compute = Callable[[FindingsPart, EpochRow | None], Any]
 
 
 class Work:
     """A stack of parts, and the answers so far."""
 
-    def __init__(self, compute: Compute = Part.compute) -> None:
+    def __init__(self, compute: Compute = FindingsPart.compute) -> None:
         self._compute = compute
         self._changed = Condition()
         #: When each part was last requested; the last one is on top.
-        self._stack: dict[Part, float] = {}
-        self._running: set[Part] = set()
-        self._answers: OrderedDict[Part, Any] = OrderedDict()
+        self._stack: dict[FindingsPart, float] = {}
+        self._running: set[FindingsPart] = set()
+        self._answers: OrderedDict[FindingsPart, Any] = OrderedDict()
         self._stopped = False
         self._threads: list[Thread] = []
         for _ in range(_THREADS):
@@ -281,7 +281,9 @@ class Work:
         self._threads.append(Thread(target=self._go, daemon=True))
         self._threads[-1].start()
 
-    def ask(self, parts: Sequence[Part]) -> tuple[dict[Part, Any], list[Part]]:
+    def ask(
+        self, parts: Sequence[FindingsPart]
+    ) -> tuple[dict[FindingsPart, Any], list[FindingsPart]]:
         """The answers that are there, and the parts under way; what is missing goes on top."""
         now = time.monotonic()
         with self._changed:
@@ -309,7 +311,7 @@ class Work:
             thread.join(max(0.0, end - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _on_top(self, part: Part, now: float) -> None:
+    def _on_top(self, part: FindingsPart, now: float) -> None:
         self._stack.pop(part, None)
         self._stack[part] = now
 
@@ -332,7 +334,7 @@ class Work:
                     self._answers.popitem(last=False)
                 self._changed.notify_all()
 
-    def _next(self) -> Part | None:
+    def _next(self) -> FindingsPart | None:
         """The topmost part whose scheme's noise is known; the row that tells it comes first."""
         if self._stopped:
             return None
@@ -348,7 +350,7 @@ class Work:
                 return chosen
         return None
 
-    def _answer(self, part: Part, row: EpochRow | None) -> Any:
+    def _answer(self, part: FindingsPart, row: EpochRow | None) -> Any:
         try:
             return self._compute(part, row)
         except MustdpError as problem:
@@ -391,7 +393,7 @@ _LONGEST_ADDRESS = 2000
 _MOST_AT_ONCE = 64
 
 
-class Refused(Exception):
+class BadRequest(Exception):
     """A request that gets nothing but a status."""
 
     def __init__(self, status: HTTPStatus) -> None:
@@ -456,7 +458,7 @@ class Explorer:
         place, _, kind = path.rpartition(".")
         make = _MADE.get((place, kind))
         if make is None:
-            raise Refused(HTTPStatus.NOT_FOUND)
+            raise BadRequest(HTTPStatus.NOT_FOUND)
         fields = dict(parse_qsl(query, keep_blank_values=True))
         return kind, make(self, place, kind, fields)
 
@@ -509,7 +511,7 @@ def _picture(explorer: Explorer, place: str, kind: str, fields: dict[str, str]) 
     question = read_state(fields)
     answers, _ = explorer.work.ask(parts_of(question))
     if not ready(place, question, answers):
-        raise Refused(HTTPStatus.NOT_FOUND)
+        raise BadRequest(HTTPStatus.NOT_FOUND)
     axes = new_axes(theme, _WIDTH, _HEIGHT)
     figure = figure_of(draw(findings_of(question, answers), PICTURES[place][0], axes))
     out = io.BytesIO()
@@ -573,7 +575,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answered(self) -> None:
         try:
             kind, content = self._allowed()
-        except Refused as problem:
+        except BadRequest as problem:
             self._send(problem.status, "tex", problem.status.phrase.encode())
         except InvalidParameter as problem:
             told = {"error": str(problem), "field": problem.argument}
@@ -591,21 +593,21 @@ class _Handler(BaseHTTPRequestHandler):
         """Check address, token and origin before anything is looked at."""
         port = self.owner.port
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
+            raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST)
         foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
         if foreign and not self._is_visit():
-            raise Refused(HTTPStatus.FORBIDDEN)
+            raise BadRequest(HTTPStatus.FORBIDDEN)
         if len(self.path) > _LONGEST_ADDRESS:
-            raise Refused(HTTPStatus.REQUEST_URI_TOO_LONG)
+            raise BadRequest(HTTPStatus.REQUEST_URI_TOO_LONG)
         try:
             parts = urlsplit(self.path)
         except ValueError:
-            raise Refused(HTTPStatus.BAD_REQUEST) from None
+            raise BadRequest(HTTPStatus.BAD_REQUEST) from None
         token, slash, rest = parts.path.removeprefix("/").partition("/")
         if not slash or not secrets.compare_digest(token.encode(), self.owner.token.encode()):
-            raise Refused(HTTPStatus.NOT_FOUND)
+            raise BadRequest(HTTPStatus.NOT_FOUND)
         if foreign and rest:
-            raise Refused(HTTPStatus.FORBIDDEN)
+            raise BadRequest(HTTPStatus.FORBIDDEN)
         return self.owner.answer(rest, parts.query)
 
     def _is_visit(self) -> bool:

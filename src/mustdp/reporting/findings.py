@@ -1,8 +1,8 @@
 """Everything that the report and the explorer show, as numbers, before it is worded or drawn.
 
 The report computes all parts of a question at once, over several processes (:func:`gather`); the
-explorer computes them one by one (:class:`Part`) and shows those that are ready. All bounds come
-from :mod:`mustdp.accounting` and :mod:`mustdp.calibration`.
+explorer computes them one by one (:class:`FindingsPart`) and shows those that are ready. All bounds
+come from :mod:`mustdp.accounting` and :mod:`mustdp.calibration`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _DRAWN_ACCURACY = 0.02
 
 
 @dataclass(frozen=True)
-class Question:
+class ReportQuestion:
     """The arguments of :func:`mustdp.compare`, with Gaussian noise."""
 
     n: int
@@ -110,7 +110,7 @@ class Question:
 
 
 def _account(
-    question: Question,
+    question: ReportQuestion,
     scheme: Sampling,
     noise_multiplier: float,
     steps: int,
@@ -125,7 +125,7 @@ def _account(
 
 
 @lru_cache(maxsize=32)
-def _kept_account(question: Question, row: EpochRow) -> Account:
+def _kept_account(question: ReportQuestion, row: EpochRow) -> Account:
     """The account of a row: what is computed for the risk of a scheme serves its bands."""
     return _account(question, row.scheme, row.noise_multiplier, question.steps)
 
@@ -145,12 +145,12 @@ class Bands:
     by_steps: Mapping[int, Bounds]
 
 
-def risk_of(row: EpochRow, question: Question) -> Risk:
+def risk_of(row: EpochRow, question: ReportQuestion) -> Risk:
     """What an attacker can achieve."""
     return _kept_account(question, row).risk()
 
 
-def bands_of(row: EpochRow, question: Question, largest: float | None = None) -> Bands:
+def bands_of(row: EpochRow, question: ReportQuestion, largest: float | None = None) -> Bands:
     """The bands of one scheme, the profile for epsilons up to ``largest``."""
     own = _kept_account(question, row)
     end = 2.0 * row.epsilon.upper if largest is None else largest
@@ -160,7 +160,7 @@ def bands_of(row: EpochRow, question: Question, largest: float | None = None) ->
     return Bands(_profile(own, points, family), _by_steps(row, question, counts, family))
 
 
-def _counts(question: Question, scheme: Sampling) -> set[int]:
+def _counts(question: ReportQuestion, scheme: Sampling) -> set[int]:
     """The numbers of steps in the picture; whole epochs where there are any."""
     unit = scheme.bins if isinstance(scheme, Epoch) and scheme.bins <= question.steps else 1
     counts = {max(1, round(share * question.steps / unit)) * unit for share in _SHARES}
@@ -179,7 +179,7 @@ def _profile(own: Account, points: FloatArray, family: StepProfile | None) -> Cu
 
 
 def _by_steps(
-    row: EpochRow, question: Question, counts: set[int], family: StepProfile | None
+    row: EpochRow, question: ReportQuestion, counts: set[int], family: StepProfile | None
 ) -> dict[int, Bounds]:
     """Epsilon at several numbers of steps; that of the question is known already.
 
@@ -200,7 +200,7 @@ def _by_steps(
 def _epsilon(
     scheme: Sampling,
     noise_multiplier: float,
-    question: Question,
+    question: ReportQuestion,
     composition: str = "auto",
     *,
     steps: int,
@@ -227,7 +227,7 @@ class SameWork:
 
 
 def epsilon_beside(
-    scheme: Scheme, noise_multiplier: float, question: Question, other: float
+    scheme: Scheme, noise_multiplier: float, question: ReportQuestion, other: float
 ) -> Bounds | None:
     """Epsilon at the noise of another scheme that is certified for ``other``.
 
@@ -240,7 +240,7 @@ def epsilon_beside(
     return _epsilon(*given, steps=question.steps)
 
 
-def same_work(row: ComparisonRow, question: Question) -> SameWork | None:
+def same_work(row: ComparisonRow, question: ReportQuestion) -> SameWork | None:
     """What WOR needs that touches as many records; None where there is no such batch."""
     size = max(1, round(row.expected_distinct))
     target = question.epsilon if question.epsilon is not None else row.epsilon.upper
@@ -290,7 +290,7 @@ def grid_of(n: int, b: int, m: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (first, batch) if len(first) > 1 and len(batch) > 1 else ((), ())
 
 
-def epsilons_at(m: int, noise_multiplier: float, question: Question) -> tuple[float, ...]:
+def epsilons_at(m: int, noise_multiplier: float, question: ReportQuestion) -> tuple[float, ...]:
     """Certified epsilons of MUSTow with batches of m, at every first stage; NaN for none."""
     found = []
     for b in grid_of(question.n, question.b, question.m)[0]:
@@ -337,7 +337,7 @@ def draw_time(scheme: Scheme) -> float:
 class Findings:
     """The numbers of a report, or those known so far. Mappings are by name of the scheme."""
 
-    question: Question
+    question: ReportQuestion
     comparison: Comparison
     #: delta against epsilon, each scheme at its own noise.
     profiles: Mapping[str, Curve] = field(default_factory=dict)
@@ -379,11 +379,11 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Part:
+class FindingsPart:
     """One piece of the findings: its kind, and the name of a scheme or a batch size."""
 
     kind: str
-    question: Question
+    question: ReportQuestion
     which: str
 
     @property
@@ -397,11 +397,11 @@ class Part:
         }[self.kind]
 
     @property
-    def row(self) -> Part | None:
+    def row(self) -> FindingsPart | None:
         """The row whose noise this part needs; None for a row."""
         if self.kind == "row":
             return None
-        return Part("row", self.question, "must-ow" if self.kind == "sizes" else self.which)
+        return FindingsPart("row", self.question, "must-ow" if self.kind == "sizes" else self.which)
 
     def compute(self, row: EpochRow | None) -> Any:
         """The numbers of this part; ``row`` is what :attr:`row` has found."""
@@ -413,13 +413,15 @@ class Part:
         return (risk_of if self.kind == "risk" else bands_of)(row, self.question)
 
 
-def parts_of(question: Question) -> list[Part]:
+def parts_of(question: ReportQuestion) -> list[FindingsPart]:
     """All parts of a question, those that are shown first in front."""
     names = [scheme.name for scheme in question.schemes]
-    parts = [Part("row", question, name) for name in names]
-    parts += [Part(kind, question, name) for kind in ("risk", "bands") for name in drawn(names)]
+    parts = [FindingsPart("row", question, name) for name in names]
+    parts += [
+        FindingsPart(kind, question, name) for kind in ("risk", "bands") for name in drawn(names)
+    ]
     _, batches = grid_of(question.n, question.b, question.m)
-    return parts + [Part("sizes", question, str(size)) for size in batches]
+    return parts + [FindingsPart("sizes", question, str(size)) for size in batches]
 
 
 def drawn(names: list[str]) -> list[str]:
@@ -427,7 +429,7 @@ def drawn(names: list[str]) -> list[str]:
     return [name for name in names if SAME_LAW.get(name) not in names]
 
 
-def assemble(question: Question, answers: Mapping[Part, Any]) -> Findings:
+def assemble(question: ReportQuestion, answers: Mapping[FindingsPart, Any]) -> Findings:
     """The findings from the parts that are known."""
     by_kind: dict[str, dict[str, Any]] = {"row": {}, "risk": {}, "bands": {}, "sizes": {}}
     for part, answer in answers.items():
@@ -475,13 +477,13 @@ def _run(job: _Job) -> Any:
     return job.function(*job.arguments)
 
 
-def _risk_and_bands(row: EpochRow, question: Question, largest: float) -> tuple[Risk, Bands]:
+def _risk_and_bands(row: EpochRow, question: ReportQuestion, largest: float) -> tuple[Risk, Bands]:
     """Both from one account."""
     bands = bands_of(row, question, largest)
     return risk_of(row, question), bands
 
 
-def count_parts(question: Question) -> int:
+def count_parts(question: ReportQuestion) -> int:
     """How often :func:`gather` reports progress."""
     own = [scheme for scheme in question.schemes if isinstance(scheme, Scheme)]
     _, batches = grid_of(question.n, question.b, question.m)
@@ -490,7 +492,7 @@ def count_parts(question: Question) -> int:
 
 
 def gather(
-    question: Question, progress: Progress | None = None, mapper: Mapper = map_serial
+    question: ReportQuestion, progress: Progress | None = None, mapper: Mapper = map_serial
 ) -> Findings:
     """Compute all numbers of a report; ``progress`` is called as each part starts."""
     total, started = count_parts(question), itertools.count()

@@ -38,7 +38,7 @@ _FEWEST_STACKED = 3
 
 
 @dataclass(frozen=True)
-class Cell:
+class PageCell:
     """A table cell with a tone; a plain string is a cell without one."""
 
     text: str
@@ -46,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Columns, rows and a caption, as the macro ``table`` takes it.
 
     The first cell of a row is its heading. ``align`` has one word per column; by default the first
@@ -54,10 +54,10 @@ class Table:
     """
 
     columns: Sequence[str]
-    rows: Iterable[Sequence[str | Cell]]
+    rows: Iterable[Sequence[str | PageCell]]
     caption: str = ""
     align: Sequence[Alignment] | None = None
-    cells: list[list[Cell]] = field(init=False)
+    cells: list[list[PageCell]] = field(init=False)
 
     def __post_init__(self) -> None:
         if len(self.sides) != len(self.columns) or not set(self.sides) <= set(_ALIGNMENTS):
@@ -66,7 +66,7 @@ class Table:
                 f"{len(self.columns)} columns, got {self.align!r}"
             )
         cells = [
-            [given if isinstance(given, Cell) else Cell(given) for given in row]
+            [given if isinstance(given, PageCell) else PageCell(given) for given in row]
             for row in self.rows
         ]
         for row in cells:

@@ -16,7 +16,7 @@ from mustdp.numerics.formatting import (
     percent_stated,
     readable,
 )
-from mustdp.reporting.pages import Cell, Page, Table
+from mustdp.reporting.pages import Page, PageCell, PageTable
 from mustdp.reporting.plots.drawing import Rendered, Theme, figure_of, in_both_themes, new_axes
 from mustdp.reporting.plots.results import released_estimates, widths_against_epsilon
 
@@ -83,7 +83,7 @@ def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Pag
         f"Expected widths of intervals for {n:,} records",
         template="mustdp.reporting/templates/plan.html.j2",
         picture=in_both_themes(draw, "p1") if drawn else None,
-        widths=Table(
+        widths=PageTable(
             ["epsilon", *(one.label for one in widths[0][1])],
             [
                 (given_or_rounded(at, "up", 4), *(_number(one.width) for one in found))
@@ -101,15 +101,15 @@ def _picture(result: ReleaseResult, name: str, bars: int, number: int) -> dict[s
     return in_both_themes(draw, f"p{number}")
 
 
-def _table(rows: tuple[ReleasedEstimate, ...]) -> Table:
-    return Table(
+def _table(rows: tuple[ReleasedEstimate, ...]) -> PageTable:
+    return PageTable(
         ["estimate of", "value", "standard error", "lower", "upper", "noise share", "note"],
         [
             (
                 one.label,
                 *estimate_in_words(one.value, one.standard_error, one.interval),
                 f"{100 * one.noise_share:.0f} %",
-                Cell("; ".join(one.flags), "fair" if one.flags else ""),
+                PageCell("; ".join(one.flags), "fair" if one.flags else ""),
             )
             for one in rows
         ],

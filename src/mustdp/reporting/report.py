@@ -24,7 +24,7 @@ from mustdp.numerics.formatting import (
     readable,
 )
 from mustdp.reporting.findings import Findings
-from mustdp.reporting.pages import Cell, Page, Table, Tone
+from mustdp.reporting.pages import Page, PageCell, PageTable, Tone
 from mustdp.reporting.plots.drawing import (
     Rendered,
     Theme,
@@ -302,7 +302,7 @@ def risk_cells(risk: Risk) -> list[str]:
     ]
 
 
-def _comparison_table(found: Findings) -> Table:
+def _comparison_table(found: Findings) -> PageTable:
     question, reference = found.question, found.reference
     rows = list(found.rows.values())
     base, least = found.cost(reference), min(map(found.cost, rows))
@@ -311,9 +311,9 @@ def _comparison_table(found: Findings) -> Table:
         """Good for the smallest, bad for what is clearly above the reference."""
         return "good" if cost <= least * (1.0 + _SAME) else "bad" if cost > 1.05 * base else ""
 
-    def cells(row: EpochRow) -> list[str | Cell]:
+    def cells(row: EpochRow) -> list[str | PageCell]:
         cost = found.cost(row)
-        relative = Cell(formatted(cost / base, ".3f", "up"), tone(cost))
+        relative = PageCell(formatted(cost / base, ".3f", "up"), tone(cost))
         noise, lower, upper = row_cells(row)
         mean = readable(row.noise_multiplier / question.m, "up")
         if found.same_noise:
@@ -334,7 +334,7 @@ def _comparison_table(found: Findings) -> Table:
         else "The noise that keeps each scheme within epsilon = "
         f"{as_stated(question.epsilon or 0.0)}"
     )
-    return Table(
+    return PageTable(
         columns,
         list(map(cells, rows)),
         f"{what}, at delta = {small(question.delta)} after {times(question.steps)}; neighbours: "
@@ -342,9 +342,9 @@ def _comparison_table(found: Findings) -> Table:
     )
 
 
-def _risk_table(found: Findings) -> Table:
+def _risk_table(found: Findings) -> PageTable:
     rates = next(iter(found.risks.values())).fpr
-    return Table(
+    return PageTable(
         [
             "scheme",
             "advantage, at least",
@@ -362,7 +362,7 @@ def _risk_table(found: Findings) -> Table:
     )
 
 
-def _work_table(found: Findings) -> Table:
+def _work_table(found: Findings) -> PageTable:
     name = found.reference.scheme.name
     base = found.draw_seconds[name]
 
@@ -378,7 +378,7 @@ def _work_table(found: Findings) -> Table:
             f"{seconds / base:.2f}" if timed and base > 0 else "",
         ]
 
-    return Table(
+    return PageTable(
         [
             "scheme",
             "eta",

@@ -24,12 +24,12 @@ from mustdp.reproduction.budgets import RELATION, Setting
 from mustdp.reproduction.cells import (
     NAMES,
     NON_PRIVATE,
-    Cell,
     Item,
-    Outcome,
+    ItemOutcome,
+    PaperCell,
+    PaperTable,
     Picture,
     Settings,
-    Table,
     curve_panel,
     judge,
     new,
@@ -43,10 +43,10 @@ from mustdp.reproduction.simulation import (
     ACCURACY,
     PRIVATE,
     Found,
-    Job,
     Key,
-    Measured,
+    RunMeasure,
     Runs,
+    SimulationJob,
     accuracy_cell,
     mean_of,
     run_chains,
@@ -128,12 +128,12 @@ def adult(folder: Path | None) -> DataSet:
     return load_data("adult", folder)
 
 
-def run_job(job: Job) -> Runs:
+def run_job(job: SimulationJob) -> Runs:
     """Test accuracies in percent; by the authors' program if ``way`` says where its noise is."""
     return _private(job) if job.way == PRIVATE else _program(job)
 
 
-def _program(job: Job) -> Runs:
+def _program(job: SimulationJob) -> Runs:
     data, budget = adult(job.folder), job.budget
     sigma = ADULT.paper_sigma(budget)
     done = [
@@ -143,7 +143,7 @@ def _program(job: Job) -> Runs:
     return Runs(accuracy, np.zeros(0), done[0][1])
 
 
-def _private(job: Job) -> Runs:
+def _private(job: SimulationJob) -> Runs:
     data = adult(job.folder)
     records = (data.X_train, data.y_train.astype(np.float64))
     accuracy, times = [], []
@@ -251,14 +251,14 @@ def _certified(version: Setting, name: str) -> Bounds:
 
 def overall_tables(
     names: Sequence[str], workers: int, progress: Progress
-) -> tuple[Table, Table, list[str]]:
+) -> tuple[PaperTable, PaperTable, list[str]]:
     """The printed numbers judged, the certified ones beside them, and a word on both."""
     found = run_jobs(
         overall, names, workers=workers, progress=progress, what="overall delta", last_first=True
     )
     printed = published("adult_delta_c_upper")
     paper = [cell for each in found for cell in _cells(each, float(printed[each.name]))]
-    truth: list[Cell] = []
+    truth: list[PaperCell] = []
     for each in found:
         for words, bounds in (
             ("as stated, m = 100", each.certified_stated),
@@ -281,15 +281,15 @@ def overall_tables(
         f"({most.name}), where the paper prints {printed[most.name]:.3g}."
     ]
     return (
-        Table("adult-delta-c", "Overall delta_c at epsilon 2 after 1000 iterations", tuple(paper),
-              "paper", note),
-        Table("adult-delta-c-guarantee", "What 1000 iterations really give at epsilon 2",
+        PaperTable("adult-delta-c", "Overall delta_c at epsilon 2 after 1000 iterations",
+              tuple(paper), "paper", note),
+        PaperTable("adult-delta-c-guarantee", "What 1000 iterations really give at epsilon 2",
               tuple(truth), "guarantee", "Relation replace_one; noise multiplier z = m sigma / C."),
         reading,
     )  # fmt: skip
 
 
-def _cells(each: Overall, printed: float) -> list[Cell]:
+def _cells(each: Overall, printed: float) -> list[PaperCell]:
     half = 0.005 * 10.0 ** math.floor(math.log10(printed))
     column = "delta_c, earlier version"
     if each.name == "Poisson":
@@ -337,7 +337,7 @@ _PROGRAM_RUNS, _LONG_RUNS = 100, 20
 _SHORT, _LONG = (NON_PRIVATE, NONE), (NON_PRIVATE, NONE, MANY_STEPS)
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
+def run(settings: Settings, progress: Progress) -> ItemOutcome:
     """Everything of the experiment."""
     runs = _QUICK_RUNS if settings.quick else _RUNS
     steps = [STEPS] if settings.quick else [STEPS, MANY_STEPS]
@@ -348,12 +348,12 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     measured = {each.key: _measures(found[each.key]) for each in compared.settled}
     baseline = 100 * adult(settings.data).majority_baseline
     references = [
-        ("majority class", [Measured(ACCURACY, baseline)]),
+        ("majority class", [RunMeasure(ACCURACY, baseline)]),
         (NON_PRIVATE, _measures(found[_SHORT])),
     ]
     if _LONG in found:
         references.append((f"{NON_PRIVATE}, {MANY_STEPS} steps", _measures(found[_LONG])))
-    return Outcome(
+    return ItemOutcome(
         (
             table_5(found, baseline),
             time_table(
@@ -387,12 +387,14 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     )  # fmt: skip
 
 
-def _jobs(settings: Settings, settled: Sequence[CalibratedRun], runs: int) -> list[Job]:
+def _jobs(settings: Settings, settled: Sequence[CalibratedRun], runs: int) -> list[SimulationJob]:
     """The longest first."""
     budgets = {name: ADULT.paper_budget(name, PRIME) for name in NAMES}
 
-    def job(key: Key, budget: Budget, count: int, way: str = PRIVATE) -> Job:
-        return Job(key, budget, range(settings.seed, settings.seed + count), settings.data, way)
+    def job(key: Key, budget: Budget, count: int, way: str = PRIVATE) -> SimulationJob:
+        return SimulationJob(
+            key, budget, range(settings.seed, settings.seed + count), settings.data, way
+        )
 
     silent, few = budgets["Poisson"], min(runs, _PROGRAM_RUNS)
     jobs = []
@@ -410,10 +412,10 @@ def _jobs(settings: Settings, settled: Sequence[CalibratedRun], runs: int) -> li
     return jobs
 
 
-def table_5(found: Found, baseline: float) -> Table:
+def table_5(found: Found, baseline: float) -> PaperTable:
     """Accuracies with noise as the paper states it, and as its program adds it."""
     printed = published("5")["accuracy_percent"]["adult"]
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for name in NAMES:
         for words, way in (("as stated", PRIVATE), ("as in the program", RECORD)):
             column, values = f"accuracy %, noise {words}", found[name, way].first
@@ -424,7 +426,7 @@ def table_5(found: Found, baseline: float) -> Table:
     for name in NAMES:
         sigma = ADULT.paper_sigma(ADULT.paper_budget(name, PRIME))
         cells.append(new(name, "sigma of the mean", sigma))
-    return Table(
+    return PaperTable(
         "adult-table-5",
         "Table 5, Adult: test accuracy",
         tuple(cells),
@@ -435,7 +437,7 @@ def table_5(found: Found, baseline: float) -> Table:
     )
 
 
-def _measures(found: Runs) -> list[Measured]:
+def _measures(found: Runs) -> list[RunMeasure]:
     parts = [mean_of(ACCURACY, found.first)]
     if found.seconds.size > 1:
         parts.append(mean_of("microseconds per step", 1e6 * found.seconds))

@@ -18,7 +18,7 @@ from mustdp.calibration.budget import PrivacySpent, certified_epsilon
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.estimation.bootstrap import private_bootstrap
 from mustdp.estimation.designs import Design
-from mustdp.estimation.queries import Block, Halves, JointQuery, Query
+from mustdp.estimation.queries import Halves, JointQuery, Query, QueryBlock
 from mustdp.estimation.result import BootstrapResult, InferenceNote
 from mustdp.estimation.schema import Shape, SubsetSchema
 from mustdp.estimation.statistics.averages import Mean
@@ -32,11 +32,11 @@ from mustdp.randomness.keys import SeededRelease
 from mustdp.reproduction.budgets import RELATION, PaperStatement, theorem_delta
 from mustdp.reproduction.cells import (
     NON_PRIVATE,
-    Cell,
     Item,
-    Outcome,
+    ItemOutcome,
+    PaperCell,
+    PaperTable,
     Settings,
-    Table,
     judge,
     published,
     scheme_called,
@@ -53,7 +53,7 @@ from mustdp.reproduction.guarantees import (
     measured_cells,
 )
 from mustdp.reproduction.runner import run_jobs
-from mustdp.reproduction.simulation import Measured, mean_of, moment_cells, root_mean
+from mustdp.reproduction.simulation import RunMeasure, mean_of, moment_cells, root_mean
 from mustdp.sampling.schemes import Scheme
 
 # Statistics of Poisson subsets divided by their actual size, as the MUST paper computes them.
@@ -88,7 +88,7 @@ class OfActualSize(Query):
 
     statistic: Statistic
     public: SubsetSchema
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -345,16 +345,16 @@ _MEAN, _VARIANCE = "mu", "tau2"
 Found = Mapping[Row, Released]
 
 
-def table_2(runs: Found) -> Table:
+def table_2(runs: Found) -> PaperTable:
     """Sigma of both statistics, as the bootstrap added it."""
     printed = published("2")
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for row in private_rows(runs):
         sigmas = paper_sigmas(runs[row].privacy)
         for name, sigma in zip(("mean", "variance"), sigmas, strict=True):
             paper = row.printed(printed[f"sigma_{name}"])
             cells.append(judge(row.label, f"sigma of the {name}", paper, sigma, half_unit=0.005))
-    return Table(
+    return PaperTable(
         "table-2",
         f"Table 2: sigma for epsilon' = {EPSILON_PRIME:g} of each statistic of a subset",
         tuple(cells),
@@ -364,14 +364,14 @@ def table_2(runs: Found) -> Table:
     )
 
 
-def delta_table() -> Table:
+def delta_table() -> PaperTable:
     """delta' of one statistic of one subset by Theorem 4, at the paper's sigma and sensitivity."""
     printed = published("2")["delta_prime_1e-4"]
     cells = [
         _delta_cell(row, row.printed(printed), delta_prime(row), row.scheme().eta * PAPER_DELTA)
         for row in ROWS
     ]
-    return Table(
+    return PaperTable(
         "table-2-delta",
         "Table 2: delta' of one statistic of one subset",
         tuple(cells),
@@ -386,7 +386,7 @@ def delta_prime(row: Row) -> float:
     return theorem_delta(row.scheme(), EPSILON_PRIME, PAPER_DELTA, noise_for=1.0, sensitivity=1.0)
 
 
-def _delta_cell(row: Row, digits: float, ours: float, bound: float) -> Cell:
+def _delta_cell(row: Row, digits: float, ours: float, bound: float) -> PaperCell:
     """``digits`` are printed in units of 1e-4, to one digit after the point or to none."""
     paper = digits * _UNIT
     half = _UNIT * (0.5 if digits == round(digits) else 0.05)
@@ -402,10 +402,10 @@ def _delta_cell(row: Row, digits: float, ours: float, bound: float) -> Cell:
     return judge(row.label, "delta'", paper, ours, half_unit=half, reason=reason)
 
 
-def table_3(runs: Found, beyond: int) -> Table:
+def table_3(runs: Found, beyond: int) -> PaperTable:
     """Mean and standard deviation over data sets of the averaged mean and variance."""
     printed = published("3")
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for row, found in runs.items():
         for k, name in enumerate((_MEAN, _VARIANCE)):
             paper = row.printed(printed[f"mean_sd_{name}"])
@@ -416,7 +416,7 @@ def table_3(runs: Found, beyond: int) -> Table:
             cells += _moments(row, f"{_VARIANCE}, corrected", (None, None), corrected, 0.0)
     count = next(iter(runs.values())).count
     values = "value" if beyond == 1 else "values"
-    return Table(
+    return PaperTable(
         "table-3",
         "Table 3: mean and standard deviation of the averaged mean and variance over data sets",
         tuple(cells),
@@ -432,16 +432,16 @@ def table_3(runs: Found, beyond: int) -> Table:
 
 def _moments(
     row: Row, name: str, printed: Sequence[float | None], values: FloatArray, half_unit: float
-) -> list[Cell]:
+) -> list[PaperCell]:
     columns = f"mean of {name}", f"sd of {name}"
     return moment_cells(row.label, columns, printed, values, half_unit=half_unit, sets=SETS, lost=1)
 
 
-def bias_table(runs: Found) -> Table:
+def bias_table(runs: Found) -> PaperTable:
     """How much smaller a variance is than WOR's, on the same data sets; and what is expected."""
     printed = published("3")[f"mean_sd_{_VARIANCE}"]
     whole, unit = runs[Row("WOR")].values[:, 1], printed["WOR"][0]
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for row in private_rows(runs):
         found = runs[row]
         if found.design.repeated_pairs == 0:
@@ -459,7 +459,7 @@ def bias_table(runs: Found) -> Table:
                   1.0 - found.design.repeated_pairs, half_unit=rounding, paper_error=theirs)
         )  # fmt: skip
     means = [row.printed(published("3")[f"mean_sd_{_MEAN}"]) for row in ROWS]
-    return Table(
+    return PaperTable(
         "table-3-bias",
         "Table 3: the bias of variances with repeated records",
         tuple(cells),
@@ -535,7 +535,7 @@ def certify_run(job: tuple[Released, tuple[float, ...]]) -> Guarantee:
     )
 
 
-def bootstrap_guarantee(found: Sequence[Guarantee]) -> Table:
+def bootstrap_guarantee(found: Sequence[Guarantee]) -> PaperTable:
     """Noise multiplier, what one statistic of one subset costs, and all of them together."""
     return guarantee_table(
         "tables-2-3-guarantee",
@@ -593,7 +593,7 @@ _NAMES = ("mean", "variance")
 
 
 @dataclass(frozen=True)
-class Sizes:
+class BootstrapSizes:
     """A setting: records, entries of a subset, number of subsets, the schemes compared."""
 
     n: int
@@ -608,14 +608,14 @@ class Sizes:
 
 
 _ONE_STAGE = (Row("Poisson"), Row("WOR"), Row("WR"))
-PAPERS = Sizes(
+PAPERS = BootstrapSizes(
     N, M, T, (*_ONE_STAGE, *(Row(name, b) for name in ("MUSTow", "MUSTww") for b in (10, 50, 100)))
 )
-LARGER = Sizes(10_000, 200, 100, (*_ONE_STAGE, Row("MUSTow", 400), Row("MUSTww", 400)))
+LARGER = BootstrapSizes(10_000, 200, 100, (*_ONE_STAGE, Row("MUSTow", 400), Row("MUSTww", 400)))
 
 
 #: What was released, by setting, epsilon and row.
-Compared = Mapping[tuple[Sizes, float, Row], Released]
+Compared = Mapping[tuple[BootstrapSizes, float, Row], Released]
 
 
 def compare_all(settings: Settings, count: int, progress: Progress) -> Compared:
@@ -649,19 +649,21 @@ def certified(runs: Released, epsilon: float) -> Bounds:
     return bounds
 
 
-def plain_measures(sizes: Sizes, count: int, seed: int) -> list[Measured]:
+def plain_measures(sizes: BootstrapSizes, count: int, seed: int) -> list[RunMeasure]:
     """Errors of the statistics of all records, without noise."""
     records = data_sets(sizes.n, count, seed)
     plain = np.column_stack([records.mean(axis=1), records.var(axis=1, ddof=1)]) - np.array(TRUTH)
     return [_rmse(name, plain[:, k]) for k, name in enumerate(_NAMES)]
 
 
-def table_at(sizes: Sizes, found: Compared, plain: Sequence[Measured], quick: bool) -> Table:
+def table_at(
+    sizes: BootstrapSizes, found: Compared, plain: Sequence[RunMeasure], quick: bool
+) -> PaperTable:
     """One row per scheme and epsilon, and the statistics of all records beside them."""
     rows = [(runs, epsilon) for (of, epsilon, _), runs in found.items() if of == sizes]
     cells = [cell for each in rows for cell in _cells(*each)]
     left = " Quick: one epsilon, without MUSTww." if quick else ""
-    return Table(
+    return PaperTable(
         f"tables-2-3-equal-{sizes.n}",
         f"Bootstrap: all schemes at the same certified guarantee, {sizes.words}",
         (*cells, *measured_cells("all records, no noise", plain)),
@@ -673,9 +675,9 @@ def table_at(sizes: Sizes, found: Compared, plain: Sequence[Measured], quick: bo
     )
 
 
-def _cells(runs: Released, epsilon: float) -> list[Cell]:
+def _cells(runs: Released, epsilon: float) -> list[PaperCell]:
     bounds = certified(runs, epsilon)
-    measures = [Measured("microseconds per replicate", 1e6 * runs.seconds_per_replicate)]
+    measures = [RunMeasure("microseconds per replicate", 1e6 * runs.seconds_per_replicate)]
     for k, name in enumerate(_NAMES):
         covered = runs.covered[:, k]
         # One success and one failure more, so that 100 % has an error as well.
@@ -683,23 +685,25 @@ def _cells(runs: Released, epsilon: float) -> list[Cell]:
         error = math.sqrt(share * (1.0 - share) / covered.size)
         measures += [
             _rmse(name, runs.errors[:, k]),
-            Measured(f"coverage of the {name}, %", 100.0 * float(covered.mean()), 100.0 * error),
+            RunMeasure(f"coverage of the {name}, %", 100.0 * float(covered.mean()), 100.0 * error),
             mean_of(f"width for the {name}", runs.ends[:, k, 1] - runs.ends[:, k, 0]),
         ]
-    measures.append(Measured("drowned, %", 100.0 * runs.drowned))
+    measures.append(RunMeasure("drowned, %", 100.0 * runs.drowned))
     return equal_cells(
         f"{runs.row.label}, epsilon {epsilon:g}", runs.privacy.noise_multiplier, bounds,
         runs.design.scheme, measures, batch="subset",
     )  # fmt: skip
 
 
-def _rmse(name: str, deviations: FloatArray) -> Measured:
+def _rmse(name: str, deviations: FloatArray) -> RunMeasure:
     """Root mean square and its standard error."""
     root, error = root_mean(deviations**2)
-    return Measured(f"RMSE of the {name}", float(root), float(error))
+    return RunMeasure(f"RMSE of the {name}", float(root), float(error))
 
 
-def equal_reading(found: Compared, plain: Mapping[Sizes, Sequence[Measured]]) -> list[str]:
+def equal_reading(
+    found: Compared, plain: Mapping[BootstrapSizes, Sequence[RunMeasure]]
+) -> list[str]:
     """In words, for every setting and epsilon: noise, errors, and how MUST compares."""
     lines = []
     for sizes, measures in plain.items():
@@ -710,7 +714,7 @@ def equal_reading(found: Compared, plain: Mapping[Sizes, Sequence[Measured]]) ->
 
 
 def _sentences(
-    sizes: Sizes, epsilon: float, rows: Sequence[Released], plain: Sequence[Measured]
+    sizes: BootstrapSizes, epsilon: float, rows: Sequence[Released], plain: Sequence[RunMeasure]
 ) -> list[str]:
     noise = ", ".join(
         f"{each.row.label} {readable(each.privacy.noise_multiplier, 'up')}" for each in rows
@@ -750,7 +754,7 @@ def _sentences(
 _QUICK_SETS = 20
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
+def run(settings: Settings, progress: Progress) -> ItemOutcome:
     """Everything of the experiment."""
     count = _QUICK_SETS if settings.quick else SETS
     rows = rows_at(settings.quick)
@@ -763,7 +767,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     compared = compare_all(settings, count, progress)
     plain = {sizes: plain_measures(sizes, count, settings.seed) for sizes in (PAPERS, LARGER)}
     beyond = int(np.sum(np.abs(data_sets(N, count, settings.seed)) > UPPER))
-    return Outcome(
+    return ItemOutcome(
         (
             table_2(done),
             delta_table(),

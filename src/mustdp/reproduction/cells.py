@@ -76,7 +76,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Cell:
+class PaperCell:
     """One number of a table: the paper's, ours, our Monte Carlo standard error, the verdict.
 
     ``row`` and ``column`` are titles for readers; nothing is decided by their words. ``bound`` says
@@ -109,13 +109,13 @@ def new(
     *,
     bound: Bound = "plain",
     reason: str = "",
-) -> Cell:
+) -> PaperCell:
     """A number that the paper does not have."""
-    return Cell(row, column, None, ours, error, "new", reason, bound)
+    return PaperCell(row, column, None, ours, error, "new", reason, bound)
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """Cells under one title.
 
     ``kind`` is ``paper`` for the paper's own numbers, ``guarantee`` for the certified bounds that
@@ -124,7 +124,7 @@ class Table:
 
     name: str
     title: str
-    cells: tuple[Cell, ...]
+    cells: tuple[PaperCell, ...]
     kind: Kind
     note: str = ""
 
@@ -147,7 +147,7 @@ def judge(
     reason: str = "",
     paper_error: float | None = None,
     bound: Bound = "plain",
-) -> Cell:
+) -> PaperCell:
     """Compare the paper's number with ours and say what follows.
 
     They match if they lie within ``half_unit`` (half of the last digit printed) plus three times
@@ -168,9 +168,9 @@ def judge(
     combined = math.hypot(*errors)
     tolerance = half_unit + _ERRORS * combined + _ROUNDING * abs(paper)
     if abs(paper - ours) <= tolerance:
-        return Cell(row, column, paper, ours, error, "matches", bound=bound)
+        return PaperCell(row, column, paper, ours, error, "matches", bound=bound)
     verdict: Verdict = "differs, explained" if reason else "differs"
-    return Cell(row, column, paper, ours, error, verdict, reason, bound)
+    return PaperCell(row, column, paper, ours, error, verdict, reason, bound)
 
 
 # Pictures as data: one of a fixed list of drawings, and what it is drawn from.
@@ -283,7 +283,7 @@ def half_unit(text: str) -> float:
     return float(Decimal(5).scaleb(int(Decimal(text).as_tuple().exponent) - 1))
 
 
-def judge_printed(row: str, column: str, text: str, ours: float, reason: str = "") -> Cell:
+def judge_printed(row: str, column: str, text: str, ours: float, reason: str = "") -> PaperCell:
     """Compare ours with a number as it is printed, to its last digit.
 
     >>> judge_printed("WR", "epsilon'", "0.194", 0.19449).verdict
@@ -310,10 +310,10 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ItemOutcome:
     """Everything an experiment found; ``reading`` says in plain words what it shows."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[PaperTable, ...]
     pictures: tuple[Picture, ...] = ()
     reading: tuple[str, ...] = ()
 
@@ -324,7 +324,7 @@ class Item:
 
     name: str
     title: str
-    run: Callable[[Settings, Progress], Outcome]
+    run: Callable[[Settings, Progress], ItemOutcome]
     needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

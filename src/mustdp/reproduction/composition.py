@@ -24,12 +24,12 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.reproduction.cells import (
     Bound,
-    Cell,
     Item,
-    Outcome,
+    ItemOutcome,
+    PaperCell,
+    PaperTable,
     Picture,
     Settings,
-    Table,
     judge,
     new,
     number,
@@ -269,7 +269,7 @@ class At(NamedTuple):
     certified: float
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
+def run(settings: Settings, progress: Progress) -> ItemOutcome:
     """The paper's example for every number of steps of its figure, and for the notebook's."""
     paper = published("fourier_accountant_example")
     shown = paper["figure"]["steps"]
@@ -285,7 +285,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     sizes = paper["n"], paper["b"], paper["m"]
     needed = calibrate_schemes(settings, progress, sizes, steps=paper["k"])
     belongs = NOTEBOOK_STEPS if explained else paper["k"]
-    return Outcome(
+    return ItemOutcome(
         (interval, guarantee, noise_table(needed, settings.quick)),
         (_picture(paper, found, belongs),),
         (*_reading(paper, by_steps, explained), least_and_most(needed)),
@@ -306,11 +306,11 @@ def _at(paper: dict[str, Any], count: int) -> At:
     return At(count, authors.lower, authors.upper, pair.attained_lower, aligned, certified)
 
 
-def _interval(paper: dict[str, Any], found: dict[int, At]) -> tuple[Table, bool]:
+def _interval(paper: dict[str, Any], found: dict[int, At]) -> tuple[PaperTable, bool]:
     """The printed interval, judged at the printed and at the notebook's number of steps."""
     ends = dict(zip(("lower", "upper"), paper["MUSTow_lower_upper_published"], strict=True))
 
-    def judged(steps: int, reason: str) -> list[Cell]:
+    def judged(steps: int, reason: str) -> list[PaperCell]:
         return [
             judge(
                 f"k = {steps}", f"{end} end", value, getattr(found[steps], end),
@@ -327,7 +327,7 @@ def _interval(paper: dict[str, Any], found: dict[int, At]) -> tuple[Table, bool]
             f"The printed interval is what the authors' method gives for k = {NOTEBOOK_STEPS}, "
             f"to {_DIGITS} digits; their notebook composes {NOTEBOOK_STEPS} steps."
         )
-    table = Table(
+    table = PaperTable(
         "interval",
         "The authors' interval for δ of the symmetric pair, MUSTow",
         (*judged(paper["k"], reason), *notebook),
@@ -339,7 +339,7 @@ def _interval(paper: dict[str, Any], found: dict[int, At]) -> tuple[Table, bool]
     return table, explained
 
 
-def _guarantee(found: list[At]) -> Table:
+def _guarantee(found: list[At]) -> PaperTable:
     # The ends of the authors' interval bound nothing.
     columns: tuple[tuple[str, str, Bound], ...] = (
         ("authors' interval, from", "lower", "plain"),
@@ -353,7 +353,7 @@ def _guarantee(found: list[At]) -> Table:
         for at in found
         for column, name, bound in columns
     )
-    return Table(
+    return PaperTable(
         "certified",
         "Overall δ at ε = 1: what the paper's method shows and what is certified",
         cells,

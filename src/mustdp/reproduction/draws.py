@@ -22,11 +22,11 @@ from mustdp.numerics.arrays import FloatArray
 from mustdp.progress import Progress
 from mustdp.reproduction.cells import (
     NAMES,
-    Cell,
     Item,
-    Outcome,
+    ItemOutcome,
+    PaperCell,
+    PaperTable,
     Settings,
-    Table,
     judge,
     new,
     published,
@@ -47,7 +47,7 @@ class Drawn(NamedTuple):
     seconds: FloatArray
 
 
-class Spread(NamedTuple):
+class MeanAndDeviation(NamedTuple):
     """Mean and standard deviation of something random."""
 
     mean: float
@@ -85,7 +85,7 @@ def distinct_law(name: str, n: int, b: int, m: int) -> FloatArray:
     )
 
 
-def extremes(law: FloatArray, draws: int) -> tuple[Spread, Spread]:
+def extremes(law: FloatArray, draws: int) -> tuple[MeanAndDeviation, MeanAndDeviation]:
     """The smallest and the largest of independent draws from a law of 0, 1, 2, …"""
     below = np.clip(np.cumsum(law), 0.0, 1.0)
     above = np.clip(np.cumsum(law[::-1])[::-1], 0.0, 1.0)
@@ -95,13 +95,13 @@ def extremes(law: FloatArray, draws: int) -> tuple[Spread, Spread]:
     )
 
 
-def _spread(law: FloatArray) -> Spread:
+def _spread(law: FloatArray) -> MeanAndDeviation:
     values, law = np.arange(law.size), law / law.sum()
     mean = float(law @ values)
-    return Spread(mean, float(np.sqrt(law @ (values - mean) ** 2)))
+    return MeanAndDeviation(mean, float(np.sqrt(law @ (values - mean) ** 2)))
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
+def run(settings: Settings, progress: Progress) -> ItemOutcome:
     """Draw as often as the paper did, count distinct records and take the time."""
     paper = published("6")
     rng = np.random.default_rng(settings.seed)
@@ -122,16 +122,18 @@ def run(settings: Settings, progress: Progress) -> Outcome:
             shares[name].append(scheme.expected_distinct / m)
         times += _timed(label, paper["percent_time_over_WR"][sizes], drawn)
     tables = (
-        Table("distinct", f"Distinct records in {paper['draws']} draws", tuple(counts), "paper",
+        PaperTable("distinct", f"Distinct records in {paper['draws']} draws", tuple(counts),
+              "paper",
               "The mean is n·η, exactly. Smallest and largest are random: the paper's are judged "
               "against their expectation under the exact law, within three standard deviations. "
               "Drawn: what this run saw."),
-        Table("times", "Time of a draw over that of WR, in percent more", tuple(times), "paper",
+        PaperTable("times", "Time of a draw over that of WR, in percent more", tuple(times),
+              "paper",
               "The printed numbers are read as percent more than WR. Ours are of the machine that "
               "made this page. A verdict asks for the printed digits, whatever the scatter of the "
               "times."),
     )  # fmt: skip
-    return Outcome(tables, reading=_reading(shares, means))
+    return ItemOutcome(tables, reading=_reading(shares, means))
 
 
 def _draw(schemes: dict[str, Scheme], draws: int, rng: np.random.Generator) -> dict[str, Drawn]:
@@ -147,8 +149,8 @@ def _draw(schemes: dict[str, Scheme], draws: int, rng: np.random.Generator) -> d
 
 
 def _counted(
-    row: str, mean: Cell, low: float, high: float, drawn: Drawn, law: FloatArray
-) -> list[Cell]:
+    row: str, mean: PaperCell, low: float, high: float, drawn: Drawn, law: FloatArray
+) -> list[PaperCell]:
     """The extremes judged around the mean, and what was drawn."""
     counts = drawn.distinct
     least, most = extremes(law, counts.size)
@@ -165,7 +167,7 @@ def _counted(
     ]  # fmt: skip
 
 
-def _timed(label: str, printed: dict[str, float], drawn: dict[str, Drawn]) -> list[Cell]:
+def _timed(label: str, printed: dict[str, float], drawn: dict[str, Drawn]) -> list[PaperCell]:
     """The scatter of the times is shown, and left out of the verdict: it says nothing of theirs."""
     cells = []
     for name, percent in printed.items():
@@ -186,7 +188,7 @@ def _reason(name: str) -> str:
     return "Times depend on machine and program."
 
 
-def _reading(shares: Mapping[str, Sequence[float]], means: Sequence[Cell]) -> tuple[str, ...]:
+def _reading(shares: Mapping[str, Sequence[float]], means: Sequence[PaperCell]) -> tuple[str, ...]:
     """``shares`` are distinct records over m by scheme, ``means`` the judged mean numbers."""
     matching = sum(cell.verdict == "matches" for cell in means)
     ow, ww = (

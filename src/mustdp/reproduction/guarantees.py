@@ -11,9 +11,17 @@ from mustdp.calibration.budget import Budget
 from mustdp.numerics.formatting import readable
 from mustdp.progress import Progress
 from mustdp.reproduction.budgets import Setting, calibrated
-from mustdp.reproduction.cells import NAMES, Cell, Settings, Table, new, number, scheme_called
+from mustdp.reproduction.cells import (
+    NAMES,
+    PaperCell,
+    PaperTable,
+    Settings,
+    new,
+    number,
+    scheme_called,
+)
 from mustdp.reproduction.runner import run_jobs
-from mustdp.reproduction.simulation import Measured
+from mustdp.reproduction.simulation import RunMeasure
 from mustdp.sampling.schemes import Scheme
 
 # What the paper's noise really gives: certified bounds of a whole run, correct sensitivity.
@@ -90,11 +98,11 @@ def guarantee_table(
     found: Sequence[Guarantee],
     note: str = "",
     titles: tuple[str, str, str] = BY_STEP,
-) -> Table:
+) -> PaperTable:
     """Noise multiplier, what is claimed and attained by a part, both bounds of the whole."""
     claimed, attains, in_all = titles
     deltas = [delta for delta, _ in max((each.whole for each in found), key=len)]
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for each in found:
         row, lower = each.row, None if each.part is None else each.part.lower
         cells += [
@@ -106,10 +114,10 @@ def guarantee_table(
         ]  # fmt: skip
         for delta in deltas:
             cells += _both(each, delta)
-    return Table(name, title, tuple(cells), "guarantee", note)
+    return PaperTable(name, title, tuple(cells), "guarantee", note)
 
 
-def _both(each: Guarantee, delta: float) -> list[Cell]:
+def _both(each: Guarantee, delta: float) -> list[PaperCell]:
     """What all releases attain at a delta, and what is certified for them."""
     bounds = dict(each.whole).get(delta)
     lower: float | None
@@ -192,7 +200,7 @@ class CalibratedRun:
 
 
 #: Measures of calibrated runs by their keys.
-Measures = Mapping[tuple[str, Target], Sequence[Measured]]
+Measures = Mapping[tuple[str, Target], Sequence[RunMeasure]]
 
 
 def names_at(quick: bool) -> tuple[str, ...]:
@@ -237,10 +245,10 @@ def equal_cells(
     noise_multiplier: float,
     epsilon: Bounds,
     scheme: Scheme,
-    measures: Sequence[Measured],
+    measures: Sequence[RunMeasure],
     *,
     batch: str = "step",
-) -> list[Cell]:
+) -> list[PaperCell]:
     """One scheme at a guarantee: the noise it needs, the records it touches, what was measured."""
     return [
         new(row, "noise multiplier z", noise_multiplier, bound="upper"),
@@ -250,7 +258,7 @@ def equal_cells(
     ]
 
 
-def measured_cells(row: str, measures: Sequence[Measured]) -> list[Cell]:
+def measured_cells(row: str, measures: Sequence[RunMeasure]) -> list[PaperCell]:
     """Measures as they are."""
     return [new(row, part.column, part.value, part.error) for part in measures]
 
@@ -307,7 +315,7 @@ def utility_reading(
     return lines
 
 
-def _verdict(values: Mapping[str, Measured], larger_is_better: bool, shown: str) -> str:
+def _verdict(values: Mapping[str, RunMeasure], larger_is_better: bool, shown: str) -> str:
     """Who is best, who may be as good, and by how much the others are worse."""
     best = (max if larger_is_better else min)(values, key=lambda name: values[name].value)
     behind = {
@@ -340,9 +348,9 @@ def calibrate_schemes(
     return calibrate_all(sizes, targets, names, 1, progress)
 
 
-def noise_table(found: Sequence[CalibratedRun], quick: bool) -> Table:
+def noise_table(found: Sequence[CalibratedRun], quick: bool) -> PaperTable:
     """One row per guarantee and scheme."""
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for each in found:
         row = f"{_guarantee(each)}, {each.name}"
         cells += [
@@ -354,7 +362,7 @@ def noise_table(found: Sequence[CalibratedRun], quick: bool) -> Table:
     steps = found[0].target.steps
     times = "one application" if steps == 1 else f"{steps} steps"
     left = " MUSTww and the smaller ε are left to the full run." if quick else ""
-    return Table(
+    return PaperTable(
         "equal",
         f"All schemes at the same certified guarantee after {times}, δ = {DELTA:g}",
         tuple(cells),
@@ -388,14 +396,14 @@ def _guarantee(each: CalibratedRun) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PaperComparison:
     """Bounds of the runs as stated, and the noise of all schemes for the same guarantees."""
 
     setting: Setting
     really: Sequence[Guarantee]
     settled: Sequence[CalibratedRun]
 
-    def guarantee(self, note: str, title: str = "") -> Table:
+    def guarantee(self, note: str, title: str = "") -> PaperTable:
         """The table of what the stated noise gives."""
         setting = self.setting
         title = title or f"what the paper's noise really gives after {setting.steps} steps"
@@ -403,10 +411,10 @@ class Comparison:
         return guarantee_table(name, title, self.really, note)
 
     def equal(
-        self, measured: Measures, references: Sequence[tuple[str, Sequence[Measured]]], note: str
-    ) -> Table:
+        self, measured: Measures, references: Sequence[tuple[str, Sequence[RunMeasure]]], note: str
+    ) -> PaperTable:
         """The table of all schemes at the same guarantee, with runs without noise beside them."""
-        cells: list[Cell] = []
+        cells: list[PaperCell] = []
         for each in self.settled:
             budget, found = each.budget, measured[each.key]
             cells += equal_cells(
@@ -416,7 +424,7 @@ class Comparison:
             cells += measured_cells(row, parts)
         title = f"{self.setting.title}: all schemes at the same certified guarantee"
         note = f"{note} {COMPOSED}".lstrip()
-        return Table(f"{self.setting.item}-equal", title, tuple(cells), "equal", note)
+        return PaperTable(f"{self.setting.item}-equal", title, tuple(cells), "equal", note)
 
     def claims(self) -> list[str]:
         """In words: how far the paper's claims are from what its noise gives."""
@@ -443,12 +451,12 @@ class Comparison:
 
 def compare(
     setting: Setting, settings: Settings, progress: Progress, *, delta: float, steps: Sequence[int]
-) -> Comparison:
+) -> PaperComparison:
     """Certify the stated runs, and calibrate all schemes for runs of ``steps`` steps."""
     stated = [(name, prime) for prime in setting.primes for name in NAMES]
     targets = [target for count in steps for target in targets_at(settings.quick, delta, count)]
     names = names_at(settings.quick)
-    return Comparison(
+    return PaperComparison(
         setting,
         certify(setting, stated, settings.workers, progress),
         calibrate_all(setting.sizes, targets, names, settings.workers, progress),

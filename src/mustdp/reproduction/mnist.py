@@ -19,13 +19,13 @@ from mustdp.reproduction.budgets import Setting, noiseless
 from mustdp.reproduction.cells import (
     NAMES,
     NON_PRIVATE,
-    Cell,
     Curve,
     Item,
-    Outcome,
+    ItemOutcome,
+    PaperCell,
+    PaperTable,
     Picture,
     Settings,
-    Table,
     curve_panel,
     judge,
     published,
@@ -36,10 +36,10 @@ from mustdp.reproduction.simulation import (
     PRIVATE,
     UNIT,
     Found,
-    Job,
     Key,
-    Measured,
+    RunMeasure,
     Runs,
+    SimulationJob,
     accuracy_cell,
     mean_of,
     simulate,
@@ -202,7 +202,7 @@ def mnist(folder: Path | None) -> DataSet:
     return load_data("mnist", folder, pixels="centred")
 
 
-def run_job(job: Job) -> Runs:
+def run_job(job: SimulationJob) -> Runs:
     """Train and test one seed: by this package, or as the program does in the way named."""
     data, budget, (seed,) = mnist(job.folder), job.budget, job.seeds
     if job.way == PRIVATE:
@@ -246,7 +246,7 @@ _QUICK_RUNS = {"program": 1, "paper": 1, "equal": 2}
 _QUICK_STEPS, _QUICK_NAMES = 60, ("WOR", "MUSTow")
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
+def run(settings: Settings, progress: Progress) -> ItemOutcome:
     """Everything of the experiment."""
     counts = _QUICK_RUNS if settings.quick else _RUNS
     steps = _QUICK_STEPS if settings.quick else MNIST.steps
@@ -256,7 +256,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     measured = {each.key: _measures(done[each.key]) for each in settled}
     last = settled[-1].target
     _, noiseless_accuracy = _measures(done[NON_PRIVATE, PRIVATE, steps])
-    return Outcome(
+    return ItemOutcome(
         (
             table_5(done),
             time_table(
@@ -293,14 +293,14 @@ def run(settings: Settings, progress: Progress) -> Outcome:
 
 def _jobs(
     settings: Settings, settled: Sequence[CalibratedRun], counts: Mapping[str, int], steps: int
-) -> list[Job]:
+) -> list[SimulationJob]:
     """A job for every run: each takes seconds."""
     budgets = {name: MNIST.paper_budget(name, PRIME) for name in NAMES}
-    jobs: list[Job] = []
+    jobs: list[SimulationJob] = []
 
     def add(key: Key, budget: Budget, count: int, way: str = PRIVATE) -> None:
         seeds = range(settings.seed, settings.seed + count)
-        jobs.extend(Job(key, budget, seeds, settings.data, way).one_by_one())
+        jobs.extend(SimulationJob(key, budget, seeds, settings.data, way).one_by_one())
 
     for name, budget in budgets.items():
         add((name, AGGREGATE), budget, counts["program"], AGGREGATE)
@@ -316,10 +316,10 @@ def _jobs(
     return jobs
 
 
-def table_5(done: Found) -> Table:
+def table_5(done: Found) -> PaperTable:
     """Sigma, and accuracies by the authors' program and with every record clipped."""
     printed = published("5")["accuracy_percent"]["mnist"]
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for name in NAMES:
         sigma = MNIST.paper_sigma(MNIST.paper_budget(name, PRIME))
         cells.append(judge(name, "sigma", SIGMA[name], sigma, half_unit=0.00005))
@@ -335,7 +335,7 @@ def table_5(done: Found) -> Table:
             )
             column, values = "accuracy %, every record clipped", done[key].first
             cells.append(accuracy_cell(name, column, printed[name], values, reason))
-    return Table(
+    return PaperTable(
         "mnist-table-5",
         "Table 5, MNIST: test accuracy",
         tuple(cells),
@@ -346,7 +346,7 @@ def table_5(done: Found) -> Table:
     )
 
 
-def _measures(runs: Runs) -> tuple[Measured, Measured]:
+def _measures(runs: Runs) -> tuple[RunMeasure, RunMeasure]:
     times = mean_of("milliseconds per step", 1e3 * runs.seconds)
     return times, mean_of(ACCURACY, runs.first)
 

@@ -16,12 +16,12 @@ from mustdp.mechanisms.mechanism import gaussian, laplace
 from mustdp.progress import Progress
 from mustdp.reproduction.cells import (
     NAMES,
-    Cell,
     Item,
-    Outcome,
+    ItemOutcome,
+    PaperCell,
+    PaperTable,
     Picture,
     Settings,
-    Table,
     half_unit,
     judge_printed,
     new,
@@ -58,7 +58,7 @@ class Applied(NamedTuple):
     attained: float
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
+def run(settings: Settings, progress: Progress) -> ItemOutcome:
     """Every cell of Table S1, the certified values beside it, and the schemes at equal cost."""
     paper = published("S1")
     progress("the paper's theorem")
@@ -68,7 +68,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     progress("certified bounds")
     found = _applied(paper)
     needed = calibrate_schemes(settings, progress, _sizes(paper), steps=1)
-    return Outcome(
+    return ItemOutcome(
         (*tables, _guarantee(found), noise_table(needed, settings.quick)),
         reading=_reading(tables, found, needed),
     )
@@ -82,7 +82,7 @@ def _column(epsilon: float) -> str:
     return f"ε = {epsilon:g}"
 
 
-def _epsilon_table(paper: dict[str, Any]) -> Table:
+def _epsilon_table(paper: dict[str, Any]) -> PaperTable:
     cells = []
     for name, printed in paper["epsilon_prime"].items():
         scheme = scheme_called(name, *_sizes(paper))
@@ -91,10 +91,10 @@ def _epsilon_table(paper: dict[str, Any]) -> Table:
             judge_printed(name, _column(row.epsilon), text, row.epsilon_prime)
             for row, text in zip(rows, printed, strict=True)
         ]
-    return Table("epsilon-prime", "ε′ of one application", tuple(cells), "paper")
+    return PaperTable("epsilon-prime", "ε′ of one application", tuple(cells), "paper")
 
 
-def _delta_table(paper: dict[str, Any], mechanism: str, shift: str) -> Table:
+def _delta_table(paper: dict[str, Any], mechanism: str, shift: str) -> PaperTable:
     noise = MECHANISMS[mechanism](shift=float(shift))
     base = noise.delta(paper["epsilon"])
     cells = [
@@ -111,7 +111,7 @@ def _delta_table(paper: dict[str, Any], mechanism: str, shift: str) -> Table:
             for e, text, value in zip(paper["epsilon"], printed, found, strict=True)
         ]
     title = f"δ and δ′ of one application, {mechanism.capitalize()} noise, Δ/σ = {shift}"
-    return Table(f"delta-{mechanism}-{shift}", title, tuple(cells), "paper")
+    return PaperTable(f"delta-{mechanism}-{shift}", title, tuple(cells), "paper")
 
 
 def _delta_prime(paper: dict[str, Any], name: str, noise: Mechanism) -> list[float]:
@@ -152,8 +152,8 @@ def _applied(paper: dict[str, Any]) -> list[Applied]:
     return found
 
 
-def _guarantee(found: list[Applied]) -> Table:
-    cells: list[Cell] = []
+def _guarantee(found: list[Applied]) -> PaperTable:
+    cells: list[PaperCell] = []
     for at in found:
         row, column = f"{at.mechanism.capitalize()}, {at.name}", _column(at.epsilon)
         cells += [
@@ -161,7 +161,7 @@ def _guarantee(found: list[Applied]) -> Table:
             new(row, f"{column}: certified", at.certified, bound="upper"),
             new(row, f"{column}: attained", at.attained, bound="lower"),
         ]
-    return Table(
+    return PaperTable(
         "certified",
         "What one application really costs at the ε′ above, Δ/σ = 1",
         tuple(cells),
@@ -173,7 +173,7 @@ def _guarantee(found: list[Applied]) -> Table:
 
 
 def _reading(
-    tables: list[Table], found: list[Applied], needed: Sequence[CalibratedRun]
+    tables: list[PaperTable], found: list[Applied], needed: Sequence[CalibratedRun]
 ) -> tuple[str, ...]:
     count = sum(len(table.cells) for table in tables)
     matching = sum(table.count("matches") for table in tables)
@@ -217,7 +217,7 @@ class Threshold(NamedTuple):
         return abs(value - float(self.printed)) <= half_unit(self.printed)
 
 
-def crossing_tables() -> tuple[tuple[Table, ...], tuple[str, ...]]:
+def crossing_tables() -> tuple[tuple[PaperTable, ...], tuple[str, ...]]:
     """The thresholds and the meeting points, with what they show."""
     paper = published("crossovers")
     thresholds = [
@@ -230,14 +230,14 @@ def crossing_tables() -> tuple[tuple[Table, ...], tuple[str, ...]]:
         for spacing in _SPACINGS
         if all(one.fits(one.on_grid(spacing).delta) for one in thresholds)
     ]
-    first = Table(
+    first = PaperTable(
         "thresholds",
         "δ′ < δ only for δ above this, Δ/σ = 1",
         tuple(cell for one in thresholds for cell in _threshold_cells(one, spacings)),
         "paper",
         "Judged is the crossing itself; the grid is a guess at how the paper got its number.",
     )
-    second = Table(
+    second = PaperTable(
         "meeting-points", "Where the curves of the schemes meet, Δ/σ = 1", _meetings(paper), "paper"
     )
     off = max(abs(float(one.printed) - one.row(one.crossing).delta) for one in thresholds)
@@ -263,7 +263,7 @@ def _threshold(paper: dict[str, Any], mechanism: str, name: str, text: str) -> T
     return Threshold(f"{mechanism.capitalize()}, {name}", text, row, float(crossing))
 
 
-def _threshold_cells(one: Threshold, spacings: list[float]) -> tuple[Cell, ...]:
+def _threshold_cells(one: Threshold, spacings: list[float]) -> tuple[PaperCell, ...]:
     """The crossing, judged, and what a grid that fits all thresholds would show."""
     reason = ""
     if spacings:
@@ -281,9 +281,9 @@ def _threshold_cells(one: Threshold, spacings: list[float]) -> tuple[Cell, ...]:
     return exact, new(one.label, f"δ on a grid of {spacings[-1]:g}", last.delta)
 
 
-def _meetings(paper: dict[str, Any]) -> tuple[Cell, ...]:
+def _meetings(paper: dict[str, Any]) -> tuple[PaperCell, ...]:
     """All pairwise crossings of delta' against delta, and the one point that the text names."""
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for mechanism, printed in paper["curves_cross"].items():
         points = {}
         for one, other in combinations(NAMES[1:], 2):
@@ -327,7 +327,7 @@ _POINTS = (6, 16)
 Values = dict[tuple[str, str], list[list[float]]]
 
 
-class Grid(NamedTuple):
+class SizeGrid(NamedTuple):
     """Sizes b and m, and the values there."""
 
     b: list[int]
@@ -335,23 +335,23 @@ class Grid(NamedTuple):
     values: Values
 
 
-def run_figure_5(settings: Settings, progress: Progress) -> Outcome:
+def run_figure_5(settings: Settings, progress: Progress) -> ItemOutcome:
     """Contours of the probability of a record and of the change of delta."""
     grid = _grid(settings, progress)
     change = _change_with_b(grid)
     title = "Figure 5: η and δ′ − δ over b and m"
     picture = _picture("figure-5", title, "size_contours", "contour panels", grid)
-    return Outcome(
+    return ItemOutcome(
         (_corners(grid), _mislabelled(grid, change)), (picture,), _contour_reading(grid, change)
     )
 
 
-def run_figure_s1(settings: Settings, progress: Progress) -> Outcome:
+def run_figure_s1(settings: Settings, progress: Progress) -> ItemOutcome:
     """The same values as surfaces, and how the two schemes lie to each other."""
     grid = _grid(settings, progress)
     title = "Figure S1: η and δ′ − δ over b and m, as surfaces"
     picture = _picture("figure-s1", title, "size_surfaces", "surfaces", grid)
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     lines = []
     for quantity in ("eta", *MECHANISMS):
         ow, ww = (np.array(grid.values[name, quantity]) for name in _SCHEMES)
@@ -362,14 +362,14 @@ def run_figure_s1(settings: Settings, progress: Progress) -> Outcome:
             new(words, "largest MUSTow − MUSTww", largest),
         ]
         lines.append(_which_lies_above(words, smallest, largest))
-    table = Table("gaps", "How far the surfaces lie apart", tuple(cells), "paper", _NO_NUMBERS)
-    return Outcome((table,), (picture,), tuple(lines))
+    table = PaperTable("gaps", "How far the surfaces lie apart", tuple(cells), "paper", _NO_NUMBERS)
+    return ItemOutcome((table,), (picture,), tuple(lines))
 
 
 _NO_NUMBERS = "No printed numbers of this figure are known here to compare with."
 
 
-def _grid(settings: Settings, progress: Progress) -> Grid:
+def _grid(settings: Settings, progress: Progress) -> SizeGrid:
     """Eta, and delta' - delta for both mechanisms, in the order of the panels."""
     sizes, points = published("contours"), _POINTS[0 if settings.quick else 1]
 
@@ -388,10 +388,10 @@ def _grid(settings: Settings, progress: Progress) -> Grid:
                 [short(amplify(scheme, base, sizes["epsilon"])[0].difference) for scheme in row]
                 for row in schemes
             ]
-    return Grid(b, m, found)
+    return SizeGrid(b, m, found)
 
 
-def _picture(name: str, title: str, drawing: str, shapes: str, grid: Grid) -> Picture:
+def _picture(name: str, title: str, drawing: str, shapes: str, grid: SizeGrid) -> Picture:
     sizes = published("contours")
     panels = [
         {"title": f"{scheme}: {_in_words(quantity)}", "values": values}
@@ -415,17 +415,17 @@ def _in_words(quantity: str) -> str:
     return "η" if quantity == "eta" else f"δ′ − δ, {quantity.capitalize()}"
 
 
-def _corners(grid: Grid) -> Table:
+def _corners(grid: SizeGrid) -> PaperTable:
     cells = tuple(
         new(f"{name}, {_in_words(quantity)}", f"b = {grid.b[j]}, m = {grid.m[i]}", values[i][j])
         for (name, quantity), values in grid.values.items()
         for i in (0, -1)
         for j in (0, -1)
     )
-    return Table("corners", "Values in the corners", cells, "paper", _NO_NUMBERS)
+    return PaperTable("corners", "Values in the corners", cells, "paper", _NO_NUMBERS)
 
 
-def _change_with_b(grid: Grid) -> dict[str, tuple[float, float]]:
+def _change_with_b(grid: SizeGrid) -> dict[str, tuple[float, float]]:
     """Eta at both ends of b, for MUSTow, MUSTww and MUSTwo."""
     n, batch = published("contours")["n"], grid.m[0]
 
@@ -435,13 +435,13 @@ def _change_with_b(grid: Grid) -> dict[str, tuple[float, float]]:
     return {name: (eta(name, grid.b[0]), eta(name, grid.b[-1])) for name in (*_SCHEMES, "MUSTwo")}
 
 
-def _mislabelled(grid: Grid, change: Mapping[str, tuple[float, float]]) -> Table:
+def _mislabelled(grid: SizeGrid, change: Mapping[str, tuple[float, float]]) -> PaperTable:
     cells = tuple(
         new(name, f"η at b = {size}", eta)
         for name, ends in change.items()
         for size, eta in zip((grid.b[0], grid.b[-1]), ends, strict=True)
     )
-    return Table(
+    return PaperTable(
         "change-with-b",
         f"η at both ends of b, m = {grid.m[0]}",
         cells,
@@ -451,7 +451,7 @@ def _mislabelled(grid: Grid, change: Mapping[str, tuple[float, float]]) -> Table
     )
 
 
-def _contour_reading(grid: Grid, change: Mapping[str, tuple[float, float]]) -> tuple[str, ...]:
+def _contour_reading(grid: SizeGrid, change: Mapping[str, tuple[float, float]]) -> tuple[str, ...]:
     moved = {name: last - first for name, (first, last) in change.items()}
     rises = [
         name
@@ -513,9 +513,9 @@ def _profile_column(rows: Amplification, name: str) -> list[float]:
     return [short(value) for value in rows.column(name).tolist()]
 
 
-def run_figure_3(settings: Settings, progress: Progress) -> Outcome:
+def run_figure_3(settings: Settings, progress: Progress) -> ItemOutcome:
     """Which of the four kinds of amplification occur at all, and for how many base epsilons."""
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     never = 0.0
     for title, curves in _panels(progress):
         for name, rows in curves.items():
@@ -536,7 +536,7 @@ def run_figure_3(settings: Settings, progress: Progress) -> Outcome:
         "A plane cut into four quadrants by the lines epsilon' = epsilon and delta' = delta; a "
         "curve runs from strong amplification into type I weak amplification.",
     )
-    table = Table(
+    table = PaperTable(
         "kinds",
         f"Share of base points by kind of amplification, in percent, ε from {EPSILON[0]:g} to "
         f"{EPSILON[-1]:g}",
@@ -548,13 +548,13 @@ def run_figure_3(settings: Settings, progress: Progress) -> Outcome:
         "Subsampling never makes ε larger (η is at most 1), so type II weak amplification and "
         f"dilution do not occur: {never:g} % of all base points here.",
     )
-    return Outcome((table,), (picture,), reading)
+    return ItemOutcome((table,), (picture,), reading)
 
 
-def run_figure_4(settings: Settings, progress: Progress) -> Outcome:
+def run_figure_4(settings: Settings, progress: Progress) -> ItemOutcome:
     """The four panels of the aligned profile, and where each curve leaves strong amplification."""
     sizes = published("S1")
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     smallest: dict[str, list[float]] = {name: [] for name in _PROFILE_SCHEMES}
     for title, curves in _panels(progress):
         for name, rows in curves.items():
@@ -577,7 +577,7 @@ def run_figure_4(settings: Settings, progress: Progress) -> Outcome:
         "Four panels, Laplace and Gaussian noise at two shifts, with delta' - delta against "
         "epsilon'/epsilon for WOR, WR, MUSTow and MUSTww.",
     )
-    table = Table(
+    table = PaperTable(
         "extent",
         f"Extent of the curves, {_sizes_in_words()}",
         tuple(cells),
@@ -585,7 +585,7 @@ def run_figure_4(settings: Settings, progress: Progress) -> Outcome:
         "No printed numbers of this figure are known here to compare with, except where curves "
         "cross: that is judged under figure-s2.",
     )
-    return Outcome((table,), (picture,), _order_of_ratios(smallest))
+    return ItemOutcome((table,), (picture,), _order_of_ratios(smallest))
 
 
 def _order_of_ratios(smallest: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
@@ -599,7 +599,7 @@ def _order_of_ratios(smallest: Mapping[str, Sequence[float]]) -> tuple[str, ...]
     )
 
 
-def run_figure_s2(settings: Settings, progress: Progress) -> Outcome:
+def run_figure_s2(settings: Settings, progress: Progress) -> ItemOutcome:
     """Epsilon' against epsilon, delta' against delta, and the crossings the text states."""
     panels = [
         {
@@ -624,7 +624,7 @@ def run_figure_s2(settings: Settings, progress: Progress) -> Outcome:
     )
     progress("crossings")
     tables, reading = crossing_tables()
-    return Outcome(tables, (picture,), reading)
+    return ItemOutcome(tables, (picture,), reading)
 
 
 def _by_scheme(curves: Curves, column: str) -> dict[str, list[float]]:

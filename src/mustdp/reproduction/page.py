@@ -9,17 +9,15 @@ from typing import Any
 from mustdp.errors import InvalidParameter
 from mustdp.files.replacing import SHARED, replace_file
 from mustdp.numerics.formatting import Toward
-from mustdp.reporting.pages import Cell as Entry
-from mustdp.reporting.pages import Page, Tone
-from mustdp.reporting.pages import Table as HtmlTable
+from mustdp.reporting.pages import Page, PageCell, PageTable, Tone
 from mustdp.reporting.plots.drawing import in_both_themes, render
 from mustdp.reproduction.cells import (
     VERDICTS,
     Bound,
-    Cell,
+    PaperCell,
+    PaperTable,
     Picture,
     Settings,
-    Table,
     Verdict,
     number,
 )
@@ -87,7 +85,7 @@ def _page(results: Sequence[Result], skipped: Sequence[Result], settings: Settin
         footer=f"mustdp {__version__}, seed {settings.seed}{quick}.",
         conclusion=_conclusion(results, totals),
         totals=[(verdict, str(number)) for verdict, number in totals.items()],
-        verdicts=HtmlTable(
+        verdicts=PageTable(
             ("item", "cells", *VERDICTS, "seconds"),
             [(one.item.title, *verdict_row(one)) for one in results],
             "Cells by verdict, and how long each item took when it was computed.",
@@ -142,32 +140,32 @@ def _section(result: Result) -> dict[str, Any]:
     }
 
 
-def _table(table: Table) -> HtmlTable:
+def _table(table: PaperTable) -> PageTable:
     """Rows against columns, the paper's numbers in brackets."""
     rows = list(dict.fromkeys(cell.row for cell in table.cells))
     columns = list(dict.fromkeys(cell.column for cell in table.cells))
     by_place = {(cell.row, cell.column): cell for cell in table.cells}
     told = any(cell.paper is not None for cell in table.cells)
-    return HtmlTable(
+    return PageTable(
         ("", *columns),
         [(row, *(entry(by_place.get((row, column))) for column in columns)) for row in rows],
         f"{table.title}{'. In brackets: the paper' if told else ''}.",
     )
 
 
-def entry(cell: Cell | None) -> Entry:
+def entry(cell: PaperCell | None) -> PageCell:
     """A cell as it is shown: bounds rounded to their safe side, the paper's number in brackets."""
     if cell is None or cell.ours is None:
-        return Entry("", "quiet")
+        return PageCell("", "quiet")
     text = number(cell.ours, toward=_TOWARD[cell.bound])
     if cell.error:
         text += f" ± {number(cell.error, 2)}"
     if cell.paper is not None:
         text += f" ({number(cell.paper)})"
-    return Entry(text, _TONES[cell.verdict])
+    return PageCell(text, _TONES[cell.verdict])
 
 
-def _reasons(table: Table) -> list[str]:
+def _reasons(table: PaperTable) -> list[str]:
     """Every reason once, with the rows it belongs to."""
     told: dict[str, list[str]] = {}
     for cell in table.cells:

@@ -15,12 +15,12 @@ from mustdp.reproduction.budgets import Setting, noiseless, theorem_delta
 from mustdp.reproduction.cells import (
     NAMES,
     NON_PRIVATE,
-    Cell,
     Item,
-    Outcome,
+    ItemOutcome,
+    PaperCell,
+    PaperTable,
     Picture,
     Settings,
-    Table,
     curve_panel,
     judge,
     published,
@@ -28,10 +28,10 @@ from mustdp.reproduction.cells import (
 from mustdp.reproduction.guarantees import compare
 from mustdp.reproduction.simulation import (
     Found,
-    Job,
     Key,
-    Measured,
+    RunMeasure,
     Runs,
+    SimulationJob,
     mean_of,
     moment_cells,
     root_mean,
@@ -79,7 +79,7 @@ def data_sets(count: int, seed: int) -> tuple[FloatArray, FloatArray]:
     return X, y
 
 
-def run_job(job: Job) -> Runs:
+def run_job(job: SimulationJob) -> Runs:
     """One chain per data set: residual error and the three weights of each."""
     X, y = data_sets(len(job.seeds), job.seeds[0])
     setting = replace(REGRESSION, clip=_NO_CLIP) if job.way == UNCLIPPED else REGRESSION
@@ -108,11 +108,11 @@ def mean_losses(X: FloatArray, y: FloatArray, path: FloatArray) -> FloatArray:
     return losses
 
 
-def non_private(seeds: range) -> Job:
+def non_private(seeds: range) -> SimulationJob:
     """The run that neither clips nor adds noise worth the name."""
     scheme = REGRESSION.scheme("Poisson")
     budget = noiseless(scheme, _NO_NOISE, REGRESSION.steps, 1 / REGRESSION.n)
-    return Job((NON_PRIVATE,), budget, seeds, way=UNCLIPPED)
+    return SimulationJob((NON_PRIVATE,), budget, seeds, way=UNCLIPPED)
 
 
 # Tables 4 and S2 of the paper, judged cell by cell.
@@ -134,10 +134,10 @@ def row_of(name: str, prime: float | None = None) -> str:
     return name if prime is None else REGRESSION.row(name, prime)
 
 
-def table_4(runs: Found) -> Table:
+def table_4(runs: Found) -> PaperTable:
     """Sigma, and mean and standard deviation of the residual error."""
     printed = published("4")
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for prime in REGRESSION.primes:
         for name in NAMES:
             sigma, _, *error = printed[str(prime)][name]
@@ -148,7 +148,7 @@ def table_4(runs: Found) -> Table:
     cells += _residual_cells((NON_PRIVATE,), printed[NON_PRIVATE], runs)
     for prime in REGRESSION.primes:
         cells += _residual_cells(("MUSTwo", prime), (None, None), runs)
-    return Table(
+    return PaperTable(
         "table-4",
         "Table 4: sigma and error of linear regression",
         tuple(cells),
@@ -161,7 +161,7 @@ def table_4(runs: Found) -> Table:
 
 def _residual_cells(
     key: Key, printed: Sequence[float | None], runs: Found, reason: str = ""
-) -> list[Cell]:
+) -> list[PaperCell]:
     return moment_cells(
         row_of(*key), ("RMSE mean", "RMSE sd"), printed, runs[key].first,
         half_unit=0.0005, sets=_PAPER_SETS, reason=reason,
@@ -184,10 +184,10 @@ def _mixed_up(name: str, prime: float, runs: Found) -> str:
     )
 
 
-def delta_table() -> Table:
+def delta_table() -> PaperTable:
     """delta' of one step: as printed, with sensitivity C, and evaluated consistently with C/n."""
     printed = published("4")
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for prime in REGRESSION.primes:
         for name in NAMES:
             row, paper = row_of(name, prime), printed[str(prime)][name][1]
@@ -205,7 +205,7 @@ def delta_table() -> Table:
                     else "sigma was computed with sensitivity C/n, the printed delta' with C",
                 )
             )  # fmt: skip
-    return Table(
+    return PaperTable(
         "table-4-delta",
         "Table 4: delta' of one step",
         tuple(cells),
@@ -226,7 +226,7 @@ def delta_primes(name: str, epsilon_prime: float) -> tuple[float, float]:
     return mixed, consistent
 
 
-def table_s2(runs: Found) -> Table:
+def table_s2(runs: Found) -> PaperTable:
     """Bias and root mean square error of the three coefficients."""
     printed = published("S2")
     rows: dict[Key, tuple[list[float], list[float]]] = {
@@ -234,7 +234,7 @@ def table_s2(runs: Found) -> Table:
     }
     rows[AS_RUN] = printed["0.001"]["MUSTww"]
     rows[NON_PRIVATE,] = printed[NON_PRIVATE]
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     for key, (bias, rmse) in rows.items():
         row, off = row_of(*key), deviations(runs[key])
         ours, error = root_mean(off**2)
@@ -253,7 +253,7 @@ def table_s2(runs: Found) -> Table:
                 )
             )  # fmt: skip
     low, spread_of = must_shortfall(runs)
-    return Table(
+    return PaperTable(
         "table-s2",
         "Table S2: bias and root mean square error of the coefficients",
         tuple(cells),
@@ -284,7 +284,7 @@ _SETS, _QUICK_SETS = 1000, 100
 _COEFFICIENT = "coefficient RMSE"
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
+def run(settings: Settings, progress: Progress) -> ItemOutcome:
     """Everything of the experiment."""
     count = _QUICK_SETS if settings.quick else _SETS
     seeds = range(settings.seed, settings.seed + count)
@@ -298,13 +298,13 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     }
     as_run = replace(stated["MUSTww", 0.001], scheme=REGRESSION.scheme("MUSTow"))
     jobs = [non_private(seeds)]
-    jobs += [Job(key, budget, seeds) for key, budget in stated.items()]
-    jobs.append(Job(AS_RUN, as_run, seeds))
-    jobs += [Job(each.key, each.budget, seeds) for each in compared.settled]
+    jobs += [SimulationJob(key, budget, seeds) for key, budget in stated.items()]
+    jobs.append(SimulationJob(AS_RUN, as_run, seeds))
+    jobs += [SimulationJob(each.key, each.budget, seeds) for each in compared.settled]
     runs = simulate(run_job, jobs, settings, progress)
     measured = {each.key: _measures(runs[each.key]) for each in compared.settled}
     low, error = must_shortfall(runs)
-    return Outcome(
+    return ItemOutcome(
         (
             table_4(runs),
             delta_table(),
@@ -332,12 +332,12 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     )
 
 
-def _measures(found: Runs) -> list[Measured]:
+def _measures(found: Runs) -> list[RunMeasure]:
     root, error = root_mean(np.mean(deviations(found) ** 2, axis=1))
     return [
-        Measured("microseconds per step", 1e6 * float(found.seconds[0])),
+        RunMeasure("microseconds per step", 1e6 * float(found.seconds[0])),
         mean_of("residual RMSE", found.first),
-        Measured(_COEFFICIENT, float(root), float(error)),
+        RunMeasure(_COEFFICIENT, float(root), float(error)),
     ]
 
 

@@ -20,7 +20,7 @@ from mustdp.files.reading import read_file
 from mustdp.files.replacing import SHARED, refuse_other_than_files, replace_file
 from mustdp.limits import LARGEST_RESULT
 from mustdp.progress import Progress
-from mustdp.reproduction.cells import Cell, Item, Outcome, Picture, Settings, Table
+from mustdp.reproduction.cells import Item, ItemOutcome, PaperCell, PaperTable, Picture, Settings
 from mustdp.training.data.named import load_data
 from mustdp.version import __version__
 
@@ -78,7 +78,7 @@ ENVELOPE = Envelope("mustdp-result", 3, "stored result", LARGEST_RESULT)
 class Stored:
     """What one item found, and how long that took."""
 
-    outcome: Outcome
+    outcome: ItemOutcome
     seconds: float
 
 
@@ -126,16 +126,16 @@ def from_text(content: str | bytes, item: Item, settings: Settings) -> Stored:
         tables = tuple(_table(table) for table in data["tables"])
         pictures = tuple(Picture(**picture) for picture in data["pictures"])
         reading = tuple(str(line) for line in data["reading"])
-        return Stored(Outcome(tables, pictures, reading), float(data["seconds"]))
+        return Stored(ItemOutcome(tables, pictures, reading), float(data["seconds"]))
     except InvalidParameter:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise InvalidParameter(f"damaged ({type(problem).__name__}: {problem})") from None
 
 
-def _table(data: Mapping[str, Any]) -> Table:
-    cells = tuple(Cell(**cell) for cell in data["cells"])
-    return Table(**{**data, "cells": cells})
+def _table(data: Mapping[str, Any]) -> PaperTable:
+    cells = tuple(PaperCell(**cell) for cell in data["cells"])
+    return PaperTable(**{**data, "cells": cells})
 
 
 def _plain(value: Any) -> Any:
@@ -162,7 +162,7 @@ class Result:
     item: Item
     state: State
     seconds: float
-    outcome: Outcome | None
+    outcome: ItemOutcome | None
     remark: str = ""
 
 

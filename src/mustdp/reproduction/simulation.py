@@ -19,13 +19,13 @@ from mustdp.numerics.checks import frozen
 from mustdp.progress import Progress
 from mustdp.randomness.keys import noise_generator, read_seed
 from mustdp.reproduction.budgets import Setting
-from mustdp.reproduction.cells import NAMES, Cell, Settings, Table, judge
+from mustdp.reproduction.cells import NAMES, PaperCell, PaperTable, Settings, judge
 from mustdp.reproduction.runner import run_jobs
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.linear.descent import (
     Descent,
-    Grid,
+    EntryBits,
     Loss,
     OnStep,
     Recipe,
@@ -47,7 +47,7 @@ _HALF_OF_PRINTED = 0.005
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunMeasure:
     """One measure of settled runs: its mean over them and its standard error, if any."""
 
     column: str
@@ -55,9 +55,9 @@ class Measured:
     error: float | None = None
 
 
-def mean_of(column: str, values: FloatArray) -> Measured:
+def mean_of(column: str, values: FloatArray) -> RunMeasure:
     """The mean of independent values."""
-    return Measured(column, float(values.mean()), standard_error(values))
+    return RunMeasure(column, float(values.mean()), standard_error(values))
 
 
 def deviation(values: FloatArray) -> float:
@@ -79,7 +79,7 @@ def root_mean(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def accuracy_cell(
     row: str, column: str, printed: float, values: FloatArray, reason: str = ""
-) -> Cell:
+) -> PaperCell:
     """The paper's accuracy, of one run, against the mean of ours."""
     return judge(
         row, column, printed, float(values.mean()), half_unit=_HALF_OF_PRINTED,
@@ -97,7 +97,7 @@ def moment_cells(
     sets: int,
     lost: int = 0,
     reason: str = "",
-) -> list[Cell]:
+) -> list[PaperCell]:
     """Mean and standard deviation over data sets, against the paper's over ``sets`` of them.
 
     ``half_unit`` is of the mean; a deviation is printed to three decimals. ``lost`` are the degrees
@@ -128,9 +128,9 @@ def time_table(
     measured: Mapping[str, NDArray[np.float64]],
     reason: str,
     note: str = "",
-) -> Table:
+) -> PaperTable:
     """Time of every scheme over that of Poisson sampling; ``measured`` holds repeated times."""
-    cells: list[Cell] = []
+    cells: list[PaperCell] = []
     unit = measured[UNIT]
     for scheme in NAMES:
         if scheme == UNIT or scheme not in measured:
@@ -143,7 +143,7 @@ def time_table(
             judge(scheme, "time over Poisson's", paper, ours, half_unit=rounding, error=error,
                   reason=reason)
         )  # fmt: skip
-    return Table(
+    return PaperTable(
         name,
         title,
         tuple(cells),
@@ -182,7 +182,7 @@ class StackedRecords:
     ) -> None:
         own = rows.ndim == 3
         self.loss, self.fit_intercept = loss, fit_intercept
-        self.grid = Grid.of(rows.shape[-1])
+        self.grid = EntryBits.of(rows.shape[-1])
         self.rows, self.norms = rows_and_norms(
             rows.reshape(-1, rows.shape[-1]), self.grid, fit_intercept
         )
@@ -403,8 +403,8 @@ def _read_data(X: Any, y: Any, chains: int) -> tuple[NDArray[Any], NDArray[Any]]
 
 # Many seeded runs of an experiment, spread over processes, and what they gave.
 #
-# An experiment says how one job is run (a function from :class:`Job` to :class:`Runs`); jobs are
-# found again by their keys.
+# An experiment says how one job is run (a function from :class:`SimulationJob` to :class:`Runs`);
+# jobs are found again by their keys.
 
 
 #: What sets one job of an experiment apart from the others.
@@ -414,7 +414,7 @@ PRIVATE = "private"
 
 
 @dataclass(frozen=True)
-class Job:
+class SimulationJob:
     """Runs of one budget, one per seed, with the data in ``folder``.
 
     ``way`` says how a run is made; ``curve`` keeps what happens on the way of the first one.
@@ -427,7 +427,7 @@ class Job:
     way: str = PRIVATE
     curve: bool = True
 
-    def one_by_one(self) -> list[Job]:
+    def one_by_one(self) -> list[SimulationJob]:
         """A job for every single run."""
         return [
             replace(self, seeds=range(seed, seed + 1), curve=self.curve and seed == self.seeds[0])
@@ -467,7 +467,10 @@ Found = Mapping[Key, Runs]
 
 
 def simulate(
-    run: Callable[[Job], Runs], jobs: Iterable[Job], settings: Settings, progress: Progress
+    run: Callable[[SimulationJob], Runs],
+    jobs: Iterable[SimulationJob],
+    settings: Settings,
+    progress: Progress,
 ) -> Found:
     """Make the runs of all jobs; jobs of the same key are parts of one."""
     todo = list(jobs)

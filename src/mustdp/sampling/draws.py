@@ -206,7 +206,7 @@ _LOOKED_UP, _PLACES = 65, 1 << 26
 def draw_allocation(n: int, bins: int, times: int, rng: np.random.Generator) -> tuple[Batch, ...]:
     """All batches of one epoch of random allocation, every record in ``times`` of the bins."""
     check_held(n * times, n * times)
-    return Portion(n, bins, times, 0, bins, lambda: rng).batches
+    return BinRange(n, bins, times, 0, bins, lambda: rng).batches
 
 
 def distinct_bins(
@@ -240,7 +240,7 @@ def draw_shuffled(n: int, m: int, rng: np.random.Generator) -> tuple[Batch, ...]
     return tuple(_once(order[start : start + m]) for start in range(0, n, m))
 
 
-class Portion:
+class BinRange:
     """The batches of bins ``first`` to ``stop`` - 1 of one epoch of random allocation."""
 
     def __init__(

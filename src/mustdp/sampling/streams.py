@@ -22,7 +22,7 @@ from mustdp.numerics import checks
 from mustdp.randomness.keys import BATCHES, EPOCHS, BatchKey, Substreams, batch_key
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import EPOCH_NAMES
-from mustdp.sampling.draws import Portion, draw_shuffled, portion_of
+from mustdp.sampling.draws import BinRange, draw_shuffled, portion_of
 from mustdp.sampling.epochs import Epoch, RandomAllocation, Sampling, epoch_from_description
 from mustdp.sampling.schemes import Scheme, scheme_from_description
 
@@ -277,7 +277,7 @@ class _EpochBatches:
 
     def __init__(self, epoch: Epoch, generators: Substreams) -> None:
         self._epoch, self._generators = epoch, generators
-        self._known: tuple[int, Portion | tuple[Batch, ...]] | None = None
+        self._known: tuple[int, BinRange | tuple[Batch, ...]] | None = None
 
     def batch(self, number: int) -> Batch:
         """Batch ``number`` of the unsplit stream."""
@@ -292,21 +292,21 @@ class _EpochBatches:
             n, bins, times = self._epoch.n, self._epoch.bins, self._epoch.times
             if known is None or known[0] != epoch or not _holds(known[1], place):
                 ends = portion_of(n * times, bins, place)
-                found = Portion(n, bins, times, *ends, lambda: self._generators.at(epoch))
+                found = BinRange(n, bins, times, *ends, lambda: self._generators.at(epoch))
                 known = self._known = epoch, found
         elif known is None or known[0] != epoch:
             m = round(self._epoch.expected_size)
             known = self._known = epoch, draw_shuffled(self._epoch.n, m, self._generators.at(epoch))
         batches = known[1]
-        return batches.batch(place) if isinstance(batches, Portion) else batches[place]
+        return batches.batch(place) if isinstance(batches, BinRange) else batches[place]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What was drawn stays here and is drawn again elsewhere."""
         return _EpochBatches, (self._epoch, self._generators)
 
 
-def _holds(known: Portion | tuple[Batch, ...], place: int) -> bool:
-    return isinstance(known, Portion) and known.first <= place < known.stop
+def _holds(known: BinRange | tuple[Batch, ...], place: int) -> bool:
+    return isinstance(known, BinRange) and known.first <= place < known.stop
 
 
 def _described(description: object) -> Sampling:

@@ -28,12 +28,12 @@ from mustdp.randomness.keys import SeededRelease, batch_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.training.data.dataset import DataSet
 from mustdp.training.linear.descent import (
+    LinearRecords,
     LogisticLoss,
     Loss,
     MultinomialLoss,
     OnStep,
     Recipe,
-    Records,
     check_max_grad_norm,
     descend,
     exact_noise,
@@ -45,7 +45,7 @@ HIDDEN = 128
 
 
 @dataclass(frozen=True)
-class Trial:
+class ClassifierTrial:
     """How a private model does on the test records, and what the training records paid."""
 
     test_accuracy: float
@@ -81,7 +81,9 @@ class TrainingRequest:
     device: str | None = None
 
 
-def train_classifier(data: DataSet, budget: Budget, *, model: str = "linear", **how: Any) -> Trial:
+def train_classifier(
+    data: DataSet, budget: Budget, *, model: str = "linear", **how: Any
+) -> ClassifierTrial:
     """Train ``model`` within ``budget`` on the training records of ``data``, and test it.
 
     ``how`` are the other fields of :class:`TrainingRequest`.
@@ -93,7 +95,7 @@ def train_classifier(data: DataSet, budget: Budget, *, model: str = "linear", **
     learning_rates(request.learning_rate, request.schedule, budget.steps)  # refused before any work
     privacy = replace(budget.spent(), seeded=request.seed is not None)
     predicted = (_linear if model == "linear" else _network)(data, request)
-    return Trial(float(np.mean(predicted == data.y_test)), privacy)
+    return ClassifierTrial(float(np.mean(predicted == data.y_test)), privacy)
 
 
 def check_model(model: str) -> None:
@@ -132,7 +134,7 @@ def _linear(data: DataSet, request: TrainingRequest) -> NDArray[Any]:
     loss: Loss = LogisticLoss() if classes == 2 else MultinomialLoss(classes)
     targets = data.y_train if classes > 2 else data.y_train.astype(np.float64)
     rates = learning_rates(request.learning_rate, request.schedule, request.budget.steps)
-    records = Records(data.X_train, targets, loss, fit_intercept=True)
+    records = LinearRecords(data.X_train, targets, loss, fit_intercept=True)
     recipe = Recipe(request.budget, request.max_grad_norm, rates, start=0.0)
     key = batch_key(request.seed)
     privacy = replace(request.budget.spent(), seeded=key.seeded)

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import norm
 
 from mustdp.accounting.epochs.observed import (
-    Cells,
     FewLarge,
+    OutcomeCells,
     Rejections,
     rejecting_above,
     rejecting_pair,
@@ -21,7 +21,7 @@ from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import FloatArray
 
 S = 0.9
-CELLS = Cells(0.1, np.array([-3, 0, 2, 7]), np.array([-0.8, 0.1, 1.3]))
+CELLS = OutcomeCells(0.1, np.array([-3, 0, 2, 7]), np.array([-0.8, 0.1, 1.3]))
 
 
 def brute_force(threshold: int, moved: float, batches: int) -> float:
@@ -106,7 +106,7 @@ def chances(ends: FloatArray, shift: float) -> list[float]:
 @pytest.mark.parametrize("shift", [0.0, 3.3, -3.3])
 def test_chances_of_cells_are_as_accurate_as_they_say(shift: float) -> None:
     ends = np.concatenate([np.linspace(-25.0, 25.0, 60), [25.001, 25.003]])
-    cells = Cells.trimmed(0.1, np.arange(ends.size + 1), ends, shift)
+    cells = OutcomeCells.trimmed(0.1, np.arange(ends.size + 1), ends, shift)
     law, error = cells.law(shift)
     off = np.abs(law.masses / np.array(chances(cells.ends, shift)) - 1.0)
     assert float(off.max()) <= 0.5 * error < 1e-9
@@ -115,11 +115,11 @@ def test_chances_of_cells_are_as_accurate_as_they_say(shift: float) -> None:
 
 def test_ends_too_far_out_are_merged_and_too_narrow_ones_refused() -> None:
     ends = np.array([-60.0, -1.0, 0.0, 29.0, 31.0])
-    cells = Cells.trimmed(0.1, np.arange(6), ends, 0.5)
+    cells = OutcomeCells.trimmed(0.1, np.arange(6), ends, 0.5)
     assert cells.ends.tolist() == [-1.0, 0.0, 29.0]
     assert cells.index.tolist() == [1, 2, 3, 4]
     with pytest.raises(NumericalFailure, match="known to"):
-        Cells(0.1, np.arange(3), np.array([0.1, 0.1 + 1e-15])).law(0.0)
+        OutcomeCells(0.1, np.arange(3), np.array([0.1, 0.1 + 1e-15])).law(0.0)
 
 
 def test_errors_of_cells_are_taken_off_p_and_added_to_q() -> None:

@@ -16,7 +16,7 @@ import pytest
 from mustdp.estimation.queries import BoundedSum, JointSums, Piece
 from mustdp.estimation.release import clustered
 from mustdp.estimation.schema import Column, PublicSchema, Range
-from mustdp.estimation.statistics.counts import Cells, CellSquares, Crossed, Listed, Within
+from mustdp.estimation.statistics.counts import CellCounts, CellSquares, Crossed, Listed, Within
 from mustdp.estimation.statistics.moments import Influences, Moments
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -73,8 +73,8 @@ def neighbour(table: People, schema: PublicSchema, unit: str, rng: np.random.Gen
 
 def parts(schema: PublicSchema, rng: np.random.Generator) -> dict[str, BoundedSum]:
     moments = Moments(schema, (0,))
-    share = Cells(schema, (0,), Within(2.0, 10.0))
-    table = Cells(schema, (1, 0), Crossed((Listed(COLUMNS[1].cells), Within(2.0, 10.0))))
+    share = CellCounts(schema, (0,), Within(2.0, 10.0))
+    table = CellCounts(schema, (1, 0), Crossed((Listed(COLUMNS[1].cells), Within(2.0, 10.0))))
     corners = rng.dirichlet(np.full(6, 0.1), schema.slots)
     return {
         "moments": moments,
@@ -130,7 +130,7 @@ def test_squares_of_clusters_are_those_of_the_textbook() -> None:
     homes = rng.integers(0, 100, 400)
     values = np.column_stack([rng.uniform(0, 20, 400), rng.integers(0, 3, 400)])
     table = People(values, np.zeros(400, dtype=np.int64), np.ones(400), homes)
-    cells = Cells(schema, (1,), Listed(COLUMNS[1].cells))
+    cells = CellCounts(schema, (1,), Listed(COLUMNS[1].cells))
     p = np.array([[0.3, 0.3, 0.4]])
     stack = JointSums(schema, (CellSquares(cells, p),), noise_multiplier=1e-3)
     totals = stack.totals([table.piece(schema)])[0] * stack.noise.lattice.step

@@ -16,9 +16,9 @@ from mustdp.estimation import release
 from mustdp.estimation.queries import BoundedSum, JointSums, Piece
 from mustdp.estimation.release import open_table
 from mustdp.estimation.schema import Column, PublicSchema, Range
-from mustdp.estimation.statistics.counts import Cells, Crossed, Listed, OneCell, Within
+from mustdp.estimation.statistics.counts import CellCounts, Crossed, Listed, OneCell, Within
 from mustdp.estimation.statistics.moments import Influences, Moments, WeightSquares
-from mustdp.estimation.statistics.quantiles import Curve, Window
+from mustdp.estimation.statistics.quantiles import QuantileCurve, QuantileWindow
 from mustdp.mechanisms.relation import Relation
 from tests.estimation.release.swapping import allowed, movements
 
@@ -46,9 +46,9 @@ GROUNDS = {
 def parts(schema: PublicSchema) -> dict[str, tuple[BoundedSum, ...]]:
     one, two = Moments(schema, (0,)), Moments(schema, (0, 1))
     three = Moments(schema, (0, 1, 2))
-    inside = Cells(schema, (0,), Within(2.0, 7.0))
-    table = Cells(schema, (3, 0), Crossed((Listed(COLUMNS[3].cells), Within(2.0, 7.0))))
-    curve = Curve(schema, (0,), tuple(np.linspace(0.0, 9.0, 7).tolist()))
+    inside = CellCounts(schema, (0,), Within(2.0, 7.0))
+    table = CellCounts(schema, (3, 0), Crossed((Listed(COLUMNS[3].cells), Within(2.0, 7.0))))
+    curve = QuantileCurve(schema, (0,), tuple(np.linspace(0.0, 9.0, 7).tolist()))
     rng = np.random.default_rng(3)
     squares = Influences(
         two,
@@ -56,7 +56,7 @@ def parts(schema: PublicSchema) -> dict[str, tuple[BoundedSum, ...]]:
         np.clip(rng.normal(scale=0.3, size=(schema.slots, 5)), -1.0, 1.0),
     )
     places = np.sort([rng.permutation(7)[:4] for _ in range(schema.slots)], axis=1)
-    everybody = Cells(schema, (0,), OneCell())
+    everybody = CellCounts(schema, (0,), OneCell())
     found: dict[str, tuple[BoundedSum, ...]] = {
         "one column": (one,),
         "two columns": (two,),
@@ -64,7 +64,7 @@ def parts(schema: PublicSchema) -> dict[str, tuple[BoundedSum, ...]]:
         "share": (inside,),
         "table": (table,),
         "curve": (curve,),
-        "window": (Window(curve, places),),
+        "window": (QuantileWindow(curve, places),),
         "influences": (squares,),
         "many": (one, two, inside, table, curve),
     }
@@ -113,9 +113,9 @@ def test_the_test_would_see_noise_that_is_too_small(name: str) -> None:
 
 def test_a_record_that_changes_its_group_is_counted() -> None:
     alone, grouped = GROUNDS["fixed"], GROUNDS["grouped"]
-    share = Cells(grouped, (0,), Within(2.0, 7.0))
+    share = CellCounts(grouped, (0,), Within(2.0, 7.0))
     assert grouped.sensitivity(share) == pytest.approx(math.sqrt(2.0))
-    assert alone.sensitivity(Cells(alone, (0,), Within(2.0, 7.0))) == pytest.approx(1.0)
+    assert alone.sensitivity(CellCounts(alone, (0,), Within(2.0, 7.0))) == pytest.approx(1.0)
 
 
 def test_mean_and_mean_square_cost_what_the_mean_costs_alone() -> None:

@@ -148,6 +148,8 @@ def test_a_slider_moves_by_the_arrow_keys(window: Any, explorer: Explorer) -> No
 
 def test_copying_and_saving(window: Any, explorer: Explorer, tmp_path: Path) -> None:
     opened(window, explorer)
+    # A page may read the clipboard where it is in the foreground.
+    window.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
     for what, part in (("command", "mustdp compare -n 12"), ("python", "md.compare(n=12"),
                        ("address", "?n=12&b=6")):  # fmt: skip
         told(window, f"document.getElementById('copy-{what}').click()")

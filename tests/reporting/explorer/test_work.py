@@ -13,17 +13,17 @@ import mustdp as md
 from mustdp.calibration.compare import EpochRow
 from mustdp.reporting import explorer as module
 from mustdp.reporting.explorer import Failure, Work, read_state
-from mustdp.reporting.findings import Part, Question, parts_of
+from mustdp.reporting.findings import FindingsPart, ReportQuestion, parts_of
 
 #: Seconds that a busy machine may take for what takes none.
 PATIENCE = 60.0
 
 
-def noisy(steps: int) -> Question:
+def noisy(steps: int) -> ReportQuestion:
     return read_state({"n": "12", "b": "6", "m": "2", "steps": str(steps), "noise": "3"})
 
 
-def rows(steps: int) -> list[Part]:
+def rows(steps: int) -> list[FindingsPart]:
     return [part for part in parts_of(noisy(steps)) if part.kind == "row"]
 
 
@@ -34,7 +34,7 @@ def soon(found: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def settled(work: Work, parts: list[Part]) -> dict[Part, Any]:
+def settled(work: Work, parts: list[FindingsPart]) -> dict[FindingsPart, Any]:
     soon(lambda: len(work.ask(parts)[0]) == len(parts))
     return work.ask(parts)[0]
 
@@ -42,7 +42,7 @@ def settled(work: Work, parts: list[Part]) -> dict[Part, Any]:
 def test_newest_first_though_everybody_is_busy() -> None:
     go_on, order = Event(), []
 
-    def compute(part: Part, row: EpochRow | None) -> Any:
+    def compute(part: FindingsPart, row: EpochRow | None) -> Any:
         if part.question.steps == 1:
             go_on.wait(PATIENCE)
         order.append(part.question.steps)
@@ -59,9 +59,9 @@ def test_newest_first_though_everybody_is_busy() -> None:
 
 
 def test_a_part_is_computed_once() -> None:
-    seen: list[Part] = []
+    seen: list[FindingsPart] = []
 
-    def compute(part: Part, row: EpochRow | None) -> Any:
+    def compute(part: FindingsPart, row: EpochRow | None) -> Any:
         seen.append(part)
         return {}
 
@@ -82,7 +82,7 @@ def test_what_nobody_asks_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_fault_in_one_part_does_not_end_the_others() -> None:
-    def compute(part: Part, row: EpochRow | None) -> Any:
+    def compute(part: FindingsPart, row: EpochRow | None) -> Any:
         raise ZeroDivisionError("secret")
 
     work = Work(compute)
@@ -94,20 +94,20 @@ def test_a_fault_in_one_part_does_not_end_the_others() -> None:
 def test_a_part_waits_for_the_noise_of_its_scheme() -> None:
     noises: dict[str, float | None] = {}
 
-    def compute(part: Part, row: EpochRow | None) -> Any:
+    def compute(part: FindingsPart, row: EpochRow | None) -> Any:
         noises[part.kind] = None if row is None else row.noise_multiplier
         return EpochRow(md.wor(12, 2), 7.0, md.Bounds(0.9, 1.0)) if row is None else {}
 
     work, state = Work(compute), read_state({"n": "12", "b": "6", "m": "2", "epsilon": "1"})
-    settled(work, [Part("risk", state, "wor"), Part("sizes", state, "2")])
+    settled(work, [FindingsPart("risk", state, "wor"), FindingsPart("sizes", state, "2")])
     assert noises == {"row": None, "risk": 7.0, "sizes": 7.0}
     assert work.stop(patience=PATIENCE)
 
 
 def test_a_part_whose_row_failed_says_why() -> None:
-    def compute(part: Part, row: EpochRow | None) -> Any:
+    def compute(part: FindingsPart, row: EpochRow | None) -> Any:
         raise md.NumericalFailure("too little noise")
 
-    work, risk = Work(compute), Part("risk", noisy(6), "wor")
+    work, risk = Work(compute), FindingsPart("risk", noisy(6), "wor")
     assert settled(work, [risk]) == {risk: Failure("too little noise")}
     assert work.stop(patience=PATIENCE)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import mustdp as md
-from mustdp.reporting.pages import POLICY, Cell, Page, Table, environment, marked
+from mustdp.reporting.pages import POLICY, Page, PageCell, PageTable, environment, marked
 from mustdp.reporting.plots.drawing import Rendered, Theme, figure_of, in_both_themes, new_axes
 from tests.reporting.pages.looking import page_of
 
@@ -88,7 +88,7 @@ EVERYTHING = """
 
 def full_page(text: str = "text", **picture: Any) -> Page:
     """A page with every part, each holding ``text``."""
-    shown = Table((text, text), [(text, Cell(text, "bad"))], text, align=("left", "text"))
+    shown = PageTable((text, text), [(text, PageCell(text, "bad"))], text, align=("left", "text"))
     drawn = in_both_themes(draw, "p1", **picture)
     return Page(
         text,
@@ -187,11 +187,13 @@ def test_a_large_svg_becomes_a_png() -> None:
 
 
 def test_tables_scroll_in_their_own_box_and_keep_tones() -> None:
-    rows: list[tuple[str | Cell, ...]] = [
-        ("one", Cell("1.5", "good"), "2"),
-        ("two", Cell("so", "quiet"), Cell("3", "bad")),
+    rows: list[tuple[str | PageCell, ...]] = [
+        ("one", PageCell("1.5", "good"), "2"),
+        ("two", PageCell("so", "quiet"), PageCell("3", "bad")),
     ]
-    text = page_of("{{ table(shown) }}", shown=Table(("name", "a", "b"), rows, "What it shows."))
+    text = page_of(
+        "{{ table(shown) }}", shown=PageTable(("name", "a", "b"), rows, "What it shows.")
+    )
     assert '<div class="box" tabindex="0" role="region" aria-label="What it shows.">' in text
     assert '<td data-column="a" class="good">1.5</td><td data-column="b">2</td>' in text
     assert '<td data-column="a" class="quiet">so</td><td data-column="b" class="bad">3</td>' in text
@@ -223,10 +225,10 @@ def refused(call: Any, *arguments: Any, **named: Any) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    refused(Table, ("a", "b"), [("1",)])
-    refused(Table, ("a", "b"), [], align=("left",))
-    refused(Table, ("a", "b"), [], align=("left", "middle"))
-    refused(Table, ("a", "b"), [("1", Cell("2", 'x"'))])  # type: ignore[arg-type]
+    refused(PageTable, ("a", "b"), [("1",)])
+    refused(PageTable, ("a", "b"), [], align=("left",))
+    refused(PageTable, ("a", "b"), [], align=("left", "middle"))
+    refused(PageTable, ("a", "b"), [("1", PageCell("2", 'x"'))])  # type: ignore[arg-type]
     nothing = dict.fromkeys(("light", "dark"), Rendered(1, 1, svg="<svg></svg>"))
     refused(page_of, "{{ figure(one, ' ') }}", one=nothing)
     with pytest.raises(jinja2.UndefinedError):

@@ -6,25 +6,25 @@ import dataclasses
 from functools import cache
 
 import mustdp as md
-from mustdp.reporting.findings import Findings, Question, gather
+from mustdp.reporting.findings import Findings, ReportQuestion, gather
 from mustdp.reporting.report import report_page
 
 #: All schemes, at the same guarantee.
-SAME_GUARANTEE = Question(n=30, b=10, m=4, steps=3, delta=1e-3, epsilon=1.5)
+SAME_GUARANTEE = ReportQuestion(n=30, b=10, m=4, steps=3, delta=1e-3, epsilon=1.5)
 #: No Poisson and no WOR, because more is drawn than there is; at the same noise.
-SAME_NOISE = Question(n=6, b=3, m=8, steps=1, delta=1e-2, noise_multiplier=20.0)
+SAME_NOISE = ReportQuestion(n=6, b=3, m=8, steps=1, delta=1e-2, noise_multiplier=20.0)
 
 
 @cache
-def found(question: Question) -> Findings:
+def found(question: ReportQuestion) -> Findings:
     return gather(question)
 
 
 @cache
-def page(question: Question) -> str:
+def page(question: ReportQuestion) -> str:
     return report_page(found(question), "somewhere/my report.html").html()
 
 
 @cache
-def compared(question: Question) -> md.types.Comparison:
+def compared(question: ReportQuestion) -> md.types.Comparison:
     return md.compare(**dataclasses.asdict(question), composition="pair")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.reporting.pages import Page, Table
+from mustdp.reporting.pages import Page, PageTable
 from tests.reporting.explorer.driving import browser, missing
 from tests.reporting.pages.looking import faults, look, page_of
 from tests.reporting.report.browsing import BROWSER, measured, picture_of
@@ -69,7 +69,7 @@ def test_pages_can_be_read_and_faults_are_seen(tmp_path: Path) -> None:
 
 def test_a_wide_table_scrolls_in_its_box(tmp_path: Path) -> None:
     """On a desktop; so the checks of boxes above say something."""
-    table = Table([f"column {k}" for k in range(40)], [["1234567"] * 40])
+    table = PageTable([f"column {k}" for k in range(40)], [["1234567"] * 40])
     wide = page_of("{{ table(shown) }}", shown=table)
     for width, scrolls in ((1280, True), (390, False)):
         found = measured(wide, width, tmp_path)

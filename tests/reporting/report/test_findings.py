@@ -13,11 +13,13 @@ import mustdp as md
 from mustdp.calibration.compare import distinct_laws
 from mustdp.errors import NumericalFailure
 from mustdp.reporting import findings as module
-from mustdp.reporting.findings import Question, count_parts, gather, grid_of
+from mustdp.reporting.findings import ReportQuestion, count_parts, gather, grid_of
 from tests.reporting.report.questions import SAME_GUARANTEE, SAME_NOISE, compared, found
 
 
-def nothing_certified(m: int, noise_multiplier: float, question: Question) -> tuple[float, ...]:
+def nothing_certified(
+    m: int, noise_multiplier: float, question: ReportQuestion
+) -> tuple[float, ...]:
     return (math.nan,) * len(grid_of(question.n, question.b, question.m)[0])
 
 
@@ -27,12 +29,12 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_the_comparison_is_that_of_the_package(question: Question) -> None:
+def test_the_comparison_is_that_of_the_package(question: ReportQuestion) -> None:
     assert found(question).comparison == compared(question)
 
 
 @BOTH
-def test_lower_is_never_above_upper(question: Question) -> None:
+def test_lower_is_never_above_upper(question: ReportQuestion) -> None:
     report = found(question)
     for curve in report.profiles.values():
         assert np.all(curve.lower <= curve.upper)
@@ -44,7 +46,7 @@ def test_lower_is_never_above_upper(question: Question) -> None:
 
 
 @BOTH
-def test_the_point_asked_about_is_in_the_pictures(question: Question) -> None:
+def test_the_point_asked_about_is_in_the_pictures(question: ReportQuestion) -> None:
     report = found(question)
     for name, bands in report.by_steps.items():
         assert bands[question.steps] == report.rows[name].epsilon
@@ -80,7 +82,7 @@ def test_at_one_noise() -> None:
 
 
 @BOTH
-def test_draws_were_timed(question: Question) -> None:
+def test_draws_were_timed(question: ReportQuestion) -> None:
     times = found(question).draw_seconds
     assert list(times) == [row.scheme.name for row in found(question).comparison]
     assert all(0 < seconds < 1 for seconds in times.values())
@@ -88,7 +90,7 @@ def test_draws_were_timed(question: Question) -> None:
 
 @BOTH
 def test_the_number_of_parts_is_known_in_advance(
-    question: Question, monkeypatch: pytest.MonkeyPatch
+    question: ReportQuestion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = found(question)
     begun: list[tuple[object, ...]] = []

@@ -13,7 +13,7 @@ import pytest
 import mustdp as md
 from mustdp.execution import processes
 from mustdp.numerics.formatting import chance_drawn, percent, readable
-from mustdp.reporting.findings import Question, Sensitivity, gather
+from mustdp.reporting.findings import ReportQuestion, Sensitivity, gather
 from mustdp.reporting.plots.drawing import DARK, figure_of, new_axes, render
 from mustdp.reporting.report import draw, headline, pictures, report_page
 from tests.reporting.report.questions import SAME_GUARANTEE, SAME_NOISE, compared, found, page
@@ -35,7 +35,7 @@ def tables(text: str) -> list[list[list[str]]]:
 
 
 @BOTH
-def test_the_numbers_are_those_of_compare(question: Question) -> None:
+def test_the_numbers_are_those_of_compare(question: ReportQuestion) -> None:
     first, _, second = tables(page(question))
     for row, cells, work in zip(compared(question), first, second, strict=True):
         epsilons = [readable(row.epsilon.lower, "down"), readable(row.epsilon.upper, "up")]
@@ -51,7 +51,7 @@ def test_the_numbers_are_those_of_compare(question: Question) -> None:
 
 
 @BOTH
-def test_no_number_of_the_page_is_below_what_was_computed(question: Question) -> None:
+def test_no_number_of_the_page_is_below_what_was_computed(question: ReportQuestion) -> None:
     report, base = found(question), found(question).cost(found(question).reference)
     telling = set()
     for row, cells in zip(report.comparison, tables(page(question))[0], strict=True):
@@ -68,7 +68,7 @@ def test_no_number_of_the_page_is_below_what_was_computed(question: Question) ->
 
 
 @BOTH
-def test_pictures_are_what_would_be_drawn_in_the_dark(question: Question) -> None:
+def test_pictures_are_what_would_be_drawn_in_the_dark(question: ReportQuestion) -> None:
     report = found(question)
     for name, both in pictures(report).items():
         ax = draw(report, name, new_axes(DARK, 4.6, 3.6))
@@ -77,7 +77,7 @@ def test_pictures_are_what_would_be_drawn_in_the_dark(question: Question) -> Non
 
 
 @BOTH
-def test_what_an_attacker_achieves_is_on_the_page(question: Question) -> None:
+def test_what_an_attacker_achieves_is_on_the_page(question: ReportQuestion) -> None:
     text, report = unescape(page(question)), found(question)
     for row, (name, risk) in zip(tables(page(question))[1], report.risks.items(), strict=True):
         plan = md.repeat(
@@ -96,7 +96,7 @@ def test_what_an_attacker_achieves_is_on_the_page(question: Question) -> None:
 
 
 @BOTH
-def test_epsilon_and_delta_are_explained(question: Question) -> None:
+def test_epsilon_and_delta_are_explained(question: ReportQuestion) -> None:
     text = page(question)
     assert "<strong>Epsilon</strong>" in text
     assert "<strong>Delta</strong>" in text
@@ -105,7 +105,7 @@ def test_epsilon_and_delta_are_explained(question: Question) -> None:
 
 
 @BOTH
-def test_nothing_is_loaded_and_the_page_is_small(question: Question) -> None:
+def test_nothing_is_loaded_and_the_page_is_small(question: ReportQuestion) -> None:
     text = page(question)
     assert len(text.encode()) < 3_000_000
     assert not re.search(r"https?://|<script|<link|@import|\bsrc=\"(?!data:)", text)

@@ -12,10 +12,10 @@ from mustdp.calibration.budget import Budget
 from mustdp.mechanisms.relation import Relation
 from mustdp.sampling.batch import Batch
 from mustdp.training.linear.descent import (
+    LinearRecords,
     LogisticLoss,
     Loss,
     MultinomialLoss,
-    Records,
     SquaredError,
 )
 
@@ -50,8 +50,10 @@ def targets_of(kind: str, n: int, rng: np.random.Generator) -> NDArray[Any]:
 
 def records_of(
     kind: str, n: int, d: int, rng: np.random.Generator, fit_intercept: bool = True
-) -> Records:
-    return Records(rng.normal(size=(n, d)), targets_of(kind, n, rng), loss_of(kind), fit_intercept)
+) -> LinearRecords:
+    return LinearRecords(
+        rng.normal(size=(n, d)), targets_of(kind, n, rng), loss_of(kind), fit_intercept
+    )
 
 
 def budget_of(scheme: md.types.Scheme, steps: int, noise_multiplier: float) -> Budget:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.training.linear import descent as clipping
-from mustdp.training.linear.descent import Records
+from mustdp.training.linear.descent import LinearRecords
 from tests.training.linear.brute_force import clipped_sum
 from tests.training.linear.problems import KINDS, batch_of, loss_of, records_of, targets_of
 
@@ -78,12 +78,12 @@ def test_an_empty_batch_adds_nothing(kind: str) -> None:
 def test_blocks_and_slices_change_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(9)
     rows, targets = rng.normal(size=(500, 4)), targets_of(kind, 500, rng)
-    whole = Records(rows, targets, loss_of(kind), True)
+    whole = LinearRecords(rows, targets, loss_of(kind), True)
     weights, batch = rng.normal(size=(whole.loss.outputs, 5)), md.wr(500, 400).draw(rng)
     monkeypatch.setattr(clipping, "_BLOCK", 1)
     monkeypatch.setattr(clipping, "_SLICE", 1)
     monkeypatch.setattr(clipping, "_FEWEST_ROWS", 7)
-    pieces = Records(rows, targets, loss_of(kind), True)
+    pieces = LinearRecords(rows, targets, loss_of(kind), True)
     ours, our_loss = pieces.clipped_sum(weights, batch, 1.0)
     same, same_loss = whole.clipped_sum(weights, batch, 1.0)
     np.testing.assert_allclose(ours, same, rtol=1e-12, atol=1e-12)
@@ -94,8 +94,8 @@ def test_blocks_and_slices_change_nothing(kind: str, monkeypatch: pytest.MonkeyP
 def test_single_precision_is_close(kind: str) -> None:
     rng = np.random.default_rng(10)
     rows, targets = rng.normal(size=(60, 4)).astype(np.float32), targets_of(kind, 60, rng)
-    double = Records(rows.astype(np.float64), targets, loss_of(kind), True)
-    single = Records(rows, targets, loss_of(kind), True)
+    double = LinearRecords(rows.astype(np.float64), targets, loss_of(kind), True)
+    single = LinearRecords(rows, targets, loss_of(kind), True)
     weights, batch = rng.normal(size=(double.loss.outputs, 5)), md.wr(60, 40).draw(rng)
     ours, same = (r.clipped_sum(weights, batch, 1.0)[0] for r in (single, double))
     np.testing.assert_allclose(ours, same, rtol=1e-4, atol=1e-4)
@@ -108,7 +108,7 @@ def check_bounded(
     rows = np.array([x], dtype=np.float64)
     if precision is np.float32:
         rows = np.clip(rows, -3e38, 3e38).astype(np.float32)
-    records = Records(rows, np.array([y]), loss_of("squared"), fit_intercept)
+    records = LinearRecords(rows, np.array([y]), loss_of("squared"), fit_intercept)
     weights = np.array([[1.0, -2.0, 0.5]])[:, : records.width]
     with np.errstate(all="ignore"):
         total, _ = records.clipped_sum(weights, batch_of(r0=1), clip)

@@ -8,7 +8,13 @@ from scipy import stats
 
 import mustdp as md
 from mustdp.errors import NumericalFailure
-from mustdp.training.linear.descent import Recipe, Records, SquaredError, descend, learning_rates
+from mustdp.training.linear.descent import (
+    LinearRecords,
+    Recipe,
+    SquaredError,
+    descend,
+    learning_rates,
+)
 from tests.training.linear.brute_force import clipped_sum
 from tests.training.linear.problems import KINDS, budget_of, records_of
 
@@ -44,9 +50,9 @@ def test_a_run_by_hand(kind: str, scheme: md.types.Scheme, divisor: float) -> No
         assert len(sizes) > 1  # so the realised size would have been seen
 
 
-def nothing_but_noise(n: int, width: int) -> Records:
+def nothing_but_noise(n: int, width: int) -> LinearRecords:
     """Records without any gradient at the start: rows and targets that are zero."""
-    return Records(np.zeros((n, width)), np.zeros(n), SquaredError(), False)
+    return LinearRecords(np.zeros((n, width)), np.zeros(n), SquaredError(), False)
 
 
 @pytest.mark.parametrize("scheme", [md.wor(50, 20), md.poisson(50, 0.4), md.poisson(50, 1e-9)])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.training.linear.descent import Grid, Records, SquaredError, exp_of_negative
+from mustdp.training.linear.descent import EntryBits, LinearRecords, SquaredError, exp_of_negative
 from tests.training.linear.problems import batch_of
 
 
@@ -43,7 +43,7 @@ def test_scores_and_norms_are_exact(
         if single:
             rows = np.clip(rows, -3.4e38, 3.4e38).astype(np.float32)
         weights = rng.normal(size=(1, d)) * 10.0 ** (weight - rng.uniform(0, spread, (1, d)))
-    records = Records(rows, np.zeros(9), SquaredError(), True)
+    records = LinearRecords(rows, np.zeros(9), SquaredError(), True)
     rounded = records.grid.weights(weights)
     found = records._scores(records.rows, np.ascontiguousarray(rounded.T))[0]
     assert [Fraction(float(x)) for x in found] == exact_products(records.rows, rounded[0])
@@ -55,30 +55,30 @@ def test_scores_and_norms_are_exact(
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 784, 785, 1024, 1025, 10**6])
 def test_bits_are_as_many_as_stay_exact(d: int) -> None:
-    grid = Grid.of(d)
+    grid = EntryBits.of(d)
     assert d * 2 ** (grid.row_bits + grid.weight_bits) <= 2**53
     assert d * 2 ** (2 * grid.row_bits) <= 2**53
     assert d * 2 ** (grid.row_bits + grid.weight_bits + 1) > 2**53 or d & (d - 1)
     for more in ((1, 0), (0, 2), (2, 0)):
         with pytest.raises(NumericalFailure, match="not exact"):
-            Grid(2 * d, grid.row_bits + more[0], grid.weight_bits + more[1])
+            EntryBits(2 * d, grid.row_bits + more[0], grid.weight_bits + more[1])
 
 
 def test_too_many_columns_are_refused() -> None:
     with pytest.raises(InvalidParameter, match=r"X must have at most 2\^29 columns"):
-        Grid.of(2**29 + 1)
-    assert Grid.of(2**29).row_bits == 12
+        EntryBits.of(2**29 + 1)
+    assert EntryBits.of(2**29).row_bits == 12
 
 
 def test_a_library_that_rounds_is_found_out() -> None:
     """More bits than are exact stand for a product in another precision."""
-    grid = Grid.of(3)
+    grid = EntryBits.of(3)
     grid.try_product(2)
     object.__setattr__(grid, "row_bits", 30)
     object.__setattr__(grid, "weight_bits", 30)
     with pytest.raises(NumericalFailure, match="not exact"):
         grid.try_product(2)
-    coarse = Grid.of(3)
+    coarse = EntryBits.of(3)
     object.__setattr__(coarse, "row_bits", 28)
     object.__setattr__(coarse, "weight_bits", 10)
     with pytest.raises(NumericalFailure, match="not exact"):  # squares are tried too
@@ -91,7 +91,7 @@ def test_rows_change_by_less_than_a_unit_and_are_never_longer(dtype: Any, size: 
     rng = np.random.default_rng(1)
     rows = (rng.uniform(-1, 1, (50, 20)) * size).astype(dtype)
     rows[0] = np.finfo(np.float32).max
-    grid = Grid.of(20)
+    grid = EntryBits.of(20)
     kept, short = grid.rows(rows)
     assert kept.dtype == dtype
     assert short.all()
@@ -104,7 +104,7 @@ def test_rows_change_by_less_than_a_unit_and_are_never_longer(dtype: Any, size: 
 @pytest.mark.parametrize("entry", [1e101, -1e300, np.inf, np.nan])
 def test_rows_beyond_the_range_contribute_nothing(entry: float) -> None:
     rows = np.array([[1.0, entry], [1.0, 2.0]])
-    records = Records(rows, np.full(2, 5.0), SquaredError(), True)
+    records = LinearRecords(rows, np.full(2, 5.0), SquaredError(), True)
     assert not records.rows[0].any()
     assert records.norms[0] == np.inf
     total, _ = records.clipped_sum(np.zeros((1, 3)), batch_of(r0=1), 1.0)
@@ -115,7 +115,7 @@ def test_rows_beyond_the_range_contribute_nothing(entry: float) -> None:
 @pytest.mark.parametrize("weight", [np.nan, np.inf, -np.inf, 1e200])
 def test_weights_beyond_the_range_are_refused(weight: float) -> None:
     with pytest.raises(NumericalFailure, match="learning rate"):
-        Grid.of(2).weights(np.array([[1.0, weight]]))
+        EntryBits.of(2).weights(np.array([[1.0, weight]]))
 
 
 def test_powers_are_accurate_and_the_same_at_every_place() -> None:

@@ -17,8 +17,8 @@ from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.batch import Batch
 from mustdp.training.linear.descent import (
     ExactNoise,
+    LinearRecords,
     Recipe,
-    Records,
     SquaredError,
     descend,
     exact_noise,
@@ -56,7 +56,7 @@ def test_no_record_contributes_more_than_the_bound(
         data = data.astype(np.float32)
         if not np.isfinite(data).all():
             return
-    records = Records(data, targets_of(kind, 1, rng), loss_of(kind), True)
+    records = LinearRecords(data, targets_of(kind, 1, rng), loss_of(kind), True)
     weights = rng.normal(size=(records.loss.outputs, records.width)) * 10.0**start
     bound = 10.0**clip
     with np.errstate(all="ignore"):
@@ -71,14 +71,14 @@ def test_swapping_a_record_moves_the_sum_by_the_bound_at_most() -> None:
     data = np.concatenate([rng.uniform(0.1, 1.0, (n, 1)) * 1e3, np.ones((n, 1))], axis=1)
     targets = np.full(n, -1e6)
     noise = exact_noise(
-        Records(data, targets, SquaredError(), False),
+        LinearRecords(data, targets, SquaredError(), False),
         Recipe(budget_of(md.wor(n, n), 1, 1.0), 1.0, np.ones(1), 0.0),
         NoiseSource(),
     )
     sums = []
     for end in (-1e6, 1e6):
         targets[0] = end
-        records = Records(data, targets, SquaredError(), False)
+        records = LinearRecords(data, targets, SquaredError(), False)
         total, _ = records.clipped_sum(np.zeros((1, 2)), whole(n), noise.bound)
         sums.append(noise._noise.lattice.points(noise._noise.lattice.rounded(total)))
     assert exact_norm(sums[0]) > 0.9 * n
@@ -87,7 +87,7 @@ def test_swapping_a_record_moves_the_sum_by_the_bound_at_most() -> None:
 
 
 def test_everything_released_lies_on_the_lattice() -> None:
-    records = Records(
+    records = LinearRecords(
         np.random.default_rng(1).normal(size=(50, 3)), np.zeros(50), SquaredError(), True
     )
     recipe = Recipe(budget_of(md.wor(50, 20), 1, 1.3), 0.7, np.full(1, 20.0), 0.0)

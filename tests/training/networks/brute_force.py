@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mustdp.randomness.keys import batch_key
 from mustdp.training.networks.clipping import Bound, Clipper, Trial, Workload, bound_for
-from mustdp.training.networks.loaders import Records, Rows
+from mustdp.training.networks.loaders import Rows, TrainingRecords
 from mustdp.training.networks.trainer import Masks
 
 Case = tuple[nn.Module, Any, tuple[Tensor, ...], Tensor]
@@ -64,7 +64,7 @@ def clipped_sum(
     """Ours, in pieces of so many rows."""
     _, _, inputs, target = case
     weights = torch.tensor(counts, dtype=torch.float64)
-    records = Records((*inputs, target), torch.device("cpu"))
+    records = TrainingRecords((*inputs, target), torch.device("cpu"))
     pieces = (
         (records.take(np.arange(k, min(k + rows, len(target)))), weights[k : k + rows])
         for k in range(0, len(target), rows)

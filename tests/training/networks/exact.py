@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from mustdp.training.networks.layers import (
     Dense,
+    EmbeddingShare,
     Kept,
     Share,
-    Table,
     Tied,
     convolution,
     group_norm,
@@ -90,13 +90,13 @@ def patches(given: Tensor, out: int, groups: int, errors: Any) -> Known:
 def table(entries: Tensor, errors: Tensor, size: int) -> Known:
     """An embedding; what a record contributes to an entry is a float32 sum of its errors."""
     layer = nn.Embedding(size, errors.shape[-1], padding_idx=0)
-    return kept(Table(layer, entries, errors))
+    return kept(EmbeddingShare(layer, entries, errors))
 
 
 def tied(entries: Tensor, below: Tensor, given: Tensor, errors: Tensor, bias: bool) -> Known:
     """An embedding, with errors ``below``, and a Linear layer that have one weight."""
     size, width = errors.shape[-1], given.shape[-1]
-    own = Table(nn.Embedding(size, width), entries, below)
+    own = EmbeddingShare(nn.Embedding(size, width), entries, below)
     share = Dense(nn.Linear(width, size, bias=bias), given, errors).tied(own)
     assert isinstance(share, Tied)
     both = zip(dense(given, errors, bias)[1], kept(own)[1], strict=True)

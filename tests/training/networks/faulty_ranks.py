@@ -113,8 +113,8 @@ def failing(rank: int, folder: Path) -> Found:
     def break_update(trainer: Any) -> None:
         update = trainer._update
 
-        def breaking(sums: Any) -> None:
-            update(sums)
+        def breaking() -> None:
+            update()
             if trainer.steps == 4:
                 raise RuntimeError("no memory")
 
@@ -209,10 +209,10 @@ def cut_off(rank: int, size: int, folder: str, how: str) -> None:
     )
     step = trainer._step
 
-    def astray() -> Any:
+    def astray(update: bool) -> Any:
         if rank == 1 and trainer.steps == 3 and how == "astray":
             raise KeyboardInterrupt
-        return step()
+        return step(update)
 
     trainer._step = astray
     seen = attempt(trainer.train) | {"steps": trainer.steps}

@@ -26,8 +26,8 @@ from mustdp.training.networks.clipping import (
     bound_for,
 )
 from mustdp.training.networks.loaders import (
-    Records,
     Rows,
+    TrainingRecords,
 )
 from mustdp.training.networks.noise import on_lattice
 from mustdp.training.networks.separation import check_scaling
@@ -107,9 +107,9 @@ def swap_moves(n: int, seed: int) -> tuple[float, Bound]:
     for first in (3.0, -3.0):
         errors = usual.clone()
         errors[0] = first
-        records = Records((torch.ones(n, 1), errors), torch.device("cpu"))
+        records = TrainingRecords((torch.ones(n, 1), errors), torch.device("cpu"))
 
-        def pieces(records: Records = records) -> Iterator[Piece]:
+        def pieces(records: TrainingRecords = records) -> Iterator[Piece]:
             for start in range(0, n, rows):
                 part = np.arange(start, min(n, start + rows))
                 yield records.take(part), torch.ones(len(part))

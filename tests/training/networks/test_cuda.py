@@ -17,7 +17,7 @@ from mustdp.noise.laws import GAUSSIAN
 from mustdp.randomness.keys import batch_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.training.networks.clipping import Clipper
-from mustdp.training.networks.loaders import Records
+from mustdp.training.networks.loaders import TrainingRecords
 from mustdp.training.networks.noise import (
     Begun,
     StepNoise,
@@ -46,7 +46,7 @@ def test_clipped_sums(make: Callable[[], Case]) -> None:
     expected = clipped_sum_one_by_one(case, COUNTS, bound(0.5).inner)
     model, loss, inputs, target = case
     model.to(GPU)
-    records, masks = Records((*inputs, target), GPU), Masks(batch_key(1), GPU)
+    records, masks = TrainingRecords((*inputs, target), GPU), Masks(batch_key(1), GPU)
     clipper = Clipper(
         model, loss, trials(tuple(x.to(GPU) for x in inputs), target.to(GPU)), lambda: masks(0)
     )

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import mustdp as md
 from mustdp.errors import InvalidParameter
-from mustdp.training.networks.loaders import Records
+from mustdp.training.networks.loaders import TrainingRecords
 from tests.training.networks import runs
 
 
@@ -101,7 +101,7 @@ def test_a_collate_function_that_makes_dictionaries() -> None:
         return {name: torch.stack([r[name] for r in records]) for name in ("x", "labels")}
 
     loader = DataLoader(Items(), batch_size=4, shuffle=True, collate_fn=collate)
-    records = Records(loader, torch.device("cpu"))
+    records = TrainingRecords(loader, torch.device("cpu"))
     assert records.names == ("x", "labels")
     rows = records.take(torch.tensor([3, 1]).numpy())
     assert torch.equal(rows.target, tensors()["labels"][[3, 1]])

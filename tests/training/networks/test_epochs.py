@@ -18,7 +18,7 @@ from mustdp.errors import (
     InvalidParameter,
     NotCovered,
 )
-from mustdp.training.networks.events import Progress
+from mustdp.training.networks.events import TrainingBar
 from tests.training.networks import runs
 
 BINS = 4
@@ -185,7 +185,7 @@ def test_a_schedule_moves_on_every_step_or_every_epoch(every: str, rates: int) -
 
 def test_the_line_on_the_terminal_shows_what_all_epochs_may_cost() -> None:
     budget = epochs()
-    with Progress(budget, 0, show=True) as line:
+    with TrainingBar(budget, 0, show=True) as line:
         line.step(1, None)
         assert line._epsilon == budget.spent().epsilon.upper > budget.spent(BINS).epsilon.upper
 

@@ -60,7 +60,7 @@ def pressed(run: Any, at: int | None) -> int:
     before, presses = sys.gettrace(), Presses(at)
     sys.settrace(presses)
     try:
-        run._step()
+        run._step(True)
     finally:
         sys.settrace(before)
     return presses.lines

@@ -21,7 +21,7 @@ from mustdp.training.networks.clipping import (
     Pieces,
     rows_of_pieces,
 )
-from mustdp.training.networks.loaders import Records
+from mustdp.training.networks.loaders import TrainingRecords
 from mustdp.training.networks.noise import (
     Begun,
     StepNoise,
@@ -96,7 +96,7 @@ def test_masks_belong_to_their_step_and_process() -> None:
 def test_rows_are_filled_up_with_records_that_do_not_count() -> None:
     """Every piece has one shape, so that one kernel serves all records."""
     x = torch.arange(300.0)[:, None]
-    records = Records((x, x[:, 0]), torch.device("cpu"))
+    records = TrainingRecords((x, x[:, 0]), torch.device("cpu"))
     clipper: Any = None
     batch = drawn(np.arange(300), np.full(300, 2))
     found = list(Pieces(records, torch.device("cpu"), clipper, 128).of(batch))

@@ -45,7 +45,7 @@ Mixed = Sequence[tuple[float, Sequence[Part]]]
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class OutcomeCells:
     """Cells of a standard normal outcome: their numbers, increasing, and the ends between them."""
 
     spacing: float
@@ -53,7 +53,9 @@ class Cells:
     ends: FloatArray
 
     @classmethod
-    def trimmed(cls, spacing: float, index: IntArray, ends: FloatArray, shift: float) -> Cells:
+    def trimmed(
+        cls, spacing: float, index: IntArray, ends: FloatArray, shift: float
+    ) -> OutcomeCells:
         """Without ends that are so far out that chances beyond them, moved or not, underflow."""
         kept = np.abs(ends) + abs(shift) < _FURTHEST
         kept &= np.append(True, np.diff(ends) > 0.0)

@@ -10,8 +10,8 @@ import numpy as np
 
 from mustdp.accounting.epochs.add_remove import GaussianBound
 from mustdp.accounting.epochs.observed import (
-    Cells,
     FewLarge,
+    OutcomeCells,
     Rejections,
     rejecting_above,
     rejecting_pair,
@@ -390,7 +390,9 @@ class ReplacedProfile:
         index = total.places(spacing, aim.high, y)
         middles = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
         ends = total.variable.mean + middles
-        cells = Cells.trimmed(spacing, index, Term(self._shift, 1.0 + x).outcome(ends), self._shift)
+        cells = OutcomeCells.trimmed(
+            spacing, index, Term(self._shift, 1.0 + x).outcome(ends), self._shift
+        )
         laws = [cells.law(shift) for shift in (0.0, self._shift, -self._shift)]
         (absent, off), (one, one_off), (other, other_off) = laws
         error = math.expm1((self._steps * off + max(one_off, other_off)) * (1.0 + 1e-6))
@@ -420,7 +422,7 @@ class ReplacedProfile:
             low, tilt = aim - reach, REACH / reach
             index = places(spacing, low, last, self._cells)
             ends = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
-            cells = Cells.trimmed(spacing, index, term.outcome(ends), self._shift)
+            cells = OutcomeCells.trimmed(spacing, index, term.outcome(ends), self._shift)
             laws = [cells.law(shift) for shift in (0.0, self._shift, -self._shift)]
             (absent, off), (one, one_off), (other, other_off) = laws
             error = math.expm1((self._steps * off + max(one_off, other_off)) * (1.0 + 1e-6))

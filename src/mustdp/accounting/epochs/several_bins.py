@@ -13,8 +13,8 @@ import numpy as np
 
 from mustdp.accounting.epochs.add_remove import GaussianBound
 from mustdp.accounting.epochs.observed import (
-    Cells,
     Mixed,
+    OutcomeCells,
     Rejections,
     rejecting_above,
     rejecting_pair,
@@ -527,7 +527,7 @@ class SeenSum:
                 return _NONE
             return self._around(tilt, aim, mirrored, 2.0 * wider)
 
-    def _laws(self, cells: Cells, mirrored: bool) -> tuple[Mixed, Mixed, float]:
+    def _laws(self, cells: OutcomeCells, mirrored: bool) -> tuple[Mixed, Mixed, float]:
         """The laws of the sum with the records on either side, and the error of their chances."""
         plain, off = cells.law(0.0)
         plain = _turned(plain, mirrored)
@@ -552,7 +552,7 @@ class SeenSum:
         moved, other = mixed(1), mixed(-1) if self._swapped else [(1.0, [(plain, self._steps)])]
         return (other, moved, error) if mirrored else (moved, other, error)
 
-    def _cells(self, spacing: float) -> Cells:
+    def _cells(self, spacing: float) -> OutcomeCells:
         return _cells(*self._numbers, spacing, self._farthest, self._even)
 
     @cached_property
@@ -605,7 +605,7 @@ class SeenPair:
 
 def _cells(
     g: FloatArray, f: FloatArray, spacing: float, farthest: float, even: int = _EVEN
-) -> Cells:
+) -> OutcomeCells:
     """Cells of f, each between the middles of neighbouring numbers."""
     centre = float(np.interp(0.0, g, f))
     reach = _LARGEST * spacing
@@ -615,7 +615,7 @@ def _cells(
     middles = 0.5 * (index[1:] + index[:-1]).astype(np.float64) * spacing
     rising = np.append(True, np.diff(f) > 0.0)
     ends = np.interp(middles, f[rising], g[rising])
-    return Cells.trimmed(spacing, index, ends, farthest)
+    return OutcomeCells.trimmed(spacing, index, ends, farthest)
 
 
 def _turned(law: DiscreteLoss, mirrored: bool) -> DiscreteLoss:

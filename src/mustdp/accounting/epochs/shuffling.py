@@ -414,7 +414,7 @@ _ROUNDINGS, _ANGLES = 4e3, 32.0
 _LARGEST_LOG = 600.0
 
 
-class Lattice:
+class WeightLattice:
     """t = e^{h l} from one over the largest cap to where larger ones are rare, and prices of t.
 
     A put E(x - t)_+ is convex in x, so that chords between a few points are above it.
@@ -484,7 +484,9 @@ class Search:
 class Sharp:
     """The sharp form at one alpha."""
 
-    def __init__(self, term: WorstTerm, home: GriddedTerm, lattice: Lattice, bins: float) -> None:
+    def __init__(
+        self, term: WorstTerm, home: GriddedTerm, lattice: WeightLattice, bins: float
+    ) -> None:
         """``home`` is the law of D at alpha = 1."""
         self._alpha, self._bins, self._home, self._lattice = 1.0 + term.x, bins, home, lattice
         self._law = GriddedTerm.of(term)
@@ -790,7 +792,9 @@ _SIMPLE_SHARES = (0.01, 0.05)
 _SIMPLE_FINENESS = 0.1
 
 
-def simple(term: WorstTerm, home: GriddedTerm, lattice: Lattice, bins: float, near: float) -> float:
+def simple(
+    term: WorstTerm, home: GriddedTerm, lattice: WeightLattice, bins: float, near: float
+) -> float:
     """The simple form at one alpha, for the k and nu that look best; ``near`` is about its size."""
     found = math.inf
     plain = float(term.value(np.zeros(1))[0]) * (1.0 + term.error)
@@ -927,8 +931,8 @@ class ShuffledProfile:
         return GriddedTerm.of(WorstTerm(self._contrast, 0.0)) if 1e-12 < told < _FARTHEST else None
 
     @cached_property
-    def _lattice(self) -> Lattice:
-        return Lattice(self._marks)
+    def _lattice(self) -> WeightLattice:
+        return WeightLattice(self._marks)
 
     @cached_property
     def _scale(self) -> float:

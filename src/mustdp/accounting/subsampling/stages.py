@@ -12,7 +12,7 @@ from mustdp.mechanisms.contract import GroupProfiles, Steering
 from mustdp.mechanisms.laws import dual
 from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.numerics.arrays import FloatArray
-from mustdp.numerics.checks import Cost, check_cost
+from mustdp.numerics.checks import WorkEstimate, check_cost
 from mustdp.numerics.convex import TangentTable, chord, two_sided
 from mustdp.sampling.law import stage_law
 from mustdp.sampling.schemes import Multistage
@@ -45,7 +45,7 @@ _SOON = 20.0
 @lru_cache(maxsize=256)
 def certificate_cost(
     n: int, stages: tuple[Stage, ...], tail: float, outer: int = MOST_GROUPS
-) -> Cost:
+) -> WorkEstimate:
     """The cost of certifying a loss of ``stages`` on ``n`` records around additive noise.
 
     ``outer`` is how many multiplicities the first stage may tell apart.
@@ -64,7 +64,7 @@ def certificate_cost(
         largest = max(1, int(law.positive_values[-1])) if law.positive.size else 1
         entering = groups if level == 0 else largest
         population = stage.size
-    return Cost(seconds, held)
+    return WorkEstimate(seconds, held)
 
 
 def outer_groups(n: int, stages: tuple[Stage, ...], tail: float) -> int:

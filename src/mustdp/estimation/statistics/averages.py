@@ -26,10 +26,10 @@ from mustdp.estimation.intervals import (
 from mustdp.estimation.queries import (
     LEAST_SHARE,
     Averaged,
-    Block,
     BoundedSum,
     LinearQuery,
     Query,
+    QueryBlock,
     block,
     enlarged,
 )
@@ -89,12 +89,12 @@ class AverageQuery(LinearQuery):
     public: SubsetSchema
     amount: Amount
     label: str
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         size, half, mid = self.public.size, self.amount.half, self.amount.mid
-        blocks: tuple[Block, ...] = (block(self.label, 1, half / size, size, mid),)
+        blocks: tuple[QueryBlock, ...] = (block(self.label, 1, half / size, size, mid),)
         if self.public.poisson:
             total = block(f"sum of {self.label}", 1, half / size, size)
             count = block("count", 1, 1.0 / size, size)

@@ -163,7 +163,7 @@ class Crossed(CellRule):
 
 
 @dataclass(frozen=True)
-class Cells(BoundedSum):
+class CellCounts(BoundedSum):
     """The number of records in every cell.
 
     Natural sums: all records, then those of every cell.
@@ -240,7 +240,7 @@ class Cells(BoundedSum):
 
 
 @dataclass(frozen=True)
-class Unclipped(Cells):
+class Unclipped(CellCounts):
     """Cells of values as they stand in the data, for what clipping does to them."""
 
     about_clipping: ClassVar[bool] = True
@@ -258,7 +258,7 @@ class CellSquares(BoundedSum):
     Natural sums: those of every cell, or of the first of two.
     """
 
-    cells: Cells
+    cells: CellCounts
     shares: FloatArray
     schema: PublicSchema = field(init=False)
     columns: tuple[int, ...] = field(init=False)
@@ -374,13 +374,13 @@ class ReleasedCount(StatisticRequest):
         return "count"
 
     @cached_property
-    def sums(self) -> Cells | None:
+    def sums(self) -> CellCounts | None:
         """One cell; nothing where the number is public."""
         schema = self.schema
         known = schema.public_size and not schema.groups and not schema.weighted
         if known and not (schema.dropped and self.columns):
             return None
-        return Cells(self.schema, self.columns, OneCell())
+        return CellCounts(self.schema, self.columns, OneCell())
 
     def read_public(self) -> Iterator[tuple[str, Interval]]:
         """The public number."""
@@ -422,9 +422,9 @@ class InCells(StatisticRequest):
     rule: CellRule
 
     @cached_property
-    def sums(self) -> Cells:
+    def sums(self) -> CellCounts:
         """The cells."""
-        return Cells(self.schema, self.columns, self.rule)
+        return CellCounts(self.schema, self.columns, self.rule)
 
     @property
     def two_rounds(self) -> bool:

@@ -38,7 +38,6 @@ from mustdp.estimation.intervals import (
 from mustdp.estimation.queries import (
     LEAST_SHARE,
     Averaged,
-    Block,
     BoundedSum,
     Halves,
     LinearQuery,
@@ -46,6 +45,7 @@ from mustdp.estimation.queries import (
     NoisySums,
     Piece,
     Query,
+    QueryBlock,
     block,
     check_held,
     enlarged,
@@ -63,7 +63,7 @@ from mustdp.estimation.statistics.statistic import (
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
-from mustdp.numerics.checks import Cost, check_cost
+from mustdp.numerics.checks import WorkEstimate, check_cost
 
 # Squares of the weights: how much records of unequal weight count for.
 #
@@ -751,7 +751,7 @@ class MomentQuery(ReadByStatistic, LinearQuery):
     statistic: MomentStatistic
     labels: tuple[str, ...]
     squares: tuple[int, ...] = field(init=False)
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
     _mids: FloatArray = field(init=False, repr=False, compare=False)
     _scales: FloatArray = field(init=False, repr=False, compare=False)
     _rows: NDArray[np.intp] = field(init=False, repr=False, compare=False)
@@ -832,7 +832,7 @@ class MomentQuery(ReadByStatistic, LinearQuery):
         return self.statistic.cautions(self.averages(at.vector))
 
 
-def moment_blocks(public: SubsetSchema, squares: int) -> tuple[Block, ...]:
+def moment_blocks(public: SubsetSchema, squares: int) -> tuple[QueryBlock, ...]:
     """The blocks of ``MomentQuery``, with the reaches proved above."""
     columns, size = len(public.ranges), public.size
     products = columns * (columns - 1) // 2
@@ -1234,7 +1234,7 @@ class VarianceQuery(ReadByStatistic):
     public: SubsetSchema
     statistic: Variance
     labels: tuple[str, ...]
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         reach = 0.5 * self.public.ranges[0].width ** 2 / self.public.size
@@ -1338,7 +1338,7 @@ class Covariance(InTwoForms):
 
     def check_effort(self, columns: int, slots: int) -> None:
         """The moments of pairs are compared with each other; seconds were measured on one core."""
-        cost = Cost(3e-7 * (columns * (columns - 1) / 2) ** 2)
+        cost = WorkEstimate(3e-7 * (columns * (columns - 1) / 2) ** 2)
         check_cost("columns", f"a {self.name} of {columns} columns", cost)
 
     def _pairs(self, public: SubsetSchema) -> Query:
@@ -1402,13 +1402,13 @@ class CovarianceQuery(ReadByStatistic):
     public: SubsetSchema
     statistic: Covariance
     labels: tuple[str, ...]
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
     _mids: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         wide, high = (one.width for one in self.public.ranges)
         size = self.public.size
-        blocks: tuple[Block, ...] = (block("covariance", 1, 0.5 * wide * high / size),)
+        blocks: tuple[QueryBlock, ...] = (block("covariance", 1, 0.5 * wide * high / size),)
         if self._correlation:
             blocks = (
                 enlarged(block("variance 1", 1, 0.5 * wide**2 / size), 0.5),
@@ -1612,5 +1612,5 @@ class LinearRegression(MomentStatistic):
         """
         moments = columns * (columns + 3) / 2
         seconds = 2.0 * slots * moments * (1e-4 + 2.5e-9 * columns**3)
-        cost = Cost(seconds, 8.0 * moments * (2.0 * moments + 4.0 * columns**2))
+        cost = WorkEstimate(seconds, 8.0 * moments * (2.0 * moments + 4.0 * columns**2))
         check_cost("columns", f"a {self.name} of {columns} columns", cost)

@@ -39,7 +39,6 @@ from mustdp.estimation.intervals import (
 from mustdp.estimation.queries import (
     LEAST_SHARE,
     Averaged,
-    Block,
     BoundedSum,
     Halves,
     LinearQuery,
@@ -47,6 +46,7 @@ from mustdp.estimation.queries import (
     NoisySums,
     Piece,
     Query,
+    QueryBlock,
     block,
     enlarged,
     present,
@@ -150,7 +150,7 @@ FIRST_SHARE = 0.4
 
 
 @dataclass(frozen=True)
-class Curve(Running):
+class QuantileCurve(Running):
     """Numbers of records up to the points of ``grid``, the same in every slot."""
 
     schema: PublicSchema
@@ -169,10 +169,10 @@ class Curve(Running):
 
 
 @dataclass(frozen=True, eq=False)
-class Window(Running):
+class QuantileWindow(Running):
     """Numbers of records up to some points of a curve's grid: ``places`` (slots, size), rising."""
 
-    curve: Curve
+    curve: QuantileCurve
     places: IntArray
     schema: PublicSchema = field(init=False)
     columns: tuple[int, ...] = field(init=False)
@@ -278,9 +278,9 @@ class ReleasedQuantile(StatisticRequest):
         return self.called
 
     @cached_property
-    def sums(self) -> Curve:
+    def sums(self) -> QuantileCurve:
         """Running counts on the grid."""
-        return Curve(self.schema, self.columns, self.grid)
+        return QuantileCurve(self.schema, self.columns, self.grid)
 
     @property
     def support(self) -> Support:
@@ -306,7 +306,7 @@ class ReleasedQuantile(StatisticRequest):
         for slot in range(self.schema.slots):
             curve = _curve(SlotRelease(self.schema, first, None, slot, 0.0), first)
             places[slot] = _around(curve, shares, len(self.grid), count)
-        return Window(self.sums, places)
+        return QuantileWindow(self.sums, places)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By the grid points at which F may reach p."""
@@ -316,7 +316,11 @@ class ReleasedQuantile(StatisticRequest):
             return
         places, whole = np.arange(len(self.grid)), self._whole(_monotone(curve.heights))
         closer = None if at.second is None else _curve(at, at.second)
-        if closer is not None and at.second is not None and isinstance(at.second.part, Window):
+        if (
+            closer is not None
+            and at.second is not None
+            and isinstance(at.second.part, QuantileWindow)
+        ):
             places = at.second.part.places[at.slot]
             curve = _averaged(curve, closer, places)
         yield "", self._interval(curve, at.level, places, whole)
@@ -608,7 +612,7 @@ class QuantileQuery(LinearQuery):
     grid: tuple[float, ...]
     labels: tuple[str, ...]
     whole: bool = False
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
     _grid: FloatArray = field(init=False, repr=False, compare=False)
     _points: FloatArray = field(init=False, repr=False, compare=False)
 
@@ -616,7 +620,7 @@ class QuantileQuery(LinearQuery):
         root, size, poisson = math.sqrt(len(self.grid)), self.public.size, self.public.poisson
         shift = 0.0 if poisson else 0.5
         curve = block("distribution", len(self.grid), 0.5 * root / size, size, shift)
-        blocks: tuple[Block, ...] = (curve,)
+        blocks: tuple[QueryBlock, ...] = (curve,)
         if poisson:
             count = block("count", 1, 1.0 / size, size)
             blocks = (

@@ -29,7 +29,7 @@ from mustdp.estimation.intervals import (
 )
 from mustdp.estimation.queries import BoundedSum, NoisySums, Query
 from mustdp.estimation.result import ReleasedEstimate, released_estimate
-from mustdp.estimation.schema import OTHER, Column, PublicSchema, Shape, SubsetSchema
+from mustdp.estimation.schema import OTHER, Column, PublicSchema, Range, Shape, SubsetSchema
 from mustdp.numerics import checks
 
 # What a user asks for, before the columns' ranges are known.
@@ -49,6 +49,7 @@ class Statistic(ABC):
         What its name does not say, for the help.
     example : str
         One that can be asked of columns from 0 to 1, for the conformance test; empty for the name.
+        Where ``positive``, of columns from 0.5 to 1.5.
     columns : tuple or None
         Columns it reads, by name or position; None for all that are given.
     fewest : int
@@ -73,6 +74,8 @@ class Statistic(ABC):
     #: Whether its columns must be numbers, and whether it is a total rather than an average.
     numeric: ClassVar[bool] = True
     is_total: ClassVar[bool] = False
+    #: Whether the lower end of every range must be above 0; others are refused for both runners.
+    positive: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.columns is None:
@@ -189,7 +192,7 @@ class Statistic(ABC):
             raise InvalidParameter.refusing("columns", f"must be given for {self.name}", "none")
         if self.numeric:
             for k in columns:
-                _ = schema.columns[k].numeric  # refused here, before any data are read
+                self.check_range(schema.columns[k].numeric)  # here, before any data are read
         if len(columns) < self.fewest:
             allowed = f"of {self.name} must be at least {self.fewest}"
             raise InvalidParameter.refusing("columns", allowed, f"{len(columns)}")
@@ -222,6 +225,19 @@ class Statistic(ABC):
             raise InvalidParameter(
                 "statistics must be such that a formula for their errors is known here, got "
                 f"{type(self).__name__}: private_bootstrap takes it"
+            )
+
+    def check_range(self, column: Range) -> None:
+        """Refuse the range of a column that the statistic makes no sense on.
+
+        Parameters
+        ----------
+        column : Range
+            The public range.
+        """
+        if self.positive and not column.lower > 0.0:
+            raise InvalidParameter.refusing(
+                "lower", f"must be above 0 for {self.name}", f"{column.lower:g}"
             )
 
     def check_survey(self, schema: PublicSchema) -> None:
@@ -274,6 +290,8 @@ class Statistic(ABC):
         """
         self.check_columns(len(public.ranges))
         self.check_bootstrap()
+        for one in public.ranges:
+            self.check_range(one)
         return self._on(public)
 
     def check_bootstrap(self) -> None:

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from mustdp.errors import InvalidParameter, NotCovered, unquoted
-from mustdp.estimation.queries import Averaged, Block, Halves, Query, block, enlarged
+from mustdp.estimation.queries import Averaged, Halves, Query, QueryBlock, block, enlarged
 from mustdp.estimation.schema import Shape, SubsetSchema
 from mustdp.estimation.statistics.statistic import Statistic, register
 from mustdp.numerics import checks
@@ -58,11 +58,11 @@ class UserQuery(Query):
     sensitivity: float
     labels: tuple[str, ...]
     on_half: float | None = None
-    blocks: tuple[Block, ...] = field(init=False)
+    blocks: tuple[QueryBlock, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         whole = block("function", len(self.labels), 0.5 * self.sensitivity)
-        blocks: tuple[Block, ...] = (whole,)
+        blocks: tuple[QueryBlock, ...] = (whole,)
         if self.on_half is not None:
             half = block("function on halves", len(self.labels), 0.25 * self.on_half)
             ours, theirs = (

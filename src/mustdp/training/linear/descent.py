@@ -59,7 +59,7 @@ _ENTRIES_TRIED = 1 << 15
 
 
 @dataclass(frozen=True)
-class Grid:
+class EntryBits:
     """How many bits entries of rows and weights have for a number of columns.
 
     >>> Grid.of(784)
@@ -80,7 +80,7 @@ class Grid:
                 )
 
     @classmethod
-    def of(cls, columns: int) -> Grid:
+    def of(cls, columns: int) -> EntryBits:
         """The finest grid for a number of columns."""
         bits = _EXACT_BITS - max(0, columns - 1).bit_length()
         if not bits >= 2 * _FEWEST_BITS:
@@ -347,7 +347,7 @@ def learning_rates(learning_rate: Any, schedule: str, steps: int) -> NDArray[np.
 #
 # What a record contributes is a function of that record and of the released weights alone, to the
 # last bit, wherever it stands in a batch and whatever stands beside it: scores and norms are exact
-# (:class:`Grid`), and all else until the weighted product is done entry by entry. The error
+# (:class:`EntryBits`), and all else until the weighted product is done entry by entry. The error
 # of that product is part of what a record may move (:class:`ExactNoise`).
 
 
@@ -366,7 +366,7 @@ def check_max_grad_norm(max_grad_norm: object) -> float:
     return checks.real("max_grad_norm", max_grad_norm, at_least=SMALLEST_NORM, at_most=LARGEST_NORM)
 
 
-class Records:
+class LinearRecords:
     """Records of a linear model: rows, targets, and the norms that clipping needs.
 
     ``rows`` (n, d) may be double or single precision; they are kept on a grid, in that precision,
@@ -376,7 +376,7 @@ class Records:
     def __init__(
         self, rows: NDArray[Any], targets: NDArray[Any], loss: Loss, fit_intercept: bool
     ) -> None:
-        self.grid = Grid.of(rows.shape[1])
+        self.grid = EntryBits.of(rows.shape[1])
         self.grid.try_product(loss.outputs)
         self.rows, self.norms = rows_and_norms(rows, self.grid, fit_intercept)
         self.targets = targets
@@ -464,7 +464,7 @@ def clip_gradient(
 
 
 def rows_and_norms(
-    rows: NDArray[Any], grid: Grid, fit_intercept: bool
+    rows: NDArray[Any], grid: EntryBits, fit_intercept: bool
 ) -> tuple[NDArray[Any], FloatArray]:
     """Rows on the grid, and their norms in double precision, the 1 of the intercept included.
 
@@ -605,7 +605,7 @@ class Descent:
 
 
 def descend(
-    records: Records,
+    records: LinearRecords,
     recipe: Recipe,
     key: BatchKey | int | None,
     on_step: OnStep | None = None,
@@ -632,7 +632,7 @@ def descend(
     return Descent(frozen(weights), frozen(losses))
 
 
-def exact_noise(records: Records, recipe: Recipe, source: NoiseSource) -> ExactNoise:
+def exact_noise(records: LinearRecords, recipe: Recipe, source: NoiseSource) -> ExactNoise:
     """The noise of a run whose steps are released."""
     copies = most_copies(recipe.budget.scheme, recipe.budget.relation)
     return ExactNoise(

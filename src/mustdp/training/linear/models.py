@@ -22,11 +22,11 @@ from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.epochs import Sampling
 from mustdp.training.linear.descent import (
     LearningRate,
+    LinearRecords,
     LogisticLoss,
     Loss,
     MultinomialLoss,
     OnStep,
-    Records,
     SquaredError,
     descend,
     exact_noise,
@@ -280,7 +280,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         loss, targets, learned = checked(self._read_targets, y)
         recipe = read_recipe(self, len(X))
         privacy = replace(recipe.budget.spent(), seeded=key.seeded)
-        records = Records(X, targets, loss, bool(self.fit_intercept))
+        records = LinearRecords(X, targets, loss, bool(self.fit_intercept))
         noise = exact_noise(records, recipe, NoiseSource(key.seed))
         charge_release(self.ledger, privacy.plan, f"training: {type(self).__name__}")
         done = descend(records, recipe, key, self.on_step, noise)

@@ -17,13 +17,18 @@ from torch.nn.utils import parametrize
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mustdp.errors import MustdpError, NotCovered
-from mustdp.training.networks.devices import aligned, full_precision, shortened
+from mustdp.training.networks.devices import (
+    aligned,
+    full_precision,
+    plain_attention,
+    shortened,
+)
 from mustdp.training.networks.layers import (
+    EmbeddingShare,
     Kept,
     Rule,
     Share,
     Sizes,
-    Table,
     linear,
     rule_for,
     total_of,
@@ -63,7 +68,7 @@ Parameters = Sequence[torch.nn.Parameter]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class LayerShare:
     """A share, and the parameter that each of its names stands for."""
 
     share: Share
@@ -77,7 +82,7 @@ class Contributions:
     """
 
     def __init__(
-        self, losses: Tensor, parts: Sequence[Part], in_full: Sequence[Tensor] = ()
+        self, losses: Tensor, parts: Sequence[LayerShare], in_full: Sequence[Tensor] = ()
     ) -> None:
         self.losses = losses
         self._parts, self._in_full = _with_single_uses(parts), in_full
@@ -108,15 +113,15 @@ class Contributions:
                 sums[key] = sums[key].add_(found) if key in sums else found
 
 
-def _joined(calls: list[Part]) -> list[Part]:
+def _joined(calls: list[LayerShare]) -> list[LayerShare]:
     first, *others = calls
     one = first.share.joined([part.share for part in others]) if others else None
-    return calls if one is None else [Part(one, first.parameters)]
+    return calls if one is None else [LayerShare(one, first.parameters)]
 
 
-def _tied(parts: list[Part]) -> list[Part]:
+def _tied(parts: list[LayerShare]) -> list[LayerShare]:
     """Two layers that share their weight and nothing else become one part, where they can."""
-    users: dict[int, list[Part]] = {}
+    users: dict[int, list[LayerShare]] = {}
     for part in parts:
         for parameter in part.parameters.values():
             users.setdefault(id(parameter), []).append(part)
@@ -135,22 +140,22 @@ def _tied(parts: list[Part]) -> list[Part]:
         if share is not None:
             # Of the two only the linear layer may have more than the weight.
             names = max((part.parameters for part in same), key=len)
-            found = [part for part in found if part not in same] + [Part(share, names)]
+            found = [part for part in found if part not in same] + [LayerShare(share, names)]
     return found
 
 
-def _with_single_uses(parts: Sequence[Part]) -> list[Part]:
+def _with_single_uses(parts: Sequence[LayerShare]) -> list[LayerShare]:
     """Join all parts that share a parameter into one that has its contributions written out.
 
     Calls of one layer may have a shorter way.
     """
-    calls: dict[tuple[int, ...], list[Part]] = {}
+    calls: dict[tuple[int, ...], list[LayerShare]] = {}
     for part in parts:
         calls.setdefault(tuple(id(p) for p in part.parameters.values()), []).append(part)
     parts = _tied([part for same in calls.values() for part in _joined(same)])
     uses = Counter(id(p) for part in parts for p in part.parameters.values())
-    single: list[Part] = []
-    shared: list[Part] = []
+    single: list[LayerShare] = []
+    shared: list[LayerShare] = []
     for part in parts:
         once = all(uses[id(p)] == 1 for p in part.parameters.values())
         (single if once else shared).append(part)
@@ -163,7 +168,7 @@ def _with_single_uses(parts: Sequence[Part]) -> list[Part]:
             key = str(id(part.parameters[name]))
             owners[key] = part.parameters[name]
             summed[key] = summed[key] + gradient if key in summed else gradient
-    return [*single, Part(Kept(summed), owners)]
+    return [*single, LayerShare(Kept(summed), owners)]
 
 
 # Contributions by ``torch.func``: every record's gradient, written out.
@@ -251,6 +256,7 @@ class RecordByRecord:
                 traced(),
                 self._without_cudnn(),
                 shortened(device, self._mixed),
+                plain_attention(device),
             ):
                 gradients, losses = aligned(device, lambda: mapped(values, *given))
         except MustdpError:
@@ -262,7 +268,7 @@ class RecordByRecord:
                 + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
             ) from problem
         kept = Kept(gradients, in_full=self._randomness == "same")
-        return Contributions(losses.detach(), [Part(kept, parameters)])
+        return Contributions(losses.detach(), [LayerShare(kept, parameters)])
 
     @contextmanager
     def alike(self, loss: Loss | None = None) -> Iterator[None]:
@@ -509,8 +515,9 @@ class Bookkeeping:
                     module.register_forward_hook(taker, with_kwargs=True)
                 for module, forward in forwards:
                     module.forward = forward
-                with shortened(rows.target.device, mixed):
-                    losses = aligned(rows.target.device, partial(self._losses, rows, notes))
+                device = rows.target.device
+                with shortened(device, mixed), plain_attention(device):
+                    losses = aligned(device, partial(self._losses, rows, notes))
             finally:
                 _remove(hooks + forwards)
         finally:
@@ -530,7 +537,7 @@ class Bookkeeping:
             edges = [note.edge for note in notes]
             found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=again)
         parts = [
-            Part(_share(note, errors, self._randomness), note.layer.parameters)
+            LayerShare(_share(note, errors, self._randomness), note.layer.parameters)
             for note, errors in zip(notes, found, strict=False)
             if errors is not None
         ]
@@ -590,7 +597,7 @@ def _numbers_kept(notes: list[Note]) -> int:
         parameters = note.layer.parameters.values()
         joined = note.layer.rule is linear
         way = tuple(id(p) for p in parameters) if joined else (id(note),)
-        if note.layer.rule is Table and _is_tied(note, notes):
+        if note.layer.rule is EmbeddingShare and _is_tied(note, notes):
             continue
         for p in parameters:
             ways.setdefault(id(p), set()).add(way)
@@ -645,7 +652,7 @@ def _note_taker(layer: Layer, notes: Notes) -> Any:
         if not notes.alone:
             if not all(len(x) == notes.rows for x in (*tensors, output)):
                 raise Unsuitable(several)
-        elif layer.rule in (Table, linear, transposed) and not is_batched(tensors[0]):
+        elif layer.rule in (EmbeddingShare, linear, transposed) and not is_batched(tensors[0]):
             if notes.zero is None or is_batched(output):
                 raise Unsuitable(several)
             notes.calls.add((layer.name, number))

@@ -29,7 +29,7 @@ from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath, check_chargeable, find_ledger
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.distributed import RECORDS, Ranks
-from mustdp.training.networks.loaders import Records
+from mustdp.training.networks.loaders import TrainingRecords
 from mustdp.version import __version__
 
 # The state of a run as plain values and tensors, and what identifies the run.
@@ -61,7 +61,11 @@ def run_description(
 
 
 def shared_facts(
-    run: dict[str, str], budget: Budget, records: Records, scheduler: Any, ledger: str | None
+    run: dict[str, str],
+    budget: Budget,
+    records: TrainingRecords,
+    scheduler: Any,
+    ledger: str | None,
 ) -> dict[str, str]:
     """Everything that processes which make one run together must have in common, by name."""
     return {

@@ -30,7 +30,7 @@ from mustdp.training.networks.bookkeeping import (
 )
 from mustdp.training.networks.devices import full_precision, sent
 from mustdp.training.networks.layers import Sizes, gamma
-from mustdp.training.networks.loaders import Records, Rows
+from mustdp.training.networks.loaders import Rows, TrainingRecords
 from mustdp.training.networks.separation import Loss, Unsuitable, Watch
 
 # The clipping bound: how much shorter than C a record is clipped, so that rounding cannot carry it
@@ -238,13 +238,19 @@ class Clipper:
             problems.append(problem)
         else:
             places = 1
+            failure: Exception | None = None
             for trial in trials:
                 try:
                     terms = way.try_out(trial.rows, trial.other, masks)
                     places = max(places, -(-terms // len(trial.rows.target)))
                 except NotCovered as problem:
                     problems.append(problem)
+                except Exception as problem:
+                    failure = problem
+                # What a model or a loss keeps explains a failure best.
                 self._watch.check(before)
+                if failure is not None:
+                    raise failure
             if not problems:
                 return way, places
         reasons = [str(problem) for problem in problems if isinstance(problem, Unsuitable)]
@@ -530,7 +536,9 @@ def _most_distinct(scheme: Sampling, relation: Relation) -> int:
 class Pieces:
     """Cuts batches into pieces of ``rows`` rows; the last piece is filled up."""
 
-    def __init__(self, records: Records, device: torch.device, clipper: Clipper, rows: int) -> None:
+    def __init__(
+        self, records: TrainingRecords, device: torch.device, clipper: Clipper, rows: int
+    ) -> None:
         self._records, self._device, self._clipper = records, device, clipper
         self._rows = rows
 
@@ -575,7 +583,7 @@ _TRIAL_SIZES = (5, 7)
 class Trials:
     """Draws the records of trials, each from a stream of its own."""
 
-    def __init__(self, records: Records, key: BatchKey, rank: int = 0) -> None:
+    def __init__(self, records: TrainingRecords, key: BatchKey, rank: int = 0) -> None:
         self._records = records
         self._generators = Substreams(key, _TRIALS, (rank,))
 

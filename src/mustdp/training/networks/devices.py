@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 # Copies of small tensors between a CPU and a GPU that neither of them waits for.
@@ -41,6 +42,11 @@ def fetched(values: Tensor) -> Tensor:
 def shortened(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
     """Forward passes in a shorter format; for None they stay as they are."""
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
+
+
+def plain_attention(device: torch.device) -> AbstractContextManager[Any]:
+    """Attention by its formula on a GPU: under ``vmap`` the fused kernel there has no gradient."""
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager

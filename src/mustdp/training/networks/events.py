@@ -129,7 +129,7 @@ class TrainingResult:
 _MILESTONES = 10
 
 
-class Progress:
+class TrainingBar:
     """Shows how far a run is; without a terminal it shows nothing."""
 
     def __init__(self, budget: Budget, done: int, show: bool | None, seeded: bool = False) -> None:
@@ -138,7 +138,7 @@ class Progress:
         self._bar: Any = None
         self._milestone, self._epsilon = 0, 0.0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> TrainingBar:
         if self._shown:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

@@ -495,7 +495,11 @@ class Dense(Share):
 
     def tied(self, other: Share) -> Share | None:
         """With the embedding whose table is this layer's weight."""
-        return Tied(other, self) if isinstance(other, Table) and not self._transposed else None
+        return (
+            Tied(other, self)
+            if isinstance(other, EmbeddingShare) and not self._transposed
+            else None
+        )
 
     def cross(self, entries: Tensor, sums: Tensor) -> tuple[Tensor, int]:
         """Products of this weight's contributions with others that have a few rows each.
@@ -554,7 +558,7 @@ class Dense(Share):
         return Products(self._layer, shape, inputs, errors, self._biases)
 
 
-class Table(Share):
+class EmbeddingShare(Share):
     """An embedding: errors that belong to the same row of the table are a record's contribution.
 
     They are added up in float32, record by record, before anything else is done with them.
@@ -626,7 +630,7 @@ class Tied(Share):
     own: if no two terms cancelled, a sum would be no longer than both lengths together.
     """
 
-    def __init__(self, table: Table, dense: Dense) -> None:
+    def __init__(self, table: EmbeddingShare, dense: Dense) -> None:
         self._table, self._dense = table, dense
 
     @property
@@ -703,7 +707,7 @@ def _entrywise(layer: nn.Module, standard: Tensor, errors: Tensor, over: tuple[i
 _RULES: dict[Any, Rule] = {
     nn.Linear.forward: linear,
     nn.Conv2d.forward: convolution,
-    nn.Embedding.forward: Table,
+    nn.Embedding.forward: EmbeddingShare,
     nn.LayerNorm.forward: layer_norm,
     nn.RMSNorm.forward: rms_norm,
     nn.GroupNorm.forward: group_norm,

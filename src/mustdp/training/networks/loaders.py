@@ -310,7 +310,7 @@ class Rows:
         return dict(zip(self.names, values, strict=True))
 
 
-class Records:
+class TrainingRecords:
     """The records of a run: inputs first, the target last, or dictionaries of tensors.
 
     Of a dictionary, "labels" or else the last entry stands where the target does.

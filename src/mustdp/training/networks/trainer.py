@@ -48,8 +48,8 @@ from mustdp.training.networks.clipping import (
     rows_of_pieces,
 )
 from mustdp.training.networks.distributed import Ranks
-from mustdp.training.networks.events import Callback, Progress, StepEvent, TrainingResult
-from mustdp.training.networks.loaders import Records, Rows, Terms, budget_of
+from mustdp.training.networks.events import Callback, StepEvent, TrainingBar, TrainingResult
+from mustdp.training.networks.loaders import Rows, Terms, TrainingRecords, budget_of
 from mustdp.training.networks.noise import (
     StepNoise,
     as_gradients,
@@ -466,7 +466,7 @@ class PrivateTrainer(NotCopied):
             # Whatever gradients are left over are not private.
             (self._module if optimizer is None else optimizer).zero_grad()
             self._module.to(self._device)
-            self._records = Records(data, self._device)
+            self._records = TrainingRecords(data, self._device)
             # Of a private number of records the budget's scheme has an estimate; this one draws.
             self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
@@ -623,7 +623,7 @@ class PrivateTrainer(NotCopied):
             try:
                 self._saved.begin(self._state())
                 shows = show and self._ranks.first
-                with Progress(self.budget, self.steps, shows, self._seeded) as bar:
+                with TrainingBar(self.budget, self.steps, shows, self._seeded) as bar:
                     shown = 0
                     while self.steps < last:
                         loss = self._step(update)

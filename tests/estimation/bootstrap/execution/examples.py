@@ -14,7 +14,7 @@ import numpy as np
 
 from mustdp.data.source import Source
 from mustdp.estimation.designs import Design
-from mustdp.estimation.queries import Block, Halves, Query
+from mustdp.estimation.queries import Halves, Query, QueryBlock
 from mustdp.numerics.arrays import FloatArray, IntArray
 
 #: Longest that anything here waits for another process.
@@ -26,7 +26,9 @@ class Moments(Query):
     """Weighted sums and products of two columns: the last digits depend on the order of sums."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blocks", (Block("sums", 2, 1.0), Block("products", 4, 1.0)))
+        object.__setattr__(
+            self, "blocks", (QueryBlock("sums", 2, 1.0), QueryBlock("products", 4, 1.0))
+        )
         object.__setattr__(self, "labels", ("a",))
 
     def total(self, values: FloatArray, counts: IntArray, halves: Halves = None) -> FloatArray:
