@@ -138,7 +138,7 @@ def test_no_process_outlives_the_one_that_started_it(sent: signal.Signals) -> No
 @pytest.mark.parametrize("worked", [0.0, 2.0])
 def test_an_interrupted_command_says_nothing_and_leaves_nothing(worked: float) -> None:
     """As soon as there are processes, and when one has worked for so many seconds."""
-    line = "compare -n 60000 -b 3000 -m 2000 --steps 300 --delta 1e-5 --epsilon 2"
+    line = "compare -n 60000 -b 3000 -m 2000 --steps 3000 --delta 1e-5 --epsilon 2"
     command = (
         "import sys; from mustdp.execution import processes; processes.processors = lambda: 2; "
         "from mustdp.cli.main import main; sys.exit(main())"
@@ -157,6 +157,7 @@ def test_an_interrupted_command_says_nothing_and_leaves_nothing(worked: float) -
             started = [int(word) for word in listed.read_text().split()]
         while max(map(_spent, started)) < worked:
             assert time.monotonic() < end
+            assert script.poll() is None
             time.sleep(0.01)
         script.send_signal(signal.SIGINT)
         out, err = script.communicate(timeout=GENEROUS)
@@ -168,8 +169,11 @@ def test_an_interrupted_command_says_nothing_and_leaves_nothing(worked: float) -
 
 
 def _spent(pid: int) -> float:
-    """Seconds of a processor that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    """Seconds of a processor that a process has used; none once it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
     return int(fields[11]) / float(os.sysconf("SC_CLK_TCK"))
 
 

@@ -167,7 +167,7 @@ class WorkEstimate:
 def check_cost(argument: str, work: str, cost: WorkEstimate) -> None:
     """Refuse ``work`` that takes more than is allowed; ``argument`` is what makes it large.
 
-    >>> check_cost("stages", "a certificate", Cost(seconds=90.0))
+    >>> check_cost("stages", "a certificate", WorkEstimate(seconds=90.0))
     """
     most = MOST_MEMORY_SHARE * memory()
     if not (cost.seconds <= MOST_SECONDS and cost.bytes <= most):

@@ -196,7 +196,7 @@ class Mean(MomentStatistic):
     >>> [block.label for block in Mean().query(SubsetSchema([0.0], [10.0], 20)).blocks]
     ['means', 'squares']
     >>> Mean(squares=False).query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (Block(label='mean', width=1, reach=0.25),)
+    (QueryBlock(label='mean', width=1, reach=0.25),)
     """
 
     columns: tuple[str | int, ...] | None = None

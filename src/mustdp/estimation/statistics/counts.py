@@ -796,7 +796,7 @@ class Proportion(Statistic):
     Examples
     --------
     >>> Proportion(above=50.0).query(SubsetSchema([0.0], [100.0], 20)).blocks
-    (Block(label='proportion', width=1, reach=0.025),)
+    (QueryBlock(label='proportion', width=1, reach=0.025),)
     """
 
     above: float | None = None

@@ -1161,7 +1161,7 @@ class Variance(InTwoForms):
     Examples
     --------
     >>> Variance(form="pairs").query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (Block(label='variance', width=1, reach=2.5),)
+    (QueryBlock(label='variance', width=1, reach=2.5),)
     """
 
     name = "variance"
@@ -1212,7 +1212,7 @@ class StandardDeviation(Variance):
     Examples
     --------
     >>> StandardDeviation(form="pairs").query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (Block(label='variance', width=1, reach=2.5),)
+    (QueryBlock(label='variance', width=1, reach=2.5),)
     """
 
     name = "sd"
@@ -1314,7 +1314,7 @@ class Covariance(InTwoForms):
     Examples
     --------
     >>> Covariance(form="pairs").query(SubsetSchema([0.0, 0.0], [10.0, 2.0], 20)).blocks
-    (Block(label='covariance', width=1, reach=0.5),)
+    (QueryBlock(label='covariance', width=1, reach=0.5),)
     """
 
     name = "covariance"

@@ -724,7 +724,7 @@ class Quantile(Statistic):
     Examples
     --------
     >>> Quantile(0.9, grid=4).query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (Block(label='distribution', width=4, reach=0.05),)
+    (QueryBlock(label='distribution', width=4, reach=0.05),)
     """
 
     p: float
@@ -844,7 +844,7 @@ class Median(Quantile):
     Examples
     --------
     >>> Median(grid=4).query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (Block(label='distribution', width=4, reach=0.05),)
+    (QueryBlock(label='distribution', width=4, reach=0.05),)
     """
 
     p: float = field(default=0.5, init=False)

@@ -187,7 +187,7 @@ class UserStatistic(Statistic):
     --------
     >>> top = UserStatistic(lambda values, counts: values[0, 0], sensitivity=10.0, average=True)
     >>> top.query(SubsetSchema([0.0], [10.0], 20)).blocks
-    (Block(label='function', width=1, reach=5.0),)
+    (QueryBlock(label='function', width=1, reach=5.0),)
     """
 
     function: Function

@@ -62,8 +62,8 @@ _ENTRIES_TRIED = 1 << 15
 class EntryBits:
     """How many bits entries of rows and weights have for a number of columns.
 
-    >>> Grid.of(784)
-    Grid(columns=784, row_bits=21, weight_bits=22)
+    >>> EntryBits.of(784)
+    EntryBits(columns=784, row_bits=21, weight_bits=22)
     """
 
     columns: int
