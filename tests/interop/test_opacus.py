@@ -285,6 +285,18 @@ def test_a_run_that_is_over() -> None:
     assert bridge.account_history([(1.1, 0.013, 150)]).shuffled(1e-5) is None
 
 
+def test_an_epoch_is_not_taken_apart_where_noise_changes() -> None:
+    """The second epoch has both noises: a record is in it once, and again in the third."""
+    from mustdp.accounting.plan import steps_of
+    from mustdp.interop import opacus as bridge
+
+    run = bridge.account_history([(2.0, 0.1, 15), (3.0, 0.1, 10)])
+    least = steps_of(md.shuffle(10, 1), 25, md.gaussian(noise_multiplier=2.0))
+    assert run.shuffled(1e-5) == md.account(least, relation="add_remove").epsilon(delta=1e-5)
+    assert bridge.account_history([(2.0, 0.1, 15), (2.0, 0.2, 10)]).shuffled(1e-5) is None
+    assert bridge.account_history([(2.0, 0.1, 20), (2.0, 0.2, 7)]).shuffled(1e-5) is not None
+
+
 @pytest.mark.parametrize(
     "history",
     [[], [(1.0, 0.1)], [(0.0, 0.1, 5)], [(1.0, 1.5, 5)], [(1.0, 0.1, 0)], [("a", 0.1, 5)], ["abc"]],

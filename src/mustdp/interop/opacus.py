@@ -34,6 +34,8 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NoReturn
 
 from opacus.accountants import IAccountant
@@ -304,14 +306,21 @@ class RunHistory:
         Returns
         -------
         Bounds or None
-            Bounds of epsilon; None where a sample rate is not one over a number of batches.
+            Bounds of epsilon; None where a sample rate is not one over a number of batches, or
+            changes within an epoch.
         """
+        # A record is in one batch of an epoch, whatever the noise of its steps: an epoch must not
+        # be taken apart where the noise changes. More noise than the least can be added to what
+        # was released, so the least is charged.
         parts: list[Plan] = []
-        for z, rate, count in self.steps:
-            batches = round(1 / rate)
-            if not abs(batches * rate - 1) < 1e-6:
+        runs = [(rate, list(same)) for rate, same in groupby(self.steps, itemgetter(1))]
+        for place, (rate, same) in enumerate(runs, 1):
+            batches, count = round(1 / rate), sum(steps for _, _, steps in same)
+            whole = place == len(runs) or count % batches == 0
+            if not (abs(batches * rate - 1) < 1e-6 and whole):
                 return None
-            parts.append(steps_of(shuffle(batches, 1), count, gaussian(noise_multiplier=z)))
+            least = gaussian(noise_multiplier=min(z for z, _, _ in same))
+            parts.append(steps_of(shuffle(batches, 1), count, least))
         return account(sequence(*parts), relation=self.relation).epsilon(delta)
 
 
