@@ -24,9 +24,8 @@ from mustdp.accounting.profiles import (
 from mustdp.accounting.subsampling.stages import DEPTH, TAIL, stage_profiles, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen

@@ -22,9 +22,8 @@ from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.sampling.law import MultiplicityLaw, stage_law
+from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
 from mustdp.sampling.schemes import Multistage, Poisson
-from mustdp.sampling.stage import Stage
 
 #: More different numbers of copies than this are not worked through one by one.
 _MOST_COPIES = 20_000

@@ -21,11 +21,9 @@ from mustdp.accounting.subsampling.mixed_slope import (
     margin,
 )
 from mustdp.accounting.subsampling.one_step import add_direction, remove_direction
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise
-from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, NoiseProfiles
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.stage import Stage
+from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
 

@@ -15,10 +15,8 @@ from mustdp.accounting.subsampling.stages import (
     stage_profiles,
     staged_inside,
 )
-from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.mechanisms.profiles import NoiseProfiles
-from mustdp.sampling.law import stage_law
-from mustdp.sampling.stage import Stage
+from mustdp.mechanisms.laws import GaussianNoise, NoiseProfiles
+from mustdp.sampling.law import Stage, stage_law
 
 EPSILONS = np.array([0.0, 0.05, 0.3, 1.0, 4.0])
 

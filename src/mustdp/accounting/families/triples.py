@@ -17,11 +17,10 @@ from scipy.special import ndtr
 
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.contract import Proof
-from mustdp.mechanisms.laws import GaussianNoise, Noise
+from mustdp.mechanisms.laws import GaussianNoise, Noise, mills_ratio
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
-from mustdp.numerics.normal import mills_ratio
-from mustdp.numerics.roots import increasing_root
+from mustdp.numerics.convex import increasing_root
 
 # One step without replacement, seen through three points: certified hockey-stick profiles.
 #

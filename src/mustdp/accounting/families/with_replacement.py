@@ -25,7 +25,7 @@ from mustdp.mechanisms.contract import GroupProfiles
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
-from mustdp.numerics.roots import increasing_root
+from mustdp.numerics.convex import increasing_root
 from mustdp.sampling.law import MultiplicityLaw
 
 # One step with several copies: certified profiles for draws with replacement and MUSTow.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.contract import GroupProfiles
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
-from mustdp.numerics.roots import increasing_root
+from mustdp.numerics.convex import increasing_root
 from mustdp.sampling.law import MultiplicityLaw
 
 _LARGEST_MATRIX = 2_000_000

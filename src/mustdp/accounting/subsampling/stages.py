@@ -8,15 +8,13 @@ from functools import lru_cache
 import numpy as np
 
 from mustdp.accounting.subsampling.mixed_slope import MOST_GROUPS, certificate
-from mustdp.mechanisms.contract import GroupProfiles, Steering
+from mustdp.mechanisms.contract import GroupProfiles, Steering, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import WorkEstimate, check_cost
 from mustdp.numerics.convex import TangentTable, chord, two_sided
-from mustdp.sampling.law import stage_law
+from mustdp.sampling.law import Stage, stage_law
 from mustdp.sampling.schemes import Multistage
-from mustdp.sampling.stage import Stage
 
 # What the certificate of a scheme costs, estimated from the widths of its stages' laws.
 #
