@@ -12,10 +12,15 @@ import numpy as np
 from mustdp.accounting.epochs.pairs import epoch_sides, on_grids
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.plan import Atom, InEpoch, Plan, Repeat, Sequence, Subsample, atoms
-from mustdp.accounting.pld.curve import UpperCurve
-from mustdp.accounting.pld.discretise import DominatingPair, Profile, survey
-from mustdp.accounting.pld.pairs import ConcretePair, attained_pairs
-from mustdp.accounting.profiles import (
+from mustdp.accounting.pld.discretise import (
+    ConcretePair,
+    DominatingPair,
+    Profile,
+    attained_pairs,
+    survey,
+)
+from mustdp.accounting.pld.readoff import UpperCurve
+from mustdp.accounting.subsampling.one_step import (
     GroupProfile,
     OneSlopeProfile,
     ReusedProfile,
