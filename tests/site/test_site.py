@@ -18,7 +18,7 @@ import typer
 import mustdp as md
 from mustdp.cli.main import app
 from tests.reporting.explorer.driving import browser, missing
-from tests.reporting.pages.looking import faults, look, until
+from tests.reporting.pages.looking import faults, look, no_axe, until, violations
 from tests.site.loading import broken_links, from_elsewhere, read
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +97,17 @@ def test_every_kind_of_page_can_be_read(site: Path, tmp_path: Path) -> None:
         )
     assert {where: what for where, what in found.items() if what} == {}
     assert under - 1 < top < 900  # parts of a pixel
+
+
+@pytest.mark.skipif(bool(no_axe()), reason=no_axe() or "axe-core is there")
+def test_pages_are_accessible(site: Path, tmp_path: Path) -> None:
+    """The page of all names is left out: it is made like the others, and axe takes minutes."""
+    found = {}
+    with browser(tmp_path) as window:
+        for kind in [kind for kind in KINDS if kind not in ("docs/api", "genindex")]:
+            window.get((site / f"{kind}.html").as_uri())
+            found[kind] = violations(window)
+    assert {where: what for where, what in found.items() if what} == {}
 
 
 def test_loads_and_links_would_be_noticed(tmp_path: Path) -> None:
