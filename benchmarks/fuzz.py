@@ -656,7 +656,7 @@ def played_adaptively(
     pairs: list[Pair], count: int, epsilon: float, size: int, rng: np.random.Generator
 ) -> Sampled:
     """One pair while the loss so far is below its share of epsilon, another one above."""
-    first, second = (pairs[int(i)] for i in rng.choice(len(pairs), 2, replace=False))
+    first, second = pairs
     if any(np.any((pair.p > 0.0) & (pair.q <= 0.0)) for pair in (first, second)):
         return Sampled(0.0, 0.0, 0)
     theta = tilt([(first, count)], epsilon)
@@ -816,12 +816,9 @@ def played_epochs(
 
 
 def played_reuse(
-    case: Case, epsilon: float, size: int, rng: np.random.Generator
-) -> tuple[Sampled, Sampled] | None:
-    if case["mechanism"] not in ("gaussian", "laplace", "zcdp"):
-        return None
-    name, x, other = list(points({**case, "dimension": 1}, rng))[int(rng.integers(2)) - 1]
-    del name
+    case: Case, x: Array, other: Array, epsilon: float, size: int, rng: np.random.Generator
+) -> tuple[Sampled, Sampled]:
+    """Both orders, as in :func:`played_epochs`."""
     stages, n, group = stages_of(case), int(case["sizes"]["n"]), case["group"]
     outer = law_of_copies(stages[:1], n, group)
     (kind, m), slots = stages[1], stages[0][1]
@@ -925,7 +922,11 @@ def peer_bounds(case: Case, epsilon: float) -> tuple[float, float] | None:
 def oracles(
     case: Case, epsilons: Array, rng: np.random.Generator, effort: float = 1.0
 ) -> Iterator[tuple[str, int, float]]:
-    """(name, which epsilon, a delta that is surely attained up to SLACK)."""
+    """(name, which epsilon, a delta that is surely attained up to SLACK).
+
+    Strategies are the same whatever ``rng`` is, which plays them.
+    """
+    fixed = np.random.default_rng(case["steps"])
     for i, epsilon in enumerate(epsilons.tolist()):
         if (exact := closed_form(case, epsilon)) is not None:
             yield "closed form", i, exact
@@ -943,17 +944,19 @@ def oracles(
                     yield f"epochs, {name}", i, one.limit
         return
     if "reuse" in case:
-        for i, epsilon in enumerate(epsilons.tolist()):
-            for one in played_reuse(case, epsilon, size, rng) or ():
-                yield "reused subset", i, one.limit
+        if case["mechanism"] in ("gaussian", "laplace", "zcdp"):
+            for name, x, other in points({**case, "dimension": 1}, fixed):
+                for i, epsilon in enumerate(epsilons.tolist()):
+                    for one in played_reuse(case, x, other, epsilon, size, rng):
+                        yield f"reused subset, {name}", i, one.limit
         return
     law = np.array([0.0, 1.0]) if scheme == "none" else law_of(case)
-    atoms: list[Atom] = [(strategies(case, law, rng), case["steps"])]
+    atoms: list[Atom] = [(strategies(case, law, fixed), case["steps"])]
     if "also" in case:
-        other = {**case, "arguments": case["also"]}
-        atoms.append((strategies(other, law, rng), case["steps"]))
+        second = {**case, "arguments": case["also"]}
+        atoms.append((strategies(second, law, fixed), case["steps"]))
     else:
-        atoms[0][0].extend(random_data_sets(case, rng))
+        atoms[0][0].extend(random_data_sets(case, fixed))
     steps = sum(count for _, count in atoms)
     for side in directions(case, atoms):
         if not all(pairs for pairs, _ in side):
@@ -968,7 +971,8 @@ def oracles(
                 yield f"played, {side[0][0][k].name}", i, played(chosen, epsilon, drawn, rng).limit
             pairs, count = side[0]
             if len(side) == 1 and len(pairs) > 1 and 1 < count <= 300:
-                found = played_adaptively(pairs, count, epsilon, drawn // 2, rng)
+                two = [pairs[int(k)] for k in fixed.choice(len(pairs), 2, replace=False)]
+                found = played_adaptively(two, count, epsilon, drawn // 2, rng)
                 yield "played adaptively", i, found.limit
 
 
