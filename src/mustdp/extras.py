@@ -26,9 +26,18 @@ _BROUGHT_BY = {
     "cryptography": "dask",
     "dp_accounting": "dp-accounting",
     "opacus": "opacus",
+    "jax_privacy": "jax-privacy",
+    "opendp": "opendp",
+    "flwr": "flower",
+    "yaml": "deployments",
 }
 #: Packages that are installed under another name than they are imported by.
-_INSTALLED_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+_INSTALLED_AS = {
+    "sklearn": "scikit-learn",
+    "dp_accounting": "dp-accounting",
+    "jax_privacy": "jax-privacy",
+    "yaml": "pyyaml",
+}
 
 
 def required(module: str, purpose: str) -> ModuleType:
