@@ -21,10 +21,15 @@ from mustdp.accounting.plan import (
     Subsample,
     atoms,
 )
-from mustdp.accounting.pld.curve import UpperCurve
-from mustdp.accounting.pld.discretise import DominatingPair, Profile, survey
-from mustdp.accounting.pld.pairs import ConcretePair, attained_pairs
-from mustdp.accounting.profiles import (
+from mustdp.accounting.pld.discretise import (
+    ConcretePair,
+    DominatingPair,
+    Profile,
+    attained_pairs,
+    survey,
+)
+from mustdp.accounting.pld.readoff import UpperCurve
+from mustdp.accounting.subsampling.one_step import (
     GroupProfile,
     OneSlopeProfile,
     ReusedProfile,

@@ -7,7 +7,7 @@ import math
 import mpmath as mp
 import numpy as np
 
-from mustdp.accounting.pld.pairs import family_pair
+from mustdp.accounting.pld.discretise import family_pair
 from mustdp.accounting.subsampling import attained
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law

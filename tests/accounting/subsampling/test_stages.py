@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from mustdp import gaussian, laplace, multistage, must_ow, must_ww, one_step
-from mustdp.accounting.subsampling.mixed_slope import certificate
 from mustdp.accounting.subsampling.one_step import upper_bound
 from mustdp.accounting.subsampling.stages import (
     TAIL,
     ChordProfiles,
     StagedProfiles,
+    certificate,
     stage_profiles,
     staged_inside,
 )
