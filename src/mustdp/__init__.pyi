@@ -32,12 +32,12 @@ from mustdp.estimation.designs import double_bootstrap as double_bootstrap
 from mustdp.estimation.planning import expected_widths as expected_widths
 from mustdp.estimation.planning import smallest_epsilon as smallest_epsilon
 from mustdp.estimation.release import private_release as private_release
-from mustdp.estimation.statistics.averages import Mean as Mean
 from mustdp.estimation.statistics.counts import Proportion as Proportion
 from mustdp.estimation.statistics.geometric import GeometricMean as GeometricMean
 from mustdp.estimation.statistics.moments import Correlation as Correlation
 from mustdp.estimation.statistics.moments import Covariance as Covariance
 from mustdp.estimation.statistics.moments import LinearRegression as LinearRegression
+from mustdp.estimation.statistics.moments import Mean as Mean
 from mustdp.estimation.statistics.moments import StandardDeviation as StandardDeviation
 from mustdp.estimation.statistics.moments import Variance as Variance
 from mustdp.estimation.statistics.quantiles import Median as Median

@@ -14,8 +14,8 @@ from scipy.special import chdtri
 from mustdp.accounting.plan import Plan
 from mustdp.calibration.budget import NoisyPlan, PrivacySpent, plan_with_noise
 from mustdp.data.dask import open_partitioned
+from mustdp.data.frames import Source
 from mustdp.data.opening import open_source
-from mustdp.data.source import Source
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.designs import MOST_REPLICATES, Design
 from mustdp.estimation.intervals import (

@@ -35,7 +35,7 @@ from mustdp.estimation.queries import (
     squared_sums,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Shape, SubsetSchema
-from mustdp.estimation.statistics.averages import Amount, AverageQuery
+from mustdp.estimation.statistics.moments import Amount, AverageQuery
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
@@ -768,7 +768,7 @@ class ShareQuery(AverageQuery):
 class Proportion(Statistic):
     """The share of records with a value in a set: between limits, or equal to a number.
 
-    Reach (proof in ``averages.py``, with an amount of 0 or 1, so half = 1/2): on multisets of m
+    Reach (proof in ``moments.py``, with an amount of 0 or 1, so half = 1/2): on multisets of m
     entries, swapping one entry moves the share by at most 1/m, so the reach is 1/(2m). On Poisson
     subsets of expected size M one copy adds at most 1/(2M) to the centred sum and 1/M to the
     size.
