@@ -6,6 +6,7 @@ from mustdp import types as types
 from mustdp.accounting.account import account as account
 from mustdp.accounting.bounds import Bounds as Bounds
 from mustdp.accounting.plan import repeat as repeat
+from mustdp.accounting.plan import select_best as select_best
 from mustdp.accounting.plan import sequence as sequence
 from mustdp.accounting.plan import subsample as subsample
 from mustdp.accounting.subsampling.one_slope import amplify as amplify
