@@ -23,7 +23,7 @@ from mustdp.estimation.queries import Piece
 from mustdp.estimation.release import Expectation, run_rounds
 from mustdp.estimation.result import ReleasedEstimate
 from mustdp.estimation.schema import OTHER, Limits, PublicSchema, read_schema
-from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
+from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.mechanisms.relation import Relation
@@ -197,8 +197,7 @@ def expected_widths(
     checks.choice("like", like, LIKE)
     checks.choice("missing", missing, ("refuse", "drop"))
     used = Relation.read(relation)
-    given = (statistics,) if isinstance(statistics, str | Statistic) else tuple(statistics)
-    asked = tuple(map(read_statistic, given))
+    asked = read_statistics(statistics)
     schema = read_schema(
         (columns,) if isinstance(columns, str) else tuple(columns),
         named=True, lower=lower, upper=upper, categories=categories, dates=None, by=by,

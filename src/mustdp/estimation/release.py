@@ -30,7 +30,7 @@ from mustdp.estimation.result import ReleasedEstimate, ReleaseResult
 from mustdp.estimation.schema import OTHER, Limits, PublicSchema, read_schema, read_shares
 from mustdp.estimation.statistics.counts import Clipping
 from mustdp.estimation.statistics.moments import WeightSquares
-from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
+from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.contract import Mechanism
@@ -623,10 +623,7 @@ def private_release(
     True
     """
     used = Relation.read(relation)
-    given = (statistics,) if isinstance(statistics, str | Statistic) else tuple(statistics)
-    if not given:
-        raise InvalidParameter("statistics must name at least one statistic, got none")
-    asked = tuple(map(read_statistic, given))
+    asked = read_statistics(statistics)
     written = ", ".join(one.written for one in asked)
     level = checks.real("level", level, above=0, below=1)
     if report_clipping is not None:

@@ -305,6 +305,14 @@ def read_statistic(text: str | Statistic) -> Statistic:
     return named
 
 
+def read_statistics(given: str | Statistic | Sequence[str | Statistic]) -> tuple[Statistic, ...]:
+    """One or several statistics; none at all are refused."""
+    several = (given,) if isinstance(given, str | Statistic) else tuple(given)
+    if not several:
+        raise InvalidParameter("statistics must name at least one statistic, got none")
+    return tuple(map(read_statistic, several))
+
+
 def unknown_statistic(text: object) -> InvalidParameter:
     """The refusal of what is no statistic."""
     known = dict.fromkeys((*usages("for_release"), *usages("for_bootstrap")))
