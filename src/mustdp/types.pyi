@@ -48,11 +48,11 @@ from mustdp.sampling.epochs import Epoch as Epoch
 from mustdp.sampling.epochs import RandomAllocation as RandomAllocation
 from mustdp.sampling.epochs import Shuffle as Shuffle
 from mustdp.sampling.law import MultiplicityLaw as MultiplicityLaw
+from mustdp.sampling.law import Stage as Stage
 from mustdp.sampling.nested import NestedDesign as NestedDesign
 from mustdp.sampling.schemes import Multistage as Multistage
 from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme
-from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.data.dataset import DataSet as DataSet
 from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic

@@ -12,10 +12,15 @@ import numpy as np
 from mustdp.accounting.epochs.pairs import epoch_sides, on_grids
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.plan import Atom, InEpoch, Plan, Repeat, Sequence, Subsample, atoms
-from mustdp.accounting.pld.curve import UpperCurve
-from mustdp.accounting.pld.discretise import DominatingPair, Profile, survey
-from mustdp.accounting.pld.pairs import ConcretePair, attained_pairs
-from mustdp.accounting.profiles import (
+from mustdp.accounting.pld.discretise import (
+    ConcretePair,
+    DominatingPair,
+    Profile,
+    attained_pairs,
+    survey,
+)
+from mustdp.accounting.pld.readoff import UpperCurve
+from mustdp.accounting.subsampling.one_step import (
     GroupProfile,
     OneSlopeProfile,
     ReusedProfile,
@@ -24,9 +29,8 @@ from mustdp.accounting.profiles import (
 from mustdp.accounting.subsampling.stages import DEPTH, TAIL, stage_profiles, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen

@@ -50,10 +50,10 @@ SAME = {"section4": "one-slope"}
 
 def _read_method(name: str, text: str) -> str:
     """A method as it was typed."""
+    from mustdp.accounting import FURTHER_METHODS
     from mustdp.accounting.account import METHODS
-    from mustdp.accounting.methods import further_methods
 
-    return one_of(name, text, (*METHODS, *further_methods(), *SAME))
+    return one_of(name, text, (*METHODS, *FURTHER_METHODS, *SAME))
 
 
 def _read_delta(name: str, text: str) -> float:
