@@ -24,6 +24,7 @@ from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
 from mustdp.data.dask import DaskSource as DaskSource
 from mustdp.errors import ClusterLost as ClusterLost
 from mustdp.errors import MissingExtra as MissingExtra
+from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
 from mustdp.estimation.planning import Expected as Expected
 from mustdp.estimation.result import BootstrapResult as BootstrapResult
@@ -31,6 +32,7 @@ from mustdp.estimation.result import Estimate as Estimate
 from mustdp.estimation.result import InferenceNote as InferenceNote
 from mustdp.estimation.result import ReleasedEstimate as ReleasedEstimate
 from mustdp.estimation.result import ReleaseResult as ReleaseResult
+from mustdp.estimation.result import WideTable as WideTable
 from mustdp.ledger.file import LedgerFile as LedgerFile
 from mustdp.ledger.records import Entry as Entry
 from mustdp.ledger.records import LedgerStatus as LedgerStatus
