@@ -57,3 +57,6 @@ from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
 from mustdp.training.networks.events import StepEvent as StepEvent
 from mustdp.training.networks.events import TrainingResult as TrainingResult
 from mustdp.training.networks.loaders import LoaderRedrawn as LoaderRedrawn
+from mustdp.training.networks.settings import Checkpoint as Checkpoint
+from mustdp.training.networks.settings import Compute as Compute
+from mustdp.training.networks.settings import Schedule as Schedule

@@ -118,7 +118,7 @@ def test_privacy_is_that_of_the_steps_made() -> None:
 @pytest.mark.parametrize("rows", [1, 3, 7])
 def test_pieces_give_the_same_result(rows: int) -> None:
     whole = runs.trainer(plain(), seed=4).train().model
-    pieces = runs.trainer(plain(), seed=4, max_rows=rows).train().model
+    pieces = runs.trainer(plain(), seed=4, compute=md.types.Compute(max_rows=rows)).train().model
     assert torch.allclose(runs.weights(whole), runs.weights(pieces), atol=1e-6)
 
 
@@ -228,7 +228,7 @@ def test_mixed_precision_is_for_the_forward_pass(monkeypatch: pytest.MonkeyPatch
         return usual(*given)
 
     monkeypatch.setattr(torch.nn.functional, "linear", linear)
-    run = runs.trainer(network, mixed_precision=torch.bfloat16, seed=3)
+    run = runs.trainer(network, compute=md.types.Compute(mixed_precision=torch.bfloat16), seed=3)
     done = run.train()
     monkeypatch.undo()
     exact = runs.trainer(plain(), seed=3).train()

@@ -30,6 +30,7 @@ from mustdp.ledger.release import LedgerOrPath, check_chargeable, find_ledger
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.distributed import RECORDS, Ranks
 from mustdp.training.networks.loaders import TrainingRecords
+from mustdp.training.networks.settings import Checkpoint
 from mustdp.version import __version__
 
 # The state of a run as plain values and tensors, and what identifies the run.
@@ -356,21 +357,22 @@ State = dict[str, Any]
 class SavedRun:
     """The file of a run, if it has one; of several processes the first one writes it."""
 
-    def __init__(self, path: str | Path | None, ranks: Ranks, charge: RunCharge) -> None:
-        self.file = None if path is None else CheckpointFile(path)
+    def __init__(self, wanted: Checkpoint | None, ranks: Ranks, charge: RunCharge) -> None:
+        self.file = None if wanted is None else CheckpointFile(wanted.path)
+        self._resume = wanted is not None and wanted.resume
         self._ranks, self._charge = ranks, charge
         #: With several processes, or a ledger that may refuse what is in the file already, the
         #: state that was shown last is kept in memory too.
         self._keeps = ranks.size > 1 or charge.ledger is not None
         self._shown: State | None = None
 
-    def found(self, resume: bool, steps_of: Callable[[State], int]) -> State | None:
+    def found(self, steps_of: Callable[[State], int]) -> State | None:
         """The state to go on from; checks that it, or a new run, fits the ledger."""
         if not self._ranks.first:
             return None
         state = None
         if self.file is not None and self.file.exists():
-            if not resume:
+            if not self._resume:
                 raise InvalidParameter(
                     f"checkpoint {self.file.path} exists; resume=True goes on from it, another "
                     "name starts anew"

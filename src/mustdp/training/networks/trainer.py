@@ -23,7 +23,6 @@ from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, Substreams, release_key
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.bookkeeping import MaskContext, trainable
 from mustdp.training.networks.checkpoint import (
@@ -49,7 +48,7 @@ from mustdp.training.networks.clipping import (
 )
 from mustdp.training.networks.distributed import Ranks
 from mustdp.training.networks.events import Callback, StepEvent, TrainingBar, TrainingResult
-from mustdp.training.networks.loaders import Rows, Terms, TrainingRecords, budget_of
+from mustdp.training.networks.loaders import Rows, TrainingRecords, check_budget
 from mustdp.training.networks.noise import (
     StepNoise,
     as_gradients,
@@ -57,6 +56,7 @@ from mustdp.training.networks.noise import (
     refuse_not_finite,
 )
 from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
+from mustdp.training.networks.settings import Checkpoint, Compute, Schedule
 
 # Ownership: a run belongs to one trainer, in one process, and to one thread at a time.
 #
@@ -147,39 +147,6 @@ def bare(model: Any) -> nn.Module:
     if not trainable(model):
         raise InvalidParameter("model must have parameters to train, all of them are frozen")
     return model
-
-
-def read_device(device: Any, model: nn.Module) -> torch.device:
-    """The requested device, or the one the model is on."""
-    if device is None:
-        return next(model.parameters()).device
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise InvalidParameter(f"device must be one that torch knows, got {device!r}") from None
-    if found.type == "cuda" and found.index is None:
-        if not torch.cuda.is_available():
-            raise InvalidParameter("device is 'cuda', but torch finds no such device here")
-        found = torch.device("cuda", torch.cuda.current_device())
-    return found
-
-
-def read_mixed(dtype: Any) -> torch.dtype | None:
-    """The format of mixed precision; float16 would need its losses scaled, which is not done."""
-    if dtype is not None and dtype != torch.bfloat16:
-        raise InvalidParameter(f"mixed_precision must be None or torch.bfloat16, got {dtype!r}")
-    return torch.bfloat16 if dtype is not None else None
-
-
-def read_schedule(every: str, scheme: Sampling) -> int:
-    """After how many steps a learning-rate schedule moves on."""
-    if checks.choice("scheduler_every", every, ("step", "epoch")) == "step":
-        return 1
-    if not isinstance(scheme, Epoch):
-        raise InvalidParameter(
-            "scheduler_every must be 'step' for a scheme that draws every batch anew, got 'epoch'"
-        )
-    return scheme.bins
 
 
 def steps_left(steps: int | None, left: int, planned: int) -> int:
@@ -319,42 +286,19 @@ class PrivateTrainer(NotCopied):
         The records: tensors ``(inputs, ..., target)`` or a dictionary of tensors, a dataset with a
         length and ``data[i]``, or a shuffling ``DataLoader``, whose batches are then drawn by the
         scheme of the budget. Dictionaries are given to the model by name.
-    budget : Budget, default=None
-        What :func:`calibrated_budget` gives. Where data is a loader, ``epochs``, ``delta`` and one
-        of ``epsilon`` and ``noise_multiplier`` may take its place: batches are then drawn by
-        random allocation, and a warning says so (LoaderRedrawn).
+    budget : Budget
+        What :func:`calibrated_budget` gives, or for the epochs of a loader :func:`loader_budget`.
     max_grad_norm : float
         The bound C on the norm of one record's gradient, above 0.
     optimizer : torch.optim.Optimizer, default=None
         One of all parameters of the model that are to be trained; it may be left out where
         :meth:`compute_gradients` is all that is used.
-    epochs : int, default=None
-        How many times the run goes through the data of a loader.
-    epsilon : float, default=None
-        What the certified epsilon of the whole run must not exceed.
-    noise_multiplier : float, default=None
-        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
-    delta : float, default=None
-        The delta at which epsilon is stated, well below 1/n; needed where there is no budget.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    n : int, default=None
-        A public estimate of the number of records of a loader; None takes their number as public.
-    keep_shuffling : bool, default=False
-        Whether the batches of a loader stay those of a random order cut into its batch size,
-        charged under replace_one with the amplification that is proved for them, in place of random
-        allocation. The order is drawn by the trainer, not by the loader.
-    scheduler : torch.optim.lr_scheduler.LRScheduler, default=None
-        Moves the learning rate on.
-    scheduler_every : {"step", "epoch"}, default="step"
-        After what it does so.
-    max_rows : int, default=None
-        Works on larger batches in pieces of at most this many records, with the same result.
-    device : torch.device or str, default=None
-        Where to compute; None means where the model is.
-    mixed_precision : torch.dtype, default=None
-        ``torch.bfloat16``, or None for the precision of the model.
+    scheduler : Schedule or torch.optim.lr_scheduler.LRScheduler, default=None
+        Moves the learning rate on, after every step where it is no :class:`Schedule`.
+    checkpoint : Checkpoint, str or path, default=None
+        A file; if it exists the run goes on from it.
+    compute : Compute, default=None
+        Device, size of pieces, precision and time-out; None means where the model is, as it is.
     seed : int, default=None
         Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.
@@ -362,20 +306,12 @@ class PrivateTrainer(NotCopied):
         Charged for the whole budget, once, before the first step; what would pass its limit is
         refused before the data are read. With a checkpoint it must be one in a file, which a path
         leads to.
-    checkpoint : str or path, default=None
-        A file; if it exists the run goes on from it.
-    checkpoint_every : int, default=1
-        After how many steps the file is written; steps are released then.
-    resume : bool, default=True
-        Whether a run may go on from a file that exists; it is refused otherwise.
     callbacks : iterable of callable, default=()
         Called with a :class:`StepEvent` whenever steps are released.
     progress : bool, default=None
         Whether to show a line on the terminal; None means where there is one.
     losses : bool, default=False
         Whether to hand out the mean losses of batches, which are **not private**.
-    timeout : float, default=600.0
-        Seconds that the processes of ``torch.distributed`` wait for each other at most.
 
     Raises
     ------
@@ -404,46 +340,34 @@ class PrivateTrainer(NotCopied):
         model: nn.Module,
         loss: Loss,
         data: Any,
-        budget: Budget | None = None,
+        budget: Budget,
         *,
         max_grad_norm: float,
         optimizer: torch.optim.Optimizer | None = None,
-        epochs: int | None = None,
-        epsilon: float | None = None,
-        noise_multiplier: float | None = None,
-        delta: float | None = None,
-        relation: str | None = None,
-        n: int | None = None,
-        keep_shuffling: bool = False,
         scheduler: Any = None,
-        scheduler_every: str = "step",
-        max_rows: int | None = None,
-        device: Any = None,
-        mixed_precision: torch.dtype | None = None,
+        checkpoint: Checkpoint | str | Path | None = None,
+        compute: Compute | None = None,
         seed: int | None = None,
         ledger: LedgerOrPath = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 1,
-        resume: bool = True,
         callbacks: Iterable[Callback] = (),
         progress: bool | None = None,
         losses: bool = False,
-        timeout: float = 600.0,
     ) -> None:
-        self._ranks, self._seeded = Ranks(timeout), seed is not None
+        compute = compute or Compute()
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        if scheduler is not None and not isinstance(scheduler, Schedule):
+            scheduler = Schedule(scheduler)
+        self._ranks, self._seeded = Ranks(compute.timeout), seed is not None
         self._ownership = Ownership(self)
         with self._ranks.together():
-            kept = checks.choice("keep_shuffling", keep_shuffling, (True, False))
-            terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n, kept)
-            budget = budget_of(data, budget, terms)
-            self._model, self._budget, self._module = model, budget, bare(model)
+            self._model, self._budget, self._module = model, check_budget(budget, data), bare(model)
             self._steps, self._max_grad_norm = 0, check_max_grad_norm(max_grad_norm)
             self._deviation = budget.noise_multiplier * self._max_grad_norm
             self._size = checks.real(
                 "expected size of the scheme", budget.scheme.expected_size, above=0
             )
-            most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
-            self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
+            self._every = 1 if checkpoint is None else checkpoint.every
             self._callbacks, self._show, self._losses = tuple(callbacks), progress, losses
             if optimizer is not None:
                 check_optimizer(optimizer, self._module)
@@ -452,9 +376,9 @@ class PrivateTrainer(NotCopied):
                     "scheduler and checkpoint must be left out where there is no optimizer, whose "
                     "state they follow"
                 )
-            self._optimizer, self._scheduler = optimizer, scheduler
-            self._scheduled_every = read_schedule(scheduler_every, budget.scheme)
-            self._device = read_device(device, self._module)
+            self._optimizer, self._schedule = optimizer, scheduler
+            self._scheduled_every = 1 if scheduler is None else scheduler.steps(budget.scheme)
+            self._device = compute.device_for(self._module)
             self._run = run_description(
                 budget, self._max_grad_norm, self._module, optimizer, self._seeded
             )
@@ -462,7 +386,7 @@ class PrivateTrainer(NotCopied):
             charge = RunCharge(ledger, budget, seeded=self._seeded, checkpoint=saves)
             self._saved = SavedRun(checkpoint, self._ranks, charge)
             # Refused here, before the data are touched, where the ledger's limit would be passed.
-            state = self._saved.found(resume, lambda found: self._checked(found).position)
+            state = self._saved.found(lambda found: self._checked(found).position)
             # Whatever gradients are left over are not private.
             (self._module if optimizer is None else optimizer).zero_grad()
             self._module.to(self._device)
@@ -471,26 +395,27 @@ class PrivateTrainer(NotCopied):
             self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
         charges = self._ranks.agree(charge.ledger)
-        shared = shared_facts(self._run, budget, self._records, scheduler, charge.ledger or charges)
-        own = {"losses": str(losses), "max_rows": str(most_rows)}
+        shared = shared_facts(
+            self._run, budget, self._records, self._scheduler, charge.ledger or charges
+        )
+        own = {"losses": str(losses), "max_rows": str(compute.max_rows)}
         self._ranks.same(shared | own | {"checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
         with self._ranks.together():
             self._draw_by(key)
             self._trials = Trials(self._records, key, self._ranks.rank)
-            tried, mixed = self._trials.at_first(), read_mixed(mixed_precision)
+            tried, masks = self._trials.at_first(), lambda: self._masks(0)
             with exclusive(self._module):
-                self._clipper = try_out(
-                    self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
-                )
-            self._places = Places(self._clipper, self._module, lambda: self._masks(0))
+                target, mixed = self._records.target, compute.mixed_precision
+                self._clipper = try_out(self._module, loss, tried, target, masks, mixed)
+            self._places = Places(self._clipper, self._module, masks)
             rows = rows_of_pieces(
                 budget.scheme,
                 budget.relation,
                 self._ranks.size,
                 self._clipper.way.most_rows,
-                most_rows,
+                compute.max_rows,
             )
         rows = self._agreed_rows(tried[0].rows, rows)
         with self._ranks.together():
@@ -502,6 +427,10 @@ class PrivateTrainer(NotCopied):
         state = self._ranks.agree(state)
         with self._ranks.together():
             self._restore(state)
+
+    @property
+    def _scheduler(self) -> Any:
+        return None if self._schedule is None else self._schedule.scheduler
 
     @property
     def model(self) -> Any:
@@ -679,8 +608,8 @@ class PrivateTrainer(NotCopied):
         if self._optimizer is not None:
             self._optimizer.step()
             self._optimizer.zero_grad()
-        if self._scheduler is not None and self._steps % self._scheduled_every == 0:
-            self._scheduler.step()
+        if self._schedule is not None and self._steps % self._scheduled_every == 0:
+            self._schedule.move(self._module)
 
     def _release(self, losses: tuple[float, ...]) -> bool:
         """Charge on disk, then show; whether a callback has stopped the run."""
