@@ -101,7 +101,7 @@ def test_noise_has_the_deviation_that_is_charged() -> None:
 
 def test_privacy_is_that_of_the_steps_made() -> None:
     run = runs.trainer()
-    assert run.privacy.epsilon.upper == 0.0
+    assert run.privacy.spent.epsilon.upper == 0.0
     done = run.train(2)
     assert (done.steps, done.privacy.steps, done.ledger.steps) == (2, 2, 2)
     assert done.privacy == run.budget.spent(2)
@@ -112,7 +112,7 @@ def test_privacy_is_that_of_the_steps_made() -> None:
     with pytest.raises(InvalidParameter, match="at most 0, which is left of the 6 steps"):
         run.step()
     assert run.train(0).losses_not_private == ()
-    assert run.privacy == run.budget.spent()
+    assert run.privacy.spent == run.privacy.planned == run.budget.spent()
 
 
 @pytest.mark.parametrize("rows", [1, 3, 7])

@@ -321,16 +321,34 @@ _COMPARED = 64
 
 @dataclass(frozen=True)
 class Rows:
-    """Some records on the device; with ``names``, one for each tensor, they are dictionaries."""
+    """Some records on the device; with ``names``, one for each tensor, they are dictionaries.
+
+    With ``weights`` every row has several slots: tensors begin with rows and slots.
+    """
 
     inputs: tuple[Tensor, ...]
     target: Tensor
     names: tuple[str, ...] = ()
+    weights: Tensor | None = None
+
+    @property
+    def slots(self) -> int:
+        """Rows that pass through the model for each of these."""
+        return 1 if self.weights is None else self.weights.shape[1]
+
+    def joined(self) -> Rows:
+        """All slots one after another."""
+        if self.weights is None:
+            return self
+        return replace(self, weights=None).changed(lambda x: x.flatten(0, 1))
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> Rows:
         """The same records with something done to every tensor of them."""
         return replace(
-            self, inputs=tuple(change(x) for x in self.inputs), target=change(self.target)
+            self,
+            inputs=tuple(change(x) for x in self.inputs),
+            target=change(self.target),
+            weights=None if self.weights is None else change(self.weights),
         )
 
     def copied(self) -> Rows:

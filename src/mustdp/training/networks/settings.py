@@ -93,6 +93,10 @@ class Checkpoint:
         After how many steps it is written; steps are released then.
     resume : bool, default=True
         Whether a run may go on from a file that exists; it is refused otherwise.
+    extra : object, default=None
+        Something of the user's with ``state_dict()`` and ``load_state_dict(state)``, such as
+        counters or a metric: saved and put back with the run. Its state must be plain values and
+        tensors.
 
     Examples
     --------
@@ -104,9 +108,17 @@ class Checkpoint:
     path: str | Path
     every: int = 1
     resume: bool = True
+    extra: Any = None
 
     def __post_init__(self) -> None:
         checks.integer("every", self.every, 1)
+        if self.extra is not None and not (
+            hasattr(self.extra, "state_dict") and hasattr(self.extra, "load_state_dict")
+        ):
+            raise InvalidParameter(
+                "extra must have state_dict() and load_state_dict(), got "
+                f"{type(self.extra).__name__}"
+            )
 
 
 @dataclass(frozen=True)

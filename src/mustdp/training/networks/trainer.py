@@ -14,8 +14,9 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from mustdp.calibration.budget import Budget, PrivacySpent
+from mustdp.calibration.budget import Budget
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath
@@ -33,7 +34,6 @@ from mustdp.training.networks.checkpoint import (
     restore_state,
     run_description,
     shared_facts,
-    state_of,
 )
 from mustdp.training.networks.clipping import (
     ClippedSum,
@@ -47,7 +47,13 @@ from mustdp.training.networks.clipping import (
     rows_of_pieces,
 )
 from mustdp.training.networks.distributed import Ranks
-from mustdp.training.networks.events import Callback, StepEvent, TrainingBar, TrainingResult
+from mustdp.training.networks.events import (
+    Callback,
+    RunPrivacy,
+    StepEvent,
+    TrainingBar,
+    TrainingResult,
+)
 from mustdp.training.networks.loaders import Rows, TrainingRecords, check_budget
 from mustdp.training.networks.noise import (
     StepNoise,
@@ -55,8 +61,20 @@ from mustdp.training.networks.noise import (
     on_lattice,
     refuse_not_finite,
 )
-from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
+from mustdp.training.networks.rules import (
+    AutomaticClipping,
+    ClippingRule,
+    QuantileClipping,
+    clipping_rule,
+)
+from mustdp.training.networks.separation import (
+    Loss,
+    as_before,
+    no_activation_checkpoints,
+    refuse_mixing,
+)
 from mustdp.training.networks.settings import Checkpoint, Compute, Schedule
+from mustdp.training.networks.units import Augment, Slots, UnitRecords, Units, Views
 
 # Ownership: a run belongs to one trainer, in one process, and to one thread at a time.
 #
@@ -141,6 +159,12 @@ def bare(model: Any) -> nn.Module:
         model = model.module
     if not isinstance(model, nn.Module):
         raise InvalidParameter(f"model must be a torch module, got {type(model).__name__}")
+    for name, module in model.named_modules():
+        if type(module).__name__.startswith(("FSDP", "FullyShardedDataParallel")):
+            raise NotCovered(
+                f"module {name or 'model'} is sharded (FSDP), so that no process holds a record's "
+                "whole gradient: leave fully_shard out, every process then has all of the model"
+            )
     for name, parameter in model.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise InvalidParameter(f"parameter {name} of the model has no shape yet: call it once")
@@ -211,14 +235,17 @@ def try_out(
     target: Tensor | None,
     masks: MaskContext,
     mixed: torch.dtype | None,
+    rule: ClippingRule,
+    slots: Slots,
 ) -> Clipper:
     """What clips the gradients of the model, tried on a few records; it is left as it was."""
     refuse_mixing(model.named_modules())
     try:
         with as_before(model):
-            with masks():
+            with masks(), no_activation_checkpoints():
                 check_targets(model, loss, trials[0].rows.copied().inputs, target)
-            return Clipper(model, loss, trials, masks, mixed)
+            with no_activation_checkpoints():
+                return Clipper(model, loss, trials, masks, mixed, rule, slots)
     except MustdpError:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as problem:
@@ -226,6 +253,13 @@ def try_out(
             "model and loss fail on the first records of the data that they are tried on, "
             f"with a {type(problem).__name__}"
         ) from problem
+
+
+def average_of(model: nn.Module, decay: float) -> AveragedModel:
+    """The moving average of a model's weights, which begins with those after the first step."""
+    checks.real("ema", decay, above=0, below=1)
+    averaging: Any = get_ema_multi_avg_fn
+    return AveragedModel(model, multi_avg_fn=averaging(decay), use_buffers=True)
 
 
 # What a model draws itself, such as dropout: a function of the run's key and the step.
@@ -290,9 +324,23 @@ class PrivateTrainer(NotCopied):
         What :func:`calibrated_budget` gives, or for the epochs of a loader :func:`loader_budget`.
     max_grad_norm : float
         The bound C on the norm of one record's gradient, above 0.
+    clipping : {"flat", "per_layer", "automatic", "quantile"} or settings, default="flat"
+        How gradients are brought to norm C: all parameters together; each layer to an equal part of
+        C; normalised (:class:`AutomaticClipping`); or with a norm that follows a quantile and
+        begins at C (:class:`QuantileClipping`). All cost the same.
+    augment : callable, default=None
+        From the inputs of one record to those of a view of it, drawn anew in every step.
+    views : int, default=1
+        How many views of a record have their gradients averaged before they are clipped.
+    units : Units or array_like, default=None
+        Who each record belongs to: users are drawn, clipped and protected, and the scheme's n is
+        their number.
     optimizer : torch.optim.Optimizer, default=None
         One of all parameters of the model that are to be trained; it may be left out where
         :meth:`compute_gradients` is all that is used.
+    ema : float, default=None
+        Decay of the exponential moving average of the weights, above 0 and below 1, such as 0.999:
+        ``averaged`` is then a model with the averaged weights, at no charge.
     scheduler : Schedule or torch.optim.lr_scheduler.LRScheduler, default=None
         Moves the learning rate on, after every step where it is no :class:`Schedule`.
     checkpoint : Checkpoint, str or path, default=None
@@ -343,7 +391,12 @@ class PrivateTrainer(NotCopied):
         budget: Budget,
         *,
         max_grad_norm: float,
+        clipping: str | AutomaticClipping | QuantileClipping = "flat",
+        augment: Augment | None = None,
+        views: int = 1,
+        units: Any = None,
         optimizer: torch.optim.Optimizer | None = None,
+        ema: float | None = None,
         scheduler: Any = None,
         checkpoint: Checkpoint | str | Path | None = None,
         compute: Compute | None = None,
@@ -368,19 +421,27 @@ class PrivateTrainer(NotCopied):
                 "expected size of the scheme", budget.scheme.expected_size, above=0
             )
             self._every = 1 if checkpoint is None else checkpoint.every
+            self._extra = None if checkpoint is None else checkpoint.extra
             self._callbacks, self._show, self._losses = tuple(callbacks), progress, losses
             if optimizer is not None:
                 check_optimizer(optimizer, self._module)
-            elif scheduler is not None or checkpoint is not None:
+            elif scheduler is not None or checkpoint is not None or ema is not None:
                 raise InvalidParameter(
-                    "scheduler and checkpoint must be left out where there is no optimizer, whose "
-                    "state they follow"
+                    "scheduler, checkpoint and ema must be left out where there is no optimizer, "
+                    "whose steps they follow"
                 )
             self._optimizer, self._schedule = optimizer, scheduler
             self._scheduled_every = 1 if scheduler is None else scheduler.steps(budget.scheme)
             self._device = compute.device_for(self._module)
+            if units is not None and not isinstance(units, Units):
+                units = Units(units)
+            noise = budget.noise_multiplier
+            rule = clipping_rule(clipping, self._module, self._max_grad_norm, noise, self._size)
+            how = f"{rule.describe()}; {views!r} views; ema {ema!r}; " + (
+                "records" if units is None else f"{units.combine} of {units.most} records"
+            )
             self._run = run_description(
-                budget, self._max_grad_norm, self._module, optimizer, self._seeded
+                budget, self._max_grad_norm, self._module, optimizer, self._seeded, how
             )
             saves = checkpoint is not None
             charge = RunCharge(ledger, budget, seeded=self._seeded, checkpoint=saves)
@@ -390,13 +451,18 @@ class PrivateTrainer(NotCopied):
             # Whatever gradients are left over are not private.
             (self._module if optimizer is None else optimizer).zero_grad()
             self._module.to(self._device)
+            self._average = None if ema is None else average_of(self._module, ema)
             self._records = TrainingRecords(data, self._device)
+            #: What is drawn: records, or users with their records.
+            self._drawn: TrainingRecords | UnitRecords = self._records
+            if units is not None:
+                self._drawn = UnitRecords(self._records, units)
             # Of a private number of records the budget's scheme has an estimate; this one draws.
-            self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
+            self._scheme = drawn_from(budget.scheme, budget.relation, self._drawn.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
         charges = self._ranks.agree(charge.ledger)
         shared = shared_facts(
-            self._run, budget, self._records, self._scheduler, charge.ledger or charges
+            self._run, budget, self._drawn, self._scheduler, charge.ledger or charges
         )
         own = {"losses": str(losses), "max_rows": str(compute.max_rows)}
         self._ranks.same(shared | own | {"checkpoint": f"{saves}, {self._every}"})
@@ -404,11 +470,16 @@ class PrivateTrainer(NotCopied):
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
         with self._ranks.together():
             self._draw_by(key)
-            self._trials = Trials(self._records, key, self._ranks.rank)
+            with self._masks(0):
+                seen = Views(augment, views, self._records)
+            slots = Slots(seen, 1 if units is None else units.most)
+            self._trials = Trials(self._records, key, self._ranks.rank, seen)
             tried, masks = self._trials.at_first(), lambda: self._masks(0)
             with exclusive(self._module):
                 target, mixed = self._records.target, compute.mixed_precision
-                self._clipper = try_out(self._module, loss, tried, target, masks, mixed)
+                self._clipper = try_out(
+                    self._module, loss, tried, target, masks, mixed, rule, slots
+                )
             self._places = Places(self._clipper, self._module, masks)
             rows = rows_of_pieces(
                 budget.scheme,
@@ -416,10 +487,11 @@ class PrivateTrainer(NotCopied):
                 self._ranks.size,
                 self._clipper.way.most_rows,
                 compute.max_rows,
+                slots.number,
             )
         rows = self._agreed_rows(tried[0].rows, rows)
         with self._ranks.together():
-            self._pieces = Pieces(self._records, self._device, self._clipper, rows)
+            self._pieces = Pieces(self._drawn, self._device, self._clipper, rows)
             workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
             self._bound = bound_for(self._max_grad_norm, self._deviation, workload)
             self._noise = StepNoise(key, self._deviation / self._bound.step)
@@ -436,6 +508,11 @@ class PrivateTrainer(NotCopied):
     def model(self) -> Any:
         """The model, as it was given."""
         return self._model
+
+    @property
+    def averaged(self) -> Any:
+        """A copy of the model with the moving average of the weights; None without ``ema``."""
+        return None if self._average is None else self._average.module
 
     @property
     def budget(self) -> Budget:
@@ -461,9 +538,10 @@ class PrivateTrainer(NotCopied):
         return ledger_after(self.budget, 0 if self._seeded else self._steps)
 
     @property
-    def privacy(self) -> PrivacySpent:
-        """What has been spent so far, certified."""
-        return replace(self.budget.spent(self.steps), seeded=self._seeded)
+    def privacy(self) -> RunPrivacy:
+        """What has been spent so far and what is planned, certified."""
+        both = (self.budget.spent(self.steps), self.budget.spent())
+        return RunPrivacy(*(replace(one, seeded=self._seeded) for one in both))
 
     @property
     def method(self) -> str:
@@ -568,7 +646,13 @@ class PrivateTrainer(NotCopied):
                 self._restore(self._saved.back())
                 raise
         return TrainingResult(
-            self.model, self.steps, self.budget, self.ledger, tuple(losses), seeded=self._seeded
+            self.model,
+            self.steps,
+            self.budget,
+            self.ledger,
+            tuple(losses),
+            seeded=self._seeded,
+            averaged=self.averaged,
         )
 
     def _step(self, update: bool) -> float | None:
@@ -586,7 +670,11 @@ class PrivateTrainer(NotCopied):
         with self._ranks.together():
             refuse_not_finite(int(bad), number + 1)
             self._steps = number + 1  # charged from here on
-            as_gradients(sums, self._bound.step, self._size, self._clipper.parameters)
+            rule = self._clipper.rule
+            numbers = as_gradients(
+                sums, self._bound.step, self._size, self._clipper.parameters, rule.scale
+            )
+            rule.update(numbers, self._bound.inner)
             if update:
                 self._update()
         if not self._losses:
@@ -608,6 +696,8 @@ class PrivateTrainer(NotCopied):
         if self._optimizer is not None:
             self._optimizer.step()
             self._optimizer.zero_grad()
+        if self._average is not None:
+            self._average.update_parameters(self._module)
         if self._schedule is not None and self._steps % self._scheduled_every == 0:
             self._schedule.move(self._module)
 
@@ -625,9 +715,26 @@ class PrivateTrainer(NotCopied):
         at = BatchStream(
             self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
         )
-        parts = (self._module, self._optimizer, self._scheduler)
-        ledger = ledger_after(self.budget, self._steps)
-        return state_of(self._run, at, ledger, *parts)
+        return {
+            "run": self._run,
+            "batches": at.state,
+            "ledger": ledger_after(self.budget, self._steps).to_json(),
+            "clipping": self._clipper.rule.state(),
+            **{
+                name: None if part is None else part.state_dict()
+                for name, part in self._parts().items()
+            },
+        }
+
+    def _parts(self) -> dict[str, Any]:
+        """All that a checkpoint holds the state of, by name."""
+        return {
+            "model": self._module,
+            "optimizer": self._optimizer,
+            "scheduler": self._scheduler,
+            "average": self._average,
+            "extra": self._extra,
+        }
 
     def _checked(self, state: dict[str, Any]) -> BatchStream:
         return check_state(state, self._run, self.budget, self._saved.path)
@@ -639,7 +746,8 @@ class PrivateTrainer(NotCopied):
         batches = self._checked(state)
         if self._seeded and batches.key != self._batches.key:
             raise InvalidParameter(f"checkpoint {self._saved.path} was made with another seed")
-        restore_state(state, self._module, self._optimizer, self._scheduler)
+        restore_state(state, self._parts())
+        self._clipper.rule.restore(state["clipping"])
         self._steps = batches.position
         self._draw_by(batches.key)
 
