@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 import mustdp as md
-from mustdp.cli.main import app
-from mustdp.mechanisms.relation import moves, resolve_relation
-from tests.cli.running import Outcome, Run
+from tests.cli.running import PROGRAM, Outcome, Run
 from tests.site import documented
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-GROUP: Any = typer.main.get_command(app)
+GROUP = PROGRAM
 
 
 #: Most of a minute for all schemes; some of its rows are looked at below.
@@ -143,8 +140,12 @@ def test_defaults_of_relations_and_shifts_are_those_of_the_schemes() -> None:
     schemes: list[Any] = [md.poisson(9, 0.5), md.wor(9, 3), md.wr(9, 3), md.must_ow(9, 5, 3),
                md.must_ww(9, 5, 3), md.must_wo(9, 5, 3), md.must_oo(9, 5, 3),
                md.random_allocation(9, 3), md.shuffle(9, 3)]  # fmt: skip
-    one_copy = {one.name for one in schemes if moves(one, md.Relation.ADD_REMOVE) == 1.0}
-    default = {one.name for one in schemes if resolve_relation(one, None) == "add_remove"}
+    noise = md.gaussian(noise_multiplier=1.0)
+    plans = {one.name: md.subsample(one, noise) for one in schemes}
+    default = {name for name, one in plans.items() if md.account(one).relation == "add_remove"}
+    one_copy = {
+        name for name, one in plans.items() if md.account(one, relation="add_remove").shift == 1.0
+    }
     assert (default, one_copy) == ({"poisson", "allocation"}, {"poisson", "allocation", "shuffle"})
     for command in ("account", "risk", "calibrate", "train"):
         *_, said = _help(command, "--relation").partition("Default: ")
@@ -162,7 +163,7 @@ def test_every_exit_status_is_documented() -> None:
     statuses = {errors.NOT_WRITTEN, errors.BAD_INPUT, errors.NOT_TRUSTED, errors.NO_BUDGET}
     documented = set(map(int, re.findall(r"^\| (\d+) \|", REFERENCE, re.MULTILINE)))
     assert statuses <= documented
-    assert set(map(int, re.findall(r"status (\d)", str(app.info.epilog)))) == statuses
+    assert set(map(int, re.findall(r"status (\d)", str(PROGRAM.epilog)))) == statuses
     assert set(map(int, re.findall(r"^(\d+)  ", str(errors.__doc__), re.MULTILINE))) >= statuses
 
 

@@ -10,13 +10,11 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 import mustdp as md
-from mustdp.cli.main import app
+from tests.cli.running import PROGRAM
 from tests.reporting.explorer.driving import browser, missing
 from tests.reporting.pages.looking import faults, look, no_axe, until, violations
 from tests.site.loading import broken_links, from_elsewhere, read
@@ -56,9 +54,8 @@ def test_the_site(site: Path) -> None:
     assert {f"mustdp.reproduction.{name}" for name in dir(md.reproduction)} <= names
     assert {f"mustdp.plot.{name}" for name in md.plot.__all__} <= names
 
-    group: Any = typer.main.get_command(app)
     page = (site / "docs" / "commands.html").read_text(encoding="utf-8")
-    for name, command in group.commands.items():
+    for name, command in PROGRAM.commands.items():
         [section] = re.findall(rf'<section id="mustdp-{name}">(.*?)</section>', page, re.DOTALL)
         for parameter in command.params:
             shown = (

@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
-from mustdp.numerics.formatting import readable
-from mustdp.reporting.explorer import Explorer, in_browser
 from tests.cli.running import answer, runner
 from tests.reporting.explorer.driving import browser, missing
-from tests.reporting.explorer.visiting import SMALL, complete, running
+from tests.reporting.explorer.visiting import (
+    SMALL,
+    Explorer,
+    complete,
+    in_browser,
+    readable,
+    running,
+)
 from tests.reporting.pages.looking import faults, look, no_axe, violations
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
