@@ -33,6 +33,10 @@ from mustdp.estimation.result import InferenceNote as InferenceNote
 from mustdp.estimation.result import ReleasedEstimate as ReleasedEstimate
 from mustdp.estimation.result import ReleaseResult as ReleaseResult
 from mustdp.estimation.result import WideTable as WideTable
+from mustdp.estimation.statistics.distribution import Gini as Gini
+from mustdp.estimation.statistics.distribution import QuantileRatio as QuantileRatio
+from mustdp.estimation.statistics.distribution import TrimmedMean as TrimmedMean
+from mustdp.estimation.statistics.distribution import WinsorisedMean as WinsorisedMean
 from mustdp.ledger.file import LedgerFile as LedgerFile
 from mustdp.ledger.records import Entry as Entry
 from mustdp.ledger.records import LedgerStatus as LedgerStatus

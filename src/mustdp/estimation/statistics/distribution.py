@@ -101,7 +101,7 @@ class Distribution:
         """The variance of sum D_j e_j; where the number of records is noisy, F_j is a ratio."""
         first, records = self.at.first, float(self.at.first.sums[self.at.slot, 0])
         total = -float(gradient @ self.heights)
-        return self.request.sums.noise_along(first, gradient, total) / records**2
+        return self.request.sums.noise_along(first, self.at.slot, gradient, total) / records**2
 
     def quantile(self, p: float) -> Interval:
         """The quantile at p."""
@@ -299,7 +299,8 @@ class WithoutTails(CurveStatistic, ABC):
         value = found.places[0] * (1.0 - 2.0 * p) + widths @ (1.0 - p - clipped)
         # Whether a height is between p and 1 - p is as uncertain as the height itself.
         errors = np.sqrt(np.maximum(found.variances, 1e-30))
-        inside = ndtr((1.0 - p - found.heights) / errors) - ndtr((p - found.heights) / errors)
+        likely = ndtr((1.0 - p - found.heights) / errors) - ndtr((p - found.heights) / errors)
+        inside = np.where((found.heights > p) & (found.heights < 1.0 - p), 1.0, likely)
         # The part of every cell's records that lies between p and 1 - p.
         masses, kept = (_rises(one) for one in (monotone(found.heights), monotone(clipped)))
         kept[0], kept[-1] = kept[0] - p, kept[-1] - p

@@ -144,11 +144,13 @@ class Running(BoundedSum):
         """Of the rows of C."""
         return self._columns.covariance
 
-    def noise_along(self, noisy: NoisySums, running: FloatArray, total: float) -> float:
+    def noise_along(self, noisy: NoisySums, slot: int, running: FloatArray, total: float) -> float:
         """The variance that noise gives ``running`` @ running sums + ``total`` * all records."""
+        if noisy.agreed is not None:
+            weights = np.append(total, running)
+            return noisy.between((slot, slot), weights, weights)
         weights = np.append(running, total) if self.schema.counted else running
-        variance = float(noisy.noise.own[-1] / self.covariance.own[-1])
-        return variance * float(((weights @ self._columns.root) ** 2).sum())
+        return float(noisy.variances[slot]) * float(((weights @ self._columns.root) ** 2).sum())
 
 
 #: The part of its own budget that a curve of quantiles spends in the first of two rounds.
