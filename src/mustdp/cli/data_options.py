@@ -263,7 +263,7 @@ _release_accounting = Panel(
 _report = Panel(
     FILES,
     """
-    --report FILE  Write a page with pictures, in words for everybody.
+    --report FILE  Write a page with pictures and plain words.
     """,
 )
 ReleaseRelationOption = Annotated[Relation | None, _release_accounting("--relation", read_relation)]
