@@ -10,13 +10,10 @@ import pytest
 import mustdp as md
 from mustdp.accounting.bounds import FamilyBounds
 from mustdp.accounting.families.composition import family_bounds, family_of
-from mustdp.accounting.families.members import attained
-from mustdp.accounting.families.recursion import LossWindow, Recursion
-from mustdp.accounting.families.triples import DiscTriples, LineTriples
-from mustdp.accounting.families.with_replacement import ReplacedTwice
+from mustdp.accounting.families.recursion import LossWindow, Recursion, attained
+from mustdp.accounting.families.triples import DiscTriples, LineTriples, ReplacedTwice
 from mustdp.accounting.plan import Atom, Subsample, atoms
-from mustdp.accounting.pld.discretise import merge
-from mustdp.accounting.pld.pairs import family_pair
+from mustdp.accounting.pld.discretise import family_pair, merge
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.laws import GaussianNoise

@@ -9,7 +9,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.certify import UpperSide
-from mustdp.accounting.pld.curve import LowerCurve
+from mustdp.accounting.pld.readoff import LowerCurve
 
 NOISE = md.gaussian(noise_multiplier=3.0)
 STEP = md.subsample(md.wor(200, 20), NOISE)
@@ -118,7 +118,7 @@ def test_contradicting_bounds_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> 
     """If the attained value came out above the certified one, no number would be trusted."""
     account = md.account(md.repeat(5, STEP))
     monkeypatch.setattr(
-        "mustdp.accounting.pld.curve.LowerCurve.best", lambda self, question: (1e3, "broken")
+        "mustdp.accounting.pld.readoff.LowerCurve.best", lambda self, question: (1e3, "broken")
     )
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.epsilon(1e-5)

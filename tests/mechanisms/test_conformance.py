@@ -15,9 +15,8 @@ import pytest
 import mustdp as md
 from mustdp.errors import Contradiction
 from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, Proof
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
+from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
 from mustdp.mechanisms.mechanism import AdditiveNoise
-from mustdp.mechanisms.profiles import NoiseProfiles
 from mustdp.mechanisms.registry import ARGUMENTS, MECHANISMS, RegisteredMechanism, registered
 from mustdp.numerics.arrays import FloatArray, IntArray
 from tests.cli.running import Run, answer, check_refused, runner

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from threading import RLock
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mustdp.accounting import FURTHER_METHODS
 from mustdp.accounting.bounds import ONE_PAIR, Bounds, Curve
-from mustdp.accounting.certify import FRACTIONS, Computation, UpperSide, certify
+from mustdp.accounting.certify import FRACTIONS, Computation, Pure, UpperSide, certify
 from mustdp.accounting.families.composition import COMPOSITIONS, FamilyComposition, StepProfile
-from mustdp.accounting.methods import further_methods, method_called
 from mustdp.accounting.plan import (
     Atom,
     InEpoch,
     Plan,
     Repeat,
+    SelectBest,
     Sequence,
     Subsample,
     atoms,
     draws_everything,
 )
-from mustdp.accounting.pld.curve import LowerCurve
-from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
-from mustdp.accounting.pure import Pure
+from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, LowerCurve, Question
 from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tprs, risk
 from mustdp.accounting.views import (
     NEGLIGIBLE_DELTA,
@@ -73,6 +73,9 @@ def in_words(plan: Plan, *, released: bool = False) -> str:
     if isinstance(plan, InEpoch):
         inner = in_words(plan.inner, released=released)
         return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    if isinstance(plan, SelectBest):
+        inner = in_words(plan.inner, released=released)
+        return f"best run, {_listed(plan.repetitions.describe(), released)}, of ({inner})"
     return _listed(plan.describe(), released)
 
 
@@ -626,7 +629,7 @@ def account(
     """
     if accuracy is not None:
         accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
-    checks.choice("method", method, (*METHODS, *further_methods()))
+    checks.choice("method", method, (*METHODS, *FURTHER_METHODS))
     checks.choice("composition", composition, COMPOSITIONS)
     group = checks.integer("group", group, 1)
     if dimension is not None:
@@ -641,7 +644,9 @@ def account(
             mentions=("method",),
         )
     if method not in METHODS:
-        return method_called(method)(plan, relation=relation, accuracy=accuracy, group=group)
+        module, _, function = FURTHER_METHODS[method].partition(":")
+        called = getattr(import_module(module), function)
+        return called(plan, relation=relation, accuracy=accuracy, group=group)
     used = relation_of(atoms(plan), relation)
     if used == Relation.ADD_REMOVE and draws_everything(plan):
         raise NotCovered.refusing(
@@ -664,4 +669,6 @@ def relation_of(counted: Iterable[Atom], relation: str | None) -> Relation:
 def _random_size(atom: Atom) -> bool:
     if isinstance(atom, InEpoch):
         return not atom.epoch.fixed_size
+    if isinstance(atom, SelectBest):
+        return all(map(_random_size, atoms(atom.inner)))
     return isinstance(atom, Subsample) and not atom.scheme.fixed_size

@@ -11,11 +11,25 @@ import numpy as np
 
 from mustdp.accounting.epochs.pairs import epoch_sides, on_grids
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
-from mustdp.accounting.plan import Atom, InEpoch, Plan, Repeat, Sequence, Subsample, atoms
-from mustdp.accounting.pld.curve import UpperCurve
-from mustdp.accounting.pld.discretise import DominatingPair, Profile, survey
-from mustdp.accounting.pld.pairs import ConcretePair, attained_pairs
-from mustdp.accounting.profiles import (
+from mustdp.accounting.plan import (
+    Atom,
+    InEpoch,
+    Plan,
+    Repeat,
+    SelectBest,
+    Sequence,
+    Subsample,
+    atoms,
+)
+from mustdp.accounting.pld.discretise import (
+    ConcretePair,
+    DominatingPair,
+    Profile,
+    attained_pairs,
+    survey,
+)
+from mustdp.accounting.pld.readoff import UpperCurve
+from mustdp.accounting.subsampling.one_step import (
     GroupProfile,
     OneSlopeProfile,
     ReusedProfile,
@@ -24,9 +38,8 @@ from mustdp.accounting.profiles import (
 from mustdp.accounting.subsampling.stages import DEPTH, TAIL, stage_profiles, staged_inside
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.mechanisms.relation import Relation, default_relation, moves
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.numerics.checks import frozen
@@ -56,8 +69,8 @@ def group_profiles(plan: Plan, reach: float) -> GroupProfiles:
         if not isinstance(plan.scheme, Multistage):
             raise NotCovered("only fixed-size schemes can be nested")
         return stage_profiles(plan.scheme, group_profiles(plan.inner, reach), reach)
-    if isinstance(plan, InEpoch):
-        raise NotCovered("an epoch on a subset is not covered")
+    if isinstance(plan, InEpoch | SelectBest):
+        raise NotCovered("an epoch, or the best of several runs, on a subset is not covered")
     if isinstance(plan, Repeat) and plan.count == 1:
         return group_profiles(plan.inner, reach)
     return ComposedProfiles(plan, reach)
@@ -274,6 +287,10 @@ _LOG_ERROR = 1e-13
 
 def log_moments(atom: Atom, orders: FloatArray, relation: Relation, group: int) -> FloatArray:
     """log M_a at orders a > 1 of one atom for ``group`` records that differ; inf if not known."""
+    if isinstance(atom, SelectBest):
+        from mustdp.accounting.selection import selected_moments  # accounts for one run first
+
+        return selected_moments(atom, orders, relation, group)
     if isinstance(atom, Subsample):
         moved = moves(atom.scheme, relation)
     else:
@@ -363,6 +380,10 @@ def atom_pairs(atom: Atom, relation: Relation, method: str, group: int = 1) -> A
         return _plain(atom, relation, group)
     if isinstance(atom, InEpoch):
         return _epoch(atom, relation, method, group)
+    if isinstance(atom, SelectBest):
+        from mustdp.accounting.selection import selected_pairs  # accounts for one run first
+
+        return selected_pairs(atom, relation, method, group)
     if isinstance(atom.inner, Mechanism):
         deep = isinstance(atom.scheme, Multistage) and len(atom.scheme.reduced) > 2
         # The tables of many stages are too large to be kept.

@@ -16,7 +16,7 @@ from mustdp.accounting.account import Account, account, relation_of
 from mustdp.accounting.atoms import atom_pairs
 from mustdp.accounting.bounds import Bounds
 from mustdp.accounting.plan import InEpoch, Plan, Subsample, atoms
-from mustdp.accounting.pld.pairs import DiscretePair, MixturePair
+from mustdp.accounting.pld.discretise import DiscretePair, MixturePair
 from mustdp.errors import InvalidParameter, MustdpError, NumericalFailure
 from mustdp.limits import DELTA_RANGE, TARGET_RANGE
 from mustdp.mechanisms.contract import Mechanism

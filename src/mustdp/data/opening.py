@@ -21,7 +21,9 @@ from mustdp.data.columns import (
     Category,
     Column,
     Columns,
+    Conversion,
     Day,
+    Doubles,
     Number,
     Reading,
     Selected,
@@ -29,15 +31,14 @@ from mustdp.data.columns import (
     as_list,
     as_reading,
     as_wanted,
+    conversions_of,
     quoted,
     select,
 )
-from mustdp.data.frames import Frame, as_frame
+from mustdp.data.frames import ArraySource, Frame, Source, as_frame
 from mustdp.data.parquet import ParquetFiles, ParquetSource, column_count
-from mustdp.data.source import ArraySource, Source
 from mustdp.data.statistical import READERS, StatisticalFile
 from mustdp.data.text import DelimitedText, TextFile
-from mustdp.data.values import Conversion, Doubles, conversions_of
 from mustdp.errors import InvalidParameter, unquoted
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray

@@ -31,9 +31,9 @@ from mustdp.mechanisms.contract import Mechanism
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey
 from mustdp.sampling.batch import Batch
+from mustdp.sampling.law import Stage
 from mustdp.sampling.nested import Level, NestedDesign
 from mustdp.sampling.schemes import Multistage, Poisson, Scheme, must_ow, must_ww
-from mustdp.sampling.stage import Stage
 from mustdp.sampling.streams import BatchStream
 
 #: More replicates than this are refused: they would have to be held in memory.

@@ -28,8 +28,7 @@ from mustdp.mechanisms.contract import (
     OutputLaw,
     Steering,
 )
-from mustdp.mechanisms.laws import Noise, dual
-from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.mechanisms.laws import Noise, NoiseProfiles, dual
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
 #: Outcomes where most of the mass is, fewer for many places, and further out; where there are more

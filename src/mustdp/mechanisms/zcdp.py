@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen

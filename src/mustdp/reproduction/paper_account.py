@@ -32,10 +32,16 @@ from mustdp.accounting.account import ACCURACY, relation_of
 from mustdp.accounting.atoms import subsampled_pair
 from mustdp.accounting.certify import Fractions, GridAnswer, refine
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
-from mustdp.accounting.pld.curve import ComposedLoss, UpperCurve
-from mustdp.accounting.pld.discretise import DominatingPair, Survey, merge, survey
-from mustdp.accounting.pld.pairs import Mixture, MixturePair, family_pair
-from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
+from mustdp.accounting.pld.discretise import (
+    DominatingPair,
+    Mixture,
+    MixturePair,
+    Survey,
+    family_pair,
+    merge,
+    survey,
+)
+from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question, UpperCurve
 from mustdp.accounting.subsampling.attained import symmetric_threshold
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import SMALLEST_DELTA

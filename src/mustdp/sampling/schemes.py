@@ -14,15 +14,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from mustdp.errors import InvalidParameter
-from mustdp.numerics import checks, windows
+from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import generator
 from mustdp.sampling.batch import Batch
 from mustdp.sampling.catalogue import BY_NAME, NAMES, name_of
 from mustdp.sampling.draws import draw_poisson, draw_stages
-from mustdp.sampling.law import TAIL, MultiplicityLaw, as_law, chain_law
-from mustdp.sampling.stage import Stage, check_stages, read_stage, reduce_stages
+from mustdp.sampling.law import (
+    TAIL,
+    MultiplicityLaw,
+    Stage,
+    as_law,
+    binomial,
+    chain_law,
+    check_stages,
+    read_stage,
+    reduce_stages,
+)
 
 if TYPE_CHECKING:
     from mustdp.randomness.keys import BatchKey
@@ -229,7 +238,7 @@ class Poisson(Scheme):
         if group == 1 and 0.0 < self.rate < 1.0:
             both = frozen(np.array([1.0 - self.rate, self.rate]))
             return MultiplicityLaw(0, both, 0.0, 2.0**-53)
-        return as_law(windows.binomial(group, *self.rate.as_integer_ratio(), tail))
+        return as_law(binomial(group, *self.rate.as_integer_ratio(), tail))
 
     def draw(self, rng: np.random.Generator | None = None) -> Batch:
         """Draw the size, then that many records without replacement: the same law, at O(batch)."""

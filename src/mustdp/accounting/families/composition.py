@@ -11,29 +11,31 @@ import numpy as np
 from mustdp.accounting.atoms import AtomPairs, atom_pairs
 from mustdp.accounting.bounds import ONE_PAIR, Bounds, DeltaProfile, FamilyBounds
 from mustdp.accounting.certify import Computation, consistent
-from mustdp.accounting.families.members import AttainedBound, attained, chosen_members
 from mustdp.accounting.families.recursion import (
+    AttainedBound,
     LossWindow,
     Recursion,
     answer,
+    attained,
     block_loss,
+    chosen_members,
     delta_at,
     epsilon_at,
     profile_of,
 )
-from mustdp.accounting.families.triples import DiscTriples, LineTriples, PairFamily
-from mustdp.accounting.families.with_replacement import (
+from mustdp.accounting.families.triples import (
     MOST_COPIES,
+    DiscTriples,
+    LineTriples,
     NestedCopies,
+    PairFamily,
     ReplacedTwice,
     ReplacementCopies,
 )
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
 from mustdp.accounting.pld.compose import Composition, Part
-from mustdp.accounting.pld.curve import ComposedLoss, UpperCurve
-from mustdp.accounting.pld.discrete import DiscreteLoss
-from mustdp.accounting.pld.discretise import Survey, connect, survey
-from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
+from mustdp.accounting.pld.discretise import DiscreteLoss, Survey, connect, survey
+from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question, UpperCurve
 from mustdp.accounting.subsampling.stages import StagedProfiles, staged_inside
 from mustdp.errors import Contradiction, InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON
@@ -420,7 +422,7 @@ def family_along(
 
 # Bounds of a plan made tighter by a family of pairs, where some of its steps have one.
 #
-# The bounds of one pair per step and those of the family (``family.py``) are both proved for the
+# The bounds of one pair per step and those of the family are both proved for the
 # same plan, so the smaller upper and the larger lower one hold as well. Their crossing would
 # refute one of the proofs or its arithmetic: then nothing is answered.
 

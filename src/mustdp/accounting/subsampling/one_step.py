@@ -1,34 +1,40 @@
-"""One application of a subsampled mechanism: certified upper bound and attained lower bound."""
+"""One application of a subsampled mechanism: certified upper bound and attained lower bound, and
+upper profiles as objects that are called with epsilons.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mustdp.accounting.pld.pairs import attained_pairs
+from mustdp.accounting.pld.discretise import attained_pairs
 from mustdp.accounting.subsampling import attained
 from mustdp.accounting.subsampling.attained import symmetric_threshold
-from mustdp.accounting.subsampling.mixed_slope import (
+from mustdp.accounting.subsampling.one_slope import one_slope_bound
+from mustdp.accounting.subsampling.stages import (
     JUMP,
+    TAIL,
     certificate,
     common_tangent,
     evaluate,
     margin,
     rounded_down,
+    staged_inside,
 )
-from mustdp.accounting.subsampling.one_slope import one_slope_bound
-from mustdp.accounting.subsampling.stages import TAIL, staged_inside
 from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism
 from mustdp.mechanisms.laws import Noise
 from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
 from mustdp.sampling.schemes import Multistage, Poisson, Scheme
 
@@ -210,7 +216,7 @@ def _log_sum(logs: FloatArray) -> FloatArray:
 Direction = Literal["both", "remove", "add"]
 
 #: Largest epsilon of a one-step profile; beyond it e^epsilon is out of any practical range.
-LARGEST_EPSILON = 600.0
+LARGEST_OF_ONE_STEP = 600.0
 #: Chances below this are too small to be divided by.
 RAREST = 1e-280
 
@@ -305,7 +311,7 @@ def one_step(
     >>> print(f"{step.lower[0]:.5e} {step.upper[0]:.5e}")
     4.58172e-04 4.58172e-04
     """
-    eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
+    eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_OF_ONE_STEP)
     used = resolve_relation(scheme, relation)
     size = checks.integer("group", group, 1, scheme.n)
     shift = shift_of(mechanism, scheme, used)
@@ -460,3 +466,85 @@ def _one_slope(
     if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
         return None
     return one_slope_bound(scheme.law(group), profiles, epsilon)
+
+
+# Upper profiles of one atom, as frozen objects that are called with epsilons.
+#
+# Each turns what describes an atom into a certified profile at epsilon >= 0, rounded up. They are
+# objects rather than functions inside functions so that they can be compared, sent and read.
+
+#: Looks at a profile that are kept.
+_KEPT = 12
+
+
+@dataclass(frozen=True, eq=False)
+class GroupProfile:
+    """One member of a family of group profiles, its rounding error added."""
+
+    profiles: GroupProfiles
+    group: int = 1
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        value = self.profiles.delta(np.array([float(self.group)]), epsilon[:, None])[:, 0]
+        return np.minimum(value * (1.0 + self.profiles.relative_error), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SubsampledProfile:
+    """A mechanism on one draw of a scheme, in one direction or in the worse of both."""
+
+    scheme: Scheme
+    mechanism: Mechanism
+    relation: Relation
+    direction: Direction = "both"
+    group: int = 1
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons; the last looks are kept."""
+        key = epsilon.tobytes()
+        seen = self._looks.get(key)
+        if seen is None:
+            if len(self._looks) >= _KEPT:
+                self._looks.clear()
+            seen = self._looks[key] = frozen(upper_bound(
+                self.scheme, self.mechanism, epsilon, relation=self.relation,
+                direction=self.direction, group=self.group, inside=self._inside,
+            ))  # fmt: skip
+        return seen
+
+    @cached_property
+    def _looks(self) -> dict[bytes, FloatArray]:
+        return {}
+
+    @cached_property
+    def _inside(self) -> GroupProfiles | None:
+        """The stages within the first, whose tables serve every look at this profile."""
+        if not isinstance(self.scheme, Multistage) or len(self.scheme.reduced) < 2:
+            return None
+        profiles = self.mechanism.profiles(shift_of(self.mechanism, self.scheme, self.relation))
+        return staged_inside(self.scheme, profiles, LARGEST_EPSILON)
+
+
+@dataclass(frozen=True, eq=False)
+class OneSlopeProfile:
+    """The same by the paper's theorem, in which one slope serves every multiplicity."""
+
+    law: MultiplicityLaw
+    profiles: GroupProfiles
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        return one_slope_bound(self.law, self.profiles, epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class ReusedProfile:
+    """A subset that several releases share: the certificate around what was composed inside."""
+
+    law: MultiplicityLaw
+    inside: GroupProfiles
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        return certificate(self.law, self.inside, epsilon)[0]

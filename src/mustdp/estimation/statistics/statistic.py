@@ -14,7 +14,7 @@ import itertools
 import math
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -27,9 +27,10 @@ from mustdp.estimation.intervals import (
     Support,
     over_strata,
 )
-from mustdp.estimation.queries import BoundedSum, NoisySums, Query
+from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Query
 from mustdp.estimation.result import ReleasedEstimate, released_estimate
-from mustdp.estimation.schema import OTHER, Column, PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.tables import OTHER
 from mustdp.numerics import checks
 
 # What a user asks for, before the columns' ranges are known.
@@ -95,20 +96,7 @@ class Statistic(ABC):
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """The statistic whose name is followed by a colon and ``argument``; None for no colon.
-
-        Parameters
-        ----------
-        argument : str or None
-            What follows the colon.
-        text : str
-            All that was written, for refusals.
-
-        Returns
-        -------
-        Statistic
-            Of all columns.
-        """
+        """The statistic whose name is followed by a colon and ``argument``; None for no colon."""
         if argument is not None:
             raise unknown_statistic(text)
         return cls()
@@ -126,13 +114,7 @@ class Statistic(ABC):
         return None
 
     def check_columns(self, count: int) -> None:
-        """Refuse a number of columns that the statistic cannot take at once.
-
-        Parameters
-        ----------
-        count : int
-            The number of columns.
-        """
+        """Refuse a number of columns that the statistic cannot take at once."""
         if count >= self.fewest and (self.most is None or count <= self.most):
             return
         if self.most == self.fewest:
@@ -144,18 +126,7 @@ class Statistic(ABC):
         raise InvalidParameter.refusing("columns", f"of {self.name} must be {allowed}", count)
 
     def positions(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Where its columns are among those that are there.
-
-        Parameters
-        ----------
-        names : sequence of str
-            The columns that are there.
-
-        Returns
-        -------
-        tuple of int
-            All of them where it names none.
-        """
+        """Where its columns are among those that are there."""
         if self.columns is None:
             return tuple(range(len(names)))
         known, found = list(names), []
@@ -173,18 +144,7 @@ class Statistic(ABC):
     # One release on all records.
 
     def requests(self, schema: PublicSchema) -> Iterator[StatisticRequest]:
-        """What is asked of one release, column by column, pair by pair or of all columns at once.
-
-        Parameters
-        ----------
-        schema : PublicSchema
-            The columns, groups and neighbours.
-
-        Yields
-        ------
-        StatisticRequest
-            Bound to some of the columns.
-        """
+        """What is asked of one release: of each column, of each pair, or of all at once."""
         columns = self.positions([column.name for column in schema.columns])
         self.check_release()
         self.check_survey(schema)
@@ -203,20 +163,7 @@ class Statistic(ABC):
             yield self.bind(schema, own)
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
-        """What is asked of one release about these columns.
-
-        Parameters
-        ----------
-        schema : PublicSchema
-            The columns, groups and neighbours.
-        columns : tuple of int
-            Positions of as many columns as the statistic takes.
-
-        Returns
-        -------
-        StatisticRequest
-            The sums it needs, and how it is read off them.
-        """
+        """What is asked of one release about these columns."""
         raise InvalidParameter(f"{self.name} must be asked of the bootstrap")
 
     def check_release(self) -> None:
@@ -228,26 +175,14 @@ class Statistic(ABC):
             )
 
     def check_range(self, column: Range) -> None:
-        """Refuse the range of a column that the statistic makes no sense on.
-
-        Parameters
-        ----------
-        column : Range
-            The public range.
-        """
+        """Refuse the range of a column that the statistic makes no sense on."""
         if self.positive and not column.lower > 0.0:
             raise InvalidParameter.refusing(
                 "lower", f"must be above 0 for {self.name}", f"{column.lower:g}"
             )
 
     def check_survey(self, schema: PublicSchema) -> None:
-        """Refuse what a survey design has no proven errors for, with what to ask instead.
-
-        Parameters
-        ----------
-        schema : PublicSchema
-            The survey design.
-        """
+        """Refuse what a survey design has no proven errors for, with what to ask instead."""
         if not self.is_total:
             return
         reason = None
@@ -263,31 +198,12 @@ class Statistic(ABC):
             raise InvalidParameter.refusing("statistic", reason, repr(self.written))
 
     def check_effort(self, columns: int, slots: int) -> None:  # noqa: B027
-        """Refuse what would not end or not fit, before anything is read or charged.
-
-        Parameters
-        ----------
-        columns : int
-            The number of columns.
-        slots : int
-            The number of groups.
-        """
+        """Refuse what would not end or not fit, before anything is read or charged."""
 
     # Random subsets.
 
     def query(self, public: SubsetSchema) -> Query:
-        """What is asked of subsets about which something is known.
-
-        Parameters
-        ----------
-        public : SubsetSchema
-            The ranges of the columns and the size of the subsets.
-
-        Returns
-        -------
-        Query
-            The statistic with a bound on how far one record moves it, ready to be released.
-        """
+        """What is asked of subsets about which something is known."""
         self.check_columns(len(public.ranges))
         self.check_bootstrap()
         for one in public.ranges:
@@ -303,52 +219,15 @@ class Statistic(ABC):
             )
 
     def labelled(self, query: Query, names: Sequence[str]) -> Query:
-        """The query with the columns' names in its labels, where it has something to tell apart.
-
-        Parameters
-        ----------
-        query : Query
-            One of this statistic.
-        names : sequence of str
-            The columns' names.
-
-        Returns
-        -------
-        Query
-            The same with other labels.
-        """
+        """The query with the columns' names in its labels, where it has something to tell apart."""
         return query
 
     def described(self, label: str, columns: Sequence[str]) -> str:
-        """What an estimate is one of, in words.
-
-        Parameters
-        ----------
-        label : str
-            The label of the estimate.
-        columns : sequence of str
-            The columns, with their ranges.
-
-        Returns
-        -------
-        str
-            For tables and reports.
-        """
+        """What an estimate is one of, in words."""
         return f"{label} of {' and '.join(columns)}"
 
     def shape(self, poisson: bool) -> Shape:
-        """What is known of the query before the columns are.
-
-        Parameters
-        ----------
-        poisson : bool
-            Whether it is asked of Poisson subsets, or of those of a fixed size.
-
-        Returns
-        -------
-        Shape
-            Whether contributions lie in a ball, and whether it is one number.
-        """
+        """What is known of the query before the columns are."""
         return Shape(in_a_ball=poisson)  # there, one copy more or less moves it by the reach
 
     def _on(self, public: SubsetSchema) -> Query:
@@ -427,6 +306,14 @@ def read_statistic(text: str | Statistic) -> Statistic:
     return named
 
 
+def read_statistics(given: str | Statistic | Sequence[str | Statistic]) -> tuple[Statistic, ...]:
+    """One or several statistics; none at all are refused."""
+    several = (given,) if isinstance(given, str | Statistic) else tuple(given)
+    if not several:
+        raise InvalidParameter("statistics must name at least one statistic, got none")
+    return tuple(map(read_statistic, several))
+
+
 def unknown_statistic(text: object) -> InvalidParameter:
     """The refusal of what is no statistic."""
     known = dict.fromkeys((*usages("for_release"), *usages("for_bootstrap")))
@@ -492,7 +379,12 @@ class SlotRelease:
         """
         if self.schema.public_size:
             return float(self.schema.n or 1)
-        return max(float(self.first.sums[:, 0].sum()), 1.0)
+        return max(self.schema.of_all(self.first.sums[:, 0]), 1.0)
+
+    @property
+    def noise(self) -> NoiseCovariance:
+        """Covariance of the noise of the first round."""
+        return self.first.noise_in(self.slot)
 
     @property
     def clusters(self) -> float:
@@ -513,6 +405,9 @@ class StatisticRequest(ABC):
     columns: tuple[int, ...]
     #: Whether it is the number of records, which other sums tell, too.
     counts_records: ClassVar[bool] = False
+    #: Whether estimates are smooth in what was released, and whether they are totals.
+    smooth: ClassVar[bool] = True
+    is_total: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -597,12 +492,21 @@ class StatisticRequest(ABC):
                 yield self._named(flagged, None, cell, where)
             return
         for slot, group in enumerate(schema.groups or (None,)):
-            where = "" if group is None else f" where {schema.by} is {group}"
+            named = {} if group is None else {str(schema.by): group}
+            if schema.grouping is not None:
+                named = schema.grouping.named(slot)
+            said = " and ".join(f"{column} is {own}" for column, own in named.items())
+            where = f" where {said}" if said else ""
             for cell, interval in self.read(slots[slot]) if slots else self.read_public():
-                yield self._named(interval, group, cell, where)
+                yield self._named(interval, group, cell, where, named)
 
     def _named(
-        self, interval: Interval, group: str | None, cell: str, where: str
+        self,
+        interval: Interval,
+        group: str | None,
+        cell: str,
+        where: str,
+        groups: Mapping[str, str] | None = None,
     ) -> ReleasedEstimate:
         return released_estimate(
             interval,
@@ -612,6 +516,7 @@ class StatisticRequest(ABC):
             cell=cell or None,
             description=self.describe(cell) + where,
             where=where,
+            groups=tuple((groups or {}).items()),
         )
 
 
@@ -622,7 +527,7 @@ def _outside_strata(schema: PublicSchema, first: NoisySums) -> tuple[str, ...]:
     """
     if len(schema.shares) == schema.slots:
         return ()
-    found, error = float(first.sums[-1, 0]), math.sqrt(float(first.noise.own[0]))
+    found, error = float(first.sums[-1, 0]), math.sqrt(float(first.noise_in(-1).own[0]))
     return (UNLISTED,) if found > CLEARLY * error else ()
 
 

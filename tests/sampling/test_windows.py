@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mustdp.errors import NumericalFailure
-from mustdp.numerics import windows
-from mustdp.numerics.windows import Window
+from mustdp.sampling import law as windows
+from mustdp.sampling.law import Window
 
 TAILS = st.sampled_from([0.0, 1e-300, 1e-60, 1e-12, 1e-3, 0.4, 0.99])
 
