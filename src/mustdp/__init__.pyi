@@ -71,6 +71,7 @@ from mustdp.sampling.schemes import wr as wr
 from mustdp.training.data.named import load_data as load_data
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
+from mustdp.training.networks.loaders import loader_budget as loader_budget
 from mustdp.training.networks.separation import replace_batchnorm as replace_batchnorm
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer
 from mustdp.version import __version__ as __version__

@@ -302,7 +302,7 @@ def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> 
         raise InvalidParameter(
             f"--event must be a file that can be read, got {clipped(path)} ({problem.strerror})"
         ) from None
-    event = event_from_json(content)
+    event = event_from_json(content, relation)
     result = mustdp.account(
         event.some_plan(),
         relation=relation,
