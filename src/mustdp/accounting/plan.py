@@ -52,17 +52,14 @@ class Subsample:
                 "for it here"
             )
         for scheme in _schemes(self.inner):
-            if isinstance(scheme, Poisson):
+            if not isinstance(self.scheme, Multistage):
                 raise NotCovered(
-                    "Poisson sampling inside another stage is not covered: its batch size is "
-                    "random and no group profile is known for it here"
+                    f"a scheme inside {self.scheme.name} sampling is not covered: it would have to "
+                    "draw from a subset of random size"
                 )
-            if isinstance(self.scheme, Poisson):
-                raise NotCovered(
-                    "a scheme inside Poisson sampling is not covered: it would have to draw from "
-                    "a subset of random size"
-                )
-            size = self.scheme.m if isinstance(self.scheme, Multistage) else None
+            if not isinstance(scheme, Multistage | Poisson):
+                raise NotCovered(f"{scheme.name} sampling inside another stage is not covered")
+            size = self.scheme.m
             if scheme.n != size:
                 raise InvalidParameter(
                     f"the inner scheme draws from n = {scheme.n} entries, but the scheme around it "
@@ -161,8 +158,8 @@ def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
     Raises
     ------
     NotCovered
-        No theorem of this package covers the combination, such as Poisson sampling inside another
-        stage.
+        No theorem of this package covers the combination, such as another scheme inside Poisson
+        sampling.
 
     Examples
     --------
