@@ -20,10 +20,19 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "dask": ("work on a Dask cluster", ("dask", "distributed", "cryptography")),
     "dp-accounting": ("the bridge to dp_accounting", ("dp_accounting",)),
     "opacus": ("the bridge to Opacus", ("opacus",)),
+    "jax-privacy": ("the bridge to jax-privacy", ("jax_privacy",)),
+    "opendp": ("the bridge to OpenDP", ("opendp",)),
+    "flower": ("the bridge to Flower", ("flwr",)),
+    "deployments": ("plans as files of the deployment registry", ("yaml",)),
 }
 _BROUGHT_BY = {package: extra for extra, (_, brought) in EXTRAS.items() for package in brought}
 #: Packages that are installed under another name than they are imported by.
-_INSTALLED_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+_INSTALLED_AS = {
+    "sklearn": "scikit-learn",
+    "dp_accounting": "dp-accounting",
+    "jax_privacy": "jax-privacy",
+    "yaml": "pyyaml",
+}
 
 
 def required(module: str, purpose: str) -> ModuleType:

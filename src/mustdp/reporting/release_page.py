@@ -53,7 +53,7 @@ def release_page(result: ReleaseResult, standing: LedgerStatus | None = None) ->
             else None,
             "table": _table(rows),
         }
-        for number, (name, rows) in enumerate(result.families().items(), 1)
+        for number, (name, rows) in enumerate(result.by_statistic().items(), 1)
     ]
     return Page(
         "Private statistics",

@@ -258,6 +258,7 @@ class CellSquares(BoundedSum):
     Natural sums: those of every cell, or of the first of two.
     """
 
+    tells_records: ClassVar[bool] = False
     cells: CellCounts
     shares: FloatArray
     schema: PublicSchema = field(init=False)
@@ -367,6 +368,7 @@ class ReleasedCount(StatisticRequest):
     """The number of records in one release."""
 
     counts_records: ClassVar[bool] = True
+    is_total: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -445,6 +447,7 @@ class InCells(StatisticRequest):
 class ReleasedTable(InCells):
     """The number of records in every cell of a histogram or a contingency table."""
 
+    is_total: ClassVar[bool] = True
     called: str = "histogram"
 
     @property
@@ -527,7 +530,7 @@ def share_of_records(at: SlotRelease, cell: int) -> Interval:
     """The share of one cell: binomial, over a number of records that may be noisy."""
     effect = cluster_effect(at, cell)
     spread = at.squared_weights * at.unsampled * effect.sampling
-    noise = at.first.noise.pair(cell)
+    noise = at.noise.pair(cell)
     inside = float(shares_of_cells(at.first)[at.slot, cell - 1])
     own = float(np.array([-inside, 1.0]) @ noise @ np.array([-inside, 1.0]))
     return fieller_interval(
@@ -555,7 +558,7 @@ def cluster_effect(at: SlotRelease, cell: int) -> Spread:
     binomial = at.squared_weights * inside * (1.0 - inside)
     k = 0 if second.part.width == 1 else cell - 1
     found = most**2 * float(second.sums[at.slot, k])
-    error = most**2 * math.sqrt(float(second.noise.own[k]))
+    error = most**2 * math.sqrt(float(second.noise_in(at.slot).own[k]))
     if not binomial > error / most:
         return Spread(most, 0.0, noise_dominated=True)
     count = at.clusters
@@ -575,12 +578,12 @@ def number_of_records(at: SlotRelease, cell: int, effect: Spread) -> Interval:
     are meant. The number at hand lies within the noise alone: that is always part of the interval.
     """
     schema = at.schema
-    value, noise = float(at.first.sums[at.slot, cell]), float(at.first.noise.own[cell])
+    value, noise = float(at.first.sums[at.slot, cell]), float(at.noise.own[cell])
     total = at.total_records
     most = total if schema.public_size else math.inf
     if schema.largest_cluster is not None and schema.dropped:
         # How clusters differ is known of the records with a value: given their number.
-        total = min(max(float(at.first.sums[:, 0].sum()), 1.0), most)
+        total = min(max(schema.of_all(at.first.sums[:, 0]), 1.0), most)
     largest = schema.largest_weight
     if largest is not None:
         inside = value / max(at.records, 1e-9)
@@ -601,11 +604,13 @@ def number_of_records(at: SlotRelease, cell: int, effect: Spread) -> Interval:
     at_hand = t_interval(value, Spread(0.0, noise), at.level, (0.0, most))
     low, high = (total * end for end in found.ends)
     error = max(total * found.standard_error, at_hand.standard_error)
+    # What agrees with its margins must not be cut.
+    agreed = at_hand.value if at.first.agreed is None else value
     return replace(
         found,
-        value=at_hand.value,
+        value=agreed,
         standard_error=error,
-        ends=(min(low, at_hand.ends[0]), max(high, at_hand.ends[1])),
+        ends=(min(low, at_hand.ends[0], agreed), max(high, at_hand.ends[1], agreed)),
         noise_share=noise / error**2 if error > 0 else 0.0,
     )
 

@@ -271,6 +271,7 @@ class ReleasedQuantile(StatisticRequest):
     p: float
     grid: tuple[float, ...]
     called: str
+    smooth: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -399,12 +400,12 @@ def _curve(at: SlotRelease, noisy: NoisySums) -> NoisyCurve | None:
 
     The first round has the weights, whichever is read.
     """
-    records = float(noisy.sums[at.slot, 0])
-    if not records > max(CLEARLY * math.sqrt(noisy.noise.own[0]), 1e-9):
+    records, noise = float(noisy.sums[at.slot, 0]), noisy.noise_in(at.slot)
+    if not records > max(CLEARLY * math.sqrt(noise.own[0]), 1e-9):
         return None
     curve = noisy.sums[at.slot, 1:] / records
-    variance = noisy.noise.own[1:] - 2.0 * curve * noisy.noise.first[1:]
-    variance = np.maximum(variance + curve**2 * noisy.noise.own[0], 0.0) / records**2
+    variance = noise.own[1:] - 2.0 * curve * noise.first[1:]
+    variance = np.maximum(variance + curve**2 * noise.own[0], 0.0) / records**2
     unsampled = replace(at, first=noisy).unsampled
     factor = unsampled * at.squared_weights / records**2
     return NoisyCurve(curve, variance, np.full(len(curve), factor))

@@ -14,7 +14,7 @@ import itertools
 import math
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -27,9 +27,10 @@ from mustdp.estimation.intervals import (
     Support,
     over_strata,
 )
-from mustdp.estimation.queries import BoundedSum, NoisySums, Query
+from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Query
 from mustdp.estimation.result import ReleasedEstimate, released_estimate
-from mustdp.estimation.schema import OTHER, Column, PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.tables import OTHER
 from mustdp.numerics import checks
 
 # What a user asks for, before the columns' ranges are known.
@@ -305,6 +306,14 @@ def read_statistic(text: str | Statistic) -> Statistic:
     return named
 
 
+def read_statistics(given: str | Statistic | Sequence[str | Statistic]) -> tuple[Statistic, ...]:
+    """One or several statistics; none at all are refused."""
+    several = (given,) if isinstance(given, str | Statistic) else tuple(given)
+    if not several:
+        raise InvalidParameter("statistics must name at least one statistic, got none")
+    return tuple(map(read_statistic, several))
+
+
 def unknown_statistic(text: object) -> InvalidParameter:
     """The refusal of what is no statistic."""
     known = dict.fromkeys((*usages("for_release"), *usages("for_bootstrap")))
@@ -370,7 +379,12 @@ class SlotRelease:
         """
         if self.schema.public_size:
             return float(self.schema.n or 1)
-        return max(float(self.first.sums[:, 0].sum()), 1.0)
+        return max(self.schema.of_all(self.first.sums[:, 0]), 1.0)
+
+    @property
+    def noise(self) -> NoiseCovariance:
+        """Covariance of the noise of the first round."""
+        return self.first.noise_in(self.slot)
 
     @property
     def clusters(self) -> float:
@@ -391,6 +405,9 @@ class StatisticRequest(ABC):
     columns: tuple[int, ...]
     #: Whether it is the number of records, which other sums tell, too.
     counts_records: ClassVar[bool] = False
+    #: Whether estimates are smooth in what was released, and whether they are totals.
+    smooth: ClassVar[bool] = True
+    is_total: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -475,12 +492,21 @@ class StatisticRequest(ABC):
                 yield self._named(flagged, None, cell, where)
             return
         for slot, group in enumerate(schema.groups or (None,)):
-            where = "" if group is None else f" where {schema.by} is {group}"
+            named = {} if group is None else {str(schema.by): group}
+            if schema.grouping is not None:
+                named = schema.grouping.named(slot)
+            said = " and ".join(f"{column} is {own}" for column, own in named.items())
+            where = f" where {said}" if said else ""
             for cell, interval in self.read(slots[slot]) if slots else self.read_public():
-                yield self._named(interval, group, cell, where)
+                yield self._named(interval, group, cell, where, named)
 
     def _named(
-        self, interval: Interval, group: str | None, cell: str, where: str
+        self,
+        interval: Interval,
+        group: str | None,
+        cell: str,
+        where: str,
+        groups: Mapping[str, str] | None = None,
     ) -> ReleasedEstimate:
         return released_estimate(
             interval,
@@ -490,6 +516,7 @@ class StatisticRequest(ABC):
             cell=cell or None,
             description=self.describe(cell) + where,
             where=where,
+            groups=tuple((groups or {}).items()),
         )
 
 
@@ -500,7 +527,7 @@ def _outside_strata(schema: PublicSchema, first: NoisySums) -> tuple[str, ...]:
     """
     if len(schema.shares) == schema.slots:
         return ()
-    found, error = float(first.sums[-1, 0]), math.sqrt(float(first.noise.own[0]))
+    found, error = float(first.sums[-1, 0]), math.sqrt(float(first.noise_in(-1).own[0]))
     return (UNLISTED,) if found > CLEARLY * error else ()
 
 
