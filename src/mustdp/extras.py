@@ -19,6 +19,7 @@ _BROUGHT_BY = {
     "torch": "train",
     "sklearn": "train",
     "pyreadstat": "files",
+    "yaml": "files",
     "joblib": "parallel",
     "threadpoolctl": "parallel",
     "dask": "dask",
@@ -28,7 +29,7 @@ _BROUGHT_BY = {
     "opacus": "opacus",
 }
 #: Packages that are installed under another name than they are imported by.
-_INSTALLED_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+_INSTALLED_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "yaml": "pyyaml"}
 
 
 def required(module: str, purpose: str) -> ModuleType:

@@ -292,7 +292,9 @@ class PublicSchema:
         if self.relation == Relation.ADD_REMOVE:
             return times * part.radius
         found = part.diameter
-        if self.incomplete:
+        # Whoever is in no group of a complete list counts for nothing, in every grouping.
+        left_out = self.grouping is not None and self.grouping.leaves_out
+        if self.incomplete or left_out:
             found = max(found, part.radius)
         if self.groups and grouped:
             found = max(found, math.sqrt(2.0) * part.radius)

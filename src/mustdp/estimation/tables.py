@@ -141,6 +141,11 @@ class Groupings:
         )
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether there may be records in no slot at all."""
+        return any(one.complete for one in self.dimensions)
+
+    @property
     def by(self) -> str:
         """The columns, in words."""
         return ", ".join(one.column for one in self.dimensions)

@@ -590,6 +590,8 @@ def number_of_records(at: SlotRelease, cell: int, effect: Spread) -> Interval:
         sampling = at.squared_weights * min(max(inside, 0.0), 1.0)
         spread = Spread(sampling * schema.unsampled(total), noise)
         return t_interval(value, spread, at.level, (0.0, math.inf)).scaled(largest)
+    if schema.known_total and noise == 0.0 and value == total:
+        return Interval(total, 0.0, (total, total))
     varies = total * schema.unsampled(total) * effect.sampling
     inside = min(max(value / total, 0.0), 1.0)
     found = fieller_interval(
