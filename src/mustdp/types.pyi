@@ -57,6 +57,15 @@ from mustdp.sampling.schemes import Scheme as Scheme
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.data.dataset import DataSet as DataSet
 from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
+from mustdp.training.networks.events import CsvLog as CsvLog
+from mustdp.training.networks.events import RunPrivacy as RunPrivacy
 from mustdp.training.networks.events import StepEvent as StepEvent
+from mustdp.training.networks.events import TensorBoardLog as TensorBoardLog
 from mustdp.training.networks.events import TrainingResult as TrainingResult
 from mustdp.training.networks.loaders import LoaderRedrawn as LoaderRedrawn
+from mustdp.training.networks.rules import AutomaticClipping as AutomaticClipping
+from mustdp.training.networks.rules import QuantileClipping as QuantileClipping
+from mustdp.training.networks.settings import Checkpoint as Checkpoint
+from mustdp.training.networks.settings import Compute as Compute
+from mustdp.training.networks.settings import Schedule as Schedule
+from mustdp.training.networks.units import Units as Units

@@ -36,7 +36,7 @@ def stepped(record: float) -> tuple[FloatArray, PrivateTrainer]:
     optimizer = torch.optim.SGD(model.parameters(), lr=float(N))
     trainer = PrivateTrainer(
         model, pulled, (rows, torch.zeros(N)), BUDGET,
-        optimizer=optimizer, max_grad_norm=CLIP, device="cpu", progress=False,
+        optimizer=optimizer, max_grad_norm=CLIP, progress=False,
     )  # fmt: skip
     trained = trainer.train()
     assert trained.privacy.certified

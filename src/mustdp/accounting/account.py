@@ -21,6 +21,7 @@ from mustdp.accounting.plan import (
     InEpoch,
     Plan,
     Repeat,
+    SelectBest,
     Sequence,
     Subsample,
     atoms,
@@ -72,6 +73,9 @@ def in_words(plan: Plan, *, released: bool = False) -> str:
     if isinstance(plan, InEpoch):
         inner = in_words(plan.inner, released=released)
         return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    if isinstance(plan, SelectBest):
+        inner = in_words(plan.inner, released=released)
+        return f"best run, {_listed(plan.repetitions.describe(), released)}, of ({inner})"
     return _listed(plan.describe(), released)
 
 
@@ -665,4 +669,6 @@ def relation_of(counted: Iterable[Atom], relation: str | None) -> Relation:
 def _random_size(atom: Atom) -> bool:
     if isinstance(atom, InEpoch):
         return not atom.epoch.fixed_size
+    if isinstance(atom, SelectBest):
+        return all(map(_random_size, atoms(atom.inner)))
     return isinstance(atom, Subsample) and not atom.scheme.fixed_size

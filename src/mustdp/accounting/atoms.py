@@ -11,7 +11,16 @@ import numpy as np
 
 from mustdp.accounting.epochs.pairs import epoch_sides, on_grids
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
-from mustdp.accounting.plan import Atom, InEpoch, Plan, Repeat, Sequence, Subsample, atoms
+from mustdp.accounting.plan import (
+    Atom,
+    InEpoch,
+    Plan,
+    Repeat,
+    SelectBest,
+    Sequence,
+    Subsample,
+    atoms,
+)
 from mustdp.accounting.pld.discretise import (
     ConcretePair,
     DominatingPair,
@@ -60,8 +69,8 @@ def group_profiles(plan: Plan, reach: float) -> GroupProfiles:
         if not isinstance(plan.scheme, Multistage):
             raise NotCovered("only fixed-size schemes can be nested")
         return stage_profiles(plan.scheme, group_profiles(plan.inner, reach), reach)
-    if isinstance(plan, InEpoch):
-        raise NotCovered("an epoch on a subset is not covered")
+    if isinstance(plan, InEpoch | SelectBest):
+        raise NotCovered("an epoch, or the best of several runs, on a subset is not covered")
     if isinstance(plan, Repeat) and plan.count == 1:
         return group_profiles(plan.inner, reach)
     return ComposedProfiles(plan, reach)
@@ -278,6 +287,10 @@ _LOG_ERROR = 1e-13
 
 def log_moments(atom: Atom, orders: FloatArray, relation: Relation, group: int) -> FloatArray:
     """log M_a at orders a > 1 of one atom for ``group`` records that differ; inf if not known."""
+    if isinstance(atom, SelectBest):
+        from mustdp.accounting.selection import selected_moments  # accounts for one run first
+
+        return selected_moments(atom, orders, relation, group)
     if isinstance(atom, Subsample):
         moved = moves(atom.scheme, relation)
     else:
@@ -367,6 +380,10 @@ def atom_pairs(atom: Atom, relation: Relation, method: str, group: int = 1) -> A
         return _plain(atom, relation, group)
     if isinstance(atom, InEpoch):
         return _epoch(atom, relation, method, group)
+    if isinstance(atom, SelectBest):
+        from mustdp.accounting.selection import selected_pairs  # accounts for one run first
+
+        return selected_pairs(atom, relation, method, group)
     if isinstance(atom.inner, Mechanism):
         deep = isinstance(atom.scheme, Multistage) and len(atom.scheme.reduced) > 2
         # The tables of many stages are too large to be kept.

@@ -13,6 +13,7 @@ from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.registry import described, mechanism_from_description
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
+from mustdp.sampling.repetitions import Repetitions
 from mustdp.sampling.schemes import Multistage, Poisson, Scheme, scheme_from_description
 
 # Plans: expressions that say what is released, from the inside out.
@@ -22,6 +23,7 @@ from mustdp.sampling.schemes import Multistage, Poisson, Scheme, scheme_from_des
 #     subsample(epoch, noise)  one noisy release on every batch of one epoch
 #     repeat(k, plan)          run the plan k times, independently
 #     sequence(plan, ...)      run different plans one after another
+#     select_best(plan, ...)   run the plan a random number of times, release the best run alone
 #
 # A subset that is reused is written as it happens: ``subsample(wor(n, b), repeat(r, subsample(wr(b,
 # m), noise)))`` draws b records once and m of those r times. That is not r independent two-stage
@@ -39,9 +41,14 @@ class Subsample:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
         _check(self.inner, "inner")
-        if _has_epoch(self.inner):
+        if _contains(self.inner, InEpoch):
             raise NotCovered(
                 "an epoch on a subset is not covered: no group profile is known for it here"
+            )
+        if _contains(self.inner, SelectBest):
+            raise NotCovered(
+                "the best of several runs on a subset is not covered: no group profile is known "
+                "for it here"
             )
         for scheme in _schemes(self.inner):
             if isinstance(scheme, Poisson):
@@ -107,9 +114,25 @@ class Sequence:
             _check(part, "every part of a sequence")
 
 
-Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence
+@dataclass(frozen=True)
+class SelectBest:
+    """Run ``inner`` a random number of times and release the best run alone."""
+
+    inner: Plan
+    repetitions: Repetitions
+
+    def __post_init__(self) -> None:
+        _check(self.inner, "plan")
+        if not isinstance(self.repetitions, Repetitions):
+            raise InvalidParameter(
+                f"repetitions must be a law of the number of runs, got {self.repetitions!r}"
+            )
+
+
+Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest
 #: What a plan comes down to: single releases and subsampled plans, each so many times.
-Atom: TypeAlias = Mechanism | Subsample | InEpoch
+Atom: TypeAlias = Mechanism | Subsample | InEpoch | SelectBest
+_PLANS = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest
 
 
 @overload
@@ -215,6 +238,48 @@ def sequence(*parts: Plan) -> Sequence:
     return Sequence(tuple(parts))
 
 
+def select_best(plan: Plan, repetitions: float, *, law: str | float = "logarithmic") -> SelectBest:
+    """Run ``plan`` a random number of times and release the best run alone.
+
+    What a search over settings costs: every run picks its settings at random, by a public rule, and
+    ``plan`` is what one run releases at most, its score included. The number of runs must be drawn
+    by ``select_best(...).repetitions.draw()`` and, like all runs but the best, not be released.
+
+    Parameters
+    ----------
+    plan : Plan
+        What one run releases: training and the score by which runs are compared. Where settings
+        have plans of their own, that of the costliest.
+    repetitions : float
+        Mean number of runs, from 1.001 to 1e6.
+    law : str or float, default="logarithmic"
+        Of the number of runs: "logarithmic", "geometric", "poisson" (which may be no run at all),
+        or the eta of a truncated negative binomial law, above -1. A smaller eta costs less, at a
+        number of runs that varies more.
+
+    Returns
+    -------
+    Plan
+        What can be repeated, put in a sequence and accounted for. Lower bounds are those of one
+        run, which equal scores attain.
+
+    References
+    ----------
+    Papernot & Steinke 2022, arXiv 2110.03620v2; Koskela, Redberg & Wang 2024, arXiv 2402.06701.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> run = md.repeat(100, md.subsample(md.poisson(1000, 0.01), md.gaussian(noise_multiplier=2)))
+    >>> search = md.select_best(run, 20)
+    >>> print(f"{md.account(run).epsilon(1e-5).upper:.2f}")
+    0.19
+    >>> print(f"{md.account(search).epsilon(1e-5).upper:.1f}")
+    0.3
+    """
+    return SelectBest(plan, Repetitions(repetitions, law))
+
+
 def atoms(plan: Plan) -> dict[Atom, int]:
     """Count the atoms of a plan; equal ones are added up, so that order does not matter."""
     _check(plan, "plan")
@@ -228,10 +293,10 @@ def atoms(plan: Plan) -> dict[Atom, int]:
 
 
 def _check(plan: object, name: str) -> None:
-    if not isinstance(plan, Mechanism | Subsample | InEpoch | Repeat | Sequence):
+    if not isinstance(plan, _PLANS):
         raise InvalidParameter(
-            f"{name} must be a mechanism, subsample(...), repeat(...) or sequence(...), "
-            f"got {plan!r}"
+            f"{name} must be a mechanism, subsample(...), repeat(...), sequence(...) or "
+            f"select_best(...), got {plan!r}"
         )
 
 
@@ -246,12 +311,12 @@ def _schemes(plan: Plan) -> Iterator[Scheme]:
             yield from _schemes(part)
 
 
-def _has_epoch(plan: Plan) -> bool:
+def _contains(plan: Plan, kind: type[InEpoch | SelectBest]) -> bool:
+    if isinstance(plan, kind):
+        return True
     if isinstance(plan, Sequence):
-        return any(map(_has_epoch, plan.parts))
-    if isinstance(plan, Repeat | Subsample):
-        return _has_epoch(plan.inner)
-    return isinstance(plan, InEpoch)
+        return any(_contains(part, kind) for part in plan.parts)
+    return isinstance(plan, Repeat | Subsample) and _contains(plan.inner, kind)
 
 
 def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
@@ -274,7 +339,7 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
 
 def draws_everything(plan: Plan) -> bool:
     """Whether an outermost draw of the plan hands over all records."""
-    if isinstance(plan, Repeat):
+    if isinstance(plan, Repeat | SelectBest):
         return draws_everything(plan.inner)
     if isinstance(plan, Sequence):
         return any(draws_everything(part) for part in plan.parts)
@@ -315,6 +380,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         return {"repeat": plan.count, "inner": describe(plan.inner)}
     if isinstance(plan, Sequence):
         return {"sequence": [describe(part) for part in plan.parts]}
+    if isinstance(plan, SelectBest):
+        return {"select_best": plan.repetitions.describe(), "inner": describe(plan.inner)}
     return described(plan)
 
 
@@ -338,6 +405,14 @@ def plan_from_description(description: object) -> Plan:
         if not isinstance(description["sequence"], list):
             raise InvalidParameter("a sequence's description must hold a list of plans")
         return Sequence(tuple(plan_from_description(part) for part in description["sequence"]))
+    if "select_best" in description:
+        _only(description, "select_best", "inner")
+        runs = description["select_best"]
+        if not isinstance(runs, dict):
+            raise InvalidParameter(f"a law of runs must be an object, got {runs!r}")
+        _only(runs, "law", "mean")
+        inner = plan_from_description(description["inner"])
+        return SelectBest(inner, Repetitions(runs["mean"], runs["law"]))
     return mechanism_from_description(description)
 
 
