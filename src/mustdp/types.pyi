@@ -24,6 +24,7 @@ from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
 from mustdp.data.dask import DaskSource as DaskSource
 from mustdp.errors import ClusterLost as ClusterLost
 from mustdp.errors import MissingExtra as MissingExtra
+from mustdp.estimation.codebook import Codebook as Codebook
 from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
 from mustdp.estimation.planning import Expected as Expected
