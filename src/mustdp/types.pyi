@@ -53,7 +53,7 @@ from mustdp.sampling.schemes import Scheme as Scheme
 from mustdp.sampling.stage import Stage as Stage
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.data.dataset import DataSet as DataSet
-from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
+from mustdp.training.linear.descent import TakenAsPublic as TakenAsPublic
 from mustdp.training.networks.events import CsvLog as CsvLog
 from mustdp.training.networks.events import RunPrivacy as RunPrivacy
 from mustdp.training.networks.events import StepEvent as StepEvent
