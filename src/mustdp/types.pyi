@@ -12,6 +12,7 @@ from mustdp.accounting.views import Summary as Summary
 from mustdp.accounting.views import Tradeoff as Tradeoff
 from mustdp.auditing.audit import Audit as Audit
 from mustdp.auditing.audit import Game as Game
+from mustdp.auditing.audit import OwnRecords as OwnRecords
 from mustdp.calibration.budget import Budget as Budget
 from mustdp.calibration.budget import PrivacySpent as PrivacySpent
 from mustdp.calibration.compare import Comparison as Comparison
