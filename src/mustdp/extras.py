@@ -30,12 +30,16 @@ _BROUGHT_BY = {
     "opendp": "opendp",
     "flwr": "flower",
     "yaml": "deployments",
+    "prv_accountant": "bench",
+    "riskcal": "bench",
+    "PLD_accounting": "bench",
 }
 #: Packages that are installed under another name than they are imported by.
 _INSTALLED_AS = {
     "sklearn": "scikit-learn",
     "dp_accounting": "dp-accounting",
     "jax_privacy": "jax-privacy",
+    "prv_accountant": "prv-accountant",
     "yaml": "pyyaml",
 }
 
