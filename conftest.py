@@ -1,7 +1,7 @@
-"""Examples of hypothesis are the same in every run, so that a failure is everybody's failure.
+"""Examples of hypothesis are the same in every run, so that a failure can be repeated by everyone.
 
-Modules that need an extra are left out of the doctests where the extra is not installed. Whoever is
-in a hurry says ``--within SECONDS``, and tests that have not begun by then are skipped.
+Modules that need an extra are left out of the doctests where the extra is not installed. With
+``--within SECONDS``, tests that have not begun by then are skipped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="skip tests that have not begun after so many seconds",
+        help="skip tests that have not begun after this many seconds",
     )
 
 

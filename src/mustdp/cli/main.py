@@ -35,6 +35,7 @@ from mustdp.cli.compare import compare, report
 from mustdp.cli.conformance import conformance
 from mustdp.cli.data_options import NAMES as READING_NAMES
 from mustdp.cli.deployments import deployments
+from mustdp.cli.doctor import doctor
 from mustdp.cli.draw import draw
 from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
@@ -97,6 +98,7 @@ GROUPS = {
     "Account for a plan": (account, risk, calibrate, compare, report, explore),
     "Compute on data": (release, plan, bootstrap, train, draw),
     "Keep a budget": (ledger,),
+    "Check this machine": (doctor,),
     "Research": (amplify, audit, conformance, deployments, reproduce),
 }
 COMMANDS = tuple(command for commands in GROUPS.values() for command in commands)

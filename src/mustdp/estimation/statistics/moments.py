@@ -61,6 +61,7 @@ from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
+    domain_interval,
     register,
     unknown_statistic,
 )
@@ -80,6 +81,7 @@ from mustdp.numerics.checks import WorkEstimate, check_cost
 class WeightSquares(BoundedSum):
     """The sum of the squared weights of every slot."""
 
+    tells_records: ClassVar[bool] = False
     schema: PublicSchema
     columns: tuple[int, ...] = ()
 
@@ -244,7 +246,7 @@ class Moments(BoundedSum):
         at = self.positions(other.columns)
         noise = noisy.noise
         kept = NoiseCovariance(noise.first[at], noise.own[at], noise.matrix[np.ix_(at, at)])
-        return NoisySums(other, noisy.sums[:, at], kept, noisy.squares)
+        return replace(noisy, part=other, sums=noisy.sums[:, at], noise=kept)
 
     def positions(self, columns: tuple[int, ...]) -> list[int]:
         """Where the natural sums of a part of these columns, some of its own, are among them."""
@@ -304,6 +306,7 @@ class Influences(BoundedSum):
     Natural sums: the sum of psi^2 of every estimate; the number of records is not among them.
     """
 
+    tells_records: ClassVar[bool] = False
     moments: Moments
     gradients: FloatArray
     means: FloatArray
@@ -834,7 +837,8 @@ class MomentRequest(StatisticRequest):
             each = factor * bounds[:, cell]
             sampling = float(each @ second.sums[:, cell])
             doubt = float((2.0 * (each * second.sums[:, cell]) ** 2 / freedom).sum())
-            error = float(np.linalg.norm(each) * np.sqrt(second.noise.own[cell]))
+            errors = np.sqrt(second.noise.own[cell] * second.variances)
+            error = float(np.linalg.norm(each * errors))
             noise = float(slopes[cell] @ spot.noise @ slopes[cell])
             spread = released_spread(sampling, error, noise, doubt)
             yield name, self._interval(spot, float(values[cell]), spread, at.level)
@@ -895,9 +899,10 @@ def noisy_averages(part: Moments, noisy: NoisySums, slot: int, free: bool = True
     ``free``: products are to be freed of the noise's own share.
     """
     sums, d = noisy.sums[slot], part.count
-    deviation = float(np.sqrt(noisy.noise.own[0]))
+    own = noisy.noise_in(slot)
+    deviation = float(np.sqrt(own.own[0]))
     records = float(sums[0])
-    worst = float(np.sqrt(noisy.noise.own[1 : 1 + d].max()))
+    worst = float(np.sqrt(own.own[1 : 1 + d].max()))
     least = 1e-9 if part.schema.weighted else 1.5
     if not records > max(CLEARLY * deviation, worst / _MOST_NOISE, least):
         middle = np.zeros(len(sums) - 1)
@@ -906,7 +911,7 @@ def noisy_averages(part: Moments, noisy: NoisySums, slot: int, free: bool = True
         return NoisyAverages(few, False, middle, np.eye(len(middle)), part.schema.weighted)
     means = sums[1:] / records
     slope = np.concatenate([-means[:, None], np.eye(len(means))], axis=1) / records
-    noise = slope @ noisy.noise.matrix @ slope.T
+    noise = slope @ own.matrix @ slope.T
     if free:
         means = freed(part, means, noise)
     return NoisyAverages(records, True, means, noise, part.schema.weighted)
@@ -1607,6 +1612,7 @@ class Mean(MomentStatistic):
     squares: bool = True
     name = "mean"
     about = "the default"
+    in_domains = True
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
         """In the column's units; not forced into its range, so that averages stay unbiased."""
@@ -1659,7 +1665,7 @@ class ReleasedMean(StatisticRequest):
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By Fieller, with the released variance for the sampling."""
-        noise = at.first.noise.matrix
+        noise = at.noise.matrix
         records, top, _ = (float(x) for x in at.first.sums[at.slot])
         own, error = scaled_variance(at.first.sums[at.slot], noise)
         left, bottom = at.unsampled, max(records, 1.0)
@@ -1673,6 +1679,14 @@ class ReleasedMean(StatisticRequest):
             level=at.level,
             support=(-1.0, 1.0),
         )
+        yield "", found.scaled(float(self.sums.halves[0]), float(self.sums.mids[0]))
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """The mean of u over the strata."""
+        _, u, square = np.eye(3)
+        found = domain_interval(inside, strata, u, square, ratio=True, support=(-1.0, 1.0))
         yield "", found.scaled(float(self.sums.halves[0]), float(self.sums.mids[0]))
 
 
@@ -1691,6 +1705,7 @@ class Sum(Statistic):
     name = "sum"
     for_bootstrap = False
     is_total = True
+    in_domains = True
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """A mean times a number of records over strata or with clusters, else the noisy sum."""
@@ -1707,6 +1722,7 @@ class ScaledMean(StatisticRequest):
     number of them is taken, whose own noise stays in.
     """
 
+    is_total: ClassVar[bool] = True
     mean: StatisticRequest
 
     @property
@@ -1744,6 +1760,17 @@ class ScaledMean(StatisticRequest):
         """Of which records."""
         return f"sum of {self.said(self.columns[0])} {self.schema.records_meant()}"
 
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """Of the population: y = mid + half u in the group, 0 outside."""
+        column = self.schema.columns[self.columns[0]].numeric
+        mid, half = column.mid, column.half
+        y, square = np.array([mid, half, 0.0]), np.array([mid**2, 2.0 * mid * half, half**2])
+        ends = (min(column.lower, 0.0), max(column.upper, 0.0))
+        found = domain_interval(inside, strata, y, square, ratio=False, support=ends)
+        yield "", found.scaled(self.schema.population)
+
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """Mean and sampling error of the mean, each times the number of records."""
         if self.schema.shares:
@@ -1775,6 +1802,8 @@ class ReleasedSum(StatisticRequest):
     given how many they are.
     """
 
+    is_total: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         """In results."""
@@ -1794,7 +1823,7 @@ class ReleasedSum(StatisticRequest):
         """mid N + half S; sampled is the product of being in the group and the value."""
         half = float(self.sums.halves[0])
         value, noise = noisy_sum(at)
-        own, known = scaled_variance(at.first.sums[at.slot], at.first.noise.matrix)
+        own, known = scaled_variance(at.first.sums[at.slot], at.noise.matrix)
         total, here = at.total_records, max(at.records, 0.0)
         inside = half**2 * own * here
         error = half**2 * known * here
@@ -1812,7 +1841,11 @@ class ReleasedSum(StatisticRequest):
             yield "", t_interval(value, spread, at.level).scaled(largest)
             return
         ends = support_of_sum(self.schema, column.lower, column.upper)
-        yield "", t_interval(value, spread, at.level, ends)
+        found = t_interval(value, spread, at.level, ends)
+        if at.first.agreed is not None:  # what agrees with its margins must not be cut
+            low, high = found.ends
+            found = replace(found, value=value, ends=(min(low, value), max(high, value)))
+        yield "", found
 
 
 def support_of_sum(schema: PublicSchema, lower: float, upper: float) -> Support:
@@ -1832,7 +1865,7 @@ def noisy_sum(at: SlotRelease) -> tuple[float, float]:
         raise InvalidParameter("a sum must be read off moments")
     along = np.array([float(part.mids[0]), float(part.halves[0])])
     value = float(along @ at.first.sums[at.slot, :2])
-    return value, float(along @ at.first.noise.matrix[:2, :2] @ along)
+    return value, float(along @ at.noise.matrix[:2, :2] @ along)
 
 
 def scaled_variance(sums: FloatArray, noise: FloatArray) -> tuple[float, float]:
@@ -1854,4 +1887,4 @@ def noise_of_mean(at: SlotRelease) -> float:
     records = max(at.records, 1.0)
     mean = min(max(float(at.first.sums[at.slot, 1]) / records, -1.0), 1.0)
     slope = np.array([-mean, 1.0]) / records
-    return float(slope @ at.first.noise.matrix[:2, :2] @ slope)
+    return float(slope @ at.noise.matrix[:2, :2] @ slope)
