@@ -6,7 +6,7 @@
 DATA is a folder with MNIST's files in mnist/. The features are those of Tramer & Boneh (2021, arXiv
 2011.11660v4): a scattering transform of order two (Mallat 2012), normalised for every picture by
 itself, so that nothing of the records is used before the run. The network is that of Papernot et
-al. (2020, arXiv 2007.14191v1), with tanh. Batches are drawn by random allocation and charged as such.
+al. (2020, arXiv 2007.14191v1), with tanh. Random allocation draws the batches and is charged.
 """
 
 from __future__ import annotations
