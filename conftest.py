@@ -23,8 +23,15 @@ if find_spec("torch") is None:
     collect_ignore_glob += ["src/mustdp/training/networks/*", "src/mustdp/interop/opacus.py"]
 elif find_spec("opacus") is None:
     collect_ignore_glob.append("src/mustdp/interop/opacus.py")
-if find_spec("dp_accounting") is None:
-    collect_ignore_glob.append("src/mustdp/interop/dp_accounting.py")
+for _package, _bridge in (
+    ("dp_accounting", "dp_accounting"),
+    ("jax_privacy", "jax_privacy"),
+    ("opendp", "opendp"),
+    ("flwr", "flower"),
+    ("yaml", "deployments"),
+):
+    if find_spec(_package) is None:
+        collect_ignore_glob.append(f"src/mustdp/interop/{_bridge}.py")
 if find_spec("sklearn") is None:
     collect_ignore_glob.append("src/mustdp/training/linear/*")
 

@@ -47,6 +47,21 @@ def test_resampling(capsys: pytest.CaptureFixture[str]) -> None:
     assert "median" in capsys.readouterr().out
 
 
+def test_releasing(capsys: pytest.CaptureFixture[str]) -> None:
+    pandas = pytest.importorskip("pandas")
+    [code] = blocks("releasing.md")
+    rng = np.random.default_rng(0)
+    people = {
+        "sex": rng.choice(["Female", "Male"], 5000),
+        "age": rng.integers(0, 95, 5000),
+        "hours": rng.uniform(0, 80, 5000),
+    }
+    made = ran(code, "releasing.md", people=pandas.DataFrame(people))
+    assert made["frame"].shape[0] == 12
+    assert 0 <= made["difference"].p_value <= 1
+    assert "65+" in capsys.readouterr().out
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_training() -> None:
     pytest.importorskip("sklearn")
@@ -66,4 +81,4 @@ def test_training() -> None:
 def test_no_page_was_forgotten() -> None:
     """A new page with Python in it needs a test."""
     with_code = {path.name for path in DOCS.glob("*.md") if blocks(path.name)}
-    assert with_code - ELSEWHERE == {"epochs.md", "resampling.md", "training.md"}
+    assert with_code - ELSEWHERE == {"epochs.md", "releasing.md", "resampling.md", "training.md"}

@@ -548,3 +548,17 @@ class ReusedProfile:
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons."""
         return certificate(self.law, self.inside, epsilon)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ReusedDirection:
+    """The same under add_remove, where the place of a record stays empty: one of two directions."""
+
+    law: MultiplicityLaw
+    inside: GroupProfiles
+    remove: bool
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        bound = remove_direction if self.remove else add_direction
+        return bound(self.law, self.inside, epsilon)
