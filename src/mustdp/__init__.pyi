@@ -66,6 +66,7 @@ from mustdp.sampling.schemes import must_ow as must_ow
 from mustdp.sampling.schemes import must_wo as must_wo
 from mustdp.sampling.schemes import must_ww as must_ww
 from mustdp.sampling.schemes import poisson as poisson
+from mustdp.sampling.schemes import truncated_poisson as truncated_poisson
 from mustdp.sampling.schemes import wor as wor
 from mustdp.sampling.schemes import wr as wr
 from mustdp.training.data.named import load_data as load_data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
@@ -336,33 +335,30 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
 
 
 def with_joined_guarantees(plan: Plan) -> Plan:
-    """The plan with mechanisms that follow each other directly joined, where they say how.
+    """The plan with all mechanisms that say how to be joined, wherever they are, as one.
 
-    Only neighbours are joined: what happens in between may choose what comes later, and then sums
-    of divergences are no longer one mechanism.
+    What happens in between may choose what comes later (docs/derivations/composition.md).
     """
-    if isinstance(plan, Repeat):
-        inner = with_joined_guarantees(plan.inner)
-        once = inner.repeated(plan.count) if isinstance(inner, Mechanism) else None
-        return once or (plan if inner is plan.inner else Repeat(plan.count, inner))
-    if isinstance(plan, Sequence):
-        parts: list[Plan] = []
-        for part in map(with_joined_guarantees, plan.parts):
-            last = parts[-1] if parts else None
-            both = None
-            if isinstance(last, Mechanism) and isinstance(part, Mechanism):
-                both = last.joined(part)
-            if both is not None:
-                parts[-1] = both
-            else:
-                parts.append(part)
-        if len(parts) == len(plan.parts) and all(map(operator.is_, parts, plan.parts)):
-            return plan
-        return Sequence(tuple(parts)) if len(parts) > 1 else parts[0]
-    if isinstance(plan, Subsample | SelectBest):
-        inner = with_joined_guarantees(plan.inner)
-        return plan if inner is plan.inner else replace(plan, inner=inner)
-    return plan
+    total: Mechanism | None = None
+    others: list[Plan] = []
+    changed = False
+    for atom, count in atoms(plan).items():
+        part: Plan = atom
+        if isinstance(atom, Subsample | SelectBest):
+            inner = with_joined_guarantees(atom.inner)
+            part = atom if inner is atom.inner else replace(atom, inner=inner)
+            changed = changed or part is not atom
+        once = atom.repeated(count) if isinstance(atom, Mechanism) else None
+        both = once if total is None or once is None else total.joined(once)
+        if both is None:
+            others.append(Repeat(count, part))
+        else:
+            changed = changed or count > 1 or total is not None
+            total = both
+    if not changed:
+        return plan
+    parts = tuple(others) if total is None else (*others, total)
+    return Sequence(parts) if len(parts) > 1 else parts[0]
 
 
 def draws_everything(plan: Plan) -> bool:
