@@ -23,7 +23,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "jax-privacy": ("the bridge to jax-privacy", ("jax_privacy",)),
     "opendp": ("the bridge to OpenDP", ("opendp",)),
     "flower": ("the bridge to Flower", ("flwr",)),
-    "deployments": ("plans as files of the deployment registry", ("yaml",)),
+    "deployments": ("plans of the deployment registry, and codebooks of labels", ("yaml",)),
 }
 _BROUGHT_BY = {package: extra for extra, (_, brought) in EXTRAS.items() for package in brought}
 #: Packages that are installed under another name than they are imported by.

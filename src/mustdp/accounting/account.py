@@ -607,8 +607,8 @@ def account(
         Of every release: 1 says that each is a single number, which is a little less to hide. None
         where nothing is known.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many. All
-        of them are replaced, or all are on one side; families are proved for one record.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+        All are replaced, or all are on one side; families are proved for one record.
 
     Returns
     -------

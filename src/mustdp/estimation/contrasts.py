@@ -274,13 +274,35 @@ def contrasts(
     column: str | None, kind: str, adjust: str,
 ) -> tuple[Contrast, ...]:  # fmt: skip
     """See ``ReleaseResult.contrasts``."""
+    return _several(result, [(*pair, statistic, column) for pair in pairs], kind, adjust)
+
+
+def all_contrasts(
+    result: ReleaseResult, pairs: Sequence[tuple[Group, Group]], kind: str, adjust: str
+) -> tuple[Contrast, ...]:
+    """See ``ReleaseResult.all_contrasts``; statistics with several cells are left out."""
+    families = result.by_statistic().values()
+    single = [rows[0] for rows in families if all(one.cell is None for one in rows)]
+    asked = [(*pair, one.statistic, one.column) for one in single for pair in pairs]
+    return _several(result, asked, kind, adjust)
+
+
+def _several(
+    result: ReleaseResult,
+    asked: Sequence[tuple[Group, Group, str | None, str | None]],
+    kind: str,
+    adjust: str,
+) -> tuple[Contrast, ...]:
     checks.choice("adjust", adjust, ADJUSTMENTS)
-    if not pairs:
+    if not asked:
         raise InvalidParameter.refusing("pairs", "must be at least one pair of groups", "none")
     level = result.level
     if adjust != "none":
-        level = 1.0 - (1.0 - level) / len(pairs)
-    found = [contrast(result, *pair, statistic, column, kind, level) for pair in pairs]
+        level = 1.0 - (1.0 - level) / len(asked)
+    found = [
+        contrast(result, first, second, statistic, column, kind, level)
+        for first, second, statistic, column in asked
+    ]
     adjusted = adjusted_p_values([one.p_value for one in found], adjust)
     return tuple(replace(one, p_value=p) for one, p in zip(found, adjusted, strict=True))
 

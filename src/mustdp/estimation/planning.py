@@ -56,7 +56,7 @@ class Expected:
     flags : tuple of str
         What a reader has to know.
     group : str or None
-        The group; None where there are none. Nobody is expected in the group "other".
+        The group; None where there are none. No record is expected in the group "other".
 
     Examples
     --------
@@ -248,7 +248,7 @@ def smallest_epsilon(
 ) -> tuple[float, tuple[Expected, ...]]:
     """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
 
-    With groups, those of the listed ones: nobody is expected in any other.
+    With groups, those of the listed ones: no record is expected in any other.
 
     Parameters
     ----------

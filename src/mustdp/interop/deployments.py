@@ -43,6 +43,14 @@ from mustdp.mechanisms.renyi import zcdp
 from mustdp.mechanisms.stated import approximate_dp, pure_dp
 from mustdp.numerics import checks
 
+__all__ = [
+    "DeployedRelease",
+    "Deployment",
+    "deployments",
+    "read_deployment",
+    "to_deployment",
+]
+
 #: A file with a deployment is at most this large, in bytes.
 LARGEST_FILE = 2**20
 

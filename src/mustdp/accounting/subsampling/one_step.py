@@ -290,7 +290,7 @@ def one_step(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------

@@ -61,6 +61,7 @@ from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
+    domain_interval,
     register,
     unknown_statistic,
 )
@@ -1611,6 +1612,7 @@ class Mean(MomentStatistic):
     squares: bool = True
     name = "mean"
     about = "the default"
+    in_domains = True
 
     def smooth(self, at: AveragedMoments) -> FloatArray:
         """In the column's units; not forced into its range, so that averages stay unbiased."""
@@ -1679,6 +1681,14 @@ class ReleasedMean(StatisticRequest):
         )
         yield "", found.scaled(float(self.sums.halves[0]), float(self.sums.mids[0]))
 
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """The mean of u over the strata."""
+        _, u, square = np.eye(3)
+        found = domain_interval(inside, strata, u, square, ratio=True, support=(-1.0, 1.0))
+        yield "", found.scaled(float(self.sums.halves[0]), float(self.sums.mids[0]))
+
 
 @register
 @dataclass(frozen=True)
@@ -1695,6 +1705,7 @@ class Sum(Statistic):
     name = "sum"
     for_bootstrap = False
     is_total = True
+    in_domains = True
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
         """A mean times a number of records over strata or with clusters, else the noisy sum."""
@@ -1748,6 +1759,17 @@ class ScaledMean(StatisticRequest):
     def describe(self, cell: str) -> str:
         """Of which records."""
         return f"sum of {self.said(self.columns[0])} {self.schema.records_meant()}"
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """Of the population: y = mid + half u in the group, 0 outside."""
+        column = self.schema.columns[self.columns[0]].numeric
+        mid, half = column.mid, column.half
+        y, square = np.array([mid, half, 0.0]), np.array([mid**2, 2.0 * mid * half, half**2])
+        ends = (min(column.lower, 0.0), max(column.upper, 0.0))
+        found = domain_interval(inside, strata, y, square, ratio=False, support=ends)
+        yield "", found.scaled(self.schema.population)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """Mean and sampling error of the mean, each times the number of records."""
