@@ -5,6 +5,7 @@ from mustdp import reproduction as reproduction
 from mustdp import types as types
 from mustdp.accounting.account import account as account
 from mustdp.accounting.bounds import Bounds as Bounds
+from mustdp.accounting.plan import banded as banded
 from mustdp.accounting.plan import repeat as repeat
 from mustdp.accounting.plan import select_best as select_best
 from mustdp.accounting.plan import sequence as sequence

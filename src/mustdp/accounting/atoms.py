@@ -13,6 +13,7 @@ from mustdp.accounting.epochs.pairs import epoch_sides, on_grids
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.plan import (
     Atom,
+    Banded,
     InEpoch,
     Plan,
     Repeat,
@@ -82,8 +83,8 @@ def group_profiles(plan: Plan, reach: float, moved: float = 2.0) -> GroupProfile
         if not isinstance(plan.scheme, Multistage):
             raise NotCovered(f"{plan.scheme.name} sampling inside another stage is not covered")
         return stage_profiles(plan.scheme, inner, reach)
-    if isinstance(plan, InEpoch | SelectBest):
-        raise NotCovered("an epoch, or the best of several runs, on a subset is not covered")
+    if isinstance(plan, InEpoch | SelectBest | Banded):
+        raise NotCovered("only mechanisms, schemes and sequences of them are covered on a subset")
     if isinstance(plan, Repeat) and plan.count == 1:
         return group_profiles(plan.inner, reach, moved)
     return ComposedProfiles(plan, reach, moved)
