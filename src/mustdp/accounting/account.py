@@ -18,6 +18,7 @@ from mustdp.accounting.certify import FRACTIONS, Computation, Pure, UpperSide, c
 from mustdp.accounting.families.composition import COMPOSITIONS, FamilyComposition, StepProfile
 from mustdp.accounting.plan import (
     Atom,
+    Banded,
     InEpoch,
     Plan,
     Repeat,
@@ -74,6 +75,9 @@ def in_words(plan: Plan, *, released: bool = False) -> str:
     if isinstance(plan, InEpoch):
         inner = in_words(plan.inner, released=released)
         return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    if isinstance(plan, Banded):
+        inner = in_words(plan.unrolled, released=released)
+        return f"{plan.bands} groups in turn with banded noise, each with {inner}"
     if isinstance(plan, SelectBest):
         inner = in_words(plan.inner, released=released)
         return f"best run, {_listed(plan.repetitions.describe(), released)}, of ({inner})"
