@@ -15,7 +15,7 @@ FRAMES = {"pandas", "polars"}
 
 project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
 extras = project["optional-dependencies"]
-wanted = [one for one in extras["dev"] if re.match(r"[\w-]+", one)[0] in FRAMES]
+wanted = [one for one in extras["dev"] if one.partition(">")[0] in FRAMES]
 for lines in (project["dependencies"], *(extras[name] for name in extras.keys() - TOOLS)):
     wanted += lines
 for one in sorted(set(wanted)):

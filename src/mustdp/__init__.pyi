@@ -53,9 +53,10 @@ from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.mechanisms.renyi import renyi as renyi
+from mustdp.mechanisms.renyi import zcdp as zcdp
 from mustdp.mechanisms.stated import approximate_dp as approximate_dp
 from mustdp.mechanisms.stated import pure_dp as pure_dp
-from mustdp.mechanisms.zcdp import zcdp as zcdp
 from mustdp.reporting import plots as _plots
 from mustdp.sampling.epochs import random_allocation as random_allocation
 from mustdp.sampling.epochs import shuffle as shuffle

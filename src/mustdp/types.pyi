@@ -12,6 +12,7 @@ from mustdp.accounting.views import Summary as Summary
 from mustdp.accounting.views import Tradeoff as Tradeoff
 from mustdp.auditing.audit import Audit as Audit
 from mustdp.auditing.audit import Game as Game
+from mustdp.auditing.audit import OwnRecords as OwnRecords
 from mustdp.calibration.budget import Budget as Budget
 from mustdp.calibration.budget import PrivacySpent as PrivacySpent
 from mustdp.calibration.compare import Comparison as Comparison
@@ -35,6 +36,10 @@ from mustdp.estimation.result import InferenceNote as InferenceNote
 from mustdp.estimation.result import ReleasedEstimate as ReleasedEstimate
 from mustdp.estimation.result import ReleaseResult as ReleaseResult
 from mustdp.estimation.result import WideTable as WideTable
+from mustdp.estimation.statistics.distribution import Gini as Gini
+from mustdp.estimation.statistics.distribution import QuantileRatio as QuantileRatio
+from mustdp.estimation.statistics.distribution import TrimmedMean as TrimmedMean
+from mustdp.estimation.statistics.distribution import WinsorisedMean as WinsorisedMean
 from mustdp.ledger.file import LedgerFile as LedgerFile
 from mustdp.ledger.records import Entry as Entry
 from mustdp.ledger.records import LedgerStatus as LedgerStatus
@@ -57,7 +62,7 @@ from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.data.dataset import DataSet as DataSet
-from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
+from mustdp.training.linear.descent import TakenAsPublic as TakenAsPublic
 from mustdp.training.networks.events import CsvLog as CsvLog
 from mustdp.training.networks.events import RunPrivacy as RunPrivacy
 from mustdp.training.networks.events import StepEvent as StepEvent

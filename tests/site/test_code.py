@@ -1,13 +1,12 @@
 """The Python on the pages of docs runs, and prints what the pages say.
 
-The pages on ledgers, on networks and on the command line have tests of their own.
+The pages on ledgers, on networks and on the command line have tests of their own, and so have the
+tutorials (test_pages.py).
 """
 
 from __future__ import annotations
 
-import doctest
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-TUTORIALS = sorted(path.name for path in (DOCS / "tutorials").glob("*.md"))
 #: Checked elsewhere, or by the doctests below.
 ELSEWHERE = {"ledger.md", "training-networks.md", "cli.md", "from-opacus.md", "interop.md"}
 
@@ -27,16 +25,6 @@ def blocks(page: str) -> list[str]:
 def ran(code: str, page: str, **names: Any) -> dict[str, Any]:
     exec(compile(code, page, "exec"), names)
     return names
-
-
-@pytest.mark.parametrize("page", [name for name in TUTORIALS if name != "index.md"])
-def test_tutorials(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if page == "auditing.md" and find_spec("torch") is None:
-        pytest.skip("torch is not installed")
-    monkeypatch.chdir(tmp_path)
-    done = doctest.testfile(str(DOCS / "tutorials" / page), module_relative=False)
-    assert done.attempted >= 3
-    assert done.failed == 0
 
 
 def test_epochs() -> None:

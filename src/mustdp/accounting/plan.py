@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
 
 from mustdp.errors import InvalidParameter, NotCovered
@@ -51,17 +52,14 @@ class Subsample:
                 "for it here"
             )
         for scheme in _schemes(self.inner):
-            if isinstance(scheme, Poisson):
+            if not isinstance(self.scheme, Multistage):
                 raise NotCovered(
-                    "Poisson sampling inside another stage is not covered: its batch size is "
-                    "random and no group profile is known for it here"
+                    f"a scheme inside {self.scheme.name} sampling is not covered: it would have to "
+                    "draw from a subset of random size"
                 )
-            if isinstance(self.scheme, Poisson):
-                raise NotCovered(
-                    "a scheme inside Poisson sampling is not covered: it would have to draw from "
-                    "a subset of random size"
-                )
-            size = self.scheme.m if isinstance(self.scheme, Multistage) else None
+            if not isinstance(scheme, Multistage | Poisson):
+                raise NotCovered(f"{scheme.name} sampling inside another stage is not covered")
+            size = self.scheme.m
             if scheme.n != size:
                 raise InvalidParameter(
                     f"the inner scheme draws from n = {scheme.n} entries, but the scheme around it "
@@ -160,8 +158,8 @@ def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
     Raises
     ------
     NotCovered
-        No theorem of this package covers the combination, such as Poisson sampling inside another
-        stage.
+        No theorem of this package covers the combination, such as another scheme inside Poisson
+        sampling.
 
     Examples
     --------
@@ -335,6 +333,36 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
         yield plan.inner, times * plan.epoch.steps
     else:
         yield plan, times
+
+
+def with_joined_guarantees(plan: Plan) -> Plan:
+    """The plan with mechanisms that follow each other directly joined, where they say how.
+
+    Only neighbours are joined: what happens in between may choose what comes later, and then sums
+    of divergences are no longer one mechanism.
+    """
+    if isinstance(plan, Repeat):
+        inner = with_joined_guarantees(plan.inner)
+        once = inner.repeated(plan.count) if isinstance(inner, Mechanism) else None
+        return once or (plan if inner is plan.inner else Repeat(plan.count, inner))
+    if isinstance(plan, Sequence):
+        parts: list[Plan] = []
+        for part in map(with_joined_guarantees, plan.parts):
+            last = parts[-1] if parts else None
+            both = None
+            if isinstance(last, Mechanism) and isinstance(part, Mechanism):
+                both = last.joined(part)
+            if both is not None:
+                parts[-1] = both
+            else:
+                parts.append(part)
+        if len(parts) == len(plan.parts) and all(map(operator.is_, parts, plan.parts)):
+            return plan
+        return Sequence(tuple(parts)) if len(parts) > 1 else parts[0]
+    if isinstance(plan, Subsample | SelectBest):
+        inner = with_joined_guarantees(plan.inner)
+        return plan if inner is plan.inner else replace(plan, inner=inner)
+    return plan
 
 
 def draws_everything(plan: Plan) -> bool:

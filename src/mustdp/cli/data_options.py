@@ -315,7 +315,7 @@ _release_accounting = Panel(
 _report = Panel(
     FILES,
     """
-    --report FILE  Write a page with pictures, in words for everybody.
+    --report FILE  Write a page with pictures and plain words.
     --csv FILE     Write the estimates as a CSV table.
     --latex FILE   Write the estimates as a LaTeX table.
     """,

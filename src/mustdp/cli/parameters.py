@@ -63,6 +63,11 @@ def read_within(option: str, text: str, limits: Mapping[str, float]) -> float:
     return read_number(option, text, **limits)
 
 
+def read_several(option: str, text: str, limits: Mapping[str, float]) -> tuple[float, ...]:
+    """Read numbers that commas part."""
+    return tuple(read_within(option, part, limits) for part in text.split(","))
+
+
 #: Readers of seeds, of probabilities with and without their ends, and of learning rates and bounds.
 read_natural = partial(read_integer, low=0)
 read_rate = partial(read_number, at_least=0, at_most=1)
@@ -229,7 +234,8 @@ def as_typed(value: object) -> str:
     if isinstance(value, float):
         return as_stated(value)
     if isinstance(value, tuple):
-        return clipped(",".join(f"{kind}:{size}" for kind, size in value))
+        parts = (part if isinstance(part, tuple) else (part,) for part in value)
+        return clipped(",".join(":".join(map(as_typed, part)) for part in parts))
     return clipped(str(value))
 
 

@@ -111,7 +111,7 @@ class Expected:
     flags : tuple of str
         What a reader has to know.
     group : str or None
-        The group; None where there are none. Nobody is expected in the group "other".
+        The group; None where there are none. No record is expected in the group "other".
     relative_width : float
         The width over the value that is assumed; infinite where that is 0.
 
@@ -331,7 +331,7 @@ def smallest_epsilon(
 ) -> tuple[float, tuple[Expected, ...]]:
     """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
 
-    With groups, those of the listed ones: nobody is expected in any other.
+    With groups, those of the listed ones: no record is expected in any other.
 
     Parameters
     ----------
