@@ -56,18 +56,19 @@ def main() -> None:
         TensorDataset(*images(data.X_train, data.y_train)), batch_size=1024, shuffle=True
     )
     started = time.perf_counter()
+    budget = md.loader_budget(
+        loader, epochs=asked.epochs, noise_multiplier=asked.noise_multiplier, delta=1e-5
+    )
+    saved = None if asked.checkpoint is None else md.types.Checkpoint(asked.checkpoint, every=50)
     trained = md.PrivateTrainer(
         model,
         nn.CrossEntropyLoss(reduction="none"),
         loader,
+        budget,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9),
         max_grad_norm=1.0,
-        noise_multiplier=asked.noise_multiplier,
-        delta=1e-5,
-        epochs=asked.epochs,
         seed=asked.seed,
-        checkpoint=asked.checkpoint,
-        checkpoint_every=50,
+        checkpoint=saved,
     ).train()
     seconds = time.perf_counter() - started
 

@@ -32,6 +32,7 @@ IN_FULL = (
     "ledger/test_documents.py",
     "estimation/bootstrap/test_shapes.py",
     "site/test_code.py",
+    "site/test_pages.py",
 )
 
 

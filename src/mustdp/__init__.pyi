@@ -6,6 +6,7 @@ from mustdp import types as types
 from mustdp.accounting.account import account as account
 from mustdp.accounting.bounds import Bounds as Bounds
 from mustdp.accounting.plan import repeat as repeat
+from mustdp.accounting.plan import select_best as select_best
 from mustdp.accounting.plan import sequence as sequence
 from mustdp.accounting.plan import subsample as subsample
 from mustdp.accounting.subsampling.one_slope import amplify as amplify
@@ -31,12 +32,12 @@ from mustdp.estimation.designs import double_bootstrap as double_bootstrap
 from mustdp.estimation.planning import expected_widths as expected_widths
 from mustdp.estimation.planning import smallest_epsilon as smallest_epsilon
 from mustdp.estimation.release import private_release as private_release
-from mustdp.estimation.statistics.averages import Mean as Mean
 from mustdp.estimation.statistics.counts import Proportion as Proportion
 from mustdp.estimation.statistics.geometric import GeometricMean as GeometricMean
 from mustdp.estimation.statistics.moments import Correlation as Correlation
 from mustdp.estimation.statistics.moments import Covariance as Covariance
 from mustdp.estimation.statistics.moments import LinearRegression as LinearRegression
+from mustdp.estimation.statistics.moments import Mean as Mean
 from mustdp.estimation.statistics.moments import StandardDeviation as StandardDeviation
 from mustdp.estimation.statistics.moments import Variance as Variance
 from mustdp.estimation.statistics.quantiles import Median as Median
@@ -52,9 +53,10 @@ from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.mechanisms.renyi import renyi as renyi
+from mustdp.mechanisms.renyi import zcdp as zcdp
 from mustdp.mechanisms.stated import approximate_dp as approximate_dp
 from mustdp.mechanisms.stated import pure_dp as pure_dp
-from mustdp.mechanisms.zcdp import zcdp as zcdp
 from mustdp.reporting import plots as _plots
 from mustdp.sampling.epochs import random_allocation as random_allocation
 from mustdp.sampling.epochs import shuffle as shuffle
@@ -69,6 +71,7 @@ from mustdp.sampling.schemes import wr as wr
 from mustdp.training.data.named import load_data as load_data
 from mustdp.training.linear.models import DPLinearRegression as DPLinearRegression
 from mustdp.training.linear.models import DPLogisticRegression as DPLogisticRegression
+from mustdp.training.networks.loaders import loader_budget as loader_budget
 from mustdp.training.networks.separation import replace_batchnorm as replace_batchnorm
 from mustdp.training.networks.trainer import PrivateTrainer as PrivateTrainer
 from mustdp.version import __version__ as __version__

@@ -12,6 +12,7 @@ from mustdp.accounting.views import Summary as Summary
 from mustdp.accounting.views import Tradeoff as Tradeoff
 from mustdp.auditing.audit import Audit as Audit
 from mustdp.auditing.audit import Game as Game
+from mustdp.auditing.audit import OwnRecords as OwnRecords
 from mustdp.calibration.budget import Budget as Budget
 from mustdp.calibration.budget import PrivacySpent as PrivacySpent
 from mustdp.calibration.compare import Comparison as Comparison
@@ -24,6 +25,8 @@ from mustdp.calibration.risk_noise import RiskCalibration as RiskCalibration
 from mustdp.data.dask import DaskSource as DaskSource
 from mustdp.errors import ClusterLost as ClusterLost
 from mustdp.errors import MissingExtra as MissingExtra
+from mustdp.estimation.codebook import Codebook as Codebook
+from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
 from mustdp.estimation.planning import Expected as Expected
 from mustdp.estimation.result import BootstrapResult as BootstrapResult
@@ -31,6 +34,11 @@ from mustdp.estimation.result import Estimate as Estimate
 from mustdp.estimation.result import InferenceNote as InferenceNote
 from mustdp.estimation.result import ReleasedEstimate as ReleasedEstimate
 from mustdp.estimation.result import ReleaseResult as ReleaseResult
+from mustdp.estimation.result import WideTable as WideTable
+from mustdp.estimation.statistics.distribution import Gini as Gini
+from mustdp.estimation.statistics.distribution import QuantileRatio as QuantileRatio
+from mustdp.estimation.statistics.distribution import TrimmedMean as TrimmedMean
+from mustdp.estimation.statistics.distribution import WinsorisedMean as WinsorisedMean
 from mustdp.ledger.file import LedgerFile as LedgerFile
 from mustdp.ledger.records import Entry as Entry
 from mustdp.ledger.records import LedgerStatus as LedgerStatus
@@ -53,7 +61,16 @@ from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.data.dataset import DataSet as DataSet
-from mustdp.training.linear.models import TakenAsPublic as TakenAsPublic
+from mustdp.training.linear.descent import TakenAsPublic as TakenAsPublic
+from mustdp.training.networks.events import CsvLog as CsvLog
+from mustdp.training.networks.events import RunPrivacy as RunPrivacy
 from mustdp.training.networks.events import StepEvent as StepEvent
+from mustdp.training.networks.events import TensorBoardLog as TensorBoardLog
 from mustdp.training.networks.events import TrainingResult as TrainingResult
 from mustdp.training.networks.loaders import LoaderRedrawn as LoaderRedrawn
+from mustdp.training.networks.rules import AutomaticClipping as AutomaticClipping
+from mustdp.training.networks.rules import QuantileClipping as QuantileClipping
+from mustdp.training.networks.settings import Checkpoint as Checkpoint
+from mustdp.training.networks.settings import Compute as Compute
+from mustdp.training.networks.settings import Schedule as Schedule
+from mustdp.training.networks.units import Units as Units

@@ -21,10 +21,12 @@ from mustdp.accounting.plan import (
     InEpoch,
     Plan,
     Repeat,
+    SelectBest,
     Sequence,
     Subsample,
     atoms,
     draws_everything,
+    with_joined_guarantees,
 )
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, LowerCurve, Question
 from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tprs, risk
@@ -72,6 +74,9 @@ def in_words(plan: Plan, *, released: bool = False) -> str:
     if isinstance(plan, InEpoch):
         inner = in_words(plan.inner, released=released)
         return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    if isinstance(plan, SelectBest):
+        inner = in_words(plan.inner, released=released)
+        return f"best run, {_listed(plan.repetitions.describe(), released)}, of ({inner})"
     return _listed(plan.describe(), released)
 
 
@@ -92,7 +97,8 @@ def _value(name: str, value: object, released: bool) -> str:
         more_private_up = name in ARGUMENTS and ARGUMENTS[name].larger_is_private
         return given_or_rounded(value, "up" if more_private_up != released else "down", 6)
     if isinstance(value, list):
-        return ",".join(f"{kind}:{size}" for kind, size in value)
+        parts = (part if isinstance(part, list) else [part] for part in value)
+        return ",".join(":".join(_value(name, one, released) for one in part) for part in parts)
     return str(value)
 
 
@@ -134,8 +140,9 @@ class SearchedAccount:
         self.accuracy, self.method = ACCURACY if accuracy is None else accuracy, method
         self._strict = accuracy is not None
         self.group = group
+        self.steps = sum(atoms(plan).values())
+        plan = with_joined_guarantees(plan)
         self._work = Computation(plan, self.relation, method, group)
-        self.steps = self._work.steps
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
         proved = composition if group == 1 else "pair"  # families are proved for one record
         self._family = FamilyComposition(plan, self._work, proved, dimension)
@@ -601,8 +608,8 @@ def account(
         Of every release: 1 says that each is a single number, which is a little less to hide. None
         where nothing is known.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many. All
-        of them are replaced, or all are on one side; families are proved for one record.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+        All are replaced, or all are on one side; families are proved for one record.
 
     Returns
     -------
@@ -666,4 +673,6 @@ def relation_of(counted: Iterable[Atom], relation: str | None) -> Relation:
 def _random_size(atom: Atom) -> bool:
     if isinstance(atom, InEpoch):
         return not atom.epoch.fixed_size
+    if isinstance(atom, SelectBest):
+        return all(map(_random_size, atoms(atom.inner)))
     return isinstance(atom, Subsample) and not atom.scheme.fixed_size

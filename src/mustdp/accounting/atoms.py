@@ -11,7 +11,16 @@ import numpy as np
 
 from mustdp.accounting.epochs.pairs import epoch_sides, on_grids
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
-from mustdp.accounting.plan import Atom, InEpoch, Plan, Repeat, Sequence, Subsample, atoms
+from mustdp.accounting.plan import (
+    Atom,
+    InEpoch,
+    Plan,
+    Repeat,
+    SelectBest,
+    Sequence,
+    Subsample,
+    atoms,
+)
 from mustdp.accounting.pld.discretise import (
     ConcretePair,
     DominatingPair,
@@ -23,10 +32,17 @@ from mustdp.accounting.pld.readoff import UpperCurve
 from mustdp.accounting.subsampling.one_step import (
     GroupProfile,
     OneSlopeProfile,
+    ReusedDirection,
     ReusedProfile,
     SubsampledProfile,
 )
-from mustdp.accounting.subsampling.stages import DEPTH, TAIL, stage_profiles, staged_inside
+from mustdp.accounting.subsampling.stages import (
+    DEPTH,
+    TAIL,
+    ThinnedProfiles,
+    stage_profiles,
+    staged_inside,
+)
 from mustdp.errors import NotCovered
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof, TabulatedProfiles
@@ -52,19 +68,25 @@ _POINTS = 600
 _SMALLEST = 1e-30
 
 
-def group_profiles(plan: Plan, reach: float) -> GroupProfiles:
-    """Certified group profiles of ``plan`` under replace_one, up to epsilon = ``reach``."""
+def group_profiles(plan: Plan, reach: float, moved: float = 2.0) -> GroupProfiles:
+    """Certified group profiles of ``plan``, up to epsilon = ``reach``.
+
+    One copy moves sums by ``moved``: 2 under replace_one, 1 where its place stays empty.
+    """
     if isinstance(plan, Mechanism):
-        return plan.profiles(plan.shift_for(2.0))
+        return plan.profiles(plan.shift_for(moved))
     if isinstance(plan, Subsample):
+        inner = group_profiles(plan.inner, reach, moved)
+        if isinstance(plan.scheme, Poisson):
+            return ThinnedProfiles(plan.scheme, inner, reach)
         if not isinstance(plan.scheme, Multistage):
-            raise NotCovered("only fixed-size schemes can be nested")
-        return stage_profiles(plan.scheme, group_profiles(plan.inner, reach), reach)
-    if isinstance(plan, InEpoch):
-        raise NotCovered("an epoch on a subset is not covered")
+            raise NotCovered(f"{plan.scheme.name} sampling inside another stage is not covered")
+        return stage_profiles(plan.scheme, inner, reach)
+    if isinstance(plan, InEpoch | SelectBest):
+        raise NotCovered("an epoch, or the best of several runs, on a subset is not covered")
     if isinstance(plan, Repeat) and plan.count == 1:
-        return group_profiles(plan.inner, reach)
-    return ComposedProfiles(plan, reach)
+        return group_profiles(plan.inner, reach, moved)
+    return ComposedProfiles(plan, reach, moved)
 
 
 class ComposedProfiles(TabulatedProfiles):
@@ -72,11 +94,11 @@ class ComposedProfiles(TabulatedProfiles):
 
     relative_error = 1e-12
 
-    def __init__(self, plan: Repeat | Sequence, reach: float) -> None:
+    def __init__(self, plan: Repeat | Sequence, reach: float, moved: float = 2.0) -> None:
         super().__init__(reach)
         counted: dict[Atom, int] = atoms(plan)
         self._counts = list(counted.values())
-        self._families = [group_profiles(atom, reach) for atom in counted]
+        self._families = [group_profiles(atom, reach, moved) for atom in counted]
         self._reach = reach
         self._points: dict[int, tuple[FloatArray, FloatArray]] = {}
 
@@ -149,15 +171,25 @@ def observe(atom: Subsample, group: int = 1) -> Observed:
 
 
 def _first(atom: Subsample, group: int) -> Observed:
-    """The first release: the stages on the way to it make one multistage scheme."""
-    scheme, inner = atom.scheme, _first_atom(atom.inner)
+    """The first release: the stages on the way to it make one scheme."""
+    scheme, inner, kept = atom.scheme, _first_atom(atom.inner), 1.0
     while isinstance(inner, Subsample):
         if isinstance(scheme, Multistage) and isinstance(inner.scheme, Multistage):
             scheme = Multistage(scheme.n, scheme.stages + inner.scheme.stages)
+        elif isinstance(inner.scheme, Poisson):  # nothing but mechanisms is inside it
+            kept = inner.scheme.rate
         inner = _first_atom(inner.inner)
     if not isinstance(inner, Mechanism):
         raise NotCovered("an epoch on a subset is not covered")
-    return Observed(inner, 1, scheme.law(group, _SMALLEST_COPY))
+    if kept == 1.0:
+        return Observed(inner, 1, scheme.law(group, _SMALLEST_COPY))
+    thinned = Subsample(scheme, Subsample(Poisson(round(scheme.expected_size), kept), inner))
+    try:
+        law = _sum_law(thinned, group)
+    except _TooWide:
+        law = _CopyLaw(0, np.ones(1))  # of a record that is never drawn: nothing is attained
+    total = MultiplicityLaw(law.first, frozen(law.weights.copy()), law.cut, law.relative_error)
+    return Observed(inner, 1, total)
 
 
 def _first_atom(plan: Plan) -> Atom:
@@ -278,6 +310,10 @@ _LOG_ERROR = 1e-13
 
 def log_moments(atom: Atom, orders: FloatArray, relation: Relation, group: int) -> FloatArray:
     """log M_a at orders a > 1 of one atom for ``group`` records that differ; inf if not known."""
+    if isinstance(atom, SelectBest):
+        from mustdp.accounting.selection import selected_moments  # accounts for one run first
+
+        return selected_moments(atom, orders, relation, group)
     if isinstance(atom, Subsample):
         moved = moves(atom.scheme, relation)
     else:
@@ -367,6 +403,10 @@ def atom_pairs(atom: Atom, relation: Relation, method: str, group: int = 1) -> A
         return _plain(atom, relation, group)
     if isinstance(atom, InEpoch):
         return _epoch(atom, relation, method, group)
+    if isinstance(atom, SelectBest):
+        from mustdp.accounting.selection import selected_pairs  # accounts for one run first
+
+        return selected_pairs(atom, relation, method, group)
     if isinstance(atom.inner, Mechanism):
         deep = isinstance(atom.scheme, Multistage) and len(atom.scheme.reduced) > 2
         # The tables of many stages are too large to be kept.
@@ -438,19 +478,22 @@ def _subsampled(
 def _nested(atom: Subsample, relation: Relation, method: str, group: int) -> AtomPairs:
     """A subset that several releases share: compose inside, amplify outside."""
     scheme = atom.scheme
+    if method != "certified":
+        raise NotCovered(f"method {method!r} does not cover a subset that is reused")
+    if isinstance(scheme, Poisson) and relation == Relation.ADD_REMOVE:
+        return _reused_by_presence(atom, scheme, group)
     if relation != Relation.REPLACE_ONE:
         raise NotCovered.refusing(
             "relation",
-            "must be {replace_one} for a subset that is reused: for {add_remove} no theorem here "
-            "bounds the composition inside",
+            "must be {replace_one} for a subset of fixed size that is reused: for {add_remove} no "
+            "theorem here bounds the composition inside",
             "{add_remove}",
             mentions=tuple(Relation),
         )
-    if method != "certified":
-        raise NotCovered(f"method {method!r} does not cover a subset that is reused")
-    if isinstance(scheme, Poisson) and not all(
-        mechanism.covers_left_out for mechanism in mechanisms(atom.inner)
-    ):
+    if not isinstance(scheme, Poisson | Multistage):
+        raise NotCovered(f"{scheme.name} sampling does not cover a subset that is reused")
+    thinned = isinstance(scheme, Poisson) or _thins(atom.inner)
+    if thinned and not all(mechanism.covers_left_out for mechanism in mechanisms(atom.inner)):
         raise NotCovered(
             "a custom profile does not say what leaving a record out does, which Poisson sampling "
             "under replace_one needs; use a fixed-size scheme"
@@ -464,9 +507,27 @@ def _nested(atom: Subsample, relation: Relation, method: str, group: int) -> Ato
     seen = observe(atom, group)
     shift = seen.mechanism.shift_for(2.0)
     families = _families(seen.mechanism, seen.law, shift, seen.releases, relation)
-    if isinstance(scheme, Poisson):
+    if thinned:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
     return AtomPairs(shift, DominatingPair.of(ReusedProfile(law, inside)), families)
+
+
+def _thins(plan: Plan) -> bool:
+    """Whether some entries may be left out inside, so that batches have random sizes."""
+    drawn = [atom for atom in atoms(plan) if isinstance(atom, Subsample)]
+    return any(not one.scheme.fixed_size or _thins(one.inner) for one in drawn)
+
+
+def _reused_by_presence(atom: Subsample, scheme: Poisson, group: int) -> AtomPairs:
+    """Poisson sampling around several releases: with the records, or with their places empty."""
+    inside = group_profiles(atom.inner, LARGEST_EPSILON + 2 * DEPTH, 1.0)
+    law = scheme.law(group, TAIL)
+    sides = (ReusedDirection(law, inside, remove) for remove in (True, False))
+    seen = observe(atom, group)
+    shift = seen.mechanism.shift_for(1.0)
+    families = _families(seen.mechanism, seen.law, shift, seen.releases, Relation.ADD_REMOVE)
+    families.pop("symmetric", None)
+    return AtomPairs(shift, DominatingPair(*sides), families)
 
 
 def _families(

@@ -16,7 +16,7 @@ import numpy as np
 
 from mustdp.accounting.atoms import AtomPairs, atom_pairs, log_moments
 from mustdp.accounting.bounds import Bounds
-from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
+from mustdp.accounting.plan import Atom, Plan, SelectBest, Subsample, atoms
 from mustdp.accounting.pld.discretise import Grid, Survey, survey
 from mustdp.accounting.pld.readoff import (
     DeltaAt,
@@ -104,6 +104,11 @@ def _attained_by(atom: Atom, relation: Relation) -> str:
 
 def _of_atom(atom: Atom, relation: Relation, group: int) -> tuple[float, float] | None:
     """Both ends of the largest loss of one atom on a draw; None where it has no bound."""
+    if isinstance(atom, SelectBest):
+        from mustdp.accounting.selection import log_growth  # accounts for one run first
+
+        one = pure_epsilon(atoms(atom.inner), relation, group)
+        return None if one is None else (one.lower, one.upper + log_growth(atom, relation, group))
     if not isinstance(atom, Subsample):
         return None
     scheme, inner = atom.scheme, atom.inner
@@ -524,7 +529,7 @@ def certify(
 ) -> Bounds:
     """Answer a question about a plan from both sides, or only from above.
 
-    The plan was described by whoever asks; ``work`` counted its atoms and holds, under the relation
+    The plan was described by the caller; ``work`` counted its atoms and holds, under the relation
     that was resolved, the dominating pair of each and the pairs that it attains; mixtures of their
     orders are left out unless ``mixed``. Where the two
     bounds meet their distance is the proof of their accuracy; elsewhere their numerical part is

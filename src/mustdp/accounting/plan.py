@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
 
 from mustdp.errors import InvalidParameter, NotCovered
@@ -13,6 +14,7 @@ from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.registry import described, mechanism_from_description
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
+from mustdp.sampling.repetitions import Repetitions
 from mustdp.sampling.schemes import Multistage, Poisson, Scheme, scheme_from_description
 
 # Plans: expressions that say what is released, from the inside out.
@@ -22,6 +24,7 @@ from mustdp.sampling.schemes import Multistage, Poisson, Scheme, scheme_from_des
 #     subsample(epoch, noise)  one noisy release on every batch of one epoch
 #     repeat(k, plan)          run the plan k times, independently
 #     sequence(plan, ...)      run different plans one after another
+#     select_best(plan, ...)   run the plan a random number of times, release the best run alone
 #
 # A subset that is reused is written as it happens: ``subsample(wor(n, b), repeat(r, subsample(wr(b,
 # m), noise)))`` draws b records once and m of those r times. That is not r independent two-stage
@@ -39,22 +42,24 @@ class Subsample:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
         _check(self.inner, "inner")
-        if _has_epoch(self.inner):
+        if _contains(self.inner, InEpoch):
             raise NotCovered(
                 "an epoch on a subset is not covered: no group profile is known for it here"
             )
+        if _contains(self.inner, SelectBest):
+            raise NotCovered(
+                "the best of several runs on a subset is not covered: no group profile is known "
+                "for it here"
+            )
         for scheme in _schemes(self.inner):
-            if isinstance(scheme, Poisson):
+            if not isinstance(self.scheme, Multistage):
                 raise NotCovered(
-                    "Poisson sampling inside another stage is not covered: its batch size is "
-                    "random and no group profile is known for it here"
+                    f"a scheme inside {self.scheme.name} sampling is not covered: it would have to "
+                    "draw from a subset of random size"
                 )
-            if isinstance(self.scheme, Poisson):
-                raise NotCovered(
-                    "a scheme inside Poisson sampling is not covered: it would have to draw from "
-                    "a subset of random size"
-                )
-            size = self.scheme.m if isinstance(self.scheme, Multistage) else None
+            if not isinstance(scheme, Multistage | Poisson):
+                raise NotCovered(f"{scheme.name} sampling inside another stage is not covered")
+            size = self.scheme.m
             if scheme.n != size:
                 raise InvalidParameter(
                     f"the inner scheme draws from n = {scheme.n} entries, but the scheme around it "
@@ -107,9 +112,25 @@ class Sequence:
             _check(part, "every part of a sequence")
 
 
-Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence
+@dataclass(frozen=True)
+class SelectBest:
+    """Run ``inner`` a random number of times and release the best run alone."""
+
+    inner: Plan
+    repetitions: Repetitions
+
+    def __post_init__(self) -> None:
+        _check(self.inner, "plan")
+        if not isinstance(self.repetitions, Repetitions):
+            raise InvalidParameter(
+                f"repetitions must be a law of the number of runs, got {self.repetitions!r}"
+            )
+
+
+Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest
 #: What a plan comes down to: single releases and subsampled plans, each so many times.
-Atom: TypeAlias = Mechanism | Subsample | InEpoch
+Atom: TypeAlias = Mechanism | Subsample | InEpoch | SelectBest
+_PLANS = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest
 
 
 @overload
@@ -137,8 +158,8 @@ def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
     Raises
     ------
     NotCovered
-        No theorem of this package covers the combination, such as Poisson sampling inside another
-        stage.
+        No theorem of this package covers the combination, such as another scheme inside Poisson
+        sampling.
 
     Examples
     --------
@@ -215,6 +236,48 @@ def sequence(*parts: Plan) -> Sequence:
     return Sequence(tuple(parts))
 
 
+def select_best(plan: Plan, repetitions: float, *, law: str | float = "logarithmic") -> SelectBest:
+    """Run ``plan`` a random number of times and release the best run alone.
+
+    What a search over settings costs: every run picks its settings at random, by a public rule, and
+    ``plan`` is what one run releases at most, its score included. The number of runs must be drawn
+    by ``select_best(...).repetitions.draw()`` and, like all runs but the best, not be released.
+
+    Parameters
+    ----------
+    plan : Plan
+        What one run releases: training and the score by which runs are compared. Where settings
+        have plans of their own, that of the costliest.
+    repetitions : float
+        Mean number of runs, from 1.001 to 1e6.
+    law : str or float, default="logarithmic"
+        Of the number of runs: "logarithmic", "geometric", "poisson" (which may be no run at all),
+        or the eta of a truncated negative binomial law, above -1. A smaller eta costs less, at a
+        number of runs that varies more.
+
+    Returns
+    -------
+    Plan
+        What can be repeated, put in a sequence and accounted for. Lower bounds are those of one
+        run, which equal scores attain.
+
+    References
+    ----------
+    Papernot & Steinke 2022, arXiv 2110.03620v2; Koskela, Redberg & Wang 2024, arXiv 2402.06701.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> run = md.repeat(100, md.subsample(md.poisson(1000, 0.01), md.gaussian(noise_multiplier=2)))
+    >>> search = md.select_best(run, 20)
+    >>> print(f"{md.account(run).epsilon(1e-5).upper:.2f}")
+    0.19
+    >>> print(f"{md.account(search).epsilon(1e-5).upper:.1f}")
+    0.3
+    """
+    return SelectBest(plan, Repetitions(repetitions, law))
+
+
 def atoms(plan: Plan) -> dict[Atom, int]:
     """Count the atoms of a plan; equal ones are added up, so that order does not matter."""
     _check(plan, "plan")
@@ -228,10 +291,10 @@ def atoms(plan: Plan) -> dict[Atom, int]:
 
 
 def _check(plan: object, name: str) -> None:
-    if not isinstance(plan, Mechanism | Subsample | InEpoch | Repeat | Sequence):
+    if not isinstance(plan, _PLANS):
         raise InvalidParameter(
-            f"{name} must be a mechanism, subsample(...), repeat(...) or sequence(...), "
-            f"got {plan!r}"
+            f"{name} must be a mechanism, subsample(...), repeat(...), sequence(...) or "
+            f"select_best(...), got {plan!r}"
         )
 
 
@@ -246,12 +309,12 @@ def _schemes(plan: Plan) -> Iterator[Scheme]:
             yield from _schemes(part)
 
 
-def _has_epoch(plan: Plan) -> bool:
+def _contains(plan: Plan, kind: type[InEpoch | SelectBest]) -> bool:
+    if isinstance(plan, kind):
+        return True
     if isinstance(plan, Sequence):
-        return any(map(_has_epoch, plan.parts))
-    if isinstance(plan, Repeat | Subsample):
-        return _has_epoch(plan.inner)
-    return isinstance(plan, InEpoch)
+        return any(_contains(part, kind) for part in plan.parts)
+    return isinstance(plan, Repeat | Subsample) and _contains(plan.inner, kind)
 
 
 def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
@@ -272,9 +335,39 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
         yield plan, times
 
 
+def with_joined_guarantees(plan: Plan) -> Plan:
+    """The plan with mechanisms that follow each other directly joined, where they say how.
+
+    Only neighbours are joined: what happens in between may choose what comes later, and then sums
+    of divergences are no longer one mechanism.
+    """
+    if isinstance(plan, Repeat):
+        inner = with_joined_guarantees(plan.inner)
+        once = inner.repeated(plan.count) if isinstance(inner, Mechanism) else None
+        return once or (plan if inner is plan.inner else Repeat(plan.count, inner))
+    if isinstance(plan, Sequence):
+        parts: list[Plan] = []
+        for part in map(with_joined_guarantees, plan.parts):
+            last = parts[-1] if parts else None
+            both = None
+            if isinstance(last, Mechanism) and isinstance(part, Mechanism):
+                both = last.joined(part)
+            if both is not None:
+                parts[-1] = both
+            else:
+                parts.append(part)
+        if len(parts) == len(plan.parts) and all(map(operator.is_, parts, plan.parts)):
+            return plan
+        return Sequence(tuple(parts)) if len(parts) > 1 else parts[0]
+    if isinstance(plan, Subsample | SelectBest):
+        inner = with_joined_guarantees(plan.inner)
+        return plan if inner is plan.inner else replace(plan, inner=inner)
+    return plan
+
+
 def draws_everything(plan: Plan) -> bool:
     """Whether an outermost draw of the plan hands over all records."""
-    if isinstance(plan, Repeat):
+    if isinstance(plan, Repeat | SelectBest):
         return draws_everything(plan.inner)
     if isinstance(plan, Sequence):
         return any(draws_everything(part) for part in plan.parts)
@@ -315,6 +408,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         return {"repeat": plan.count, "inner": describe(plan.inner)}
     if isinstance(plan, Sequence):
         return {"sequence": [describe(part) for part in plan.parts]}
+    if isinstance(plan, SelectBest):
+        return {"select_best": plan.repetitions.describe(), "inner": describe(plan.inner)}
     return described(plan)
 
 
@@ -338,6 +433,14 @@ def plan_from_description(description: object) -> Plan:
         if not isinstance(description["sequence"], list):
             raise InvalidParameter("a sequence's description must hold a list of plans")
         return Sequence(tuple(plan_from_description(part) for part in description["sequence"]))
+    if "select_best" in description:
+        _only(description, "select_best", "inner")
+        runs = description["select_best"]
+        if not isinstance(runs, dict):
+            raise InvalidParameter(f"a law of runs must be an object, got {runs!r}")
+        _only(runs, "law", "mean")
+        inner = plan_from_description(description["inner"])
+        return SelectBest(inner, Repetitions(runs["mean"], runs["law"]))
     return mechanism_from_description(description)
 
 

@@ -187,7 +187,7 @@ def compare(
     relation : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
     composition : {"auto", "quick", "pair", "family"}, default="quick"
         How steps are composed, as in :func:`account`.
     epochs : bool, default=None

@@ -100,7 +100,7 @@ def calibrate(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
     composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`account`. It is "auto" where the target is a risk.
 
@@ -197,7 +197,7 @@ def calibrate_plan(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
     composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`account`.
     dimension : int, default=None

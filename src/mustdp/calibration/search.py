@@ -28,7 +28,7 @@ from mustdp.sampling.epochs import RandomAllocation
 
 # One search for any parameter: the best value whose certified epsilon meets a target.
 #
-# Whoever searches says how a value becomes a plan, and by which rule values are tried: the smallest
+# The caller says how a value becomes a plan, and by which rule values are tried: the smallest
 # noise (a real number), or the largest size (a whole one). Every value tried is accounted for; one
 # that cannot be certified counts as over the target. What is returned was accounted for from both
 # sides and found within the target: a rule that assumed too much could miss a better value, never

@@ -103,7 +103,7 @@ def _player(
             warnings.simplefilter("ignore", SeededRelease)
             return PrivateTrainer(
                 game.model, game.loss, game.data, budget,
-                optimizer=game.optimizer, max_grad_norm=max_grad_norm, device="cpu", seed=own,
+                optimizer=game.optimizer, max_grad_norm=max_grad_norm, seed=own,
                 progress=False,
             )  # fmt: skip
 

@@ -254,6 +254,10 @@ def grouped(group: int) -> dict[str, int]:
     return {} if group == 1 else {"group": group}
 
 
+def _stated(given: float | list[float]) -> str:
+    return ",".join(map(as_stated, given)) if isinstance(given, list) else as_stated(given)
+
+
 def noise_in_words(
     mechanism: Mechanism, shift: float | None, relation: Relation, *, found: bool = False
 ) -> str:
@@ -266,7 +270,7 @@ def noise_in_words(
     for name, given in mechanism.describe().items():
         if name not in ("mechanism", "shift"):
             needed = found and name == searched
-            shown = noise_needed(given, MULTIPLIER) if needed else as_stated(given)
+            shown = noise_needed(given, MULTIPLIER) if needed else _stated(given)
             sizes += f"{name.replace('_', ' ')} {shown}, "
     moved = shift_in_words(mechanism, shift, found=found)
     return f"{mechanism.name} noise, {sizes}{moved}relation {relation.option}."

@@ -13,11 +13,14 @@ from mustdp.cli.data_options import (
     FILES,
     STATISTICS,
     FileArgument,
+    FileOptions,
     ReadingOptions,
     ReleaseRelationOption,
     ReportOption,
     StatisticsOptions,
     SurveyOptions,
+    read_categories,
+    write_files,
 )
 from mustdp.cli.options import (
     ACCOUNTING,
@@ -37,19 +40,18 @@ from mustdp.cli.parameters import (
     exactly_one,
     read_inner_rate,
     read_integer,
+    read_natural,
     read_positive,
     with_bundles,
     word_from,
-    writable_file,
+    word_of,
 )
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.formatting import given_or_rounded, percent_stated, readable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from mustdp.estimation.contrasts import Contrast
     from mustdp.estimation.result import ReleaseResult
-    from mustdp.ledger.records import LedgerStatus
 
 
 def read_date(name: str, text: str) -> tuple[str, str]:
@@ -60,6 +62,28 @@ def read_date(name: str, text: str) -> tuple[str, str]:
     return column, origin
 
 
+def read_pair(name: str, text: str) -> tuple[str, str]:
+    """Two groups between which stands a semicolon, or a comma."""
+    found = tuple(word.strip() for word in text.split(";" if ";" in text else ","))
+    if len(found) != 2 or not all(found):
+        raise InvalidParameter.refusing(name, "must be two groups A,B or A;B", repr(clipped(text)))
+    return found[0], found[1]
+
+
+def read_totals(name: str, text: str) -> tuple[str, dict[str, int]]:
+    """COLUMN=A:480,B:520."""
+    column, words = read_categories(name, text)
+    found = {}
+    for word in words:
+        group, sign, number = word.rpartition(":")
+        if not sign or group in found:
+            raise InvalidParameter.refusing(
+                name, "must be COLUMN=A:NUMBER,B:NUMBER", repr(clipped(text))
+            )
+        found[group] = read_natural(name, number)
+    return column, found
+
+
 _statistics = Panel(
     STATISTICS,
     """
@@ -68,13 +92,21 @@ _statistics = Panel(
     --report-clipping SHARE  Say how many values were clipped, for this share of the budget, such as
                              0.05.
     --simultaneous           Widen all intervals until they hold together (Bonferroni).
+    --public-totals COLUMN=A:480,B:520
+                             With --consistent: numbers of records by group that are public.
+    --whole-counts           With --consistent: numbers of records that are whole and not negative.
+    --difference A,B         Compare two groups by their difference, with a test; a semicolon
+                             between them where they have commas. May be repeated.
+    --ratio A,B              The same by their ratio.
+    --adjust NAME            Several comparisons: p-values by holm (the default), bonferroni or
+                             none.
+    --labels FILE            Names of columns and groups, title and footnotes, in YAML.
     """,
 )
 _written = Panel(
     FILES,
     """
-    --csv FILE    Write the estimates as a CSV table.
-    --latex FILE  Write the estimates as a LaTeX table.
+    --wide  CSV and LaTeX with a row for each group and a column for each statistic.
     """,
 )
 _accounting = Panel(
@@ -100,11 +132,19 @@ def release(
     report_clipping: Annotated[
         float | None, _statistics("--report-clipping", read_inner_rate)
     ] = None,
+    public_totals: Annotated[list[Any] | None, _statistics("--public-totals", read_totals)] = None,
+    whole_counts: Annotated[bool, _statistics("--whole-counts")] = False,
+    difference: Annotated[list[Any] | None, _statistics("--difference", read_pair)] = None,
+    ratio: Annotated[list[Any] | None, _statistics("--ratio", read_pair)] = None,
+    adjust: Annotated[
+        str, _statistics("--adjust", word_of(("holm", "bonferroni", "none")))
+    ] = "holm",
+    labels: Annotated[str | None, _statistics("--labels")] = None,
     seed: SeedOption = None,
     ledger: LedgerOption = None,
-    report: ReportOption = None,
-    csv: Annotated[str | None, _written("--csv")] = None,
-    latex: Annotated[str | None, _written("--latex")] = None,
+    *,
+    files: FileOptions,
+    wide: Annotated[bool, _written("--wide")] = False,
 ) -> Answer:
     """Release statistics of all records once, at a certified cost, with confidence intervals.
 
@@ -131,22 +171,28 @@ def release(
         "noise_multiplier": noise_multiplier,
         "simultaneous": simultaneous,
         "report_clipping": report_clipping,
+        "public_totals": dict(public_totals or ()) or None,
+        "whole_counts": whole_counts,
         "seed": seed,
     }
+    if (difference or ratio) and wanted.by is None:
+        raise InvalidParameter("--difference must be given together with --by and its groups")
     if relation is not None:
         settings["relation"] = relation
-    written = {
-        name: writable_file(name, path)
-        for name, path in (("--csv", csv), ("--latex", latex))
-        if path is not None
-    }
-    if report is not None:
-        written["--report"] = _page_file(report)
+    written = files.paths()
+    pairs = {"difference": difference or (), "ratio": ratio or ()}
 
     import mustdp
+    from mustdp.estimation.codebook import Codebook, check_contrasts
+    from mustdp.estimation.tables import read_groupings
     from mustdp.ledger.release import open_existing
     from mustdp.randomness.keys import SeededRelease
+    from mustdp.reporting.release_page import release_page
 
+    codebook = Codebook() if labels is None else Codebook.read(labels)
+    if any(pairs.values()):  # before anything is spent
+        names = ("by", "groups", "breaks", "complete", "total")
+        check_contrasts(read_groupings(**{name: settings[name] for name in names}), pairs)
     opened = nullcontext() if ledger is None else open_existing(ledger)
     with warnings.catch_warnings(), progress("certifying and adding up") as move, opened as charged:
         warnings.simplefilter("ignore", SeededRelease)  # part of the answer, as a remark
@@ -157,35 +203,27 @@ def release(
             reading.of(file), wanted.statistics, ledger=charged, progress=move, **settings
         )  # fmt: skip
         standing = None if charged is None else charged.standing()
-        _write(result, standing, written)
-    return _answer(result, seed)
+        found = codebook.labelled_contrasts(
+            one
+            for kind, own in pairs.items()
+            if own
+            for one in result.all_contrasts(own, kind=kind, adjust=adjust)
+        )
+        result = codebook.labelled(result)
+        write_files(
+            written,
+            lambda: release_page(result, standing, codebook, found),
+            result.table() if wide else result,
+        )
+    return _answer(result, seed, found)
 
 
-def _page_file(path: str) -> Path:
-    """Where a page is to be written, if one can be."""
-    from mustdp.reporting.pages import check_installed
-
-    target = writable_file("--report", path)
-    check_installed("a report page")
-    return target
-
-
-def _write(result: ReleaseResult, standing: LedgerStatus | None, paths: dict[str, Path]) -> None:
-    from mustdp.files.replacing import SHARED, replace_file
-    from mustdp.reporting.release_page import release_page
-
-    for name, path in paths.items():
-        if name == "--report":
-            release_page(result, standing).write(path)
-        else:
-            text = result.as_csv() if name == "--csv" else result.as_latex()
-            replace_file(path, text.encode(), mode=SHARED)
-
-
-def _answer(result: ReleaseResult, seed: int | None) -> Answer:
+def _answer(result: ReleaseResult, seed: int | None, found: tuple[Contrast, ...]) -> Answer:
     privacy = result.privacy
     output.two_sided(privacy.epsilon, "here")
     data = result.as_dict()
+    if found:
+        data["contrasts"] = [one.as_dict() for one in found]
     data["privacy"]["relation"] = privacy.relation.option
     return Answer(
         data,
@@ -203,11 +241,16 @@ def _answer(result: ReleaseResult, seed: int | None) -> Answer:
                 *output.estimate_cells(one),
                 f"{100 * one.noise_share:.0f} %",
             )
-            for one in result.estimates
+            for one in (*result.estimates, *found)
         ),
-        note="\n".join((*_cost(result), *_flags(result))),
+        note="\n".join((*_tests(found), *_cost(result), *_flags(result))),
         remark=output.seed_in_words(seed),
     )
+
+
+def _tests(found: tuple[Contrast, ...]) -> Iterator[str]:
+    for one in found:
+        yield f"test: {one.label}: p = {readable(one.p_value, 'up', 2)}."
 
 
 def _flags(result: ReleaseResult) -> Iterator[str]:
@@ -277,7 +320,7 @@ def plan(
     if relation is not None:
         settings["relation"] = relation
 
-    target = None if report is None else _page_file(report)
+    target = FileOptions(report=report).paths().get("--report")
 
     from mustdp.estimation.planning import expected_widths, smallest_epsilon
 

@@ -22,8 +22,9 @@ from mustdp.errors import InvalidParameter
 from mustdp.estimation.queries import Piece
 from mustdp.estimation.release import Expectation, run_rounds
 from mustdp.estimation.result import ReleasedEstimate
-from mustdp.estimation.schema import OTHER, Limits, PublicSchema, read_schema
-from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
+from mustdp.estimation.schema import Limits, PublicSchema, read_schema
+from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
+from mustdp.estimation.tables import OTHER, Lists, Names, read_groupings
 from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.mechanism import analytic_sigma
 from mustdp.mechanisms.relation import Relation
@@ -55,7 +56,7 @@ class Expected:
     flags : tuple of str
         What a reader has to know.
     group : str or None
-        The group; None where there are none. Nobody is expected in the group "other".
+        The group; None where there are none. No record is expected in the group "other".
 
     Examples
     --------
@@ -121,8 +122,12 @@ def expected_widths(
     upper: Limits | None = None,
     columns: str | Sequence[str] = "value",
     categories: Mapping[str, Sequence[str]] | None = None,
-    by: str | None = None,
-    groups: Sequence[str] | None = None,
+    by: Names | None = None,
+    groups: Lists | None = None,
+    breaks: Mapping[str, Sequence[float]] | None = None,
+    complete: bool | Sequence[str] = False,
+    total: bool = False,
+    consistent: bool = False,
     epsilon: float | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
@@ -152,10 +157,18 @@ def expected_widths(
         Names of the columns.
     categories : mapping, default=None
         The public categories of columns that have some.
-    by : str, default=None
-        The column of groups.
-    groups : sequence of str, default=None
-        Its public values.
+    by : str or sequence, default=None
+        The column or columns of groups, as in :func:`private_release`.
+    groups : sequence of str or mapping, default=None
+        Their public values.
+    breaks : mapping, default=None
+        Where groups of numbers begin.
+    complete : bool or sequence of str, default=False
+        Whether there is no group "other".
+    total : bool, default=False
+        Whether margins and totals are released, too.
+    consistent : bool, default=False
+        Whether they are to agree.
     epsilon : float, default=None
         The budget of the release, above 0 and at most 500.
     delta : float, default=None
@@ -197,13 +210,14 @@ def expected_widths(
     checks.choice("like", like, LIKE)
     checks.choice("missing", missing, ("refuse", "drop"))
     used = Relation.read(relation)
-    given = (statistics,) if isinstance(statistics, str | Statistic) else tuple(statistics)
-    asked = tuple(map(read_statistic, given))
+    asked = read_statistics(statistics)
     schema = read_schema(
         (columns,) if isinstance(columns, str) else tuple(columns),
-        named=True, lower=lower, upper=upper, categories=categories, dates=None, by=by,
-        groups=groups, dropped=missing == "drop", relation=used, population=population,
-        whole=whole,
+        named=True, lower=lower, upper=upper, categories=categories, dates=None,
+        grouping=read_groupings(
+            by, groups, breaks=breaks, complete=complete, total=total, consistent=consistent
+        ),
+        dropped=missing == "drop", relation=used, population=population, whole=whole,
     )  # fmt: skip
 
     def bound(to: PublicSchema) -> list[StatisticRequest]:
@@ -234,7 +248,7 @@ def smallest_epsilon(
 ) -> tuple[float, tuple[Expected, ...]]:
     """The smallest epsilon, within 1 %, at which all expected intervals are at most that wide.
 
-    With groups, those of the listed ones: nobody is expected in any other.
+    With groups, those of the listed ones: no record is expected in any other.
 
     Parameters
     ----------
@@ -266,7 +280,8 @@ def smallest_epsilon(
 
     def widest(epsilon: float) -> tuple[float, tuple[Expected, ...]]:
         found = expected_widths(statistics, epsilon=epsilon, **settings)
-        return max(one.width for one in found if one.group != OTHER), found
+        listed = [one for one in found if OTHER not in (one.group or "").split(", ")]
+        return max(one.width for one in listed), found
 
     reached, found = widest(_MOST)
     if not reached <= width:
@@ -301,8 +316,10 @@ def made_up(schema: PublicSchema, like: str) -> Piece:
             if column.whole:
                 values[:, k] = np.round(values[:, k])
     slots = np.zeros(_MADE_UP, dtype=np.int64)
-    if schema.groups:
-        slots = np.arange(_MADE_UP) % (len(schema.groups) - 1)
+    if schema.grouping is not None:
+        sizes = [len(one.labels) for one in schema.grouping.dimensions]
+        cells = np.arange(_MADE_UP) % math.prod(sizes)
+        slots = schema.grouping.slots_of(np.unravel_index(cells, sizes))
     return Piece(values, slots)
 
 

@@ -31,6 +31,14 @@ def read_start(path: str | os.PathLike[str], size: int) -> bytes:
     return _read(Path(path), size)[0]
 
 
+def read_end(path: str | os.PathLike[str], size: int) -> bytes:
+    """The last ``size`` bytes of a file, or all of a shorter one."""
+    handle, length = _opened(Path(path))
+    with os.fdopen(handle, "rb") as stream:
+        stream.seek(max(0, length - size))
+        return stream.read(size)
+
+
 def too_large(what: str, largest: int | None) -> InvalidParameter:
     """The refusal of something longer than ``largest`` bytes."""
     return InvalidParameter(f"{what} must be at most {largest} bytes long, got more")

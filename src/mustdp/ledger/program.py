@@ -254,7 +254,7 @@ def refusal(
     header: Header, head: Head, asked: ChargeRequest, refused: ChargeRefused
 ) -> BudgetExceeded:
     """The refusal, with what would still fit."""
-    left = 0.0 if head.whole else max(0.0, header.epsilon - head.epsilon)
+    left = head.left_of(header.epsilon)
     largest = 0.0 if header.plan is not None else _largest(header, head)
     if header.plan is not None:
         fits = f"{refused.most} steps of the declared plan are left"

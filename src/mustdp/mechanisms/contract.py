@@ -301,6 +301,36 @@ class Mechanism(ABC):
         """
         return None
 
+    def repeated(self, count: int) -> Mechanism | None:
+        """One mechanism that is no better than ``count`` of it, one directly after the other.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        Mechanism or None
+            None where it is not known; then profiles are composed.
+        """
+        return None
+
+    def joined(self, other: Mechanism) -> Mechanism | None:
+        """One mechanism that is no better than this one and then, directly, another.
+
+        Parameters
+        ----------
+        other : Mechanism
+            What follows.
+
+        Returns
+        -------
+        Mechanism or None
+            None where it is not known; then profiles are composed.
+        """
+        return None
+
     def largest_loss(self, moves: int) -> Fraction | None:
         """The largest privacy loss of one copy, without any rounding.
 

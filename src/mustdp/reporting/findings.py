@@ -315,7 +315,7 @@ _LARGEST = 5_000_000
 def draw_time(scheme: Scheme) -> float:
     """Median seconds of one draw on this machine, after one that warms up; NaN if not timed.
 
-    What is drawn is thrown away, so a fixed seed does no harm here.
+    What is drawn is discarded, so a fixed seed does no harm here.
     """
     if scheme.expected_size > _LARGEST:
         return math.nan

@@ -155,6 +155,7 @@ def _network(data: DataSet, request: TrainingRequest) -> NDArray[Any]:
     import torch
     from torch import nn
 
+    from mustdp.training.networks.settings import Compute
     from mustdp.training.networks.trainer import PrivateTrainer
 
     def released(event: Any) -> None:
@@ -188,7 +189,7 @@ def _network(data: DataSet, request: TrainingRequest) -> NDArray[Any]:
                 optimizer, lambda step: float(factors[min(step, budget.steps - 1)])
             ),
             seed=seed,
-            device=request.device,
+            compute=Compute(device=request.device),
             ledger=request.ledger,
             checkpoint=request.checkpoint,
             callbacks=(released,),

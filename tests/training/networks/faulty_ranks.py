@@ -73,7 +73,7 @@ def differing(rank: int, folder: Path) -> Found:
         "order of the records": {"data": tuple(x.flip(0) if other else x for x in runs.data())},
         "seed": {"seed": 1 if other else None},
         "losses": {"losses": other},
-        "max_rows": {"max_rows": 1 if other else None},
+        "max_rows": {"compute": md.types.Compute(max_rows=1 if other else None)},
         "checkpoint": {"checkpoint": folder / "none.pt" if other else None},
         "ledger": {"ledger": second if other else office},
         "ledger on the second only": {"ledger": office if other else None},
@@ -90,11 +90,13 @@ def failing(rank: int, folder: Path) -> Found:
     """One process fails in the middle of a run; what both hold then, and how they go on."""
     found: Found = {}
 
-    def run(name: str, meddle: Callable[[Any], None], **options: Any) -> None:
+    def run(name: str, meddle: Callable[[Any], None], every: int = 1, **options: Any) -> None:
         file = folder / f"{name}.pt"
         shown: list[int] = []
         trainer: Any = runs.trainer(
-            checkpoint=file, callbacks=[lambda event: shown.append(event.steps)], **options
+            checkpoint=md.types.Checkpoint(file, every),
+            callbacks=[lambda event: shown.append(event.steps)],
+            **options,
         )
         meddle(trainer)
         seen = attempt(trainer.train)
@@ -131,7 +133,7 @@ def failing(rank: int, folder: Path) -> Found:
         pass
 
     run("data", nothing, data=Breaking(rank == 1))
-    run("update", break_update if rank == 0 else nothing, checkpoint_every=6)
+    run("update", break_update if rank == 0 else nothing, every=6)
     run("callback", break_callback if rank == 1 else nothing)
     return found
 
@@ -205,7 +207,9 @@ def cut_off(rank: int, size: int, folder: str, how: str) -> None:
             time.sleep(3)
 
     trainer: Any = runs.trainer(
-        checkpoint=Path(folder) / "run.pt", checkpoint_every=2, callbacks=[go], timeout=10.0
+        checkpoint=md.types.Checkpoint(Path(folder) / "run.pt", 2),
+        callbacks=[go],
+        compute=md.types.Compute(timeout=10.0),
     )
     step = trainer._step
 

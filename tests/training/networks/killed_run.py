@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+import mustdp as md
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.clipping import Clipper
 from mustdp.training.networks.noise import StepNoise
@@ -81,7 +82,7 @@ def run(folder: Path, every: int, seed: int | None, moment: str | None, slow: fl
         time.sleep(slow)
 
     here: Any = runs.trainer(
-        budget=runs.budget(STEPS), checkpoint=path, checkpoint_every=every, seed=seed,
+        budget=runs.budget(STEPS), checkpoint=md.types.Checkpoint(path, every), seed=seed,
         callbacks=[watch],
     )  # fmt: skip
 

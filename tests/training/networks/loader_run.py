@@ -59,16 +59,21 @@ def loader(dataset: Any = None, **options: Any) -> DataLoader[Any]:
 def trainer(model: nn.Module | None = None, data: Any = None, **options: Any) -> md.PrivateTrainer:
     """The run; what it says about its loader and its seed is not wanted here."""
     model = network() if model is None else model
-    settled = {} if "budget" in options else {
-        "epochs": EPOCHS, "noise_multiplier": 1.0, "delta": 1e-3,
+    data = loader() if data is None else data
+    terms = {
+        name: options.pop(name, default)
+        for name, default in {"epochs": EPOCHS, "noise_multiplier": 1.0, "delta": 1e-3, "n": None,
+                              "epsilon": None}.items()
     }  # fmt: skip
-    given = {"seed": 5, "progress": False, "max_grad_norm": 1.0, **settled, **options}
+    given = {"seed": 5, "progress": False, "max_grad_norm": 1.0, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
+        if "budget" not in given:
+            given["budget"] = md.loader_budget(data, **terms)
         return md.PrivateTrainer(
             model,
             nn.CrossEntropyLoss(reduction="none"),
-            loader() if data is None else data,
+            data,
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9),
             **given,
         )

@@ -25,8 +25,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("every", [1, 2, 4])
 def test_an_interrupted_run_ends_like_one_that_was_not(path: Path, every: int) -> None:
     whole = runs.trainer(seed=3).train()
-    runs.trainer(seed=3, checkpoint=path, checkpoint_every=every).train(3)
-    resumed = runs.trainer(seed=3, checkpoint=path, checkpoint_every=every)
+    runs.trainer(seed=3, checkpoint=md.types.Checkpoint(path, every)).train(3)
+    resumed = runs.trainer(seed=3, checkpoint=md.types.Checkpoint(path, every))
     assert resumed.steps == 3
     done = resumed.train()
     assert done.steps == 6
@@ -57,7 +57,8 @@ def test_the_noise_cannot_be_had_from_the_file(path: Path) -> None:
     run = runs.trainer(checkpoint=path)
     run.train(1)
     state = CheckpointFile(path).read()
-    assert set(state) == {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
+    saved = {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
+    assert set(state) == saved | {"clipping", "average", "extra"}
     assert run._batches.key.text == state["batches"]["seed"]
     assert not run._batches.key.seeded
     # The source of the noise can neither be written nor copied, and what is in the file is no seed
@@ -80,12 +81,12 @@ def test_nothing_is_shown_before_it_is_charged_on_disk(path: Path) -> None:
         on_disk = torch.cat([v.flatten() for v in state["model"].values()])
         assert torch.equal(on_disk, runs.weights(event.model))
 
-    runs.trainer(checkpoint=path, checkpoint_every=4, callbacks=[watch], losses=True).train()
+    runs.trainer(checkpoint=md.types.Checkpoint(path, 4), callbacks=[watch], losses=True).train()
     assert seen == [(4, 4, 4), (6, 2, 6)]
 
 
 def test_a_run_that_breaks_off_hands_back_what_was_released_last(path: Path) -> None:
-    run: Any = runs.trainer(checkpoint=path, checkpoint_every=3)
+    run: Any = runs.trainer(checkpoint=md.types.Checkpoint(path, 3))
     step, calls = run._optimizer.step, []
 
     def breaking() -> None:
@@ -197,7 +198,7 @@ def test_damaged_files_are_refused_and_left_alone(path: Path) -> None:
 def test_an_old_checkpoint_is_not_overwritten_by_accident(path: Path) -> None:
     runs.trainer(checkpoint=path).train(2)
     with pytest.raises(InvalidParameter, match="exists; resume=True"):
-        runs.trainer(checkpoint=path, resume=False)
+        runs.trainer(checkpoint=md.types.Checkpoint(path, resume=False))
     with pytest.raises(InvalidParameter, match="folder that exists"):
         runs.trainer(checkpoint=path.parent / "nowhere" / "run.pt")
 

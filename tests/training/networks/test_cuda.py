@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("torch finds no CUDA device", allow_module_level=True)
 
+import mustdp as md
 from mustdp.noise.exact import rounded
 from mustdp.noise.laws import GAUSSIAN
 from mustdp.randomness.keys import batch_key
@@ -100,7 +101,9 @@ def test_bits_and_integers_are_those_of_the_cpu() -> None:
 
 
 def test_a_run_and_its_continuation(tmp_path: Any) -> None:
-    whole = runs.trainer(device="cuda", seed=3).train()
-    runs.trainer(device="cuda", seed=3, checkpoint=tmp_path / "run.pt").train(3)
-    done = runs.trainer(device="cuda", seed=3, checkpoint=tmp_path / "run.pt").train()
+    whole = runs.trainer(compute=md.types.Compute("cuda"), seed=3).train()
+    runs.trainer(compute=md.types.Compute("cuda"), seed=3, checkpoint=tmp_path / "run.pt").train(3)
+    done = runs.trainer(
+        compute=md.types.Compute("cuda"), seed=3, checkpoint=tmp_path / "run.pt"
+    ).train()
     assert torch.allclose(runs.weights(done.model), runs.weights(whole.model), atol=1e-5)

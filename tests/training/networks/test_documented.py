@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mustdp.training.networks.trainer import PrivateTrainer
+import mustdp as md
 
 PAGE = (Path(__file__).parents[3] / "docs" / "training-networks.md").read_text(encoding="utf-8")
 
@@ -26,15 +26,12 @@ def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_options_of_the_page_exist() -> None:
-    options = set(inspect.signature(PrivateTrainer).parameters)
-    named = {
-        "max_grad_norm",
-        "checkpoint",
-        "checkpoint_every",
-        "max_rows",
-        "mixed_precision",
-        "seed",
-    }
-    named |= {"epochs", "epsilon", "n", "scheduler_every", "noise_multiplier"}
-    assert named <= options
-    assert all(re.search(rf"[`\"]{name}\b", PAGE) for name in named)
+    named = {"max_grad_norm", "checkpoint", "max_rows", "mixed_precision", "seed", "every"}
+    named |= {"epochs", "epsilon", "n", "noise_multiplier"}
+    types, made = md.types, (md.PrivateTrainer, md.loader_budget)
+    options = [
+        set(inspect.signature(one).parameters)
+        for one in (*made, types.Compute, types.Checkpoint, types.Schedule)
+    ]
+    assert named <= set().union(*options)
+    assert all(re.search(rf"[`\" (]{name}[`= ]", PAGE) for name in named)

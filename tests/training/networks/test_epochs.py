@@ -174,13 +174,12 @@ def test_a_schedule_moves_on_every_step_or_every_epoch(every: str, rates: int) -
     network = runs.model()
     optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
-    runs.trainer(
-        network, budget=epochs(), optimizer=optimizer, scheduler=schedule, scheduler_every=every
-    ).train()
+    when = md.types.Schedule(schedule, every=every)
+    runs.trainer(network, budget=epochs(), optimizer=optimizer, scheduler=when).train()
     assert optimizer.param_groups[0]["lr"] == 0.5**rates
     if every == "epoch":
         with pytest.raises(InvalidParameter, match="draws every batch anew"):
-            runs.trainer(scheduler_every=every)
+            runs.trainer(network, optimizer=optimizer, scheduler=when)
 
 
 def test_the_line_on_the_terminal_shows_what_all_epochs_may_cost() -> None:

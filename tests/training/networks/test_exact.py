@@ -23,13 +23,13 @@ from mustdp.training.networks import layers as rounding
 from mustdp.training.networks.clipping import (
     Workload,
     bound_for,
-    weights_for,
 )
 from mustdp.training.networks.layers import (
     Dense,
     Kept,
     linear,
 )
+from mustdp.training.networks.rules import weights_for
 from tests.training.networks import exact, runs
 from tests.training.networks.exact import Known, random
 
@@ -43,7 +43,7 @@ def check(known: Known, clip: float, counts: Any) -> None:
     sizes = share.sizes()
     if not bool(torch.isfinite(sizes.squares + sizes.absolute).all()):
         return  # refused
-    weights = weights_for(sizes, bound)
+    weights = weights_for(sizes, bound.inner, bound.cancellation)
     assert bool(((weights >= 0) & (weights <= 1)).all())
     inner, total = Fraction(bound.inner), [Fraction(0)] * len(contributions[0])
     for record in range(rows):

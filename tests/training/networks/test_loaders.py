@@ -54,11 +54,9 @@ def test_a_shuffling_loader_becomes_random_allocation_and_says_so() -> None:
             model,
             torch.nn.CrossEntropyLoss(reduction="none"),
             loader(),
+            md.loader_budget(loader(), epsilon=4.0, delta=1e-3, epochs=EPOCHS),
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
             max_grad_norm=1.0,
-            epsilon=4.0,
-            delta=1e-3,
-            epochs=EPOCHS,
         )
     assert run.budget.scheme == md.random_allocation(N, BINS)
     assert (run.budget.steps, run.budget.relation) == (STEPS, "add_remove")
@@ -72,13 +70,11 @@ def kept(data: Any, **terms: Any) -> Any:
         model,
         torch.nn.CrossEntropyLoss(reduction="none"),
         data,
+        md.loader_budget(
+            data, delta=1e-3, epochs=EPOCHS, noise_multiplier=16.0, keep_shuffling=True, **terms
+        ),
         optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
         max_grad_norm=1.0,
-        delta=1e-3,
-        epochs=EPOCHS,
-        noise_multiplier=16.0,
-        keep_shuffling=True,
-        **terms,
     )
 
 
@@ -101,9 +97,6 @@ def test_shuffling_that_cannot_be_kept_as_it_is() -> None:
         kept(loader(), n=N)
     with pytest.raises(NotCovered, match="drop_last"):
         kept(loader(batch_size=BATCH + 1, drop_last=True))
-    budget = md.calibrated_budget(md.shuffle(N, BATCH), noise_multiplier=16.0, epochs=1, delta=1e-3)
-    with pytest.raises(InvalidParameter, match="keep_shuffling"):
-        loader_run.trainer(data=loader(), budget=budget, keep_shuffling=True)
 
 
 def test_a_loader_of_a_dataset_makes_the_same_run_as_one_of_tensors(whole: Any) -> None:
@@ -196,13 +189,12 @@ def test_loaders_that_are_not_charged_for(number: int, budget: Any) -> None:
 
 
 def test_terms_that_do_not_fit() -> None:
-    budget = runs.budget(scheme=md.wor(N, 20))
-    with pytest.raises(InvalidParameter, match="epochs must be left out beside a budget"):
-        loader_run.trainer(budget=budget, epochs=2)
-    with pytest.raises(InvalidParameter, match="epochs must be given"):
+    with pytest.raises(InvalidParameter, match=r"steps .* must be given"):
         loader_run.trainer(epochs=None)
-    with pytest.raises(InvalidParameter, match="take its place where data is a DataLoader"):
+    with pytest.raises(InvalidParameter, match="loader must be a DataLoader, got tuple"):
         loader_run.trainer(data=loader_run.images())
+    with pytest.raises(InvalidParameter, match=r"budget must be what .* gives, got NoneType"):
+        loader_run.trainer(budget=None)
     with pytest.raises(InvalidParameter, match="exactly one"):
         loader_run.trainer(epsilon=1.0)
     with pytest.raises(InvalidParameter, match="delta must be given"):
@@ -218,12 +210,9 @@ def test_an_estimate_is_all_that_is_said_of_the_number_of_records() -> None:
             model,
             torch.nn.CrossEntropyLoss(reduction="none"),
             loader(),
+            md.loader_budget(loader(), noise_multiplier=1.0, delta=1e-3, epochs=1, n=190),
             optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
             max_grad_norm=1.0,
-            noise_multiplier=1.0,
-            delta=1e-3,
-            epochs=1,
-            n=190,
         )
     [warned] = said
     assert "public" not in str(warned.message)

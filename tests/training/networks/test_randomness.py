@@ -29,6 +29,7 @@ from mustdp.training.networks.noise import (
     random_words,
 )
 from mustdp.training.networks.trainer import Masks
+from mustdp.training.networks.units import Slots
 
 CPU = torch.device("cpu")
 
@@ -97,7 +98,7 @@ def test_rows_are_filled_up_with_records_that_do_not_count() -> None:
     """Every piece has one shape, so that one kernel serves all records."""
     x = torch.arange(300.0)[:, None]
     records = TrainingRecords((x, x[:, 0]), torch.device("cpu"))
-    clipper: Any = None
+    clipper: Any = SimpleNamespace(slots=Slots())
     batch = drawn(np.arange(300), np.full(300, 2))
     found = list(Pieces(records, torch.device("cpu"), clipper, 128).of(batch))
     assert [len(rows.target) for rows, _ in found] == [128] * 3

@@ -188,10 +188,7 @@ GOOD, LABELS = runs.data()
     [
         ({"max_grad_norm": 0.0}, "max_grad_norm must be"),
         ({"max_grad_norm": float("nan")}, "max_grad_norm must be"),
-        ({"max_rows": 0}, "max_rows must be"),
-        ({"checkpoint_every": 0}, "checkpoint_every must be"),
-        ({"mixed_precision": torch.float16}, "mixed_precision must be"),
-        ({"device": "nowhere"}, "device must be"),
+        ({"compute": md.types.Compute(device="nowhere")}, "device must be"),
         ({"budget": 3}, "budget must be"),
         ({"budget": runs.budget(scheme=md.poisson(60, 0.0))}, "expected size"),
         ({"budget": runs.budget(scheme=md.wor(61, 5))}, "n = 61 records"),

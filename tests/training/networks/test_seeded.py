@@ -28,8 +28,9 @@ def test_every_result_event_and_ledger_of_a_run(seed: int | None) -> None:
     results: list[Any] = [run.train(2), run.step(), run.train()]
     marked = seed is not None
     assert [x.seeded for x in (*seen, *results)] == [marked] * 9
-    costs = [*(x.spent() for x in seen), *(x.privacy for x in results), run.privacy]
-    assert spent(costs) == [(marked, not marked)] * 10
+    costs = [*(x.spent() for x in seen), *(x.privacy for x in results)]
+    costs += [run.privacy.spent, run.privacy.planned]
+    assert spent(costs) == [(marked, not marked)] * 11
     assert [x.ledger.steps for x in [*results, run]] == ([0, 0, 0, 0] if marked else [2, 3, 6, 6])
     assert all(f"seeded={marked}" in repr(x) for x in (*seen, *results))
 

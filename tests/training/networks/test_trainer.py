@@ -101,7 +101,7 @@ def test_noise_has_the_deviation_that_is_charged() -> None:
 
 def test_privacy_is_that_of_the_steps_made() -> None:
     run = runs.trainer()
-    assert run.privacy.epsilon.upper == 0.0
+    assert run.privacy.spent.epsilon.upper == 0.0
     done = run.train(2)
     assert (done.steps, done.privacy.steps, done.ledger.steps) == (2, 2, 2)
     assert done.privacy == run.budget.spent(2)
@@ -112,13 +112,13 @@ def test_privacy_is_that_of_the_steps_made() -> None:
     with pytest.raises(InvalidParameter, match="at most 0, which is left of the 6 steps"):
         run.step()
     assert run.train(0).losses_not_private == ()
-    assert run.privacy == run.budget.spent()
+    assert run.privacy.spent == run.privacy.planned == run.budget.spent()
 
 
 @pytest.mark.parametrize("rows", [1, 3, 7])
 def test_pieces_give_the_same_result(rows: int) -> None:
     whole = runs.trainer(plain(), seed=4).train().model
-    pieces = runs.trainer(plain(), seed=4, max_rows=rows).train().model
+    pieces = runs.trainer(plain(), seed=4, compute=md.types.Compute(max_rows=rows)).train().model
     assert torch.allclose(runs.weights(whole), runs.weights(pieces), atol=1e-6)
 
 
@@ -228,7 +228,7 @@ def test_mixed_precision_is_for_the_forward_pass(monkeypatch: pytest.MonkeyPatch
         return usual(*given)
 
     monkeypatch.setattr(torch.nn.functional, "linear", linear)
-    run = runs.trainer(network, mixed_precision=torch.bfloat16, seed=3)
+    run = runs.trainer(network, compute=md.types.Compute(mixed_precision=torch.bfloat16), seed=3)
     done = run.train()
     monkeypatch.undo()
     exact = runs.trainer(plain(), seed=3).train()

@@ -290,7 +290,7 @@ def one_step(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------
@@ -548,3 +548,17 @@ class ReusedProfile:
     def __call__(self, epsilon: FloatArray) -> FloatArray:
         """The profile at many epsilons."""
         return certificate(self.law, self.inside, epsilon)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ReusedDirection:
+    """The same under add_remove, where the place of a record stays empty: one of two directions."""
+
+    law: MultiplicityLaw
+    inside: GroupProfiles
+    remove: bool
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        bound = remove_direction if self.remove else add_direction
+        return bound(self.law, self.inside, epsilon)

@@ -24,6 +24,7 @@ from mustdp.training.networks.devices import (
     shortened,
 )
 from mustdp.training.networks.layers import (
+    SLOTS_ARE_PLACES,
     EmbeddingShare,
     Kept,
     Rule,
@@ -85,30 +86,56 @@ class Contributions:
         self, losses: Tensor, parts: Sequence[LayerShare], in_full: Sequence[Tensor] = ()
     ) -> None:
         self.losses = losses
-        self._parts, self._in_full = _with_single_uses(parts), in_full
+        self.parts, self._in_full = _with_single_uses(parts), in_full
+        self._sizes: Sizes | None = None
 
     @property
     def terms(self) -> int:
         """How many products are added up in one entry of the weighted sum, at most."""
-        return max((part.share.terms for part in self._parts), default=0)
+        return max((part.share.terms for part in self.parts), default=0)
 
     def sizes(self) -> Sizes:
         """How large every record's gradient is, over all parameters, bounded from above."""
-        if not self._parts:
-            zero = torch.zeros_like(self.losses, dtype=torch.float64)
-            return Sizes(zero, zero)
-        return total_of([part.share.sizes() for part in self._parts])
+        if self._sizes is None:
+            if self.parts:
+                self._sizes = total_of([part.share.sizes() for part in self.parts])
+            else:
+                zero = torch.zeros_like(self.losses, dtype=torch.float64)
+                self._sizes = Sizes(zero, zero)
+        return self._sizes
+
+    def split(self, groups: dict[int, int]) -> list[int]:
+        """Cut parts that belong to several groups of parameters; the group of every part."""
+        parts, found = [], []
+        for part in self.parts:
+            owners = {name: groups[id(p)] for name, p in part.parameters.items()}
+            for group in dict.fromkeys(owners.values()):
+                mine = {name: p for name, p in part.parameters.items() if owners[name] == group}
+                whole = len(mine) == len(owners)
+                share = part.share if whole else Kept({n: part.share.each()[n] for n in mine})
+                parts.append(LayerShare(share, mine))
+                found.append(group)
+        self.parts = parts
+        return found
+
+    def sizes_of(self, groups: Sequence[int]) -> dict[int, Sizes]:
+        """How large the part of each group is, for the groups of all parts in their order."""
+        each = [(group, part.share.sizes()) for group, part in zip(groups, self.parts, strict=True)]
+        return {
+            group: total_of([sizes for other, sizes in each if other == group])
+            for group in dict.fromkeys(groups)
+        }
 
     def by_record(self) -> list[Tensor]:
         """All that decides what each record contributes, records first."""
         sizes = self.sizes()
-        values = [x for part in self._parts for x in part.share.by_record()]
+        values = [x for part in self.parts for x in part.share.by_record()]
         return [self.losses, sizes.squares, sizes.absolute, *values, *self._in_full]
 
-    def add_weighted(self, weights: Tensor, sums: dict[int, Tensor]) -> None:
-        """Add the weighted sum to ``sums``, which is keyed by the identity of the parameter."""
-        for part in self._parts:
-            for name, value in part.share.weighted(weights).items():
+    def add_weighted(self, weights: Sequence[Tensor], sums: dict[int, Tensor]) -> None:
+        """Add the sum, weighted part by part, to ``sums``, keyed by the parameters' identity."""
+        for part, own in zip(self.parts, weights, strict=True):
+            for name, value in part.share.weighted(own).items():
                 key, found = id(part.parameters[name]), value.view_as(part.parameters[name])
                 sums[key] = sums[key].add_(found) if key in sums else found
 
@@ -188,9 +215,20 @@ def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in module.named_parameters() if p.requires_grad}
 
 
-def rows_that_fit(numbers: int) -> int:
-    """How many records can have that many numbers written out for each."""
-    return max(1, LARGEST_KEPT // max(1, numbers))
+def rows_that_fit(numbers: int, slots: int) -> int:
+    """How many records can have that many numbers written out for each of their slots."""
+    return max(1, LARGEST_KEPT // max(1, numbers * slots))
+
+
+def folded(gradients: dict[str, Tensor], slots: int) -> dict[str, Tensor]:
+    """Gradients of slots, added up for each unit."""
+    if slots == 1:
+        return gradients
+    return {name: torch.unflatten(g, 0, (-1, slots)).sum(1) for name, g in gradients.items()}
+
+
+def _per_unit(losses: Tensor, slots: int) -> Tensor:
+    return losses if slots == 1 else torch.unflatten(losses, 0, (-1, slots)).sum(1)
 
 
 def module_share(note: Note, errors: Tensor, randomness: str = "different") -> Share:
@@ -226,15 +264,21 @@ class RecordByRecord:
     """The whole model, one record at a time, in one vectorised call."""
 
     def __init__(
-        self, model: nn.Module, loss: Loss, mixed: torch.dtype | None = None, reason: str = ""
+        self,
+        model: nn.Module,
+        loss: Loss,
+        mixed: torch.dtype | None = None,
+        reason: str = "",
+        slots: int = 1,
     ) -> None:
         self.name, self.reason = "torch.func", reason
         self._model, self._loss, self._mixed = model, loss, mixed
         self._randomness = "different"
-        self.most_rows = rows_that_fit(sum(p.numel() for p in trainable(model).values()))
+        self.most_rows = rows_that_fit(sum(p.numel() for p in trainable(model).values()), slots)
 
-    def contributions(self, rows: Rows, _: Tensor | None = None) -> Contributions:
+    def contributions(self, units: Rows, _: Tensor | None = None) -> Contributions:
         """Losses and gradients of these records."""
+        rows, weights, slots = units.joined(), units.weights, units.slots
         given, device = (*rows.inputs, rows.target), rows.target.device
         parameters = trainable(self._model)
         values = {name: p.detach() for name, p in parameters.items()}
@@ -267,8 +311,14 @@ class RecordByRecord:
                 f"({line_of(problem)})"
                 + (f"; book-keeping cannot either: {self.reason}" if self.reason else "")
             ) from problem
-        kept = Kept(gradients, in_full=self._randomness == "same")
-        return Contributions(losses.detach(), [LayerShare(kept, parameters)])
+        if weights is not None:
+            losses = losses * weights.flatten().to(losses)
+            gradients = {
+                name: g.mul_(weights.flatten().to(g).view(-1, *([1] * (g.ndim - 1))))
+                for name, g in gradients.items()
+            }
+        kept = Kept(folded(gradients, slots), in_full=self._randomness == "same")
+        return Contributions(_per_unit(losses.detach(), slots), [LayerShare(kept, parameters)])
 
     @contextmanager
     def alike(self, loss: Loss | None = None) -> Iterator[None]:
@@ -391,8 +441,10 @@ class Notes:
 class Bookkeeping:
     """Follows a model layer by layer."""
 
-    def __init__(self, model: nn.Module, loss: Loss, mixed: torch.dtype | None = None) -> None:
-        self.name, self.reason, self.most_rows = "book-keeping", "", 1 << 62
+    def __init__(
+        self, model: nn.Module, loss: Loss, mixed: torch.dtype | None = None, slots: int = 1
+    ) -> None:
+        self.name, self.reason, self.most_rows, self._slots = "book-keeping", "", 1 << 62, slots
         self._model, self._loss, self._mixed = model, loss, mixed
         self._layers = layers_of(model)
         self._randomness = "different"
@@ -411,10 +463,13 @@ class Bookkeeping:
         must then scale with that record's loss, which holds to the last bit if no other has a
         part in them.
         """
-        losses, notes = self._forward(rows, self._mixed, self.alone)
+        losses, notes = self._forward(rows.joined(), self._mixed, self.alone)
         if scales is not None and losses.requires_grad and not self.alone:
-            check_scaling(losses, [note.edge for note in notes], scales)
-        return self._backward(losses, notes)
+            each = scales.repeat_interleave(rows.slots)
+            check_scaling(losses, [note.edge for note in notes], each)
+        if rows.weights is not None:
+            losses = losses * rows.weights.flatten().to(losses)
+        return self._backward(losses, notes, rows.slots)
 
     @contextmanager
     def alike(self, loss: Loss | None = None) -> Iterator[None]:
@@ -456,7 +511,7 @@ class Bookkeeping:
                     losses, notes = self._forward(rows.copied(), None, alone=True)
             self._check_whole(losses, notes)
             found = self._backward(losses, notes)
-        self.most_rows = rows_that_fit(_numbers_kept(notes))
+        self.most_rows = rows_that_fit(_numbers_kept(notes, self._slots), self._slots)
         return found.terms
 
     def _check_whole(self, losses: Tensor, notes: list[Note]) -> None:
@@ -468,12 +523,13 @@ class Bookkeeping:
             usual = torch.autograd.grad(total, parameters, allow_unused=True, retain_graph=True)
         sums: dict[int, Tensor] = {}
         ones = torch.ones_like(losses, dtype=torch.float64)
-        self._backward(losses, notes, again=True).add_weighted(ones, sums)
+        found = self._backward(losses, notes, again=True)
+        found.add_weighted([ones] * len(found.parts), sums)
         size = max((float(g.abs().max()) for g in usual if g is not None and g.numel()), default=0)
         for parameter, gradient in zip(parameters, usual, strict=True):
             expected = torch.zeros_like(parameter) if gradient is None else gradient
-            found = sums.get(id(parameter), torch.zeros_like(parameter))
-            gap = float((found - expected).abs().sum())
+            added = sums.get(id(parameter), torch.zeros_like(parameter))
+            gap = float((added - expected).abs().sum())
             if not gap <= _TRIAL_TOLERANCE * size * max(1, parameter.numel()):
                 raise Unsuitable("a parameter is used outside the layer that owns it")
 
@@ -531,17 +587,20 @@ class Bookkeeping:
             return losses_alone(self._model, self._loss, rows, self._randomness, notes.begin)
         return losses_of(self._model, self._loss, rows, (*rows.inputs, rows.target))
 
-    def _backward(self, losses: Tensor, notes: list[Note], again: bool = False) -> Contributions:
+    def _backward(
+        self, losses: Tensor, notes: list[Note], slots: int = 1, again: bool = False
+    ) -> Contributions:
         found: tuple[Tensor | None, ...] = ()
         if losses.requires_grad:
             edges = [note.edge for note in notes]
             found = torch.autograd.grad(losses.sum(), edges, allow_unused=True, retain_graph=again)
         parts = [
-            LayerShare(_share(note, errors, self._randomness), note.layer.parameters)
+            LayerShare(_share(note, errors, self._randomness, slots), note.layer.parameters)
             for note, errors in zip(notes, found, strict=False)
             if errors is not None
         ]
-        return Contributions(losses.detach(), parts, self._in_full(notes, found))
+        in_full = [torch.unflatten(x, 0, (-1, slots)) for x in self._in_full(notes, found)]
+        return Contributions(_per_unit(losses.detach(), slots), parts, in_full)
 
     def _in_full(self, notes: list[Note], found: tuple[Tensor | None, ...]) -> list[Tensor]:
         """Where places are tried: what a later layer or a cut to float32 may hide of them."""
@@ -590,8 +649,8 @@ def _inside(layer: Layer, notes: Notes) -> Affine:
     return apply
 
 
-def _numbers_kept(notes: list[Note]) -> int:
-    """How many numbers are written out for each record: parameters without a shorter way."""
+def _numbers_kept(notes: list[Note], slots: int) -> int:
+    """How many numbers are written out for each slot: parameters without a shorter way."""
     ways: dict[int, set[tuple[int, ...]]] = {}
     for note in notes:
         parameters = note.layer.parameters.values()
@@ -605,7 +664,9 @@ def _numbers_kept(notes: list[Note]) -> int:
         id(p): p.numel()
         for note in notes
         for p in note.layer.parameters.values()
-        if note.layer.rule is None or len(ways.get(id(p), ())) > 1
+        if note.layer.rule is None
+        or (slots > 1 and note.layer.rule not in SLOTS_ARE_PLACES)
+        or len(ways.get(id(p), ())) > 1
     }
     return sum(kept.values())
 
@@ -684,15 +745,21 @@ def _records_first(note: Note, errors: Tensor) -> Tensor:
     return errors if note.layout is None else note.layout.records_first(errors)
 
 
-def _share(note: Note, errors: Tensor, randomness: str) -> Share:
+def _share(note: Note, errors: Tensor, randomness: str, slots: int) -> Share:
     errors = _records_first(note, errors)
     if tuple(x._version for x in note.given) != note.versions:
         raise Unsuitable(
             f"what layer {note.layer.name} was given has been overwritten in place since"
         )
-    if note.layer.rule is None:
-        return module_share(note, errors, randomness)
-    return note.layer.rule(note.layer.module, note.given[0], errors)
+    rule, module = note.layer.rule, note.layer.module
+    if slots > 1 and rule in SLOTS_ARE_PLACES:
+        given = torch.unflatten(note.given[0], 0, (-1, slots))
+        return rule(module, given, torch.unflatten(errors, 0, (-1, slots)))
+    if rule is None:
+        share = module_share(note, errors, randomness)
+    else:
+        share = rule(module, note.given[0], errors)
+    return share if slots == 1 else Kept(folded(share.each(), slots))
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import secrets
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -22,7 +23,7 @@ from mustdp.errors import InvalidParameter
 from mustdp.files.envelope import Envelope
 from mustdp.files.lock import Lock
 from mustdp.files.lock import held as lock_held
-from mustdp.files.reading import read_file, read_start
+from mustdp.files.reading import read_end, read_file
 from mustdp.files.replacing import replace_file
 from mustdp.ledger.file import LedgerFile, gone_back
 from mustdp.ledger.ledger import Ledger
@@ -30,12 +31,17 @@ from mustdp.ledger.release import LedgerOrPath, check_chargeable, find_ledger
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.distributed import RECORDS, Ranks
 from mustdp.training.networks.loaders import TrainingRecords
+from mustdp.training.networks.settings import Checkpoint
+from mustdp.training.networks.units import UnitRecords
 from mustdp.version import __version__
 
 # The state of a run as plain values and tensors, and what identifies the run.
 
 
-_STATE_FIELDS = {"run", "model", "optimizer", "scheduler", "batches", "ledger"}
+_STATE_FIELDS = {
+    *("run", "model", "optimizer", "scheduler", "batches", "ledger", "clipping", "average"),
+    "extra",
+}
 
 
 def run_description(
@@ -44,6 +50,7 @@ def run_description(
     model: nn.Module,
     optimizer: torch.optim.Optimizer | None,
     seeded: bool,
+    contributions: str,
 ) -> dict[str, str]:
     """Everything that must not change while a run is interrupted, as text by name."""
     shapes = {
@@ -56,6 +63,7 @@ def run_description(
         "model": {"class": type(model).__name__, "parameters": shapes},
         "optimizer": type(optimizer).__name__,
         "seed": "given" if seeded else "none",
+        "contributions": contributions,
     }
     return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
 
@@ -63,7 +71,7 @@ def run_description(
 def shared_facts(
     run: dict[str, str],
     budget: Budget,
-    records: TrainingRecords,
+    records: TrainingRecords | UnitRecords,
     scheduler: Any,
     ledger: str | None,
 ) -> dict[str, str]:
@@ -86,25 +94,6 @@ def ledger_after(budget: Budget, steps: int) -> Ledger:
     return ledger
 
 
-def state_of(
-    run: dict[str, str],
-    batches: BatchStream,
-    ledger: Ledger,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer | None,
-    scheduler: Any,
-) -> dict[str, Any]:
-    """The state, for :meth:`CheckpointFile.write`."""
-    return {
-        "run": run,
-        "model": model.state_dict(),
-        "optimizer": None if optimizer is None else optimizer.state_dict(),
-        "scheduler": None if scheduler is None else scheduler.state_dict(),
-        "batches": batches.state,
-        "ledger": ledger.to_json(),
-    }
-
-
 def check_state(
     state: dict[str, Any], run: dict[str, str], budget: Budget, path: Path | None
 ) -> BatchStream:
@@ -124,20 +113,29 @@ def check_state(
     return batches
 
 
-def restore_state(
-    state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer | None, scheduler: Any
-) -> None:
-    """Put model, optimiser and schedule back where the state was taken."""
-    if (scheduler is None) != (state["scheduler"] is None):
-        raise InvalidParameter("the checkpoint and this run must both have a scheduler, or neither")
-    try:
-        if optimizer is not None:
-            optimizer.load_state_dict(state["optimizer"])
-    except ValueError as problem:
-        raise InvalidParameter(f"the optimiser does not fit the checkpoint: {problem}") from None
-    model.load_state_dict(state["model"])
-    if scheduler is not None:
-        scheduler.load_state_dict(state["scheduler"])
+def restore_state(state: dict[str, Any], parts: dict[str, Any]) -> None:
+    """Put model, optimiser, schedule and the rest back where the state was taken."""
+    for name, part in parts.items():
+        if (part is None) != (state[name] is None):
+            raise InvalidParameter(
+                f"the checkpoint and this run must both have {_ARTICLES[name]}, or neither"
+            )
+    for name in ("optimizer", "model", "scheduler", "average", "extra"):
+        if parts[name] is None:
+            continue
+        try:
+            parts[name].load_state_dict(state[name])
+        except ValueError as problem:
+            raise InvalidParameter(f"the {name} does not fit the checkpoint: {problem}") from None
+
+
+_ARTICLES = {
+    "model": "a model",
+    "optimizer": "an optimizer",
+    "scheduler": "a scheduler",
+    "average": "an ema",
+    "extra": "extra state",
+}
 
 
 def _short(text: str | None) -> str:
@@ -147,10 +145,11 @@ def _short(text: str | None) -> str:
 
 # A run in one file, replaced in one move: the state after a step and the charge for it.
 #
-# The file is a line that names the format, a line with the SHA-256 of the rest, and the rest as
-# ``torch.save`` writes it. It is read back only if the sum is right, and without running any code
-# from it. At every moment the path holds either the old state or the new one, complete; what a
-# killed process leaves beside it is removed by the next.
+# The file is what ``torch.save`` writes, a zip archive, so that ``torch.load(path,
+# weights_only=True)["model"]`` reads the weights. The archive's comment, at its end, is a line that
+# names the format and a line with the SHA-256 of all before it. It is read back only if the sum is
+# right, and without running any code from it. At every moment the path holds either the old state
+# or the new one, complete; what a killed process leaves beside it is removed by the next.
 #
 # One run at a time: a lock beside the file is held while the run goes on, and before every write it
 # is made sure that the lock is still in place and the file is the one this run has written or read
@@ -160,7 +159,7 @@ def _short(text: str | None) -> str:
 # data. It does not hold the noise or anything the noise could be computed from.
 
 
-_ENVELOPE = Envelope("mustdp training checkpoint", 1, "checkpoint of a training run")
+_ENVELOPE = Envelope("mustdp training checkpoint", 2, "checkpoint of a training run")
 
 
 class CheckpointFile:
@@ -185,9 +184,12 @@ class CheckpointFile:
             content = read_file(self.path)
         except OSError as problem:
             raise InvalidParameter(f"checkpoint {self.path} cannot be read: {problem}") from None
-        body = _ENVELOPE.open_bytes(content, f"checkpoint {self.path}")
-        state: dict[str, Any] = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
-        self._last = content[: _ENVELOPE.head]
+        comment, archive = content[-_ENVELOPE.head :], content[: -_ENVELOPE.head]
+        _ENVELOPE.open_bytes(comment + archive, f"checkpoint {self.path}")
+        state: dict[str, Any] = torch.load(
+            io.BytesIO(content), map_location="cpu", weights_only=True
+        )
+        self._last = comment
         return state
 
     def write(self, state: dict[str, Any]) -> None:
@@ -198,9 +200,11 @@ class CheckpointFile:
             return
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        head, body = _ENVELOPE.seal_bytes(buffer.getvalue())
-        replace_file(self.path, head, body, guard=self._check_alone)
-        self._last = head
+        # The last two bytes of an archive say how long the comment is that follows.
+        archive = buffer.getvalue()[:-2] + struct.pack("<H", _ENVELOPE.head)
+        comment, body = _ENVELOPE.seal_bytes(archive)
+        replace_file(self.path, body, comment, guard=self._check_alone)
+        self._last = comment
         self._lock.check()
 
     @contextmanager
@@ -217,7 +221,7 @@ class CheckpointFile:
     def _check_alone(self) -> None:
         if self._lock is not None:
             self._lock.check()
-        found = read_start(self.path, _ENVELOPE.head) if self.exists() else None
+        found = read_end(self.path, _ENVELOPE.head) if self.exists() else None
         if found != self._last:
             raise InvalidParameter(
                 f"checkpoint {self.path} was written by another run in the meantime, or removed; "
@@ -356,21 +360,22 @@ State = dict[str, Any]
 class SavedRun:
     """The file of a run, if it has one; of several processes the first one writes it."""
 
-    def __init__(self, path: str | Path | None, ranks: Ranks, charge: RunCharge) -> None:
-        self.file = None if path is None else CheckpointFile(path)
+    def __init__(self, wanted: Checkpoint | None, ranks: Ranks, charge: RunCharge) -> None:
+        self.file = None if wanted is None else CheckpointFile(wanted.path)
+        self._resume = wanted is not None and wanted.resume
         self._ranks, self._charge = ranks, charge
         #: With several processes, or a ledger that may refuse what is in the file already, the
         #: state that was shown last is kept in memory too.
         self._keeps = ranks.size > 1 or charge.ledger is not None
         self._shown: State | None = None
 
-    def found(self, resume: bool, steps_of: Callable[[State], int]) -> State | None:
+    def found(self, steps_of: Callable[[State], int]) -> State | None:
         """The state to go on from; checks that it, or a new run, fits the ledger."""
         if not self._ranks.first:
             return None
         state = None
         if self.file is not None and self.file.exists():
-            if not resume:
+            if not self._resume:
                 raise InvalidParameter(
                     f"checkpoint {self.file.path} exists; resume=True goes on from it, another "
                     "name starts anew"

@@ -29,9 +29,11 @@ from mustdp.training.networks.bookkeeping import (
     trainable,
 )
 from mustdp.training.networks.devices import full_precision, sent
-from mustdp.training.networks.layers import Sizes, gamma
+from mustdp.training.networks.layers import gamma
 from mustdp.training.networks.loaders import Rows, TrainingRecords
+from mustdp.training.networks.rules import ClippingRule
 from mustdp.training.networks.separation import Loss, Unsuitable, Watch
+from mustdp.training.networks.units import Slots, UnitRecords, Views
 
 # The clipping bound: how much shorter than C a record is clipped, so that rounding cannot carry it
 # beyond C.
@@ -157,10 +159,6 @@ def _step(max_grad_norm: float, deviation: float, workload: Workload) -> float:
 
 #: Records, and how often each of them was drawn.
 Piece = tuple[Rows, Tensor]
-#: A factor that covers the square root, the product and the quotient that make a weight.
-_WEIGHT_ROUNDED_DOWN = 1.0 - 2.0**-48
-
-
 Scales = Callable[[int], Tensor]
 
 
@@ -188,7 +186,7 @@ class Way(Protocol):
 
 @dataclass
 class ClippedSum:
-    """Sum of clipped gradients, in the order of the parameters, and what came with it.
+    """Sum of clipped gradients, in the order of the parameters, then a rule's further numbers.
 
     ``loss`` is the sum of the losses over the multiset; it is not private. ``not_finite`` counts
     records whose gradient is not a number or infinite: if there are any the sum is worthless.
@@ -197,12 +195,6 @@ class ClippedSum:
     gradients: list[Tensor]
     loss: Tensor
     not_finite: Tensor
-
-
-def weights_for(sizes: Sizes, bound: Bound) -> Tensor:
-    """Weights w <= 1 with w |g| <= C' and w R <= rho C' in real arithmetic, for every record."""
-    longest = torch.maximum(sizes.squares.sqrt(), sizes.absolute.sqrt() / bound.cancellation)
-    return (bound.inner * _WEIGHT_ROUNDED_DOWN / longest).clamp_(max=1.0)
 
 
 class Clipper:
@@ -215,8 +207,11 @@ class Clipper:
         trials: Sequence[Trial],
         masks: MaskContext,
         mixed: torch.dtype | None = None,
+        rule: ClippingRule | None = None,
+        slots: Slots | None = None,
     ) -> None:
-        self._model = model
+        self._model, self.rule = model, rule or ClippingRule()
+        self.slots = slots or Slots()
         self.parameters = list(trainable(model).values())
         self._watch = Watch(model, loss)
         with torch.enable_grad():
@@ -233,7 +228,7 @@ class Clipper:
         before = self._watch.start()
         problems: list[NotCovered] = []
         try:
-            way = Bookkeeping(self._model, loss, mixed)
+            way = Bookkeeping(self._model, loss, mixed, self.slots.number)
         except Unsuitable as problem:
             problems.append(problem)
         else:
@@ -257,7 +252,7 @@ class Clipper:
         if not reasons:
             raise problems[0]
         self._watch.check(before)
-        slow = RecordByRecord(self._model, loss, mixed, reasons[0])
+        slow = RecordByRecord(self._model, loss, mixed, reasons[0], self.slots.number)
         for trial in trials:
             with masks():
                 slow.contributions(trial.rows.copied())
@@ -275,7 +270,7 @@ class Clipper:
 
     def results(self, rows: Rows) -> list[Tensor]:
         """All that decides what these records contribute to a sum, records first."""
-        found = self.way.contributions(rows)
+        found = self.way.contributions(self.slots.plain(rows))
         with torch.no_grad(), full_precision(rows.target.device):
             return found.by_record()
 
@@ -295,6 +290,7 @@ class Clipper:
         device = self.parameters[0].device
         loss = torch.zeros((), device=device, dtype=torch.float64)
         bad = torch.zeros((), device=device, dtype=torch.int64)
+        numbers = torch.zeros(self.rule.released, device=device, dtype=torch.float64)
         terms = number = 0
         with torch.enable_grad(), masks:
             for rows, counts in pieces:
@@ -302,7 +298,11 @@ class Clipper:
                 found = self.way.contributions(rows, tried)
                 with torch.no_grad(), full_precision(device):
                     sizes, counts = found.sizes(), counts.double()
-                    found.add_weighted(weights_for(sizes, bound).mul_(counts), sums)
+                    limits = bound.inner, bound.cancellation
+                    weights = self.rule.weights(found, *limits)
+                    found.add_weighted([own * counts for own in weights], sums)
+                    further = self.rule.numbers(sizes, counts, *limits)
+                    numbers += 0.0 if further is None else further
                     loss += found.losses.double() @ counts
                     bad += (sizes.squares + sizes.absolute).isfinite().logical_not_().sum()
                 terms, number = max(terms, found.terms), number + 1
@@ -312,7 +312,8 @@ class Clipper:
         for p in self.parameters:
             if id(p) not in sums:
                 sums[id(p)] = torch.zeros_like(p, dtype=torch.float64)
-        return ClippedSum([sums[id(p)] for p in self.parameters], loss, bad)
+        released = [sums[id(p)] for p in self.parameters]
+        return ClippedSum(released + [numbers] * bool(self.rule.released), loss, bad)
 
 
 # A record's contribution must not depend on its place in a piece, to the last bit.
@@ -512,14 +513,19 @@ _MOST_TIMES_LONGER = 4
 
 
 def rows_of_pieces(
-    scheme: Sampling, relation: Relation, processes: int, fit: int, max_rows: int | None
+    scheme: Sampling,
+    relation: Relation,
+    processes: int,
+    fit: int,
+    max_rows: int | None,
+    slots: int = 1,
 ) -> int:
     """How many rows every piece has, from public sizes alone.
 
     One piece is enough for nearly all batches, unless fewer rows fit; rows that are filled up cost
     as much as others.
     """
-    most = min(fit, _MOST_ROWS, max_rows or _MOST_ROWS)
+    most = max(1, min(fit, _MOST_ROWS // slots, (max_rows or _MOST_ROWS) // slots))
     distinct = scheme.expected_distinct / processes
     varies = 1.0 - scheme.expected_distinct / _most_distinct(scheme, relation)
     usual = max(1, math.ceil(distinct + 2.0 * math.sqrt(distinct * max(0.0, varies))))
@@ -537,7 +543,11 @@ class Pieces:
     """Cuts batches into pieces of ``rows`` rows; the last piece is filled up."""
 
     def __init__(
-        self, records: TrainingRecords, device: torch.device, clipper: Clipper, rows: int
+        self,
+        records: TrainingRecords | UnitRecords,
+        device: torch.device,
+        clipper: Clipper,
+        rows: int,
     ) -> None:
         self._records, self._device, self._clipper = records, device, clipper
         self._rows = rows
@@ -549,7 +559,8 @@ class Pieces:
             part = slice(start, start + rows)
             counts = torch.tensor(batch.counts[part], dtype=torch.float64)
             counts = functional.pad(counts, (0, rows - len(counts)))
-            yield self._records.take(batch.indices[part], rows), sent(counts, self._device)
+            found = self._clipper.slots.filled(self._records.take(batch.indices[part], rows))
+            yield found, sent(counts, self._device)
 
     def workload(self, scheme: Sampling, relation: Relation, processes: int) -> Workload:
         """The most that one step of the scheme may ask for, from its description alone.
@@ -558,11 +569,12 @@ class Pieces:
         scheme has an estimate only under add/remove. Records may turn out longer than those that
         were tried, up to a point.
         """
+        clipper = self._clipper
         return Workload(
             copies=most_copies(scheme, relation),
-            terms=_MOST_TIMES_LONGER * self._clipper.places * self._rows,
+            terms=_MOST_TIMES_LONGER * self._clipper.places * self._rows * clipper.slots.number,
             pieces=-(-_most_distinct(scheme, relation) // self._rows),
-            parameters=sum(p.numel() for p in self._clipper.parameters),
+            parameters=sum(p.numel() for p in clipper.parameters) + clipper.rule.released,
             processes=processes,
         )
 
@@ -583,8 +595,10 @@ _TRIAL_SIZES = (5, 7)
 class Trials:
     """Draws the records of trials, each from a stream of its own."""
 
-    def __init__(self, records: TrainingRecords, key: BatchKey, rank: int = 0) -> None:
-        self._records = records
+    def __init__(
+        self, records: TrainingRecords, key: BatchKey, rank: int = 0, views: Views | None = None
+    ) -> None:
+        self._records, self._views = records, views
         self._generators = Substreams(key, _TRIALS, (rank,))
 
     def at_first(self) -> list[Trial]:
@@ -608,6 +622,9 @@ class Trials:
         return lambda rows: torch.tensor(2.0 ** rng.integers(4, size=rows))
 
     def _trial(self, among: NDArray[np.int64], size: int, rng: np.random.Generator) -> Trial:
-        chosen, beside = rng.choice(among, (2, size))
-        beside[::2] = chosen[::2]
-        return Trial(self._records.take(chosen), self._records.take(beside))
+        """Every record is fetched once: a dataset may draw a new view of it each time."""
+        rows = self._records.take(rng.choice(among, 2 * size))
+        rows = rows if self._views is None else self._views.once(rows)
+        beside = torch.arange(size, 2 * size, device=rows.target.device)
+        beside[::2] -= size
+        return Trial(rows.changed(lambda x: x[:size]), _at(rows, beside))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from mustdp.calibration.budget import Budget, PrivacySpent
+from mustdp.errors import InvalidParameter
 from mustdp.ledger.ledger import Ledger
-from mustdp.numerics.formatting import readable
+from mustdp.numerics import checks
+from mustdp.numerics.formatting import as_stated, readable
 
 # What a run hands out while it runs, and what it returns.
 
@@ -91,6 +95,8 @@ class TrainingResult:
         data without noise. It is not printed.
     seeded : bool
         Whether the run is an experiment with a seed.
+    averaged : torch.nn.Module or None
+        With ``ema``, a copy of the model with the moving average of the weights.
 
     Examples
     --------
@@ -112,11 +118,147 @@ class TrainingResult:
     ledger: Ledger
     losses_not_private: tuple[float, ...] = field(default=(), repr=False)
     seeded: bool = False
+    averaged: Any = field(default=None, repr=False)
 
     @property
     def privacy(self) -> PrivacySpent:
         """What the run cost, certified; nothing is where it was seeded, which is an experiment."""
         return replace(self.budget.spent(self.steps), seeded=self.seeded)
+
+
+@dataclass(frozen=True)
+class RunPrivacy:
+    """What a run may spend in all and what it has spent so far.
+
+    Attributes
+    ----------
+    spent : PrivacySpent
+        What the steps so far cost; an epoch as a whole when it begins.
+    planned : PrivacySpent
+        What all steps of the budget cost, which a ledger is charged for.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> budget = md.calibrated_budget(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
+    >>> privacy = md.types.RunPrivacy(budget.spent(1), budget.spent())
+    >>> privacy.spent.epsilon.upper < privacy.planned.epsilon.upper
+    True
+    """
+
+    spent: PrivacySpent
+    planned: PrivacySpent
+
+    def __str__(self) -> str:
+        steps = f"after {self.spent.steps} of {self.planned.steps} steps"
+        if self.planned.seeded:
+            return f"an experiment with a seed, not private, {steps}"
+        spent, planned = (
+            readable(one.epsilon.upper, "up", 4) if math.isfinite(one.epsilon.upper) else "infinite"
+            for one in (self.spent, self.planned)
+        )
+        delta = as_stated(self.planned.delta)
+        return f"epsilon {spent} of {planned} at delta {delta}, {steps}"
+
+
+# Callbacks that write what may be seen.
+
+
+def _row(event: StepEvent) -> dict[str, float]:
+    """What an event says, by name; losses only where the run hands them out."""
+    spent = event.spent()
+    epsilon = {} if spent.seeded else {"epsilon": spent.epsilon.upper}
+    losses = event.losses_not_private
+    mean = {"loss_not_private": sum(losses) / len(losses)} if losses else {}
+    return {"step": event.steps, **epsilon, **mean}
+
+
+@dataclass(frozen=True)
+class CsvLog:
+    """A callback that appends a row to a CSV file: step, certified epsilon, loss if handed out.
+
+    Attributes
+    ----------
+    path : str or path
+        The file; a header is written where it is new.
+    every : int, default=1
+        After how many releases a row is written. Every row takes an account, which may be slow.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> md.types.CsvLog("run.csv", every=10).every
+    10
+    """
+
+    path: str | Path
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        checks.integer("every", self.every, 1)
+
+    def __call__(self, event: StepEvent) -> None:
+        """Write a row.
+
+        Parameters
+        ----------
+        event : StepEvent
+            What was released.
+        """
+        if event.steps % self.every and event.steps < event.budget.steps:
+            return
+        row = _row(event)
+        with Path(self.path).open("a", newline="", encoding="utf-8") as file:
+            lines = csv.DictWriter(file, fieldnames=list(row))
+            if not file.tell():
+                lines.writeheader()
+            lines.writerow(row)
+
+
+@dataclass(frozen=True)
+class TensorBoardLog:
+    """A callback that writes scalars for TensorBoard.
+
+    Attributes
+    ----------
+    writer : torch.utils.tensorboard.SummaryWriter
+        Anything with ``add_scalar(name, value, step)``.
+    every : int, default=1
+        After how many steps; every time takes an account, which may be slow.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> class Writer:
+    ...     def add_scalar(self, name, value, step): print(name, step)
+    >>> budget = md.calibrated_budget(md.wor(50, 5), noise_multiplier=2.0, steps=3, delta=1e-5)
+    >>> event = md.types.StepEvent(model=None, steps=2, losses_not_private=(), budget=budget)
+    >>> md.types.TensorBoardLog(Writer())(event)
+    privacy/epsilon 2
+    """
+
+    writer: Any
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        checks.integer("every", self.every, 1)
+        if not hasattr(self.writer, "add_scalar"):
+            raise InvalidParameter(f"writer must have add_scalar, got {type(self.writer).__name__}")
+
+    def __call__(self, event: StepEvent) -> None:
+        """Write the scalars.
+
+        Parameters
+        ----------
+        event : StepEvent
+            What was released.
+        """
+        if event.steps % self.every and event.steps < event.budget.steps:
+            return
+        names = {"epsilon": "privacy/epsilon", "loss_not_private": "train/loss_not_private"}
+        for name, value in _row(event).items():
+            if name in names:
+                self.writer.add_scalar(names[name], value, event.steps)
 
 
 # A line on the terminal: steps, what has been spent so far, and losses if they are shown.

@@ -714,6 +714,10 @@ _RULES: dict[Any, Rule] = {
 }
 
 
+#: Rules for which several rows of a record are more places of one: a sum over them is a record's.
+SLOTS_ARE_PLACES: tuple[Rule, ...] = (linear, transposed, EmbeddingShare, layer_norm, rms_norm)
+
+
 def rule_for(module: nn.Module) -> Rule | None:
     """The rule of this layer, or None where none is known."""
     usual = set(dict(module.named_parameters(recurse=False))) <= {"weight", "bias"}

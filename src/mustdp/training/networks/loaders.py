@@ -39,7 +39,7 @@ from mustdp.training.networks.devices import sent
 # price is known exactly. On request batches stay those of a shuffled order, which is drawn here as
 # well, by a cipher and uniform among all orders, and charged as such.
 #
-# A collate function of one's own is called for every record alone, so that it cannot mix records.
+# A custom collate function is called for every record alone, so that it cannot mix records.
 
 
 _INSTEAD = (
@@ -59,69 +59,101 @@ class LoaderRedrawn(UserWarning):
     """
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What a run may spend, where that is stated in the call that makes its trainer."""
+def loader_budget(
+    loader: DataLoader[Any],
+    *,
+    epochs: int,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    noise_multiplier: float | None = None,
+    relation: str | None = None,
+    n: int | None = None,
+    keep_shuffling: bool = False,
+) -> Budget:
+    """The budget of a number of epochs over a shuffling ``DataLoader``.
 
-    epochs: int | None
-    epsilon: float | None
-    noise_multiplier: float | None
-    delta: float | None
-    relation: str | None
-    n: int | None
-    keep_shuffling: bool
+    Batches are drawn by random allocation, as many in an epoch as the loader has, and a warning
+    says so (LoaderRedrawn). Exactly one of ``epsilon`` and ``noise_multiplier`` is given.
 
-    @property
-    def given(self) -> tuple[str, ...]:
-        """The names of those that are stated."""
-        stated = vars(self).items()
-        return tuple(name for name, value in stated if value is not None and value is not False)
+    Parameters
+    ----------
+    loader : torch.utils.data.DataLoader
+        A loader that shuffles; only its sizes are looked at.
+    epochs : int
+        How many times the run goes through the data.
+    delta : float
+        The delta at which epsilon is stated, well below 1/n; it has no default.
+    epsilon : float, default=None
+        What the certified epsilon of the whole run must not exceed; the noise is calibrated for it.
+    noise_multiplier : float, default=None
+        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
+    relation : {"replace_one", "add_remove"}, default=None
+        Which data sets are neighbours; None means add_remove, or replace_one where the order of
+        the loader is kept.
+    n : int, default=None
+        A public estimate of the number of records; None takes their number as public.
+    keep_shuffling : bool, default=False
+        Whether batches stay those of a random order cut into the loader's batch size, charged under
+        replace_one with the amplification that is proved for them, in place of random allocation.
+        The order is drawn by the trainer, not by the loader.
 
+    Returns
+    -------
+    Budget
+        What is run and charged.
 
-def budget_of(data: Any, budget: Any, terms: Terms) -> Budget:
-    """The budget that was given, or the one that the terms and a loader come to."""
-    if budget is not None:
-        if not isinstance(budget, Budget):
-            raise InvalidParameter(
-                f"budget must be what calibrated_budget(...) gives, got {budget!r}"
-            )
-        if terms.given:
-            raise InvalidParameter(
-                f"{' and '.join(terms.given)} must be left out beside a budget, which has settled "
-                "all of it"
-            )
-        if isinstance(data, DataLoader):
-            check_loader(data)
-        return budget
-    if not isinstance(data, DataLoader):
-        raise InvalidParameter(
-            "budget must be what calibrated_budget(...) gives, got None; epochs, epsilon and delta "
-            "take its place where data is a DataLoader"
-        )
-    check_loader(data)
-    if terms.epochs is None:
-        raise InvalidParameter("epochs must be given where there is no budget, got None")
+    Raises
+    ------
+    InvalidParameter
+        An argument is outside what is allowed.
+    NotCovered
+        The loader does not shuffle, or draws its batches in another way.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> from torch.utils.data import DataLoader
+    >>> loader = DataLoader(list(range(100)), batch_size=10, shuffle=True)
+    >>> kept = md.loader_budget(
+    ...     loader, epochs=2, noise_multiplier=8.0, delta=1e-5, keep_shuffling=True
+    ... )
+    >>> kept.steps
+    20
+    """
+    if not isinstance(loader, DataLoader):
+        raise InvalidParameter(f"loader must be a DataLoader, got {type(loader).__name__}")
+    check_loader(loader)
     epoch: Epoch
-    if terms.keep_shuffling:
-        if terms.n is not None:
+    if checks.choice("keep_shuffling", keep_shuffling, (True, False)):
+        if n is not None:
             raise InvalidParameter(
                 "n must be left out where keep_shuffling is true: under replace_one the number of "
-                f"records is public, got {terms.n!r}"
+                f"records is public, got {n!r}"
             )
-        epoch = shuffle_for(data)
-        relation = resolve_relation(epoch, terms.relation)
+        epoch = shuffle_for(loader)
     else:
-        epoch = allocation_for(data, _length(data) if terms.n is None else terms.n)
-        relation = resolve_relation(epoch, terms.relation)
-        _say(epoch, relation, taken=terms.n is None)
+        epoch = allocation_for(loader, _length(loader) if n is None else n)
+        _say(epoch, resolve_relation(epoch, relation), taken=n is None)
     return calibrated_budget(
         epoch,
-        epochs=terms.epochs,
-        epsilon=terms.epsilon,
-        noise_multiplier=terms.noise_multiplier,
-        delta=terms.delta,
+        epochs=epochs,
+        epsilon=epsilon,
+        noise_multiplier=noise_multiplier,
+        delta=delta,
         relation=relation,
     )
+
+
+def check_budget(budget: Any, data: Any) -> Budget:
+    """A budget, and data whose batches its scheme may draw."""
+    if not isinstance(budget, Budget):
+        raise InvalidParameter(
+            "budget must be what calibrated_budget(...) or loader_budget(...) gives, got "
+            f"{type(budget).__name__}"
+        )
+    if isinstance(data, DataLoader):
+        check_loader(data)
+    return budget
 
 
 def check_loader(loader: DataLoader[Any]) -> None:
@@ -132,7 +164,7 @@ def check_loader(loader: DataLoader[Any]) -> None:
             "known which records a batch was drawn from"
         )
     if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
-        raise NotCovered(f"a batch_sampler of one's own is not charged for{_INSTEAD}")
+        raise NotCovered(f"a custom batch_sampler is not charged for{_INSTEAD}")
     sampler = loader.sampler
     if isinstance(sampler, SequentialSampler):
         raise NotCovered(
@@ -150,7 +182,7 @@ def check_loader(loader: DataLoader[Any]) -> None:
         or sampler.num_samples != _length(loader)
     ):
         named = type(sampler).__name__
-        raise NotCovered(f"a sampler of one's own ({named}) is not charged for{_INSTEAD}")
+        raise NotCovered(f"a custom sampler ({named}) is not charged for{_INSTEAD}")
 
 
 def allocation_for(loader: DataLoader[Any], n: int) -> RandomAllocation:
@@ -186,7 +218,7 @@ def _say(epoch: RandomAllocation, relation: Relation, *, taken: bool) -> None:
         f"every epoch each record is in one of {epoch.bins} batches, uniformly and independently, "
         f"and their sizes vary around {epoch.expected_size:.4g}{public}",
         LoaderRedrawn,
-        stacklevel=4,
+        stacklevel=3,
     )
 
 
@@ -289,16 +321,34 @@ _COMPARED = 64
 
 @dataclass(frozen=True)
 class Rows:
-    """Some records on the device; with ``names``, one for each tensor, they are dictionaries."""
+    """Some records on the device; with ``names``, one for each tensor, they are dictionaries.
+
+    With ``weights`` every row has several slots: tensors begin with rows and slots.
+    """
 
     inputs: tuple[Tensor, ...]
     target: Tensor
     names: tuple[str, ...] = ()
+    weights: Tensor | None = None
+
+    @property
+    def slots(self) -> int:
+        """Rows that pass through the model for each of these."""
+        return 1 if self.weights is None else self.weights.shape[1]
+
+    def joined(self) -> Rows:
+        """All slots one after another."""
+        if self.weights is None:
+            return self
+        return replace(self, weights=None).changed(lambda x: x.flatten(0, 1))
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> Rows:
         """The same records with something done to every tensor of them."""
         return replace(
-            self, inputs=tuple(change(x) for x in self.inputs), target=change(self.target)
+            self,
+            inputs=tuple(change(x) for x in self.inputs),
+            target=change(self.target),
+            weights=None if self.weights is None else change(self.weights),
         )
 
     def copied(self) -> Rows:

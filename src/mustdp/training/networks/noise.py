@@ -367,15 +367,21 @@ def on_lattice(sums: Sequence[Tensor], step: float) -> Tensor:
 
 
 def as_gradients(
-    sums: Tensor, step: float, size: float, parameters: Sequence[nn.Parameter]
-) -> None:
-    """Hand what was released, as numbers again and divided by a public size, to the optimiser."""
-    found = sums.double().mul_(step).div_(size)
+    sums: Tensor, step: float, size: float, parameters: Sequence[nn.Parameter], scale: float = 1.0
+) -> list[float]:
+    """Hand what was released, divided by a public size, to the optimiser; numbers after it."""
+    found = sums.double().mul_(step)
+    count = sum(parameter.numel() for parameter in parameters)
+    further: list[float] = found[count:].tolist()
+    found = found[:count].div_(size)
+    if scale != 1.0:
+        found.mul_(scale)
     if all(parameter.dtype == parameters[0].dtype for parameter in parameters):
         found = found.to(parameters[0].dtype)  # faster than one after the other
     pieces = torch.split(found, [parameter.numel() for parameter in parameters])
     for parameter, piece in zip(parameters, pieces, strict=True):
         parameter.grad = piece.view_as(parameter).to(parameter.dtype)
+    return further
 
 
 def refuse_not_finite(records: int, step: int) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch._C import _functorch
 from torch.nn.utils import parametrize
@@ -216,6 +217,29 @@ def refuse_modes() -> None:
         raise NotCovered(
             f"{name} is active around the run and may mix the records of a batch; leave it out"
         )
+
+
+@contextmanager
+def no_activation_checkpoints() -> Iterator[None]:
+    """Refuse a forward pass that throws activations away to compute them again."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise NotCovered(
+            "the model uses activation checkpointing (torch.utils.checkpoint), which hides what "
+            "its layers compute: leave it out (gradient_checkpointing_disable() in transformers); "
+            "compute=Compute(max_rows=...) keeps memory small instead"
+        )
+
+    class Refused:
+        apply = staticmethod(refuse)
+
+    module: Any = torch.utils.checkpoint
+    kept = module._checkpoint_without_reentrant_generator, module.CheckpointFunction
+    try:
+        module._checkpoint_without_reentrant_generator, module.CheckpointFunction = refuse, Refused
+        yield
+    finally:
+        module._checkpoint_without_reentrant_generator, module.CheckpointFunction = kept
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from mustdp.calibration.budget import Budget, PrivacySpent
+from mustdp.calibration.budget import Budget
 from mustdp.errors import InvalidParameter, MustdpError, NotCovered
 from mustdp.ledger.ledger import Ledger
 from mustdp.ledger.release import LedgerOrPath
@@ -23,7 +24,6 @@ from mustdp.mechanisms.relation import drawn_from
 from mustdp.numerics import checks
 from mustdp.randomness.keys import BatchKey, Substreams, release_key
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.epochs import Epoch, Sampling
 from mustdp.sampling.streams import BatchStream
 from mustdp.training.networks.bookkeeping import MaskContext, trainable
 from mustdp.training.networks.checkpoint import (
@@ -34,7 +34,6 @@ from mustdp.training.networks.checkpoint import (
     restore_state,
     run_description,
     shared_facts,
-    state_of,
 )
 from mustdp.training.networks.clipping import (
     ClippedSum,
@@ -48,15 +47,34 @@ from mustdp.training.networks.clipping import (
     rows_of_pieces,
 )
 from mustdp.training.networks.distributed import Ranks
-from mustdp.training.networks.events import Callback, StepEvent, TrainingBar, TrainingResult
-from mustdp.training.networks.loaders import Rows, Terms, TrainingRecords, budget_of
+from mustdp.training.networks.events import (
+    Callback,
+    RunPrivacy,
+    StepEvent,
+    TrainingBar,
+    TrainingResult,
+)
+from mustdp.training.networks.loaders import Rows, TrainingRecords, check_budget
 from mustdp.training.networks.noise import (
     StepNoise,
     as_gradients,
     on_lattice,
     refuse_not_finite,
 )
-from mustdp.training.networks.separation import Loss, as_before, refuse_mixing
+from mustdp.training.networks.rules import (
+    AutomaticClipping,
+    ClippingRule,
+    QuantileClipping,
+    clipping_rule,
+)
+from mustdp.training.networks.separation import (
+    Loss,
+    as_before,
+    no_activation_checkpoints,
+    refuse_mixing,
+)
+from mustdp.training.networks.settings import Checkpoint, Compute, Schedule
+from mustdp.training.networks.units import Augment, Slots, UnitRecords, Units, Views
 
 # Ownership: a run belongs to one trainer, in one process, and to one thread at a time.
 #
@@ -141,45 +159,18 @@ def bare(model: Any) -> nn.Module:
         model = model.module
     if not isinstance(model, nn.Module):
         raise InvalidParameter(f"model must be a torch module, got {type(model).__name__}")
+    for name, module in model.named_modules():
+        if type(module).__name__.startswith(("FSDP", "FullyShardedDataParallel")):
+            raise NotCovered(
+                f"module {name or 'model'} is sharded (FSDP), so that no process holds a record's "
+                "whole gradient: leave fully_shard out, every process then has all of the model"
+            )
     for name, parameter in model.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise InvalidParameter(f"parameter {name} of the model has no shape yet: call it once")
     if not trainable(model):
         raise InvalidParameter("model must have parameters to train, all of them are frozen")
     return model
-
-
-def read_device(device: Any, model: nn.Module) -> torch.device:
-    """The requested device, or the one the model is on."""
-    if device is None:
-        return next(model.parameters()).device
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise InvalidParameter(f"device must be one that torch knows, got {device!r}") from None
-    if found.type == "cuda" and found.index is None:
-        if not torch.cuda.is_available():
-            raise InvalidParameter("device is 'cuda', but torch finds no such device here")
-        found = torch.device("cuda", torch.cuda.current_device())
-    return found
-
-
-def read_mixed(dtype: Any) -> torch.dtype | None:
-    """The format of mixed precision; float16 would need its losses scaled, which is not done."""
-    if dtype is not None and dtype != torch.bfloat16:
-        raise InvalidParameter(f"mixed_precision must be None or torch.bfloat16, got {dtype!r}")
-    return torch.bfloat16 if dtype is not None else None
-
-
-def read_schedule(every: str, scheme: Sampling) -> int:
-    """After how many steps a learning-rate schedule moves on."""
-    if checks.choice("scheduler_every", every, ("step", "epoch")) == "step":
-        return 1
-    if not isinstance(scheme, Epoch):
-        raise InvalidParameter(
-            "scheduler_every must be 'step' for a scheme that draws every batch anew, got 'epoch'"
-        )
-    return scheme.bins
 
 
 def steps_left(steps: int | None, left: int, planned: int) -> int:
@@ -244,14 +235,17 @@ def try_out(
     target: Tensor | None,
     masks: MaskContext,
     mixed: torch.dtype | None,
+    rule: ClippingRule,
+    slots: Slots,
 ) -> Clipper:
     """What clips the gradients of the model, tried on a few records; it is left as it was."""
     refuse_mixing(model.named_modules())
     try:
         with as_before(model):
-            with masks():
+            with masks(), no_activation_checkpoints():
                 check_targets(model, loss, trials[0].rows.copied().inputs, target)
-            return Clipper(model, loss, trials, masks, mixed)
+            with no_activation_checkpoints():
+                return Clipper(model, loss, trials, masks, mixed, rule, slots)
     except MustdpError:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as problem:
@@ -259,6 +253,13 @@ def try_out(
             "model and loss fail on the first records of the data that they are tried on, "
             f"with a {type(problem).__name__}"
         ) from problem
+
+
+def average_of(model: nn.Module, decay: float) -> AveragedModel:
+    """The moving average of a model's weights, which begins with those after the first step."""
+    checks.real("ema", decay, above=0, below=1)
+    averaging: Any = get_ema_multi_avg_fn
+    return AveragedModel(model, multi_avg_fn=averaging(decay), use_buffers=True)
 
 
 # What a model draws itself, such as dropout: a function of the run's key and the step.
@@ -319,42 +320,33 @@ class PrivateTrainer(NotCopied):
         The records: tensors ``(inputs, ..., target)`` or a dictionary of tensors, a dataset with a
         length and ``data[i]``, or a shuffling ``DataLoader``, whose batches are then drawn by the
         scheme of the budget. Dictionaries are given to the model by name.
-    budget : Budget, default=None
-        What :func:`calibrated_budget` gives. Where data is a loader, ``epochs``, ``delta`` and one
-        of ``epsilon`` and ``noise_multiplier`` may take its place: batches are then drawn by
-        random allocation, and a warning says so (LoaderRedrawn).
+    budget : Budget
+        What :func:`calibrated_budget` gives, or for the epochs of a loader :func:`loader_budget`.
     max_grad_norm : float
         The bound C on the norm of one record's gradient, above 0.
+    clipping : {"flat", "per_layer", "automatic", "quantile"} or settings, default="flat"
+        How gradients are brought to norm C: all parameters together; each layer to an equal part of
+        C; normalised (:class:`AutomaticClipping`); or with a norm that follows a quantile and
+        begins at C (:class:`QuantileClipping`). All cost the same.
+    augment : callable, default=None
+        From the inputs of one record to those of a view of it, drawn anew in every step.
+    views : int, default=1
+        How many views of a record have their gradients averaged before they are clipped.
+    units : Units or array_like, default=None
+        Who each record belongs to: users are drawn, clipped and protected, and the scheme's n is
+        their number.
     optimizer : torch.optim.Optimizer, default=None
         One of all parameters of the model that are to be trained; it may be left out where
         :meth:`compute_gradients` is all that is used.
-    epochs : int, default=None
-        How many times the run goes through the data of a loader.
-    epsilon : float, default=None
-        What the certified epsilon of the whole run must not exceed.
-    noise_multiplier : float, default=None
-        Scale of the noise over C, the bound on the norm of what one record contributes to a sum.
-    delta : float, default=None
-        The delta at which epsilon is stated, well below 1/n; needed where there is no budget.
-    relation : {"replace_one", "add_remove"}, default=None
-        Which data sets are neighbours; None means add_remove where every draw is by Poisson
-        sampling or random allocation, and replace_one otherwise.
-    n : int, default=None
-        A public estimate of the number of records of a loader; None takes their number as public.
-    keep_shuffling : bool, default=False
-        Whether the batches of a loader stay those of a random order cut into its batch size,
-        charged under replace_one with the amplification that is proved for them, in place of random
-        allocation. The order is drawn by the trainer, not by the loader.
-    scheduler : torch.optim.lr_scheduler.LRScheduler, default=None
-        Moves the learning rate on.
-    scheduler_every : {"step", "epoch"}, default="step"
-        After what it does so.
-    max_rows : int, default=None
-        Works on larger batches in pieces of at most this many records, with the same result.
-    device : torch.device or str, default=None
-        Where to compute; None means where the model is.
-    mixed_precision : torch.dtype, default=None
-        ``torch.bfloat16``, or None for the precision of the model.
+    ema : float, default=None
+        Decay of the exponential moving average of the weights, above 0 and below 1, such as 0.999:
+        ``averaged`` is then a model with the averaged weights, at no charge.
+    scheduler : Schedule or torch.optim.lr_scheduler.LRScheduler, default=None
+        Moves the learning rate on, after every step where it is no :class:`Schedule`.
+    checkpoint : Checkpoint, str or path, default=None
+        A file; if it exists the run goes on from it.
+    compute : Compute, default=None
+        Device, size of pieces, precision and time-out; None means where the model is, as it is.
     seed : int, default=None
         Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.
@@ -362,20 +354,12 @@ class PrivateTrainer(NotCopied):
         Charged for the whole budget, once, before the first step; what would pass its limit is
         refused before the data are read. With a checkpoint it must be one in a file, which a path
         leads to.
-    checkpoint : str or path, default=None
-        A file; if it exists the run goes on from it.
-    checkpoint_every : int, default=1
-        After how many steps the file is written; steps are released then.
-    resume : bool, default=True
-        Whether a run may go on from a file that exists; it is refused otherwise.
     callbacks : iterable of callable, default=()
         Called with a :class:`StepEvent` whenever steps are released.
     progress : bool, default=None
         Whether to show a line on the terminal; None means where there is one.
     losses : bool, default=False
         Whether to hand out the mean losses of batches, which are **not private**.
-    timeout : float, default=600.0
-        Seconds that the processes of ``torch.distributed`` wait for each other at most.
 
     Raises
     ------
@@ -404,97 +388,110 @@ class PrivateTrainer(NotCopied):
         model: nn.Module,
         loss: Loss,
         data: Any,
-        budget: Budget | None = None,
+        budget: Budget,
         *,
         max_grad_norm: float,
+        clipping: str | AutomaticClipping | QuantileClipping = "flat",
+        augment: Augment | None = None,
+        views: int = 1,
+        units: Any = None,
         optimizer: torch.optim.Optimizer | None = None,
-        epochs: int | None = None,
-        epsilon: float | None = None,
-        noise_multiplier: float | None = None,
-        delta: float | None = None,
-        relation: str | None = None,
-        n: int | None = None,
-        keep_shuffling: bool = False,
+        ema: float | None = None,
         scheduler: Any = None,
-        scheduler_every: str = "step",
-        max_rows: int | None = None,
-        device: Any = None,
-        mixed_precision: torch.dtype | None = None,
+        checkpoint: Checkpoint | str | Path | None = None,
+        compute: Compute | None = None,
         seed: int | None = None,
         ledger: LedgerOrPath = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 1,
-        resume: bool = True,
         callbacks: Iterable[Callback] = (),
         progress: bool | None = None,
         losses: bool = False,
-        timeout: float = 600.0,
     ) -> None:
-        self._ranks, self._seeded = Ranks(timeout), seed is not None
+        compute = compute or Compute()
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        if scheduler is not None and not isinstance(scheduler, Schedule):
+            scheduler = Schedule(scheduler)
+        self._ranks, self._seeded = Ranks(compute.timeout), seed is not None
         self._ownership = Ownership(self)
         with self._ranks.together():
-            kept = checks.choice("keep_shuffling", keep_shuffling, (True, False))
-            terms = Terms(epochs, epsilon, noise_multiplier, delta, relation, n, kept)
-            budget = budget_of(data, budget, terms)
-            self._model, self._budget, self._module = model, budget, bare(model)
+            self._model, self._budget, self._module = model, check_budget(budget, data), bare(model)
             self._steps, self._max_grad_norm = 0, check_max_grad_norm(max_grad_norm)
             self._deviation = budget.noise_multiplier * self._max_grad_norm
             self._size = checks.real(
                 "expected size of the scheme", budget.scheme.expected_size, above=0
             )
-            most_rows = None if max_rows is None else checks.integer("max_rows", max_rows, 1)
-            self._every = checks.integer("checkpoint_every", checkpoint_every, 1)
+            self._every = 1 if checkpoint is None else checkpoint.every
+            self._extra = None if checkpoint is None else checkpoint.extra
             self._callbacks, self._show, self._losses = tuple(callbacks), progress, losses
             if optimizer is not None:
                 check_optimizer(optimizer, self._module)
-            elif scheduler is not None or checkpoint is not None:
+            elif scheduler is not None or checkpoint is not None or ema is not None:
                 raise InvalidParameter(
-                    "scheduler and checkpoint must be left out where there is no optimizer, whose "
-                    "state they follow"
+                    "scheduler, checkpoint and ema must be left out where there is no optimizer, "
+                    "whose steps they follow"
                 )
-            self._optimizer, self._scheduler = optimizer, scheduler
-            self._scheduled_every = read_schedule(scheduler_every, budget.scheme)
-            self._device = read_device(device, self._module)
+            self._optimizer, self._schedule = optimizer, scheduler
+            self._scheduled_every = 1 if scheduler is None else scheduler.steps(budget.scheme)
+            self._device = compute.device_for(self._module)
+            if units is not None and not isinstance(units, Units):
+                units = Units(units)
+            noise = budget.noise_multiplier
+            rule = clipping_rule(clipping, self._module, self._max_grad_norm, noise, self._size)
+            how = f"{rule.describe()}; {views!r} views; ema {ema!r}; " + (
+                "records" if units is None else f"{units.combine} of {units.most} records"
+            )
             self._run = run_description(
-                budget, self._max_grad_norm, self._module, optimizer, self._seeded
+                budget, self._max_grad_norm, self._module, optimizer, self._seeded, how
             )
             saves = checkpoint is not None
             charge = RunCharge(ledger, budget, seeded=self._seeded, checkpoint=saves)
             self._saved = SavedRun(checkpoint, self._ranks, charge)
             # Refused here, before the data are touched, where the ledger's limit would be passed.
-            state = self._saved.found(resume, lambda found: self._checked(found).position)
+            state = self._saved.found(lambda found: self._checked(found).position)
             # Whatever gradients are left over are not private.
             (self._module if optimizer is None else optimizer).zero_grad()
             self._module.to(self._device)
+            self._average = None if ema is None else average_of(self._module, ema)
             self._records = TrainingRecords(data, self._device)
+            #: What is drawn: records, or users with their records.
+            self._drawn: TrainingRecords | UnitRecords = self._records
+            if units is not None:
+                self._drawn = UnitRecords(self._records, units)
             # Of a private number of records the budget's scheme has an estimate; this one draws.
-            self._scheme = drawn_from(budget.scheme, budget.relation, self._records.n)
+            self._scheme = drawn_from(budget.scheme, budget.relation, self._drawn.n)
         # A process that cannot reach the ledger may leave it out: the first one charges.
         charges = self._ranks.agree(charge.ledger)
-        shared = shared_facts(self._run, budget, self._records, scheduler, charge.ledger or charges)
-        own = {"losses": str(losses), "max_rows": str(most_rows)}
+        shared = shared_facts(
+            self._run, budget, self._drawn, self._scheduler, charge.ledger or charges
+        )
+        own = {"losses": str(losses), "max_rows": str(compute.max_rows)}
         self._ranks.same(shared | own | {"checkpoint": f"{saves}, {self._every}"})
         self._ranks.agree_on([*self._module.parameters(), *self._module.buffers()])
         key: BatchKey = self._ranks.agree(release_key(seed, name="seed"))
         with self._ranks.together():
             self._draw_by(key)
-            self._trials = Trials(self._records, key, self._ranks.rank)
-            tried, mixed = self._trials.at_first(), read_mixed(mixed_precision)
+            with self._masks(0):
+                seen = Views(augment, views, self._records)
+            slots = Slots(seen, 1 if units is None else units.most)
+            self._trials = Trials(self._records, key, self._ranks.rank, seen)
+            tried, masks = self._trials.at_first(), lambda: self._masks(0)
             with exclusive(self._module):
+                target, mixed = self._records.target, compute.mixed_precision
                 self._clipper = try_out(
-                    self._module, loss, tried, self._records.target, lambda: self._masks(0), mixed
+                    self._module, loss, tried, target, masks, mixed, rule, slots
                 )
-            self._places = Places(self._clipper, self._module, lambda: self._masks(0))
+            self._places = Places(self._clipper, self._module, masks)
             rows = rows_of_pieces(
                 budget.scheme,
                 budget.relation,
                 self._ranks.size,
                 self._clipper.way.most_rows,
-                most_rows,
+                compute.max_rows,
+                slots.number,
             )
         rows = self._agreed_rows(tried[0].rows, rows)
         with self._ranks.together():
-            self._pieces = Pieces(self._records, self._device, self._clipper, rows)
+            self._pieces = Pieces(self._drawn, self._device, self._clipper, rows)
             workload = self._pieces.workload(budget.scheme, budget.relation, self._ranks.size)
             self._bound = bound_for(self._max_grad_norm, self._deviation, workload)
             self._noise = StepNoise(key, self._deviation / self._bound.step)
@@ -504,9 +501,18 @@ class PrivateTrainer(NotCopied):
             self._restore(state)
 
     @property
+    def _scheduler(self) -> Any:
+        return None if self._schedule is None else self._schedule.scheduler
+
+    @property
     def model(self) -> Any:
         """The model, as it was given."""
         return self._model
+
+    @property
+    def averaged(self) -> Any:
+        """A copy of the model with the moving average of the weights; None without ``ema``."""
+        return None if self._average is None else self._average.module
 
     @property
     def budget(self) -> Budget:
@@ -532,9 +538,10 @@ class PrivateTrainer(NotCopied):
         return ledger_after(self.budget, 0 if self._seeded else self._steps)
 
     @property
-    def privacy(self) -> PrivacySpent:
-        """What has been spent so far, certified."""
-        return replace(self.budget.spent(self.steps), seeded=self._seeded)
+    def privacy(self) -> RunPrivacy:
+        """What has been spent so far and what is planned, certified."""
+        both = (self.budget.spent(self.steps), self.budget.spent())
+        return RunPrivacy(*(replace(one, seeded=self._seeded) for one in both))
 
     @property
     def method(self) -> str:
@@ -568,7 +575,7 @@ class PrivateTrainer(NotCopied):
         return self._train(steps, self._show)
 
     def step(self) -> TrainingResult:
-        """One more step, released when this returns: for a loop of one's own.
+        """One more step, released when this returns: for a custom loop.
 
         Returns
         -------
@@ -639,7 +646,13 @@ class PrivateTrainer(NotCopied):
                 self._restore(self._saved.back())
                 raise
         return TrainingResult(
-            self.model, self.steps, self.budget, self.ledger, tuple(losses), seeded=self._seeded
+            self.model,
+            self.steps,
+            self.budget,
+            self.ledger,
+            tuple(losses),
+            seeded=self._seeded,
+            averaged=self.averaged,
         )
 
     def _step(self, update: bool) -> float | None:
@@ -657,7 +670,11 @@ class PrivateTrainer(NotCopied):
         with self._ranks.together():
             refuse_not_finite(int(bad), number + 1)
             self._steps = number + 1  # charged from here on
-            as_gradients(sums, self._bound.step, self._size, self._clipper.parameters)
+            rule = self._clipper.rule
+            numbers = as_gradients(
+                sums, self._bound.step, self._size, self._clipper.parameters, rule.scale
+            )
+            rule.update(numbers, self._bound.inner)
             if update:
                 self._update()
         if not self._losses:
@@ -679,8 +696,10 @@ class PrivateTrainer(NotCopied):
         if self._optimizer is not None:
             self._optimizer.step()
             self._optimizer.zero_grad()
-        if self._scheduler is not None and self._steps % self._scheduled_every == 0:
-            self._scheduler.step()
+        if self._average is not None:
+            self._average.update_parameters(self._module)
+        if self._schedule is not None and self._steps % self._scheduled_every == 0:
+            self._schedule.move(self._module)
 
     def _release(self, losses: tuple[float, ...]) -> bool:
         """Charge on disk, then show; whether a callback has stopped the run."""
@@ -696,9 +715,26 @@ class PrivateTrainer(NotCopied):
         at = BatchStream(
             self.budget.scheme, self._batches.key, position=self.steps, stop=self.budget.steps
         )
-        parts = (self._module, self._optimizer, self._scheduler)
-        ledger = ledger_after(self.budget, self._steps)
-        return state_of(self._run, at, ledger, *parts)
+        return {
+            "run": self._run,
+            "batches": at.state,
+            "ledger": ledger_after(self.budget, self._steps).to_json(),
+            "clipping": self._clipper.rule.state(),
+            **{
+                name: None if part is None else part.state_dict()
+                for name, part in self._parts().items()
+            },
+        }
+
+    def _parts(self) -> dict[str, Any]:
+        """All that a checkpoint holds the state of, by name."""
+        return {
+            "model": self._module,
+            "optimizer": self._optimizer,
+            "scheduler": self._scheduler,
+            "average": self._average,
+            "extra": self._extra,
+        }
 
     def _checked(self, state: dict[str, Any]) -> BatchStream:
         return check_state(state, self._run, self.budget, self._saved.path)
@@ -710,7 +746,8 @@ class PrivateTrainer(NotCopied):
         batches = self._checked(state)
         if self._seeded and batches.key != self._batches.key:
             raise InvalidParameter(f"checkpoint {self._saved.path} was made with another seed")
-        restore_state(state, self._module, self._optimizer, self._scheduler)
+        restore_state(state, self._parts())
+        self._clipper.rule.restore(state["clipping"])
         self._steps = batches.position
         self._draw_by(batches.key)
 
