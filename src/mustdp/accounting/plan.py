@@ -289,10 +289,10 @@ def banded(plan_of_one_group: Plan, bands: int, *, strategy: ArrayLike | None = 
 
     Records are split into ``bands`` groups by their places, as record i into group i modulo
     ``bands``, so that a replaced record stays in its group; under add_remove a public rule may look
-    at the record itself, and at no other. Step t draws its batch from group t modulo ``bands``. What is released after step t is row t of
-    strategy times gradients plus independent noise. A record then takes part in one of ``bands``
-    steps that follow each other, and in every round of its group it costs what one release with
-    the noise of its column does.
+    at the record itself, and at no other. Step t draws its batch from group t modulo ``bands``.
+    What is released after step t is row t of strategy times gradients plus independent noise. A
+    record then takes part in one of ``bands`` steps that follow each other, and in every round of
+    its group it costs what one release with the noise of its column does.
 
     Parameters
     ----------
