@@ -124,9 +124,10 @@ def _kind(setting: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _worst(found: set[str]) -> str:
-    for verdict in ("failed", "too small"):
-        if verdict in found:
-            return verdict
+    if "too small" in found:
+        return "too small"
+    if "failed" in found:
+        return "in part" if found & {"tight", "loose"} else "failed"
     return "no" if found == {"not accepted"} else "yes"
 
 
