@@ -29,6 +29,7 @@ from mustdp.estimation.codebook import Codebook as Codebook
 from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
 from mustdp.estimation.planning import Expected as Expected
+from mustdp.estimation.planning import PlannedSurvey as PlannedSurvey
 from mustdp.estimation.result import BootstrapResult as BootstrapResult
 from mustdp.estimation.result import Estimate as Estimate
 from mustdp.estimation.result import InferenceNote as InferenceNote

@@ -50,9 +50,9 @@ def test_coordinates_with_different_sensitivities_add_up(kind: str) -> None:
     spacing, total = 2e-5, np.ones(1)
     offset = 0
     for moved in sensitivities:
-        logs = -np.abs(k) / size if kind == "laplace" else -0.5 * np.square(k / size)
-        back = (
-            np.abs(k - moved) / size if kind == "laplace" else 0.5 * np.square((k - moved) / size)
+        away, back = (
+            np.abs(x) / size if kind == "laplace" else 0.5 * np.square(x / size)
+            for x in (k, k - moved)
         )
         p = np.exp(-back)
         p /= p.sum()

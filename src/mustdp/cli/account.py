@@ -91,8 +91,9 @@ _accounting = Panel(
                         MUST paper, composed; paper: the paper's own composition, which follows one
                         pair of data sets only.
     --composition NAME  auto: the worst of a family of pairs is chosen anew in every step, where one
-                        is proved, in a second or three; family: the same in up to twenty, for
-                        closer bounds; pair: one dominating pair for every step.
+                        is proved, in up to three seconds; family: the same in up to twenty, for
+                        closer bounds; quick: in less than one; pair: one dominating pair for every
+                        step.
     --dimension INT     Every release has this many coordinates; 1, a single number, brings the
                         bounds of wor closer.
     --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, as JSON of

@@ -320,7 +320,7 @@ class EstimationResult(Generic[E]):
         Returns
         -------
         str
-            CSV with a line of names.
+            CSV with a header row.
         """
         rows = [[*self._names, "estimate", "standard_error", "lower", "upper", "flags"]]
         seeded = (SEEDED,) if self.privacy.seeded else ()
@@ -437,7 +437,7 @@ class WideTable:
         Returns
         -------
         str
-            CSV with a line of names.
+            CSV with a header row.
         """
         frame = self._frame()
         rows = [list(frame)]

@@ -504,7 +504,7 @@ class LedgerFile(BaseLedger):
         Returns
         -------
         str
-            CSV with a line of names.
+            CSV with a header row.
         """
         return as_csv(self.entries())
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.reporting.pages import Page, PageTable
 from tests.reporting.explorer.driving import browser, missing
-from tests.reporting.pages.looking import faults, look, no_axe, page_of, violations
+from tests.reporting.pages.looking import Page, PageTable, faults, look, no_axe, page_of, violations
 from tests.reporting.report.browsing import BROWSER, measured, picture_of
 from tests.reporting.report.questions import SAME_GUARANTEE, page
 

@@ -397,7 +397,11 @@ class ReleasedCount(StatisticRequest):
         yield "", Interval(n, 0.0, (n, n))
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
-        """The first natural sum of any part."""
+        """The first natural sum of any part; of all records, the public number."""
+        grouping = self.schema.grouping
+        if self.schema.known_total and grouping is not None and not grouping.keys[at.slot]:
+            yield from self.read_public()
+            return
         effect = Spread(0.0 if self._at_hand else 1.0, 0.0)
         yield "", number_of_records(at, 0, effect)
 
