@@ -156,6 +156,8 @@ class SearchedAccount:
     @property
     def shift(self) -> float | None:
         """The shift of one copy; None if atoms differ in it."""
+        if len(atoms(self.plan)) != len(self._work.pairs):  # some were joined
+            return None
         shifts = {pair.shift for pair in self._work.pairs}
         return shifts.pop() if len(shifts) == 1 else None
 

@@ -444,31 +444,45 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
         yield plan, times
 
 
+#: So many different releases with exact profiles are joined; fewer are composed as they are.
+_MANY = 8
+
+
 def with_joined_guarantees(plan: Plan) -> Plan:
     """The plan with all mechanisms that say how to be joined, wherever they are, as one.
 
     What happens in between may choose what comes later (docs/derivations/composition.md).
     """
-    total: Mechanism | None = None
+    joined: list[tuple[Mechanism, list[Plan]]] = []
     others: list[Plan] = []
     changed = False
     for atom, count in atoms(plan).items():
+        once = atom.repeated(count) if isinstance(atom, Mechanism) else None
+        if once is not None:
+            for k, (total, members) in enumerate(joined):
+                both = total.joined(once)
+                if both is not None:
+                    joined[k] = both, [*members, Repeat(count, atom)]
+                    break
+            else:
+                joined.append((once, [Repeat(count, atom)]))
+            continue
         part: Plan = atom
         if isinstance(atom, Subsample | SelectBest):
             inner = with_joined_guarantees(atom.inner)
             part = atom if inner is atom.inner else replace(atom, inner=inner)
             changed = changed or part is not atom
-        once = atom.repeated(count) if isinstance(atom, Mechanism) else None
-        both = once if total is None or once is None else total.joined(once)
-        if both is None:
-            others.append(Repeat(count, part))
+        others.append(Repeat(count, part))
+    for total, members in joined:
+        exact = total.attained(total.shift_for(2.0)) is not None
+        if len(members) < _MANY if exact else members == [Repeat(1, total)]:
+            others += members
         else:
-            changed = changed or count > 1 or total is not None
-            total = both
+            others.append(total)
+            changed = True
     if not changed:
         return plan
-    parts = tuple(others) if total is None else (*others, total)
-    return Sequence(parts) if len(parts) > 1 else parts[0]
+    return Sequence(tuple(others)) if len(others) > 1 else others[0]
 
 
 def draws_everything(plan: Plan) -> bool:
