@@ -124,11 +124,21 @@ class Running(BoundedSum):
         if piece.weights is not None:
             return super().sums(piece, per_step)
         values, slots, _ = present(piece, self.columns)
-        count = len(self._columns.vectors)
+        count = self.cell_count
         places = slots * count + self.cells(values, slots)
         counts = np.bincount(places, minlength=self.schema.slots * count)
-        whole = np.trunc(self._columns.vectors * per_step)
-        found: FloatArray = counts.reshape(self.schema.slots, count).astype(np.float64) @ whole
+        return self.from_counts(
+            counts.reshape(self.schema.slots, count).astype(np.float64), per_step
+        )
+
+    @property
+    def cell_count(self) -> int:
+        """Cells that a record can be in: one more than points."""
+        return len(self._columns.vectors)
+
+    def from_counts(self, counts: FloatArray, per_step: float) -> FloatArray:
+        """The sums of records that count once, from their numbers (slots, cells)."""
+        found: FloatArray = counts @ np.trunc(self._columns.vectors * per_step)
         return found
 
     def natural(self, vectors: FloatArray) -> FloatArray:
