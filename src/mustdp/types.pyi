@@ -60,6 +60,7 @@ from mustdp.sampling.nested import NestedDesign as NestedDesign
 from mustdp.sampling.schemes import Multistage as Multistage
 from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme
+from mustdp.sampling.schemes import TruncatedPoisson as TruncatedPoisson
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.data.dataset import DataSet as DataSet
 from mustdp.training.linear.descent import TakenAsPublic as TakenAsPublic

@@ -18,6 +18,7 @@ from mustdp.accounting.certify import FRACTIONS, Computation, Pure, UpperSide, c
 from mustdp.accounting.families.composition import COMPOSITIONS, FamilyComposition, StepProfile
 from mustdp.accounting.plan import (
     Atom,
+    Banded,
     InEpoch,
     Plan,
     Repeat,
@@ -74,6 +75,9 @@ def in_words(plan: Plan, *, released: bool = False) -> str:
     if isinstance(plan, InEpoch):
         inner = in_words(plan.inner, released=released)
         return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    if isinstance(plan, Banded):
+        inner = in_words(plan.unrolled, released=released)
+        return f"{plan.bands} groups in turn with banded noise, each with {inner}"
     if isinstance(plan, SelectBest):
         inner = in_words(plan.inner, released=released)
         return f"best run, {_listed(plan.repetitions.describe(), released)}, of ({inner})"
@@ -597,12 +601,13 @@ def account(
         instead of the certificate: valid, and looser. Other names are of methods that a package
         has registered, such as "paper" of ``mustdp.reproduction``: what the paper's own pair of
         data sets attains, not a guarantee.
-    composition : {"auto", "pair", "family"}, default="auto"
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed. "auto" also keeps a family of pairs where one is proved (fixed-size
         batches under replace_one) and lets the worst be chosen anew in every step, which brings the
-        bounds of ``epsilon`` and ``delta`` closer together in a second or three; "family" takes up
-        to twenty for closer ones, and has a family for MUSTww too; "pair" keeps to one pair per
-        step. Risk and trade-off curve take it as well; other views have one pair per step.
+        bounds of ``epsilon`` and ``delta`` closer together in up to three seconds; "family" takes
+        up to twenty for closer ones, "quick" mostly less than one, without the family of MUSTww;
+        "pair" keeps to one pair per step. Risk and trade-off curve take what "quick" does; other
+        views have one pair per step.
     dimension : int, default=None
         Of every release: 1 says that each is a single number, which is a little less to hide. None
         where nothing is known.

@@ -101,7 +101,7 @@ def calibrate(
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
         How many records of one person the guarantee covers: neighbours differ in up to this many.
-    composition : {"auto", "pair", "family"}, default="auto"
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`account`. It is "auto" where the target is a risk.
 
     Returns
@@ -198,7 +198,7 @@ def calibrate_plan(
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
         How many records of one person the guarantee covers: neighbours differ in up to this many.
-    composition : {"auto", "pair", "family"}, default="auto"
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`account`.
     dimension : int, default=None
         Of every release: 1 says that each is a single number, which is a little less to hide. None

@@ -77,12 +77,12 @@ class EpsilonTarget:
         if self.relation is not None:
             object.__setattr__(self, "relation", Relation.read(self.relation))
 
-    def account(self, plan: Plan) -> Account:
-        """The account that is asked about a plan."""
+    def account(self, plan: Plan, *, quick: bool = False) -> Account:
+        """The account that is asked about a plan, or one that takes less time."""
         return account(
             plan,
             relation=self.relation,
-            composition=self.composition,
+            composition="quick" if quick and self.composition == "auto" else self.composition,
             dimension=self.dimension,
             group=self.group,
         )
@@ -125,7 +125,8 @@ def meet(
     def spent(value: Value, accuracy: float) -> float:
         tries.append(None)
         try:
-            tried = accounted(value)
+            rough = in_full and accuracy >= _COARSE
+            tried = target.account(plan_of(value), quick=True) if rough else accounted(value)
             if in_full and tried.has_family:
                 known[value] = tried.tightest_epsilon(target.delta)
             else:

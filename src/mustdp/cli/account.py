@@ -25,6 +25,7 @@ from mustdp.cli.options import (
     counted,
     read_delta,
     read_epsilon,
+    read_noise,
     read_repeats,
 )
 from mustdp.cli.output import Answer, progress
@@ -90,14 +91,18 @@ _accounting = Panel(
                         MUST paper, composed; paper: the paper's own composition, which follows one
                         pair of data sets only.
     --composition NAME  auto: the worst of a family of pairs is chosen anew in every step, where one
-                        is proved, in a second or three; family: the same in up to twenty, for
-                        closer bounds; pair: one dominating pair for every step.
+                        is proved, in up to three seconds; family: the same in up to twenty, for
+                        closer bounds; quick: in less than one; pair: one dominating pair for every
+                        step.
     --dimension INT     Every release has this many coordinates; 1, a single number, brings the
                         bounds of wor closer.
     --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, as JSON of
                         what its to_named_tuple returns.
     --reuse R           Repeat the last of several stages R times on what the stages before it drew,
                         in each of the K steps.
+    --bands B           Noise that a strategy matrix with B bands correlates: the scheme draws from
+                        one of B groups in turn, each in ceil(K / B) of the K steps.
+    --column-norm C     The largest column norm of that matrix; 1 unless given.
     --select-best MEAN  Make all of this a random number of times, MEAN on average, and release the
                         best run alone: what a search over settings costs.
     --select-law NAME   The law of that number: logarithmic, geometric or poisson.
@@ -121,6 +126,8 @@ class QuestionOptions:
     dimension: Annotated[int | None, _accounting("--dimension", read_repeats)] = None
     event: Annotated[str | None, _accounting("--event")] = None
     reuse: Annotated[int | None, _accounting("--reuse", read_repeats)] = None
+    bands: Annotated[int | None, _accounting("--bands", read_repeats)] = None
+    column_norm: Annotated[float | None, _accounting("--column-norm", read_noise)] = None
     select_best: Annotated[float | None, _accounting("--select-best", _read_runs)] = None
     select_law: Annotated[
         str | None, _accounting("--select-law", word_from("mustdp.sampling.repetitions", "LAWS"))
@@ -150,6 +157,13 @@ class QuestionOptions:
             raise InvalidParameter("--composition family does not fit --method paper")
         if self.reuse is not None and self.method != "certified":
             raise InvalidParameter(f"--reuse {self.reuse} is not covered by --method {self.method}")
+        if self.column_norm is not None and self.bands is None:
+            raise InvalidParameter("--bands is missing: --column-norm is about its matrix")
+        if self.bands is not None:
+            others = {"--reuse": self.reuse, "--method paper": self.method == "paper" or None}
+            for name, value in others.items():
+                if value is not None:
+                    raise InvalidParameter(f"--bands {self.bands} does not fit {name}")
         if self.select_law is not None and self.select_best is None:
             raise InvalidParameter("--select-best is missing: --select-law is about its runs")
         if self.select_best is not None and self.method == "paper":
@@ -189,9 +203,12 @@ class _Request:
     def _run(self) -> Plan:
         """One run; a reused subset is written as it happens."""
         import mustdp
-        from mustdp.accounting.plan import steps_of
+        from mustdp.accounting.plan import Banded, steps_of
 
-        scheme, reuse = self.scheme, self.options.reuse
+        scheme, reuse, bands = self.scheme, self.options.reuse, self.options.bands
+        if bands is not None:
+            rounds = steps_of(scheme, -(-self.steps // bands), self.mechanism)
+            return Banded(rounds, bands, self.options.column_norm or 1.0)
         if reuse is None:
             return steps_of(scheme, self.steps, self.mechanism)
         if not isinstance(scheme, mustdp.types.Multistage) or len(scheme.stages) < 2:
@@ -208,6 +225,8 @@ class _Request:
         """What every answer begins with."""
         options = self.options
         optional: dict[str, Any] = {"reuse": options.reuse, "dimension": options.dimension}
+        if options.bands is not None:
+            optional |= {"bands": options.bands, "column_norm": options.column_norm or 1.0}
         if options.select_best is not None:
             law = options.select_law or "logarithmic"
             optional["select_best"] = {"mean": options.select_best, "law": law}
@@ -223,6 +242,8 @@ class _Request:
         reuse = self.options.reuse
         reused = "" if reuse is None else f", the last stage {reuse} times in each"
         line = f"{output.describe(self.scheme)}; steps: {self.steps}{reused}"
+        if self.options.bands is not None:
+            line += f"; banded noise, {self.options.bands} groups in turn"
         if self.options.select_best is None:
             return line
         law = self.options.select_law or "logarithmic"
@@ -281,6 +302,7 @@ def check_event_alone(
     for option, value in (
         ("--steps", run.steps),
         ("--reuse", options.reuse),
+        ("--bands", options.bands),
         ("--select-best", options.select_best),
     ):
         if value is not None:
@@ -361,7 +383,7 @@ def _bounds(request: _Request, plan: Plan) -> Answer:
         **output.origin(found),
         "composition": result.composition,
     }
-    if options.select_best is None:
+    if options.select_best is None and options.bands is None:
         data |= poisson_promise(
             request.scheme, request.mechanism, request.steps, question, request.at, found
         )

@@ -120,6 +120,7 @@ class SchemeChoice:
     b: int | None
     m: int | None
     rate: float | None
+    cap: int | None
 
     def check(self, later: tuple[str, ...] = ()) -> dict[str, Any]:
         """The sizes, if the options fit together; those known ``later`` may still be missing."""
@@ -233,6 +234,7 @@ if TYPE_CHECKING:
         b: int | None = None
         m: int | None = None
         rate: float | None = None
+        cap: int | None = None
 else:
     SchemeOptions = make_dataclass(
         "SchemeOptions",

@@ -52,7 +52,7 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
         that contributes zero. Without sampling and with Poisson sampling the last is what
         leaving a record out is; with batches of a fixed size and for randomized response it is
         charged as ``REPLACE_ONE``, which covers it.
-    composition : {"auto", "pair", "family"}, default="auto"
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`mustdp.account`: "pair" is the quickest.
 
     Notes

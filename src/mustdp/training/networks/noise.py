@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mustdp.errors import InvalidParameter, NumericalFailure
+from mustdp.noise import fused
 from mustdp.noise.exact import check_arithmetic, check_ratio, exact_noise, rounded, settle
 from mustdp.noise.laws import ARITHMETIC, GAUSSIAN
 from mustdp.numerics.arrays import IntArray
@@ -223,7 +224,11 @@ class StepNoise:
         """Add the noise of a step to integer sums, in place."""
         flat = sums.view(-1)
         if sums.device.type == "cpu":
-            flat += central_noise(self._ratio, len(flat), self._of(step))
+            many = len(flat) >= fused.FEWEST and fused.fits(self._ratio)
+            if many and fused.is_available():
+                fused.add_noise(flat.numpy(), self._ratio, self._of(step))
+            else:
+                flat += central_noise(self._ratio, len(flat), self._of(step))
             return
         begun, self._begun = self._begun, None  # used once
         if begun is None or begun[0] != step or sum(map(len, begun[1])) != len(flat):
