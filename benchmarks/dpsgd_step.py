@@ -1,9 +1,9 @@
 """One DP-SGD step: ours against plain SGD and Opacus ghost clipping, measured in the same run.
 
-    python -P benchmarks/dpsgd_step.py                                a table
-    python -P benchmarks/dpsgd_step.py --json                         one JSON object
-    python -P benchmarks/dpsgd_step.py --net wide                     4.2 M parameters, batches of 100
-    python -P benchmarks/dpsgd_step.py --net conv --device cuda       32x32x3 images, batches of 4096
+    python -P benchmarks/dpsgd_step.py                            a table
+    python -P benchmarks/dpsgd_step.py --json                     one JSON object
+    python -P benchmarks/dpsgd_step.py --net wide                 4.2 M parameters, batches of 100
+    python -P benchmarks/dpsgd_step.py --net conv --device cuda   32x32x3 images, batches of 4096
 
 Every step draws its batch, gathers the rows, and updates the model. Ours is ``PrivateTrainer``
 itself: draw, clip, noise, update, ledger. No data are read. Opacus is left out by name where it is
