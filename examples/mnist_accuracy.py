@@ -5,9 +5,8 @@
 
 DATA is a folder with MNIST's files in mnist/. The features are those of Tramer & Boneh (2021, arXiv
 2011.11660v4): a scattering transform of order two (Mallat 2012), normalised for every picture by
-itself, so that nothing of the records is used before the run. The network is that of Papernot and
-others (2020, arXiv 2007.14191v1), with tanh. Batches are drawn by random allocation and charged as
-such.
+itself, so that nothing of the records is used before the run. The network is that of Papernot et
+al. (2020, arXiv 2007.14191v1), with tanh. Random allocation draws the batches and is charged.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def gabor(scale: float, frequency: float, angle: float, slant: float) -> Tensor:
             size = curve[0, 0] * x * x + 2 * curve[0, 1] * x * y + curve[1, 1] * y * y
             wave = frequency * (x * math.cos(angle) + y * math.sin(angle))
             found += torch.exp(torch.complex(-size, wave))
-    whole: Tensor = torch.fft.fft2(found * slant / (2.0 * math.pi * scale**2))
-    return whole
+    transformed: Tensor = torch.fft.fft2(found * slant / (2.0 * math.pi * scale**2))
+    return transformed
 
 
 def filters() -> tuple[Tensor, list[list[Tensor]]]:
@@ -66,8 +65,8 @@ def scattering(images: Tensor) -> Tensor:
     low, waves = filters()
 
     def smoothed(values: Tensor) -> Tensor:
-        found: Tensor = torch.fft.ifft2(torch.fft.fft2(values) * low).real
-        return found[..., 8:36:4, 8:36:4]
+        found: Tensor = torch.fft.ifft2(torch.fft.fft2(values) * low).real[..., 8:36:4, 8:36:4]
+        return found
 
     def of(part: Tensor) -> Tensor:
         given = nn.functional.pad(part, (8, 8, 8, 8), mode="reflect")[:, 0]

@@ -5,11 +5,11 @@ What people call is a name of this package (``import mustdp as md``), listed onc
 names are loaded when a name is first used, so that importing the package costs next to nothing.
 """
 
-from mustdp.accounting.methods import register_method
+from mustdp.accounting import FURTHER_METHODS
 from mustdp.lazy import attach
 from mustdp.version import __version__ as __version__
 
-register_method("paper", "mustdp.reproduction.paper_account:paper_account")
-del register_method
+FURTHER_METHODS["paper"] = "mustdp.reproduction.paper_account:paper_account"
+del FURTHER_METHODS
 
 __getattr__, __dir__ = attach(__name__, __file__)

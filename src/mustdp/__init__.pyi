@@ -5,7 +5,9 @@ from mustdp import reproduction as reproduction
 from mustdp import types as types
 from mustdp.accounting.account import account as account
 from mustdp.accounting.bounds import Bounds as Bounds
+from mustdp.accounting.plan import banded as banded
 from mustdp.accounting.plan import repeat as repeat
+from mustdp.accounting.plan import select_best as select_best
 from mustdp.accounting.plan import sequence as sequence
 from mustdp.accounting.plan import subsample as subsample
 from mustdp.accounting.subsampling.one_slope import amplify as amplify
@@ -31,12 +33,12 @@ from mustdp.estimation.designs import double_bootstrap as double_bootstrap
 from mustdp.estimation.planning import expected_widths as expected_widths
 from mustdp.estimation.planning import smallest_epsilon as smallest_epsilon
 from mustdp.estimation.release import private_release as private_release
-from mustdp.estimation.statistics.averages import Mean as Mean
 from mustdp.estimation.statistics.counts import Proportion as Proportion
 from mustdp.estimation.statistics.geometric import GeometricMean as GeometricMean
 from mustdp.estimation.statistics.moments import Correlation as Correlation
 from mustdp.estimation.statistics.moments import Covariance as Covariance
 from mustdp.estimation.statistics.moments import LinearRegression as LinearRegression
+from mustdp.estimation.statistics.moments import Mean as Mean
 from mustdp.estimation.statistics.moments import StandardDeviation as StandardDeviation
 from mustdp.estimation.statistics.moments import Variance as Variance
 from mustdp.estimation.statistics.quantiles import Median as Median
@@ -52,9 +54,10 @@ from mustdp.mechanisms.mechanism import gaussian as gaussian
 from mustdp.mechanisms.mechanism import laplace as laplace
 from mustdp.mechanisms.randomized_response import randomized_response as randomized_response
 from mustdp.mechanisms.relation import Relation as Relation
+from mustdp.mechanisms.renyi import renyi as renyi
+from mustdp.mechanisms.renyi import zcdp as zcdp
 from mustdp.mechanisms.stated import approximate_dp as approximate_dp
 from mustdp.mechanisms.stated import pure_dp as pure_dp
-from mustdp.mechanisms.zcdp import zcdp as zcdp
 from mustdp.reporting import plots as _plots
 from mustdp.sampling.epochs import random_allocation as random_allocation
 from mustdp.sampling.epochs import shuffle as shuffle
@@ -64,6 +67,7 @@ from mustdp.sampling.schemes import must_ow as must_ow
 from mustdp.sampling.schemes import must_wo as must_wo
 from mustdp.sampling.schemes import must_ww as must_ww
 from mustdp.sampling.schemes import poisson as poisson
+from mustdp.sampling.schemes import truncated_poisson as truncated_poisson
 from mustdp.sampling.schemes import wor as wor
 from mustdp.sampling.schemes import wr as wr
 from mustdp.training.data.named import load_data as load_data

@@ -6,29 +6,35 @@ extra that helps.
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib import import_module, metadata
 from types import ModuleType
 
 from mustdp.errors import MissingExtra
 
-#: The extra that brings a package.
-_BROUGHT_BY = {
-    "matplotlib": "plots",
-    "jinja2": "plots",
-    "markupsafe": "plots",
-    "torch": "train",
-    "sklearn": "train",
-    "pyreadstat": "files",
-    "joblib": "parallel",
-    "threadpoolctl": "parallel",
-    "dask": "dask",
-    "distributed": "dask",
-    "cryptography": "dask",
-    "dp_accounting": "dp-accounting",
-    "opacus": "opacus",
+#: What each extra is for, and the packages that it brings, by the names they are imported by.
+EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "plots": ("pictures, reports and the explorer", ("matplotlib", "jinja2", "markupsafe")),
+    "train": ("networks and linear models", ("torch", "sklearn")),
+    "files": ("files of Stata, SPSS and SAS", ("pyreadstat",)),
+    "parallel": ("work in several processes", ("joblib", "threadpoolctl")),
+    "dask": ("work on a Dask cluster", ("dask", "distributed", "cryptography")),
+    "dp-accounting": ("the bridge to dp_accounting", ("dp_accounting",)),
+    "opacus": ("the bridge to Opacus", ("opacus",)),
+    "jax-privacy": ("the bridge to jax-privacy", ("jax_privacy",)),
+    "opendp": ("the bridge to OpenDP", ("opendp",)),
+    "flower": ("the bridge to Flower", ("flwr",)),
+    "deployments": ("plans of the deployment registry, and codebooks of labels", ("yaml",)),
 }
+_BROUGHT_BY = {package: extra for extra, (_, brought) in EXTRAS.items() for package in brought}
+_BROUGHT_BY |= dict.fromkeys(("prv_accountant", "riskcal", "PLD_accounting"), "bench")
 #: Packages that are installed under another name than they are imported by.
-_INSTALLED_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+_INSTALLED_AS = {
+    "sklearn": "scikit-learn",
+    "dp_accounting": "dp-accounting",
+    "jax_privacy": "jax-privacy",
+    "prv_accountant": "prv-accountant",
+    "yaml": "pyyaml",
+}
 
 
 def required(module: str, purpose: str) -> ModuleType:
@@ -56,4 +62,12 @@ def installed(module: str) -> ModuleType | None:
     try:
         return import_module(module)
     except ImportError:
+        return None
+
+
+def version_of(module: str) -> str | None:
+    """The version that is installed of the package that ``module`` comes from, if any."""
+    try:
+        return metadata.version(_INSTALLED_AS.get(module, module))
+    except metadata.PackageNotFoundError:
         return None

@@ -7,7 +7,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.families.composition import StepProfile
-from mustdp.accounting.families.members import attained
+from mustdp.accounting.families.recursion import attained
 from tests.accounting.test_family import REPLACE, atom_of
 
 SCHEME, Z, STEPS, DELTA = md.wor(1000, 20), 2.0, 60, 1e-5

@@ -8,8 +8,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.certify import GridAnswer, certify, refine
-from mustdp.accounting.pld.curve import LowerCurve
-from mustdp.accounting.pld.readoff import EpsilonAt
+from mustdp.accounting.pld.readoff import EpsilonAt, LowerCurve
 from mustdp.errors import Contradiction
 
 #: Draws so rare that the grid, which has to span the few large losses, is too wide for the bulk.

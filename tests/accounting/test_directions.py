@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.pld.curve import UpperCurve
+from mustdp.accounting.pld.readoff import UpperCurve
 from mustdp.accounting.subsampling.one_step import Direction, upper_bound
 from mustdp.numerics.arrays import FloatArray
 from tests.accounting.pld.mixture_pairs import ExactPair, family, two_steps

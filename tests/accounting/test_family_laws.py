@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 import mustdp as md
 from mustdp.accounting.families.composition import family_bounds
-from mustdp.accounting.families.members import Cover
-from mustdp.accounting.families.recursion import LossWindow, Recursion
-from mustdp.accounting.families.triples import DiscTriples, LineTriples, PairFamily
-from mustdp.accounting.families.with_replacement import NestedCopies, ReplacementCopies
+from mustdp.accounting.families.recursion import Cover, LossWindow, Recursion
+from mustdp.accounting.families.triples import (
+    DiscTriples,
+    LineTriples,
+    NestedCopies,
+    PairFamily,
+    ReplacementCopies,
+)
 from mustdp.accounting.plan import atoms
 from mustdp.accounting.pld.readoff import DeltaAt
 from mustdp.accounting.subsampling.one_step import upper_bound

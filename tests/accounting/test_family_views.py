@@ -10,7 +10,7 @@ from mustdp.accounting.bounds import FamilyBounds
 from mustdp.accounting.families.composition import family_bounds
 from mustdp.accounting.families.recursion import LossWindow, Recursion, delta_at, profile_of
 from mustdp.accounting.plan import Plan, atoms
-from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray

@@ -9,7 +9,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.certify import UpperSide
-from mustdp.accounting.pld.curve import LowerCurve
+from mustdp.accounting.pld.readoff import LowerCurve
 
 NOISE = md.gaussian(noise_multiplier=3.0)
 STEP = md.subsample(md.wor(200, 20), NOISE)
@@ -26,9 +26,7 @@ CUSTOM = md.custom(lambda e: 0.1 * np.exp(-np.asarray(e)))
             md.subsample(md.wor(50, 10), md.repeat(2, md.subsample(md.wr(10, 5), NOISE))),
             relation="add_remove",
         ),
-        lambda: md.account(md.subsample(POISSON, md.repeat(2, NOISE)), relation="add_remove"),
-        # Poisson inside or around another stage
-        lambda: md.subsample(md.wor(200, 100), md.subsample(POISSON, NOISE)),
+        # another stage inside Poisson sampling
         lambda: md.subsample(POISSON, STEP),
         lambda: md.subsample(POISSON, md.repeat(3, STEP)),
         # n of n - 1 records
@@ -39,6 +37,12 @@ CUSTOM = md.custom(lambda e: 0.1 * np.exp(-np.asarray(e)))
         lambda: md.account(
             md.subsample(POISSON, md.repeat(2, CUSTOM)), relation="replace_one"
         ).delta(0.1),
+        lambda: md.account(
+            md.subsample(md.wor(200, 100), md.subsample(POISSON, CUSTOM)), relation="replace_one"
+        ),
+        lambda: md.account(
+            md.subsample(md.wor(200, 100), md.subsample(POISSON, NOISE)), relation="add_remove"
+        ),
         # section 4 outside its theorem
         lambda: md.account(STEP, relation="add_remove", method="one-slope"),
         lambda: md.account(
@@ -118,7 +122,7 @@ def test_contradicting_bounds_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> 
     """If the attained value came out above the certified one, no number would be trusted."""
     account = md.account(md.repeat(5, STEP))
     monkeypatch.setattr(
-        "mustdp.accounting.pld.curve.LowerCurve.best", lambda self, question: (1e3, "broken")
+        "mustdp.accounting.pld.readoff.LowerCurve.best", lambda self, question: (1e3, "broken")
     )
     with pytest.raises(md.NumericalFailure, match="contradict"):
         account.epsilon(1e-5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.pld.pairs import family_pair
+from mustdp.accounting.pld.discretise import family_pair
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 from mustdp.sampling.law import MultiplicityLaw

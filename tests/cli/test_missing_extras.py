@@ -21,9 +21,10 @@ NEEDED = [
     ("bootstrap ages.sav {mean} {wor} --replicates 9", "pyreadstat", "files"),
     ("bootstrap ages.csv {mean} {wor} --replicates 9 --dask local", "distributed", "dask"),
     ("bootstrap ages.csv {mean} {wor} --replicates 9 --workers 2", "joblib", "parallel"),
+    ("deployments", "yaml", "deployments"),
 ]
 MEAN = "--column age --lower 0 --upper 100 --noise-multiplier 9 --delta 1e-5"
-INSTALLED_AS = {"sklearn": "scikit-learn"}
+INSTALLED_AS = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mustdp.data.frames import Source
 from mustdp.data.opening import open_source
-from mustdp.data.source import Source
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")

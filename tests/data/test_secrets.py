@@ -24,8 +24,8 @@ import pytest
 import mustdp as md
 from mustdp.data import frames
 from mustdp.data.columns import Reading
+from mustdp.data.frames import ArraySource
 from mustdp.data.opening import open_source
-from mustdp.data.source import ArraySource
 from mustdp.errors import InvalidParameter, unquoted
 
 pandas = pytest.importorskip("pandas")

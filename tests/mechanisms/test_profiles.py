@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mustdp import gaussian, laplace
+from mustdp.mechanisms.laws import NoiseProfiles
 from mustdp.mechanisms.mechanism import AdditiveNoise
-from mustdp.mechanisms.profiles import NoiseProfiles
 
 GROUPS = np.array([1.0, 2.0, 5.0])
 mechanisms = st.sampled_from([gaussian, laplace])

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import norm
 
 import mustdp as md
-from mustdp.numerics import windows
 from mustdp.sampling import draws as occupancy
+from mustdp.sampling import law as windows
 from tests.sampling.chi_square import ACCEPT, REJECT, p_value, p_value_of_numbers
 from tests.sampling.exact_laws import distinct_law
 

@@ -11,8 +11,7 @@ import pytest
 import mustdp as md
 from mustdp.errors import NumericalFailure
 from mustdp.sampling import law as law_module
-from mustdp.sampling.law import MultiplicityLaw, chain_law, stage_law
-from mustdp.sampling.stage import Stage
+from mustdp.sampling.law import MultiplicityLaw, Stage, chain_law, stage_law
 
 
 def log_choose(n: int, k: int) -> mp.mpf:

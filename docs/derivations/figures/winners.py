@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mustdp.accounting.families.members import Cover
-from mustdp.accounting.families.recursion import LossWindow, Recursion
+from mustdp.accounting.families.recursion import Cover, LossWindow, Recursion
 from mustdp.accounting.families.triples import DiscTriples, TripleCell
 from mustdp.errors import InvalidParameter
 from mustdp.reporting.plots.drawing import figure_of, finish, on

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from threading import RLock
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mustdp.accounting import FURTHER_METHODS
 from mustdp.accounting.bounds import ONE_PAIR, Bounds, Curve
-from mustdp.accounting.certify import FRACTIONS, Computation, UpperSide, certify
+from mustdp.accounting.certify import FRACTIONS, Computation, Pure, UpperSide, certify
 from mustdp.accounting.families.composition import COMPOSITIONS, FamilyComposition, StepProfile
-from mustdp.accounting.methods import further_methods, method_called
 from mustdp.accounting.plan import (
     Atom,
+    Banded,
     InEpoch,
     Plan,
     Repeat,
+    SelectBest,
     Sequence,
     Subsample,
     atoms,
     draws_everything,
+    with_joined_guarantees,
 )
-from mustdp.accounting.pld.curve import LowerCurve
-from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
-from mustdp.accounting.pure import Pure
+from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, LowerCurve, Question
 from mustdp.accounting.risk import USUAL_FPR, Risk, closest_tprs, risk
 from mustdp.accounting.views import (
     NEGLIGIBLE_DELTA,
@@ -73,6 +75,12 @@ def in_words(plan: Plan, *, released: bool = False) -> str:
     if isinstance(plan, InEpoch):
         inner = in_words(plan.inner, released=released)
         return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    if isinstance(plan, Banded):
+        inner = in_words(plan.unrolled, released=released)
+        return f"{plan.bands} groups in turn with banded noise, each with {inner}"
+    if isinstance(plan, SelectBest):
+        inner = in_words(plan.inner, released=released)
+        return f"best run, {_listed(plan.repetitions.describe(), released)}, of ({inner})"
     return _listed(plan.describe(), released)
 
 
@@ -93,7 +101,8 @@ def _value(name: str, value: object, released: bool) -> str:
         more_private_up = name in ARGUMENTS and ARGUMENTS[name].larger_is_private
         return given_or_rounded(value, "up" if more_private_up != released else "down", 6)
     if isinstance(value, list):
-        return ",".join(f"{kind}:{size}" for kind, size in value)
+        parts = (part if isinstance(part, list) else [part] for part in value)
+        return ",".join(":".join(_value(name, one, released) for one in part) for part in parts)
     return str(value)
 
 
@@ -135,8 +144,9 @@ class SearchedAccount:
         self.accuracy, self.method = ACCURACY if accuracy is None else accuracy, method
         self._strict = accuracy is not None
         self.group = group
+        self.steps = sum(atoms(plan).values())
+        plan = with_joined_guarantees(plan)
         self._work = Computation(plan, self.relation, method, group)
-        self.steps = self._work.steps
         self.composition, self._chosen, self.dimension = ONE_PAIR, composition, dimension
         proved = composition if group == 1 else "pair"  # families are proved for one record
         self._family = FamilyComposition(plan, self._work, proved, dimension)
@@ -591,18 +601,19 @@ def account(
         instead of the certificate: valid, and looser. Other names are of methods that a package
         has registered, such as "paper" of ``mustdp.reproduction``: what the paper's own pair of
         data sets attains, not a guarantee.
-    composition : {"auto", "pair", "family"}, default="auto"
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed. "auto" also keeps a family of pairs where one is proved (fixed-size
         batches under replace_one) and lets the worst be chosen anew in every step, which brings the
-        bounds of ``epsilon`` and ``delta`` closer together in a second or three; "family" takes up
-        to twenty for closer ones, and has a family for MUSTww too; "pair" keeps to one pair per
-        step. Risk and trade-off curve take it as well; other views have one pair per step.
+        bounds of ``epsilon`` and ``delta`` closer together in up to three seconds; "family" takes
+        up to twenty for closer ones, "quick" mostly less than one, without the family of MUSTww;
+        "pair" keeps to one pair per step. Risk and trade-off curve take what "quick" does; other
+        views have one pair per step.
     dimension : int, default=None
         Of every release: 1 says that each is a single number, which is a little less to hide. None
         where nothing is known.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many. All
-        of them are replaced, or all are on one side; families are proved for one record.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+        All are replaced, or all are on one side; families are proved for one record.
 
     Returns
     -------
@@ -626,7 +637,7 @@ def account(
     """
     if accuracy is not None:
         accuracy = checks.real("accuracy", accuracy, at_least=1e-5, at_most=0.5)
-    checks.choice("method", method, (*METHODS, *further_methods()))
+    checks.choice("method", method, (*METHODS, *FURTHER_METHODS))
     checks.choice("composition", composition, COMPOSITIONS)
     group = checks.integer("group", group, 1)
     if dimension is not None:
@@ -641,7 +652,9 @@ def account(
             mentions=("method",),
         )
     if method not in METHODS:
-        return method_called(method)(plan, relation=relation, accuracy=accuracy, group=group)
+        module, _, function = FURTHER_METHODS[method].partition(":")
+        called = getattr(import_module(module), function)
+        return called(plan, relation=relation, accuracy=accuracy, group=group)
     used = relation_of(atoms(plan), relation)
     if used == Relation.ADD_REMOVE and draws_everything(plan):
         raise NotCovered.refusing(
@@ -664,4 +677,6 @@ def relation_of(counted: Iterable[Atom], relation: str | None) -> Relation:
 def _random_size(atom: Atom) -> bool:
     if isinstance(atom, InEpoch):
         return not atom.epoch.fixed_size
+    if isinstance(atom, SelectBest):
+        return all(map(_random_size, atoms(atom.inner)))
     return isinstance(atom, Subsample) and not atom.scheme.fixed_size

@@ -69,6 +69,8 @@ def explain_lower(
             "0 says that this delta alone covers everything: no attacker gains more than it over "
             "guessing. A smaller delta says more."
         )
+    if bounds.attained_by == "one run":
+        return "lower: attained by one run, which is what is released if all runs score the same."
     if not bounds.lower > 0:
         return "lower: no pair of data sets that attains more than 0 is known."
     return f"lower: attained by {explain_pair(bounds.attained_by, relation, scheme, group)}."

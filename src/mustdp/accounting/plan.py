@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from mustdp.errors import InvalidParameter, NotCovered
-from mustdp.limits import MOST_STEPS
+from mustdp.limits import LARGEST_NOISE, MOST_STEPS, SMALLEST_NOISE
 from mustdp.mechanisms.contract import Mechanism, Proof, has_proof
 from mustdp.mechanisms.mechanism import AdditiveNoise
 from mustdp.mechanisms.registry import described, mechanism_from_description
 from mustdp.numerics import checks
 from mustdp.sampling.epochs import Epoch, Sampling, epoch_from_description
+from mustdp.sampling.repetitions import Repetitions
 from mustdp.sampling.schemes import Multistage, Poisson, Scheme, scheme_from_description
 
 # Plans: expressions that say what is released, from the inside out.
@@ -22,6 +27,8 @@ from mustdp.sampling.schemes import Multistage, Poisson, Scheme, scheme_from_des
 #     subsample(epoch, noise)  one noisy release on every batch of one epoch
 #     repeat(k, plan)          run the plan k times, independently
 #     sequence(plan, ...)      run different plans one after another
+#     banded(plan, bands=b)    noise correlated over b steps; the plan is that of one group
+#     select_best(plan, ...)   run the plan a random number of times, release the best run alone
 #
 # A subset that is reused is written as it happens: ``subsample(wor(n, b), repeat(r, subsample(wr(b,
 # m), noise)))`` draws b records once and m of those r times. That is not r independent two-stage
@@ -39,22 +46,26 @@ class Subsample:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
         _check(self.inner, "inner")
-        if _has_epoch(self.inner):
+        if _contains(self.inner, InEpoch):
             raise NotCovered(
                 "an epoch on a subset is not covered: no group profile is known for it here"
             )
+        if _contains(self.inner, Banded):
+            raise NotCovered("banded noise on a subset is not covered")
+        if _contains(self.inner, SelectBest):
+            raise NotCovered(
+                "the best of several runs on a subset is not covered: no group profile is known "
+                "for it here"
+            )
         for scheme in _schemes(self.inner):
-            if isinstance(scheme, Poisson):
+            if not isinstance(self.scheme, Multistage):
                 raise NotCovered(
-                    "Poisson sampling inside another stage is not covered: its batch size is "
-                    "random and no group profile is known for it here"
+                    f"a scheme inside {self.scheme.name} sampling is not covered: it would have to "
+                    "draw from a subset of random size"
                 )
-            if isinstance(self.scheme, Poisson):
-                raise NotCovered(
-                    "a scheme inside Poisson sampling is not covered: it would have to draw from "
-                    "a subset of random size"
-                )
-            size = self.scheme.m if isinstance(self.scheme, Multistage) else None
+            if not isinstance(scheme, Multistage | Poisson):
+                raise NotCovered(f"{scheme.name} sampling inside another stage is not covered")
+            size = self.scheme.m
             if scheme.n != size:
                 raise InvalidParameter(
                     f"the inner scheme draws from n = {scheme.n} entries, but the scheme around it "
@@ -107,9 +118,67 @@ class Sequence:
             _check(part, "every part of a sequence")
 
 
-Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence
+@dataclass(frozen=True)
+class SelectBest:
+    """Run ``inner`` a random number of times and release the best run alone."""
+
+    inner: Plan
+    repetitions: Repetitions
+
+    def __post_init__(self) -> None:
+        _check(self.inner, "plan")
+        if not isinstance(self.repetitions, Repetitions):
+            raise InvalidParameter(
+                f"repetitions must be a law of the number of runs, got {self.repetitions!r}"
+            )
+
+
+@dataclass(frozen=True)
+class Banded:
+    """Noise of a strategy matrix with ``bands`` bands; ``inner`` is the plan of one group."""
+
+    inner: Plan
+    bands: int
+    column_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self.inner, "plan")
+        object.__setattr__(self, "bands", checks.integer("bands", self.bands, 1, MOST_STEPS))
+        limits = {"at_least": SMALLEST_NOISE, "at_most": LARGEST_NOISE}
+        norm = checks.real("column_norm", self.column_norm, **limits)
+        object.__setattr__(self, "column_norm", norm)
+        for atom in atoms(self.inner):
+            noise = atom.inner if isinstance(atom, Subsample) else atom
+            if not has_proof(noise, Proof.GAUSSIAN):
+                raise NotCovered(
+                    "banded noise is covered for Gaussian noise on fresh draws from one group, "
+                    f"got {getattr(noise, 'name', type(noise).__name__)!r}"
+                )
+
+    @property
+    def unrolled(self) -> Plan:
+        """The same for a single record: one release in every round of its group."""
+        return self._scaled(self.inner)
+
+    def _scaled(self, plan: Plan) -> Plan:
+        if isinstance(plan, Sequence):
+            return Sequence(tuple(map(self._scaled, plan.parts)))
+        if isinstance(plan, Repeat | Subsample):
+            return replace(plan, inner=self._scaled(plan.inner))
+        if isinstance(plan, Banded):
+            return self._scaled(plan.unrolled)
+        if not isinstance(plan, AdditiveNoise) or self.column_norm == 1.0:
+            return plan
+        if plan.shift is not None:
+            return replace(plan, shift=math.nextafter(plan.shift * self.column_norm, math.inf))
+        less = math.nextafter(float(plan.noise_multiplier or math.nan) / self.column_norm, 0.0)
+        return replace(plan, noise_multiplier=less)
+
+
+Plan: TypeAlias = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest | Banded
 #: What a plan comes down to: single releases and subsampled plans, each so many times.
-Atom: TypeAlias = Mechanism | Subsample | InEpoch
+Atom: TypeAlias = Mechanism | Subsample | InEpoch | SelectBest
+_PLANS = Mechanism | Subsample | InEpoch | Repeat | Sequence | SelectBest | Banded
 
 
 @overload
@@ -137,8 +206,8 @@ def subsample(scheme: Sampling, inner: Plan) -> Subsample | InEpoch:
     Raises
     ------
     NotCovered
-        No theorem of this package covers the combination, such as Poisson sampling inside another
-        stage.
+        No theorem of this package covers the combination, such as another scheme inside Poisson
+        sampling.
 
     Examples
     --------
@@ -215,6 +284,105 @@ def sequence(*parts: Plan) -> Sequence:
     return Sequence(tuple(parts))
 
 
+def banded(plan_of_one_group: Plan, bands: int, *, strategy: ArrayLike | None = None) -> Banded:
+    """Noise that a banded strategy matrix correlates (BandMF), with groups that take turns.
+
+    Records are split into ``bands`` groups by a public rule that looks at no other record; step t
+    draws its batch from group t modulo ``bands``. What is released after step t is row t of
+    strategy times gradients plus independent noise. A record then takes part in one of ``bands``
+    steps that follow each other, and in every round of its group it costs what one release with
+    the noise of its column does.
+
+    Parameters
+    ----------
+    plan_of_one_group : Plan
+        What one group takes part in, as if nothing was correlated: ceil(steps / bands) rounds, each
+        Gaussian noise on a fresh draw from that group (for Poisson sampling, with ``bands`` times
+        the rate that all records would have).
+    bands : int
+        Number of bands and of groups, at least 1.
+    strategy : array_like, default=None
+        The strategy matrix, square and lower triangular with so many bands; its largest column norm
+        is the factor by which sensitivities grow. None means that all columns have norm 1.
+
+    Returns
+    -------
+    Plan
+        What can be repeated, put in a sequence and accounted for. Lower bounds are attained if all
+        columns of one group have the largest norm.
+
+    References
+    ----------
+    Choquette-Choo et al. 2023, arXiv 2306.08153; docs/derivations/composition.md.
+
+    Examples
+    --------
+    A hundred steps, each with 1 % of the records, the noise correlated over four:
+
+    >>> import mustdp as md
+    >>> step = md.subsample(md.poisson(250, 0.04), md.gaussian(noise_multiplier=2.0))
+    >>> print(f"{md.account(md.banded(md.repeat(25, step), bands=4)).epsilon(1e-5).upper:.2f}")
+    0.45
+    """
+    bands = checks.integer("bands", bands, 1, MOST_STEPS)
+    return Banded(plan_of_one_group, bands, _column_norm(strategy, bands))
+
+
+def _column_norm(strategy: ArrayLike | None, bands: int) -> float:
+    """The largest 2-norm of a column, rounded up."""
+    if strategy is None:
+        return 1.0
+    matrix = np.asarray(strategy, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.all(np.isfinite(matrix)):
+        shape = "x".join(map(str, matrix.shape))
+        raise InvalidParameter.refusing("strategy", "must be a square matrix of numbers", shape)
+    if np.any(np.triu(matrix, 1)) or np.any(np.tril(matrix, -bands)):
+        allowed = f"must be lower triangular with {{bands}} = {bands} bands"
+        raise InvalidParameter.refusing("strategy", allowed, "other entries", mentions=("bands",))
+    return float(np.sqrt(np.square(matrix).sum(axis=0).max()) * (1.0 + 1e-12))
+
+
+def select_best(plan: Plan, repetitions: float, *, law: str | float = "logarithmic") -> SelectBest:
+    """Run ``plan`` a random number of times and release the best run alone.
+
+    What a search over settings costs: every run picks its settings at random, by a public rule, and
+    ``plan`` is what one run releases at most, its score included. The number of runs must be drawn
+    by ``select_best(...).repetitions.draw()`` and, like all runs but the best, not be released.
+
+    Parameters
+    ----------
+    plan : Plan
+        What one run releases: training and the score by which runs are compared. Where settings
+        have plans of their own, that of the costliest.
+    repetitions : float
+        Mean number of runs, from 1.001 to 1e6.
+    law : str or float, default="logarithmic"
+        Of the number of runs: "logarithmic", "geometric", "poisson" (which may be no run at all),
+        or the eta of a truncated negative binomial law, above -1. A smaller eta costs less, at a
+        number of runs that varies more.
+
+    Returns
+    -------
+    Plan
+        What can be repeated, put in a sequence and accounted for. Lower bounds are those of one
+        run, which equal scores attain.
+
+    References
+    ----------
+    Papernot & Steinke 2022, arXiv 2110.03620v2; Koskela, Redberg & Wang 2024, arXiv 2402.06701.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> run = md.gaussian(noise_multiplier=20.0)
+    >>> print(f"{md.account(run).epsilon(1e-5).upper:.2f}")
+    0.34
+    >>> print(f"{md.account(md.select_best(run, 20)).epsilon(1e-5).upper:.2f}")
+    0.58
+    """
+    return SelectBest(plan, Repetitions(repetitions, law))
+
+
 def atoms(plan: Plan) -> dict[Atom, int]:
     """Count the atoms of a plan; equal ones are added up, so that order does not matter."""
     _check(plan, "plan")
@@ -228,10 +396,10 @@ def atoms(plan: Plan) -> dict[Atom, int]:
 
 
 def _check(plan: object, name: str) -> None:
-    if not isinstance(plan, Mechanism | Subsample | InEpoch | Repeat | Sequence):
+    if not isinstance(plan, _PLANS):
         raise InvalidParameter(
-            f"{name} must be a mechanism, subsample(...), repeat(...) or sequence(...), "
-            f"got {plan!r}"
+            f"{name} must be a mechanism, subsample(...), repeat(...), sequence(...) or "
+            f"select_best(...), got {plan!r}"
         )
 
 
@@ -246,16 +414,18 @@ def _schemes(plan: Plan) -> Iterator[Scheme]:
             yield from _schemes(part)
 
 
-def _has_epoch(plan: Plan) -> bool:
+def _contains(plan: Plan, kind: type[InEpoch | SelectBest | Banded]) -> bool:
+    if isinstance(plan, kind):
+        return True
     if isinstance(plan, Sequence):
-        return any(map(_has_epoch, plan.parts))
-    if isinstance(plan, Repeat | Subsample):
-        return _has_epoch(plan.inner)
-    return isinstance(plan, InEpoch)
+        return any(_contains(part, kind) for part in plan.parts)
+    return isinstance(plan, Repeat | Subsample) and _contains(plan.inner, kind)
 
 
 def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
-    if isinstance(plan, Repeat):
+    if isinstance(plan, Banded):
+        yield from _walk(plan.unrolled, times)
+    elif isinstance(plan, Repeat):
         yield from _walk(plan.inner, times * plan.count)
     elif isinstance(plan, Sequence):
         for part in plan.parts:
@@ -272,9 +442,36 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
         yield plan, times
 
 
+def with_joined_guarantees(plan: Plan) -> Plan:
+    """The plan with all mechanisms that say how to be joined, wherever they are, as one.
+
+    What happens in between may choose what comes later (docs/derivations/composition.md).
+    """
+    total: Mechanism | None = None
+    others: list[Plan] = []
+    changed = False
+    for atom, count in atoms(plan).items():
+        part: Plan = atom
+        if isinstance(atom, Subsample | SelectBest):
+            inner = with_joined_guarantees(atom.inner)
+            part = atom if inner is atom.inner else replace(atom, inner=inner)
+            changed = changed or part is not atom
+        once = atom.repeated(count) if isinstance(atom, Mechanism) else None
+        both = once if total is None or once is None else total.joined(once)
+        if both is None:
+            others.append(Repeat(count, part))
+        else:
+            changed = changed or count > 1 or total is not None
+            total = both
+    if not changed:
+        return plan
+    parts = tuple(others) if total is None else (*others, total)
+    return Sequence(parts) if len(parts) > 1 else parts[0]
+
+
 def draws_everything(plan: Plan) -> bool:
     """Whether an outermost draw of the plan hands over all records."""
-    if isinstance(plan, Repeat):
+    if isinstance(plan, Repeat | SelectBest | Banded):
         return draws_everything(plan.inner)
     if isinstance(plan, Sequence):
         return any(draws_everything(part) for part in plan.parts)
@@ -315,6 +512,11 @@ def describe(plan: Plan) -> dict[str, Any]:
         return {"repeat": plan.count, "inner": describe(plan.inner)}
     if isinstance(plan, Sequence):
         return {"sequence": [describe(part) for part in plan.parts]}
+    if isinstance(plan, Banded):
+        banded = {"bands": plan.bands, "column_norm": plan.column_norm}
+        return {"banded": banded, "inner": describe(plan.inner)}
+    if isinstance(plan, SelectBest):
+        return {"select_best": plan.repetitions.describe(), "inner": describe(plan.inner)}
     return described(plan)
 
 
@@ -338,6 +540,21 @@ def plan_from_description(description: object) -> Plan:
         if not isinstance(description["sequence"], list):
             raise InvalidParameter("a sequence's description must hold a list of plans")
         return Sequence(tuple(plan_from_description(part) for part in description["sequence"]))
+    if "banded" in description:
+        _only(description, "banded", "inner")
+        given = description["banded"]
+        if not isinstance(given, dict):
+            raise InvalidParameter(f"banded noise must be described by an object, got {given!r}")
+        _only(given, "bands", "column_norm")
+        return Banded(plan_from_description(description["inner"]), **given)
+    if "select_best" in description:
+        _only(description, "select_best", "inner")
+        runs = description["select_best"]
+        if not isinstance(runs, dict):
+            raise InvalidParameter(f"a law of runs must be an object, got {runs!r}")
+        _only(runs, "law", "mean")
+        inner = plan_from_description(description["inner"])
+        return SelectBest(inner, Repetitions(runs["mean"], runs["law"]))
     return mechanism_from_description(description)
 
 

@@ -20,7 +20,7 @@ from mustdp.accounting.certify import (
     in_both_orders,
     refine,
 )
-from mustdp.accounting.pld.curve import LowerCurve, every_second
+from mustdp.accounting.pld.readoff import LowerCurve, every_second
 from mustdp.errors import Contradiction, NumericalFailure
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.numerics.arrays import FloatArray

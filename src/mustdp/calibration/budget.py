@@ -332,7 +332,7 @@ class Budget:
 
     @property
     def epochs(self) -> float | None:
-        """How many times the run goes through the data, where it goes by epochs."""
+        """How many times the run reads the data, where it has epochs."""
         return self.steps / self.scheme.bins if isinstance(self.scheme, Epoch) else None
 
     def plan(self, steps: int | None = None) -> Plan:

@@ -25,10 +25,20 @@ from mustdp.cli.options import (
     counted,
     read_delta,
     read_epsilon,
+    read_noise,
     read_repeats,
 )
 from mustdp.cli.output import Answer, progress
-from mustdp.cli.parameters import Panel, clipped, exactly_one, one_of, with_bundles, word_from
+from mustdp.cli.parameters import (
+    Panel,
+    as_typed,
+    clipped,
+    exactly_one,
+    one_of,
+    read_within,
+    with_bundles,
+    word_from,
+)
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.relation import Relation
@@ -50,10 +60,10 @@ SAME = {"section4": "one-slope"}
 
 def _read_method(name: str, text: str) -> str:
     """A method as it was typed."""
+    from mustdp.accounting import FURTHER_METHODS
     from mustdp.accounting.account import METHODS
-    from mustdp.accounting.methods import further_methods
 
-    return one_of(name, text, (*METHODS, *further_methods(), *SAME))
+    return one_of(name, text, (*METHODS, *FURTHER_METHODS, *SAME))
 
 
 def _read_delta(name: str, text: str) -> float:
@@ -66,6 +76,11 @@ def _read_delta(name: str, text: str) -> float:
         return 0.0
 
 
+def _read_runs(name: str, text: str) -> float:
+    """A mean number of runs; which of them a law can have the law itself says."""
+    return read_within(name, text, limits={"at_least": 0.001, "at_most": 1e6})
+
+
 _accounting = Panel(
     ACCOUNTING,
     """
@@ -76,14 +91,21 @@ _accounting = Panel(
                         MUST paper, composed; paper: the paper's own composition, which follows one
                         pair of data sets only.
     --composition NAME  auto: the worst of a family of pairs is chosen anew in every step, where one
-                        is proved, in a second or three; family: the same in up to twenty, for
-                        closer bounds; pair: one dominating pair for every step.
+                        is proved, in up to three seconds; family: the same in up to twenty, for
+                        closer bounds; quick: in less than one; pair: one dominating pair for every
+                        step.
     --dimension INT     Every release has this many coordinates; 1, a single number, brings the
                         bounds of wor closer.
     --event FILE        Instead of scheme, noise and steps: an event of dp_accounting, as JSON of
                         what its to_named_tuple returns.
     --reuse R           Repeat the last of several stages R times on what the stages before it drew,
                         in each of the K steps.
+    --bands B           Noise that a strategy matrix with B bands correlates: the scheme draws from
+                        one of B groups in turn, each in ceil(K / B) of the K steps.
+    --column-norm C     The largest column norm of that matrix; 1 unless given.
+    --select-best MEAN  Make all of this a random number of times, MEAN on average, and release the
+                        best run alone: what a search over settings costs.
+    --select-law NAME   The law of that number: logarithmic, geometric or poisson.
     """,
 )
 
@@ -104,6 +126,12 @@ class QuestionOptions:
     dimension: Annotated[int | None, _accounting("--dimension", read_repeats)] = None
     event: Annotated[str | None, _accounting("--event")] = None
     reuse: Annotated[int | None, _accounting("--reuse", read_repeats)] = None
+    bands: Annotated[int | None, _accounting("--bands", read_repeats)] = None
+    column_norm: Annotated[float | None, _accounting("--column-norm", read_noise)] = None
+    select_best: Annotated[float | None, _accounting("--select-best", _read_runs)] = None
+    select_law: Annotated[
+        str | None, _accounting("--select-law", word_from("mustdp.sampling.repetitions", "LAWS"))
+    ] = None
     group: GroupOption = 1
 
     @property
@@ -129,6 +157,29 @@ class QuestionOptions:
             raise InvalidParameter("--composition family does not fit --method paper")
         if self.reuse is not None and self.method != "certified":
             raise InvalidParameter(f"--reuse {self.reuse} is not covered by --method {self.method}")
+        if self.column_norm is not None and self.bands is None:
+            raise InvalidParameter("--bands is missing: --column-norm is about its matrix")
+        if self.bands is not None:
+            others = {"--reuse": self.reuse, "--method paper": self.method == "paper" or None}
+            for name, value in others.items():
+                if value is not None:
+                    raise InvalidParameter(f"--bands {self.bands} does not fit {name}")
+        if self.select_law is not None and self.select_best is None:
+            raise InvalidParameter("--select-best is missing: --select-law is about its runs")
+        if self.select_best is not None and self.method == "paper":
+            given = as_typed(self.select_best)
+            raise InvalidParameter(f"--select-best {given} does not fit --method paper")
+
+    def selected(self, plan: Plan) -> Plan:
+        """The plan itself, or the best of several runs of it."""
+        if self.select_best is None:
+            return plan
+        from mustdp.accounting.plan import select_best
+
+        try:
+            return select_best(plan, self.select_best, law=self.select_law or "logarithmic")
+        except InvalidParameter as problem:
+            raise InvalidParameter(problem.called({"repetitions": "--select-best"})) from None
 
 
 # The command and its two kinds of answers: certified bounds, and what the paper's pair attains.
@@ -146,11 +197,18 @@ class _Request:
     at: float
 
     def plan(self) -> Plan:
-        """The release as an expression; a reused subset is written as it happens."""
-        import mustdp
-        from mustdp.accounting.plan import steps_of
+        """The release as an expression, and the best of several if that was asked for."""
+        return self.options.selected(self._run())
 
-        scheme, reuse = self.scheme, self.options.reuse
+    def _run(self) -> Plan:
+        """One run; a reused subset is written as it happens."""
+        import mustdp
+        from mustdp.accounting.plan import Banded, steps_of
+
+        scheme, reuse, bands = self.scheme, self.options.reuse, self.options.bands
+        if bands is not None:
+            rounds = steps_of(scheme, -(-self.steps // bands), self.mechanism)
+            return Banded(rounds, bands, self.options.column_norm or 1.0)
         if reuse is None:
             return steps_of(scheme, self.steps, self.mechanism)
         if not isinstance(scheme, mustdp.types.Multistage) or len(scheme.stages) < 2:
@@ -165,7 +223,13 @@ class _Request:
 
     def data(self, relation: Relation, shift: float | None) -> dict[str, Any]:
         """What every answer begins with."""
-        optional = {"reuse": self.options.reuse, "dimension": self.options.dimension}
+        options = self.options
+        optional: dict[str, Any] = {"reuse": options.reuse, "dimension": options.dimension}
+        if options.bands is not None:
+            optional |= {"bands": options.bands, "column_norm": options.column_norm or 1.0}
+        if options.select_best is not None:
+            law = options.select_law or "logarithmic"
+            optional["select_best"] = {"mean": options.select_best, "law": law}
         return {
             **output.begun(self.scheme, self.mechanism, relation, shift, self.options.group),
             "steps": self.steps,
@@ -177,7 +241,13 @@ class _Request:
     def heading(self) -> str:
         reuse = self.options.reuse
         reused = "" if reuse is None else f", the last stage {reuse} times in each"
-        return f"{output.describe(self.scheme)}; steps: {self.steps}{reused}"
+        line = f"{output.describe(self.scheme)}; steps: {self.steps}{reused}"
+        if self.options.bands is not None:
+            line += f"; banded noise, {self.options.bands} groups in turn"
+        if self.options.select_best is None:
+            return line
+        law = self.options.select_law or "logarithmic"
+        return f"{line}; the best of {as_typed(self.options.select_best)} such runs ({law})"
 
 
 @with_bundles
@@ -205,8 +275,8 @@ def account(
     if options.given == "delta":
         warn_of_large_delta(at, drawn.n)
     request = _Request(drawn, mechanism, steps, run.relation, options, at)
-    plan = request.plan()
     options.check_method()
+    plan = request.plan()
     answered = _paper if options.method == "paper" else _bounds
     try:
         with progress("accounting"):
@@ -229,7 +299,12 @@ def check_event_alone(
     for name, group in named.items():
         if group != type(group)():
             raise InvalidParameter(f"--event goes without options for {name}: the event says it")
-    for option, value in (("--steps", run.steps), ("--reuse", options.reuse)):
+    for option, value in (
+        ("--steps", run.steps),
+        ("--reuse", options.reuse),
+        ("--bands", options.bands),
+        ("--select-best", options.select_best),
+    ):
         if value is not None:
             raise InvalidParameter(f"--event goes without {option}: the event says it")
     if options.method != "certified":
@@ -249,7 +324,7 @@ def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> 
         raise InvalidParameter(
             f"--event must be a file that can be read, got {clipped(path)} ({problem.strerror})"
         ) from None
-    event = event_from_json(content)
+    event = event_from_json(content, relation)
     result = mustdp.account(
         event.some_plan(),
         relation=relation,
@@ -308,9 +383,10 @@ def _bounds(request: _Request, plan: Plan) -> Answer:
         **output.origin(found),
         "composition": result.composition,
     }
-    data |= poisson_promise(
-        request.scheme, request.mechanism, request.steps, question, request.at, found
-    )
+    if options.select_best is None and options.bands is None:
+        data |= poisson_promise(
+            request.scheme, request.mechanism, request.steps, question, request.at, found
+        )
     if result.method == "one-slope":
         upper = (
             f"upper: {THEOREM}, composed; it holds for every pair of neighbouring data sets "

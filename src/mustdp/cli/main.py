@@ -34,6 +34,8 @@ from mustdp.cli.calibrate import calibrate
 from mustdp.cli.compare import compare, report
 from mustdp.cli.conformance import conformance
 from mustdp.cli.data_options import NAMES as READING_NAMES
+from mustdp.cli.deployments import deployments
+from mustdp.cli.doctor import doctor
 from mustdp.cli.draw import draw
 from mustdp.cli.explore import explore
 from mustdp.cli.ledger import ledger
@@ -96,7 +98,8 @@ GROUPS = {
     "Account for a plan": (account, risk, calibrate, compare, report, explore),
     "Compute on data": (release, plan, bootstrap, train, draw),
     "Keep a budget": (ledger,),
-    "Research": (amplify, audit, conformance, reproduce),
+    "Check this machine": (doctor,),
+    "Research": (amplify, audit, conformance, deployments, reproduce),
 }
 COMMANDS = tuple(command for commands in GROUPS.values() for command in commands)
 for _panel, _commands in GROUPS.items():

@@ -4,13 +4,14 @@ option.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -60,6 +61,11 @@ def read_number(
 def read_within(option: str, text: str, limits: Mapping[str, float]) -> float:
     """Read a number inside one of the ranges of :mod:`mustdp.limits`."""
     return read_number(option, text, **limits)
+
+
+def read_several(option: str, text: str, limits: Mapping[str, float]) -> tuple[float, ...]:
+    """Read numbers that commas part."""
+    return tuple(read_within(option, part, limits) for part in text.split(","))
 
 
 #: Readers of seeds, of probabilities with and without their ends, and of learning rates and bounds.
@@ -153,16 +159,42 @@ def _completion(read: Reader | None) -> Callable[[str], list[str]] | None:
 
 
 def complete_help(text: str) -> str:
-    """Help in which registries fill in their lists; they are loaded when it is shown, not before.
+    """Help in which the lists of statistics are filled in; they are read when it is shown.
 
     >>> complete_help("Coverage of the interval.")
     'Coverage of the interval.'
     """
     for runner in ("for_release", "for_bootstrap"):
         if f"{{{runner}}}" in text:
-            registry = import_module("mustdp.estimation.statistics.statistic")
-            text = text.replace(f"{{{runner}}}", registry.help_of(runner))
+            text = text.replace(f"{{{runner}}}", ", ".join(_statistics(runner)))
     return text
+
+
+def _statistics(runner: str) -> Iterator[str]:
+    """What the registered statistics say of themselves, from their source: numpy is not loaded.
+
+    A test compares it with the registry itself.
+    """
+    classes: dict[str, ast.ClassDef] = {}
+    for path in resources.files("mustdp.estimation.statistics").iterdir():
+        if path.name.endswith(".py"):
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            classes |= {one.name: one for one in body if isinstance(one, ast.ClassDef)}
+
+    def stated(one: ast.ClassDef, attribute: str) -> Any:
+        for line in one.body:
+            if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
+                targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+                if attribute in map(ast.unparse, targets):
+                    return ast.literal_eval(line.value)
+        parents = [classes[name] for name in map(ast.unparse, one.bases) if name in classes]
+        return next((stated(parent, attribute) for parent in parents), None)
+
+    marked = [one for one in classes.values() if "register" in map(ast.unparse, one.decorator_list)]
+    for one in sorted(marked, key=lambda one: str(stated(one, "name"))):
+        usage, about = stated(one, "usage"), stated(one, "about")
+        if stated(one, runner) and usage is not None:
+            yield (usage or stated(one, "name")) + (f" ({about})" if about else "")
 
 
 def parser(name: str, read: Reader) -> Callable[[Any], Any]:
@@ -202,7 +234,8 @@ def as_typed(value: object) -> str:
     if isinstance(value, float):
         return as_stated(value)
     if isinstance(value, tuple):
-        return clipped(",".join(f"{kind}:{size}" for kind, size in value))
+        parts = (part if isinstance(part, tuple) else (part,) for part in value)
+        return clipped(",".join(":".join(map(as_typed, part)) for part in parts))
     return clipped(str(value))
 
 

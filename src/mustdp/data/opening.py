@@ -21,7 +21,9 @@ from mustdp.data.columns import (
     Category,
     Column,
     Columns,
+    Conversion,
     Day,
+    Doubles,
     Number,
     Reading,
     Selected,
@@ -29,15 +31,14 @@ from mustdp.data.columns import (
     as_list,
     as_reading,
     as_wanted,
+    conversions_of,
     quoted,
     select,
 )
-from mustdp.data.frames import Frame, as_frame
+from mustdp.data.frames import ArraySource, Frame, Source, as_frame
 from mustdp.data.parquet import ParquetFiles, ParquetSource, column_count
-from mustdp.data.source import ArraySource, Source
 from mustdp.data.statistical import READERS, StatisticalFile
 from mustdp.data.text import DelimitedText, TextFile
-from mustdp.data.values import Conversion, Doubles, conversions_of
 from mustdp.errors import InvalidParameter, unquoted
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
@@ -230,7 +231,7 @@ def open_records(data: Any, columns: Sequence[Column | Wanted]) -> Records:
     """The records of ``data``, with ``columns`` as they are described.
 
     ``data`` is what :func:`mustdp.private_bootstrap` takes, "-" for text on standard input, or a
-    ``Reading`` of it, which says whether there is a line of names, what separates fields, and what
+    ``Reading`` of it, which says whether there is a header row, what separates fields, and what
     is missing. A bare name or position describes a number whose missing values are refused.
     """
     reading = as_reading(data)

@@ -23,10 +23,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mustdp.data.columns import Number, Reading, Selected, Wanted
-from mustdp.data.frames import TableFrame
-from mustdp.data.source import Source
-from mustdp.data.values import Conversion
+from mustdp.data.columns import Conversion, Number, Reading, Selected, Wanted
+from mustdp.data.frames import Source, TableFrame
 from mustdp.errors import InvalidParameter, unquoted
 from mustdp.limits import LARGEST_SIZE
 from mustdp.numerics.arrays import FloatArray, IntArray

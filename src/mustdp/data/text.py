@@ -27,13 +27,18 @@ import numpy as np
 
 from mustdp.data.columns import (
     STANDARD_INPUT,
+    Conversion,
+    Doubles,
     Reading,
     Selected,
     Wanted,
+    arrow_distinct,
+    as_numpy,
+    conversions_of,
     looks_like_a_record,
+    nulls,
     select,
 )
-from mustdp.data.values import Conversion, Doubles, arrow_distinct, as_numpy, conversions_of, nulls
 from mustdp.errors import InvalidParameter, unquoted
 from mustdp.limits import LARGEST_SIZE
 

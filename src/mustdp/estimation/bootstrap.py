@@ -14,8 +14,8 @@ from scipy.special import chdtri
 from mustdp.accounting.plan import Plan
 from mustdp.calibration.budget import NoisyPlan, PrivacySpent, plan_with_noise
 from mustdp.data.dask import open_partitioned
+from mustdp.data.frames import Source
 from mustdp.data.opening import open_source
-from mustdp.data.source import Source
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.designs import MOST_REPLICATES, Design
 from mustdp.estimation.intervals import (
@@ -40,7 +40,7 @@ from mustdp.estimation.queries import (
 from mustdp.estimation.replicates import check_execution, run_replicates
 from mustdp.estimation.result import KINDS, BootstrapResult, Estimate, InferenceNote, Kind
 from mustdp.estimation.schema import Limits, Range, Shape, SubsetSchema, check_limits, read_ranges
-from mustdp.estimation.statistics.statistic import Statistic, read_statistic
+from mustdp.estimation.statistics.statistic import Statistic, read_statistics
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.mechanisms.contract import Mechanism
 from mustdp.mechanisms.mechanism import gaussian
@@ -501,7 +501,7 @@ def label_of(statistics: Sequence[Statistic]) -> str:
 
 def private_bootstrap(
     data: Any,
-    statistic: str | Statistic | Sequence[str | Statistic] = "mean",
+    statistics: str | Statistic | Sequence[str | Statistic] = "mean",
     *,
     lower: Limits,
     upper: Limits,
@@ -534,7 +534,7 @@ def private_bootstrap(
     data : array, frame, table, path or Reading
         The records: an array, a pandas or polars frame, an Arrow table, the path of a CSV or
         Parquet file, or partitions on a Dask cluster.
-    statistic : str, Statistic or sequence of them, default="mean"
+    statistics : str, Statistic or sequence of them, default="mean"
         One or several, by name or as objects: ``"mean"``, ``"quantile:0.9"``, ``"mean@age"``,
         ``md.Mean()``; ``mustdp bootstrap --help`` lists the names. Several share one release.
     lower : float, sequence or mapping
@@ -581,7 +581,7 @@ def private_bootstrap(
         Charged once, before noise is drawn; what would pass its limit is refused before the data
         are read. A path is that of a ledger in a file, which must be there.
     seed : int, Generator or RandomState, default=None
-        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.
     progress : Progress, default=None
         Called whenever the work has got further.
@@ -623,8 +623,8 @@ def private_bootstrap(
     >>> bool(low < result.estimate < high)
     True
     """
-    statistics = _read_statistics(statistic)
-    for one in statistics:
+    asked = read_statistics(statistics)
+    for one in asked:
         one.check_bootstrap()
         if one.columns is not None:
             one.check_columns(len(one.columns))
@@ -639,8 +639,8 @@ def private_bootstrap(
     check_execution(workers, dask, insecure)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_limits(lower, upper)
-    check_ranges(statistics, names, lower, upper)
-    shape = shape_of(statistics, chosen.poisson, charged=ledger is not None)
+    check_ranges(asked, names, lower, upper)
+    shape = shape_of(asked, chosen.poisson, charged=ledger is not None)
     privacy = settle_design(
         chosen,
         shape=shape,
@@ -662,7 +662,7 @@ def private_bootstrap(
         )
     low = tuple(ranges[name].lower for name in source.columns)
     high = tuple(ranges[name].upper for name in source.columns)
-    query = joined(statistics, source, low, high, chosen)
+    query = joined(asked, source, low, high, chosen)
     check_shape(shape, query, privacy)
     check_held("replicates", query.width, chosen.releases)
     copies = most_copies(chosen.scheme, privacy.relation)
@@ -672,13 +672,13 @@ def private_bootstrap(
         lower=low, upper=high, stated=chosen, workers=workers, dask=dask,
         insecure=insecure, progress=progress,
     )  # fmt: skip
-    charge_release(ledger, privacy.plan, label_of(statistics))
+    charge_release(ledger, privacy.plan, label_of(asked))
     released = exact.released(totals, NoiseSource(key.seed))
     found = infer(
         chosen, query, released, exact.deviations**2,
         level=level, correct=correct_bias, simultaneous=simultaneous,
         population=math.inf if population is None else population,
-        descriptions=descriptions(statistics, query, source.columns, low, high),
+        descriptions=descriptions(asked, query, source.columns, low, high),
     )  # fmt: skip
     for note in found.notes:
         warnings.warn(note, InferenceNote, stacklevel=2)
@@ -693,15 +693,6 @@ def _open(data: Any, names: tuple[str, ...] | None, dask: Any) -> Source:
     if not hasattr(data, "__dask_graph__"):
         return open_source(data, names)
     return open_partitioned(data, names, None if dask is None or isinstance(dask, str) else dask)
-
-
-def _read_statistics(
-    statistic: str | Statistic | Sequence[str | Statistic],
-) -> tuple[Statistic, ...]:
-    given = (statistic,) if isinstance(statistic, str | Statistic) else tuple(statistic)
-    if not given:
-        raise InvalidParameter("statistic must name at least one statistic, got none")
-    return tuple(read_statistic(one) for one in given)
 
 
 def _read_design(design: Design | Scheme, replicates: int | None) -> Design:

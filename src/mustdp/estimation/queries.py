@@ -20,6 +20,7 @@ import numpy as np
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.intervals import UNBOUNDED, UNCLEAR, Interval, Spread, Support, t_interval
 from mustdp.estimation.schema import PublicSchema, SubsetSchema
+from mustdp.estimation.tables import LeastSquares, noise_shares
 from mustdp.mechanisms.relation import Relation
 from mustdp.noise.lattice import LARGEST_INTEGER, Lattice, lattice_for
 from mustdp.noise.release import LatticeNoise, release
@@ -58,6 +59,20 @@ class Piece:
     def __len__(self) -> int:
         return len(self.slots)
 
+    def by_grouping(self) -> Iterator[Piece]:
+        """The records with their slots in one grouping after the other; ``slots`` has a column of
+        each where there are several. Those that are in no slot are left out."""
+        for slots in self.slots[:, None].T if self.slots.ndim == 1 else self.slots.T:
+            here = slots >= 0
+            if here.all():
+                yield replace(self, slots=slots)
+                continue
+            weights, raw, clusters = (
+                None if one is None else one[here]
+                for one in (self.weights, self.raw, self.clusters)
+            )
+            yield Piece(self.values[here], slots[here], weights, raw, clusters)
+
 
 @dataclass(frozen=True, eq=False)
 class NoiseCovariance:
@@ -75,10 +90,16 @@ class NoiseCovariance:
         """For natural sums ``matrix @ vector``, in units of the noise's variance."""
         return cls(matrix @ matrix[0], (matrix**2).sum(axis=1), matrix @ matrix.T)
 
-    def times(self, variance: float) -> NoiseCovariance:
-        """For noise of that variance."""
+    def times(self, variance: float, counted: float | None = None) -> NoiseCovariance:
+        """For noise of that variance; along the number of records it may be ``counted`` instead."""
         whole = None if self.whole is None else variance * self.whole
-        return NoiseCovariance(variance * self.first, variance * self.own, whole)
+        if counted is None or not self.first[0] > 0:
+            return NoiseCovariance(variance * self.first, variance * self.own, whole)
+        rest = (counted - variance) / self.first[0]
+        own = variance * self.own + rest * self.first**2
+        if whole is not None:
+            whole = whole + rest * np.outer(self.first, self.first)
+        return NoiseCovariance(counted * self.first, own, whole)
 
     @property
     def matrix(self) -> FloatArray:
@@ -101,6 +122,8 @@ class BoundedSum(ABC):
     first_share: ClassVar[float] = 1.0
     #: Whether it says what clipping does, for which a share of the budget can be set apart.
     about_clipping: ClassVar[bool] = False
+    #: Whether the first natural sum is the number of records.
+    tells_records: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -252,9 +275,38 @@ class NoisySums:
 
     part: BoundedSum
     sums: FloatArray  # (slots, natural)
-    noise: NoiseCovariance  # the same in every slot
+    noise: NoiseCovariance  # of noise of variance one on every coordinate
+    variances: FloatArray  # of every slot
     #: With weights, the sums of their squares, for the effective number of records.
     squares: FloatArray | None = None
+    #: Where groupings were made to agree: how, for all sums and for numbers of records.
+    agreed: tuple[LeastSquares, LeastSquares] | None = None
+
+    def noise_in(self, slot: int) -> NoiseCovariance:
+        """Covariance of the noise of one slot."""
+        if self.agreed is None:
+            return self.noise.times(float(self.variances[slot]))
+        return self.noise.times(
+            float(self.variances[slot]), float(self.agreed[1].slot_variances[slot])
+        )
+
+    def between(self, slots: Sequence[int], first: FloatArray, second: FloatArray) -> float:
+        """Covariance of noise between ``first`` of one slot and ``second`` of another.
+
+        Both are weights of the natural sums.
+        """
+        whole = self.noise.whole
+        if whole is None:
+            eye = np.eye(self.part.width)
+            matrix = (self.part.natural(eye) - self.part.natural(0.0 * eye)).T
+            whole = matrix @ matrix.T
+        plain = float(first @ whole @ second)
+        if self.agreed is None:
+            return plain * float(self.variances[slots[0]]) if slots[0] == slots[1] else 0.0
+        own, counted = (float(one.covariance(slots)[0, 1]) for one in self.agreed)
+        start = self.noise.first
+        along = float(first @ start) * float(second @ start) / float(start[0] or 1.0)
+        return own * plain + (counted - own) * along
 
     def squared_weights(self, slot: int) -> float:
         """Sum of the squared weights: the number of records where every weight is one."""
@@ -272,15 +324,33 @@ class JointSums:
     noise_multiplier: float
     share: float = 1.0
     weights: tuple[float, ...] | None = None
+    #: Whether the noise of the groupings is placed where it helps once they agree.
+    placed: bool = False
 
     @cached_property
-    def _scales(self) -> tuple[float, ...]:
-        """w_p / S_p, rounded down."""
+    def _scales(self) -> FloatArray:
+        """w_p / S_p, rounded down, for every slot: (slots, parts); 0 where nothing is measured."""
         equal = (1.0 / math.sqrt(max(len(self.parts), 1)),) * len(self.parts)
-        return tuple(
-            weight / self.schema.sensitivity(part) * (1.0 - 2.0**-40)
-            for weight, part in zip(self.weights or equal, self.parts, strict=True)
-        )
+        found = np.zeros((self.schema.slots, len(self.parts)))
+        for p, (weight, part) in enumerate(zip(self.weights or equal, self.parts, strict=True)):
+            for own, (moved, share) in zip(self.schema.slices, self._shares(part), strict=True):
+                if share > 0:
+                    # A square root may be rounded up; that of one is exact.
+                    root = 1.0 if share == 1.0 else math.sqrt(share) * (1.0 - 2.0**-50)
+                    found[own, p] = weight / moved * (1.0 - 2.0**-40) * root
+        return found
+
+    def _shares(self, part: BoundedSum) -> list[tuple[float, float]]:
+        """How far one record moves each grouping, and the groupings' shares of the budget."""
+        schema, grouping = self.schema, self.schema.grouping
+        if grouping is None:
+            return [(schema.sensitivity(part), 1.0)]
+        moved = [schema.sensitivity(part, bool(one)) for one in grouping.sets]
+        if schema.known_total and part.diameter == 0.0:
+            # Of all records nothing but their number is asked, which is public and not measured.
+            moved = [x if one else 0.0 for x, one in zip(moved, grouping.sets, strict=True)]
+        placed = grouping if self.placed else replace(grouping, consistent=False)
+        return list(zip(moved, noise_shares(placed, tuple(x**2 for x in moved)), strict=True))
 
     @cached_property
     def noise(self) -> LatticeNoise:
@@ -289,7 +359,7 @@ class JointSums:
         scale = self.noise_multiplier * half / math.sqrt(self.share) * (1.0 + 2.0**-40)
         reach = self._reach()
         lattice = lattice_for(scale, reach=reach, records=self._room(scale, reach))
-        width = sum(part.width for part in self.parts)
+        width = sum(part.width for part in self.parts) * len(self.schema.slices)
         # So many records are cut in one unit; a record that changes its cluster is in two of them.
         most = self.schema.largest_cluster
         cut = 1.0 if most is None else max(float(most), 2.0)
@@ -303,9 +373,11 @@ class JointSums:
 
     def _reach(self) -> float:
         """The largest coordinate of a contribution."""
-        return max(
-            scale * part.radius for scale, part in zip(self._scales, self.parts, strict=True)
-        ) * float(self.schema.largest_cluster or 1)
+        scales = self._scales.max(axis=0).tolist()
+        largest = max(
+            float(scale) * part.radius for scale, part in zip(scales, self.parts, strict=True)
+        )
+        return largest * float(self.schema.largest_cluster or 1)
 
     def totals(
         self, pieces: Iterable[Piece], progress: Progress | None = None
@@ -315,11 +387,13 @@ class JointSums:
         found = np.zeros((self.schema.slots, sum(part.width for part in self.parts)))
         done = 0
         for piece in pieces:
-            sums = [
-                part.sums(piece, scale / step)
-                for part, scale in zip(self.parts, self._scales, strict=True)
-            ]
-            found += np.concatenate(sums, axis=1) if sums else 0.0
+            for own, inside in zip(self.schema.slices, piece.by_grouping(), strict=True):
+                scales = self._scales[own.start].tolist()
+                sums = [
+                    part.sums(inside, scale / step)
+                    for part, scale in zip(self.parts, scales, strict=True)
+                ]
+                found += np.concatenate(sums, axis=1) if sums else 0.0
             done += len(piece)
             if progress is not None:
                 # How far it has come is the number of records in the end: a sign of life where
@@ -339,12 +413,38 @@ class JointSums:
     def read(self, vectors: FloatArray) -> tuple[NoisySums, ...]:
         """The parts behind released vectors, (slots, width of all parts)."""
         found, start = [], 0
-        for part, scale in zip(self.parts, self._scales, strict=True):
-            own = vectors[:, start : start + part.width] / scale
+        for p, part in enumerate(self.parts):
+            measured = self._scales[:, p] > 0
+            scale = np.where(measured, self._scales[:, p], 1.0)
+            sums = part.natural(vectors[:, start : start + part.width] / scale[:, None])
             start += part.width
-            variance = (self.noise.scale / scale) ** 2
-            found.append(NoisySums(part, part.natural(own), part.covariance.times(variance)))
+            variances = np.where(measured, (self.noise.scale / scale) ** 2, np.inf)
+            if not measured.all() and not self.placed:
+                # One slot of which nothing but the public number of records could be said.
+                sums[~measured] = float(self.schema.n or 0)
+                variances[~measured] = 0.0
+            found.append(NoisySums(part, sums, part.covariance, variances))
         return tuple(found)
+
+    def agreeing(self, noisy: NoisySums) -> NoisySums:
+        """The same with groupings that agree with each other and with what is public."""
+        schema, grouping = self.schema, self.schema.grouping
+        if grouping is None or not grouping.consistent:
+            return noisy
+        variances = tuple(float(noisy.variances[own.start]) for own in grouping.slices)
+        plain = LeastSquares(grouping, variances)
+        exact = grouping.known
+        if not exact and schema.known_total:
+            exact = (((), (float(schema.n or 0),)),)
+        if not (noisy.part.tells_records and schema.known_total):
+            exact = ()
+        counted = LeastSquares(grouping, variances, exact)
+        records = noisy.sums[:, :1]
+        along = noisy.noise.first / noisy.noise.first[0] if exact else np.zeros(1)
+        sums = plain.adjusted(noisy.sums - records * along) if exact else plain.adjusted(noisy.sums)
+        if exact:
+            sums = sums + counted.adjusted(records) * along
+        return replace(noisy, sums=sums, variances=plain.slot_variances, agreed=(plain, counted))
 
 
 # What is asked of random subsets.

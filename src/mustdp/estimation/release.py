@@ -26,11 +26,13 @@ from mustdp.data.frames import as_frame
 from mustdp.data.opening import Records, open_records
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece
-from mustdp.estimation.result import ReleasedEstimate, ReleaseResult
-from mustdp.estimation.schema import OTHER, Limits, PublicSchema, read_schema, read_shares
+from mustdp.estimation.result import ReleasedEstimate, ReleasedFamily, ReleaseResult
+from mustdp.estimation.schema import Limits, PublicSchema, read_schema, read_shares
 from mustdp.estimation.statistics.counts import Clipping
 from mustdp.estimation.statistics.moments import WeightSquares
-from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistic
+from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
+from mustdp.estimation.tables import OTHER, Dimension, Groupings, Lists, Names, read_groupings
+from mustdp.estimation.tables import whole_counts as counts_as_whole
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
 from mustdp.mechanisms.contract import Mechanism
@@ -81,8 +83,10 @@ class Table:
                 rows = slice(start, start + _ROWS)
                 given = np.where(block.missing[rows], np.nan, block.values[rows])
                 slots = np.zeros(len(given), dtype=np.int64)
-                if self.schema.by is not None:
-                    slots = given[:, self.places[self.schema.by]].astype(np.int64)
+                if self.schema.grouping is not None:
+                    dimensions = self.schema.grouping.dimensions
+                    groups = [one.places(given[:, self.places[one.column]]) for one in dimensions]
+                    slots = self.schema.grouping.slots_of(groups)
                 raw = self._raw(given)
                 yield Piece(self._clipped(raw), slots, self._shares(given), raw)
 
@@ -129,11 +133,14 @@ def open_table(
             read[column.name] = Day(name, column.origin, missing)
         else:
             read[column.name] = Number(name, missing)
-    if schema.by is not None:
-        groups = Category(plain.get(schema.by, schema.by), schema.groups[:-1])
-        if read.setdefault(schema.by, groups) != groups:
+    for one in () if schema.grouping is None else schema.grouping.dimensions:
+        name = plain.get(one.column, one.column)
+        # Who has no number is in no group of numbers.
+        groups = Number(name, "drop") if one.breaks else Category(name, one.labels)
+        found = read.setdefault(one.column, groups)
+        if found != groups and not (one.breaks and isinstance(found, Number)):
             raise InvalidParameter.refusing(
-                "by", "must be another column, or one with the groups as categories", schema.by
+                "by", "must be another column, or one with the groups as categories", one.column
             )
     for role, own in (("weights", weights), ("cluster", cluster)):
         if own is not None:
@@ -238,12 +245,14 @@ def run_rounds(
     simultaneous: bool = False,
     clipping: float | None = None,
     progress: Progress | None = None,
+    families: list[ReleasedFamily] | None = None,
 ) -> tuple[ReleasedEstimate, ...]:
     """All estimates. ``charge`` is called once, after the exact sums and before any noise.
 
     ``clipping`` is the share of the budget for what is said about clipping; None: as for the rest.
 
-    ``requests_on`` gives the statistics on a schema; ``pieces`` begins the records anew.
+    ``requests_on`` gives the statistics on a schema; ``pieces`` begins the records anew. What was
+    released is added to ``families``, for what is computed from it later.
     """
     requests = requests_on(schema)
     places = parts_of(requests)
@@ -256,7 +265,7 @@ def run_rounds(
     ]
     first: tuple[NoisySums, ...] = ()
     second: dict[StatisticRequest, NoisySums] = {}
-    joint = _joint(schema, tuple(places), noise_multiplier, now)
+    joint = replace(_joint(schema, tuple(places), noise_multiplier, now), placed=_agrees(schema))
     _refuse_many(joint)
     totals, seen = joint.totals(pieces(), progress)
     records = source.records if isinstance(source, Expectation) else seen
@@ -272,7 +281,7 @@ def run_rounds(
         joint = replace(joint, schema=schema, parts=tuple(places))
     if places:
         charge()
-        first = _released(joint, totals, seen, source)
+        first = tuple(map(joint.agreeing, _released(joint, totals, seen, source)))
     found = _with_squares(dict(zip(places, first, strict=True)))
     shared = _shared(requests)
     if shared:
@@ -292,7 +301,16 @@ def run_rounds(
         if count != seen:
             raise InvalidParameter("data must not change while they are read, got other records")
         second = dict(zip(shared, _released(joint, totals, seen, source), strict=True))
+    if families is not None:
+        families += [
+            ReleasedFamily(one, _behind(one, found), second.get(one.second_request))
+            for one in requests
+        ]
     return read_estimates(requests, found, second, level, simultaneous)
+
+
+def _agrees(schema: PublicSchema) -> bool:
+    return schema.grouping is not None and schema.grouping.consistent
 
 
 def _looks_closer(one: StatisticRequest) -> bool:
@@ -488,8 +506,14 @@ def private_release(
     upper: Limits | None = None,
     columns: str | Sequence[str] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
-    by: str | None = None,
-    groups: Sequence[str] | None = None,
+    by: Names | None = None,
+    groups: Lists | None = None,
+    breaks: Mapping[str, Sequence[float]] | None = None,
+    complete: bool | Sequence[str] = False,
+    total: bool = False,
+    consistent: bool = False,
+    public_totals: Mapping[Any, Any] | None = None,
+    whole_counts: bool = False,
     dates: Mapping[str, str] | None = None,
     missing: str | float | None = None,
     whole: str | Sequence[str] | None = None,
@@ -534,10 +558,27 @@ def private_release(
         The columns that are used; None means all.
     categories : mapping, default=None
         Public lists of categories by column.
-    by : str, default=None
-        A column of groups: everything is released for each group and for all others together.
-    groups : sequence of str, default=None
-        The public values of that column.
+    by : str or sequence, default=None
+        A column of groups: everything is released for each group and for all others together. Of
+        several columns, the groups are the cells of all of them; of several lists of columns, each
+        is a grouping of its own.
+    groups : sequence of str or mapping, default=None
+        The public values of that column; of several columns, lists by column.
+    breaks : mapping, default=None
+        For columns of numbers in ``by``, where their groups begin: {"age": [0, 18, 65]} makes
+        0-17, 18-64 and 65+.
+    complete : bool or sequence of str, default=False
+        That the lists of all columns, or of those named, are complete, as is publicly known: there
+        is no group "other", and whoever is in none of the groups counts for nothing.
+    total : bool, default=False
+        Whether margins and the total of all groups are released, too.
+    consistent : bool, default=False
+        Whether cells, margins and totals agree with each other and with a public number of records.
+    public_totals : mapping, default=None
+        With ``consistent``: numbers of records by group that are public, by column, such as
+        {"sex": {"Male": 480, "Female": 520}}.
+    whole_counts : bool, default=False
+        With ``consistent``: whether numbers of records are whole and not negative.
     dates : mapping, default=None
         Columns of dates, with a public day each from which days are counted.
     missing : "refuse", "drop" or float, default=None
@@ -587,7 +628,7 @@ def private_release(
         Charged once, before noise is drawn; what would pass its limit is refused before the data
         are read. A path is that of a ledger in a file, which must be there.
     seed : int, Generator or RandomState, default=None
-        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.
     progress : Progress, default=None
         Called whenever the work has got further.
@@ -623,10 +664,7 @@ def private_release(
     True
     """
     used = Relation.read(relation)
-    given = (statistics,) if isinstance(statistics, str | Statistic) else tuple(statistics)
-    if not given:
-        raise InvalidParameter("statistics must name at least one statistic, got none")
-    asked = tuple(map(read_statistic, given))
+    asked = read_statistics(statistics)
     written = ", ".join(one.written for one in asked)
     level = checks.real("level", level, above=0, below=1)
     if report_clipping is not None:
@@ -637,15 +675,27 @@ def private_release(
         raise InvalidParameter("cluster and largest_cluster must be given together")
     if checks.choice("unit", unit, ("record", "cluster")) == "cluster" and cluster is None:
         raise InvalidParameter.refusing("unit", "must be record without clusters", repr(unit))
-    shares = read_shares(strata, stratum_shares, by)
+    shares = read_shares(strata, stratum_shares)
+    grouping = read_groupings(
+        by, groups, breaks=breaks, complete=complete, total=total, consistent=consistent,
+        public_totals=public_totals,
+    )  # fmt: skip
     if strata is not None:
-        by, groups = strata, tuple(name for name in shares if name != OTHER)
+        if consistent:
+            raise InvalidParameter.refusing("strata", "must not be given with consistent", strata)
+        listed = Dimension(strata, tuple(name for name in shares if name != OTHER))
+        inside = Groupings((), ()) if grouping is None else grouping
+        grouping = inside.in_strata(listed) if by is not None else Groupings((listed,), ((0,),))
+        if strata in [one.column for one in inside.dimensions]:
+            raise InvalidParameter.refusing("by", "must be another column than strata", strata)
+    if whole_counts and not consistent:
+        raise InvalidParameter.refusing("whole_counts", "must be given with consistent", "without")
     missing = check_missing(missing_of(data, missing))
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     schema = read_schema(
         column_names(data) if names is None else names,
         named=names is not None,
-        lower=lower, upper=upper, categories=categories, dates=dates, by=by, groups=groups,
+        lower=lower, upper=upper, categories=categories, dates=dates, grouping=grouping,
         dropped=missing == "drop", relation=used, population=population,
         largest_weight=largest_weight, largest_cluster=largest_cluster,
         whole_clusters=unit == "cluster", shares=tuple(shares.values()),
@@ -661,6 +711,13 @@ def private_release(
         return found
 
     requests = bound(schema)
+    if (public_totals or whole_counts) and not schema.known_total:
+        raise InvalidParameter.refusing(
+            "public_totals" if public_totals else "whole_counts",
+            "must be given where the number of records is public, and all of them count: under "
+            "replace_one, without weights, missing values that are dropped or clusters as units",
+            "elsewhere",
+        )
     if any(one.two_rounds for one in requests) and read_once(data):
         raise InvalidParameter.refusing(
             "data", f"must be a file for {written}: it is read twice", "'-'"
@@ -686,8 +743,14 @@ def private_release(
     def charge() -> None:
         if schema.public_size:
             warn_of_large_delta(privacy.delta, read)
+        if grouping is not None and grouping.known and sum(grouping.known[0][1]) != read:
+            raise InvalidParameter.refusing(
+                "public_totals", f"must add up to the number of records, {read}",
+                f"{sum(grouping.known[0][1]):g}",
+            )  # fmt: skip
         charge_release(ledger, privacy.plan, f"release: {written}"[:200])
 
+    families: list[ReleasedFamily] = []
     estimates = run_rounds(
         schema,
         pieces,
@@ -699,5 +762,29 @@ def private_release(
         simultaneous=simultaneous,
         clipping=report_clipping,
         progress=progress,
+        families=families,
     )
-    return ReleaseResult(estimates, privacy, level)
+    if whole_counts:
+        estimates = with_whole_counts(estimates, families)
+    return ReleaseResult(estimates, privacy, level, families=tuple(families))
+
+
+def with_whole_counts(
+    estimates: Sequence[ReleasedEstimate], families: Sequence[ReleasedFamily]
+) -> tuple[ReleasedEstimate, ...]:
+    """Numbers of records as whole numbers that agree; their intervals hold these, too."""
+    whole: dict[tuple[str | None, str | None], float] = {}
+    for one in families:
+        if one.request.counts_records and one.first is not None and one.first.agreed is not None:
+            found = counts_as_whole(one.first.agreed[1], one.first.sums[:, 0])
+            for group, number in zip(one.request.schema.groups, found.tolist(), strict=True):
+                whole[one.column, group] = number
+    replaced = []
+    for estimate in estimates:
+        number = whole.get((estimate.column, estimate.group))
+        if estimate.statistic == "count" and number is not None:
+            low, high = estimate.interval
+            ends = (min(low, number), max(high, number))
+            estimate = replace(estimate, value=number, interval=ends)
+        replaced.append(estimate)
+    return tuple(replaced)

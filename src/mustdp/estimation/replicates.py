@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.data.dask import DaskSource, joined, picked
-from mustdp.data.source import Source
+from mustdp.data.frames import Source
 from mustdp.errors import ClusterLost, InvalidParameter, NumericalFailure
 from mustdp.estimation.designs import Design
 from mustdp.estimation.queries import Query

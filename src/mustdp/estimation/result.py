@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from mustdp.calibration.budget import PrivacySpent
 from mustdp.estimation.designs import Design
 from mustdp.estimation.intervals import Interval
+from mustdp.estimation.tables import TOTAL
+from mustdp.extras import required
+from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import immutable
 from mustdp.numerics.formatting import (
@@ -27,6 +31,10 @@ from mustdp.randomness.keys import SEEDED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from mustdp.estimation.contrasts import Contrast, Group
+    from mustdp.estimation.queries import NoisySums
+    from mustdp.estimation.statistics.statistic import StatisticRequest
 
 #: Kinds of interval that are made.
 Kind = Literal["normal"]
@@ -152,6 +160,8 @@ class ReleasedEstimate(Estimate):
         The cell of a table, or the term of a regression; None where there is none.
     where : str
         The end of the description that says which group or strata are meant; empty for none.
+    groups : tuple of (str, str)
+        The columns of groups with the group of each; empty for a total.
 
     Examples
     --------
@@ -168,6 +178,7 @@ class ReleasedEstimate(Estimate):
     group: str | None = None
     cell: str | None = None
     where: str = ""
+    groups: tuple[tuple[str, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain description, for JSON; what is not known is None.
@@ -180,6 +191,8 @@ class ReleasedEstimate(Estimate):
         found = super().as_dict()
         del found["label"]
         names = {name: getattr(self, name) for name in ("statistic", "column", "group", "cell")}
+        if len(self.groups) > 1:
+            found["groups"] = dict(self.groups)
         return {**names, **found, "flags": list(self.flags)}
 
 
@@ -192,6 +205,7 @@ def released_estimate(
     cell: str | None = None,
     description: str,
     where: str = "",
+    groups: tuple[tuple[str, str], ...] = (),
 ) -> ReleasedEstimate:
     """An interval with its names."""
     label = f"{statistic} {column}" if column else statistic
@@ -211,6 +225,7 @@ def released_estimate(
         group=group,
         cell=cell,
         where=where,
+        groups=groups,
     )
 
 
@@ -305,7 +320,7 @@ class EstimationResult(Generic[E]):
         Returns
         -------
         str
-            CSV with a line of names.
+            CSV with a header row.
         """
         rows = [[*self._names, "estimate", "standard_error", "lower", "upper", "flags"]]
         seeded = (SEEDED,) if self.privacy.seeded else ()
@@ -315,6 +330,35 @@ class EstimationResult(Generic[E]):
             shown = [repr(float(x)) if math.isfinite(x) else NOT_KNOWN for x in numbers]
             rows.append([*names, *shown, "; ".join((*seeded, *one.flags))])
         return csv_table(rows)
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """The estimates as a data frame, one row for each; NaN for what is not known.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}, default="pandas"
+            Whose frame.
+
+        Returns
+        -------
+        DataFrame
+            With the columns of :meth:`as_csv`.
+        """
+        seeded = (SEEDED,) if self.privacy.seeded else ()
+        columns: dict[str, list[Any]] = {
+            name: [getattr(one, name) for one in self.estimates] for name in self._names
+        }
+        return as_frame(
+            {
+                **columns,
+                "estimate": [one.value for one in self.estimates],
+                "standard_error": [one.standard_error for one in self.estimates],
+                "lower": [one.interval[0] for one in self.estimates],
+                "upper": [one.interval[1] for one in self.estimates],
+                "flags": ["; ".join((*seeded, *one.flags)) for one in self.estimates],
+            },
+            library,
+        )
 
     def as_latex(self) -> str:
         """A table for a paper; needs no package.
@@ -338,8 +382,158 @@ class EstimationResult(Generic[E]):
         return "\n".join([*lines, r"\end{tabular}", ""])
 
 
+def as_frame(columns: Mapping[str, Sequence[Any]], library: str) -> Any:
+    """Columns as a frame of a library that is installed."""
+    checks.choice("library", library, ("pandas", "polars"))
+    return required(library, "a data frame").DataFrame(dict(columns))
+
+
+@dataclass(frozen=True)
+class WideTable:
+    """Estimates as publications show them: a row for each group, a column for each statistic.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns of groups.
+    titles : tuple of str
+        The statistics.
+    groups : tuple of tuple
+        The groups of every row; "total" for all of them.
+    cells : tuple of tuple
+        The estimates of every row; None where there is none.
+    level : float
+        Confidence of the intervals.
+    seeded : bool
+        Whether it was made with a seed: an experiment, no release.
+
+    Examples
+    --------
+    >>> import mustdp as md
+    >>> import numpy as np
+    >>> ages = np.random.default_rng(0).uniform(20, 80, 1000)
+    >>> result = md.private_release(ages, "mean", lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> result.table().titles
+    ('mean 0',)
+    """
+
+    columns: tuple[str, ...]
+    titles: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+    cells: tuple[tuple[ReleasedEstimate | None, ...], ...]
+    level: float
+    seeded: bool = False
+
+    def __str__(self) -> str:
+        rows = [(*self.columns, *self.titles)]
+        for own, cells in zip(self.groups, self.cells, strict=True):
+            rows.append((*own, *(_with_error(one, NOT_KNOWN, " ± ") for one in cells)))
+        said = f"estimate ± standard error; * see flags{'; ' + SEEDED if self.seeded else ''}"
+        return "\n".join([*aligned(rows), said])
+
+    def as_csv(self) -> str:
+        """A row for each group; of every statistic estimate, standard error, interval and flags.
+
+        Returns
+        -------
+        str
+            CSV with a header row.
+        """
+        frame = self._frame()
+        rows = [list(frame)]
+        values = zip(*frame.values(), strict=True)
+        return csv_table([*rows, *([_written(value) for value in row] for row in values)])
+
+    def as_latex(self) -> str:
+        """A table for a paper; needs no package.
+
+        Returns
+        -------
+        str
+            A ``tabular``.
+        """
+        head = " & ".join(map(latex_text, (*self.columns, *self.titles)))
+        align = "l" * len(self.columns) + "r" * len(self.titles)
+        lines = [rf"\begin{{tabular}}{{{align}}}", rf"{head} \\", r"\hline"]
+        if self.seeded:
+            wide = len(self.columns) + len(self.titles)
+            lines.append(rf"\multicolumn{{{wide}}}{{l}}{{{latex_text(SEEDED)}}} \\")
+        for own, cells in zip(self.groups, self.cells, strict=True):
+            shown = (_with_error(one, "--", r" $\pm$ ") for one in cells)
+            lines.append(" & ".join([*map(latex_text, own), *shown]) + r" \\")
+        if any(one is not None and one.flags for row in self.cells for one in row):
+            flags = dict.fromkeys(
+                flag for row in self.cells for one in row if one is not None for flag in one.flags
+            )
+            wide = len(self.columns) + len(self.titles)
+            lines.append(r"\hline")
+            lines += [rf"\multicolumn{{{wide}}}{{l}}{{* {latex_text(one)}}} \\" for one in flags]
+        return "\n".join([*lines, r"\end{tabular}", ""])
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """The table as a data frame.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}, default="pandas"
+            Whose frame.
+
+        Returns
+        -------
+        DataFrame
+            With the columns of :meth:`as_csv`.
+        """
+        return as_frame(self._frame(), library)
+
+    def _frame(self) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {
+            column: [own[k] for own in self.groups] for k, column in enumerate(self.columns)
+        }
+        for k, title in enumerate(self.titles):
+            column = [row[k] for row in self.cells]
+            numbers = [
+                (math.nan,) * 4 if one is None else (one.value, one.standard_error, *one.interval)
+                for one in column
+            ]
+            names = (title, *(f"{title} {end}" for end in ("standard error", "lower", "upper")))
+            found |= {name: [row[i] for row in numbers] for i, name in enumerate(names)}
+            found[f"{title} flags"] = ["; ".join(one.flags) if one else "" for one in column]
+        if self.seeded:
+            found["seeded"] = [SEEDED] * len(self.groups)
+        return found
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return repr(float(value)) if math.isfinite(value) else NOT_KNOWN
+
+
+def _with_error(one: ReleasedEstimate | None, unknown: str, sign: str) -> str:
+    """A value with its standard error; a star where flags say something about it."""
+    if one is None:
+        return ""
+    value, error, _, _ = _numbers(one, unknown=unknown)
+    mark = "*" if one.flags else ""
+    return f"{value}{sign}{error}{mark}" if one.known else f"{value}{mark}"
+
+
 def _numbers(one: Estimate, **options: str) -> tuple[str, str, str, str]:
     return estimate_in_words(one.value, one.standard_error, one.interval, **options)
+
+
+class ReleasedFamily(NamedTuple):
+    """What was released about one statistic of some columns, in one or two rounds."""
+
+    request: StatisticRequest
+    first: NoisySums | None
+    second: NoisySums | None
+
+    @property
+    def column(self) -> str | None:
+        """The column or columns, as estimates name them."""
+        names = (self.request.schema.columns[k].name for k in self.request.columns)
+        return ", ".join(names) or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,6 +553,8 @@ class ReleaseResult(EstimationResult[ReleasedEstimate]):
         Confidence of the intervals.
     notes : tuple of str
         What a reader has to know about all of them.
+    families : tuple
+        What was released, and how estimates were read off it; contrasts are made from it.
 
     Examples
     --------
@@ -374,9 +570,10 @@ class ReleaseResult(EstimationResult[ReleasedEstimate]):
     privacy: PrivacySpent
     level: float
     notes: tuple[str, ...] = ()
+    families: tuple[ReleasedFamily, ...] = field(default=(), repr=False)
     _names: ClassVar[tuple[str, ...]] = ("statistic", "column", "group", "cell")
 
-    def families(self) -> dict[str, tuple[ReleasedEstimate, ...]]:
+    def by_statistic(self) -> dict[str, tuple[ReleasedEstimate, ...]]:
         """Estimates that belong together: of one statistic of the same columns, in their order.
 
         Returns
@@ -390,8 +587,162 @@ class ReleaseResult(EstimationResult[ReleasedEstimate]):
             found.setdefault(name, []).append(one)
         return {name: tuple(rows) for name, rows in found.items()}
 
+    def contrast(
+        self, first: Group, second: Group, *, statistic: str | None = None,
+        column: str | None = None, kind: str = "difference",
+    ) -> Contrast:  # fmt: skip
+        """Compare two groups: a difference or a ratio, with an interval and a test.
+
+        Parameters
+        ----------
+        first : str, sequence or mapping
+            A group, as estimates call it, or the groups of all columns.
+        second : str, sequence or mapping
+            The group that it is compared with.
+        statistic : str, default=None
+            Which statistic; None where there is but one.
+        column : str, default=None
+            Of which column; None where there is but one.
+        kind : {"difference", "ratio"}, default="difference"
+            The first minus the second, or the first over the second.
+
+        Returns
+        -------
+        Contrast
+            With its standard error, interval and p-value.
+        """
+        making: Any = importlib.import_module("mustdp.estimation.contrasts")
+        found: Contrast = making.contrast(self, first, second, statistic, column, kind)
+        return found
+
+    def contrasts(
+        self, pairs: Sequence[tuple[Group, Group]], *, statistic: str | None = None,
+        column: str | None = None, kind: str = "difference", adjust: str = "holm",
+    ) -> tuple[Contrast, ...]:  # fmt: skip
+        """Compare several pairs of groups, with p-values and intervals that hold together.
+
+        Parameters
+        ----------
+        pairs : sequence of (group, group)
+            What :meth:`contrast` takes, each.
+        statistic : str, default=None
+            Which statistic; None where there is but one.
+        column : str, default=None
+            Of which column; None where there is but one.
+        kind : {"difference", "ratio"}, default="difference"
+            The first minus the second, or the first over the second.
+        adjust : {"holm", "bonferroni", "none"}, default="holm"
+            How p-values are adjusted. Intervals are Bonferroni's, unless it is "none".
+
+        Returns
+        -------
+        tuple of Contrast
+            In the order of the pairs.
+        """
+        making: Any = importlib.import_module("mustdp.estimation.contrasts")
+        found: tuple[Contrast, ...] = making.contrasts(self, pairs, statistic, column, kind, adjust)
+        return found
+
+    def all_contrasts(
+        self, pairs: Sequence[tuple[Group, Group]], *, kind: str = "difference",
+        adjust: str = "holm",
+    ) -> tuple[Contrast, ...]:  # fmt: skip
+        """Compare pairs of groups by every statistic; p-values hold together over all of them.
+
+        Parameters
+        ----------
+        pairs : sequence of (group, group)
+            What :meth:`contrast` takes, each.
+        kind : {"difference", "ratio"}, default="difference"
+            The first minus the second, or the first over the second.
+        adjust : {"holm", "bonferroni", "none"}, default="holm"
+            How p-values are adjusted. Intervals are Bonferroni's, unless it is "none".
+
+        Returns
+        -------
+        tuple of Contrast
+            Statistic by statistic.
+        """
+        making: Any = importlib.import_module("mustdp.estimation.contrasts")
+        found: tuple[Contrast, ...] = making.all_contrasts(self, pairs, kind, adjust)
+        return found
+
+    def change(
+        self, earlier: ReleaseResult, group: Group | None = None, *, statistic: str | None = None,
+        column: str | None = None, kind: str = "difference", same_people: bool = False,
+    ) -> Contrast:  # fmt: skip
+        """Compare an estimate with the same one of an earlier release.
+
+        Parameters
+        ----------
+        earlier : ReleaseResult
+            The release it is compared with; its noise is independent.
+        group : str, sequence or mapping, default=None
+            Which group, in both; None where there are none.
+        statistic : str, default=None
+            Which statistic; None where there is but one.
+        column : str, default=None
+            Of which column; None where there is but one.
+        kind : {"difference", "ratio"}, default="difference"
+            This minus the earlier one, or this over the earlier one.
+        same_people : bool, default=False
+            Whether some people may be in both samples. How their values go together is not known;
+            the standard error is then the largest that is possible.
+
+        Returns
+        -------
+        Contrast
+            With its standard error, interval and p-value.
+        """
+        making: Any = importlib.import_module("mustdp.estimation.contrasts")
+        found: Contrast = making.change(self, earlier, group, statistic, column, kind, same_people)
+        return found
+
+    def covariance(self, statistic: str | None = None, column: str | None = None) -> FloatArray:
+        """Covariances of the estimates of one statistic, group by group, sampling and noise.
+
+        Parameters
+        ----------
+        statistic : str, default=None
+            Which statistic; None where there is but one.
+        column : str, default=None
+            Of which column; None where there is but one.
+
+        Returns
+        -------
+        ndarray
+            In the order of the estimates; NaN where nothing is known.
+        """
+        making: Any = importlib.import_module("mustdp.estimation.contrasts")
+        found: FloatArray = making.covariance(self, statistic, column)
+        return found
+
+    def table(self) -> WideTable:
+        """A table with a row for each group and a column for each statistic.
+
+        Returns
+        -------
+        WideTable
+            To be printed, or written as CSV, as LaTeX or as a frame.
+        """
+        rows: dict[tuple[tuple[str, str], ...], dict[str, ReleasedEstimate]] = {}
+        for one in self.estimates:
+            key = one.groups
+            title = one.label if one.group is None else one.label.removesuffix(f" ({one.group})")
+            rows.setdefault(key, {})[title] = one
+        columns = tuple(dict.fromkeys(column for key in rows for column, _ in key))
+        titles = tuple(dict.fromkeys(title for row in rows.values() for title in row))
+        return WideTable(
+            columns,
+            titles,
+            tuple(tuple(dict(key).get(column, TOTAL) for column in columns) for key in rows),
+            tuple(tuple(row.get(title) for title in titles) for row in rows.values()),
+            self.level,
+            self.privacy.seeded,
+        )
+
     def plot(self, family: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the estimates of one of :meth:`families`, groups side by side.
+        """Draw the estimates of one of :meth:`by_statistic`, groups side by side.
 
         Parameters
         ----------

@@ -10,10 +10,11 @@ from typing import Protocol
 import numpy as np
 
 from mustdp.errors import InvalidParameter
+from mustdp.estimation.tables import OTHER, Groupings, labels_of
 from mustdp.limits import LARGEST_SIZE
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics import checks
-from mustdp.numerics.arrays import IntArray
+from mustdp.numerics.arrays import FloatArray, IntArray
 
 # Ranges of columns.
 
@@ -172,10 +173,6 @@ class Shape:
 # and all of the above is multiplied by m. How many records there are is not public then.
 
 
-#: The group, or category, of everybody who is in none of the listed ones.
-OTHER = "other"
-
-
 @dataclass(frozen=True)
 class Column:
     """A column: clipped to a public range, or one of public categories (others form one more)."""
@@ -244,6 +241,8 @@ class PublicSchema:
     shares: tuple[float, ...] = ()
     #: Whether the records can be gone through only once, so that there is no second round.
     once: bool = False
+    #: Groups of several columns, margins and totals; ``groups`` are their slots then.
+    grouping: Groupings | None = None
 
     @property
     def counted(self) -> bool:
@@ -270,15 +269,43 @@ class PublicSchema:
         """Number of slots of every part."""
         return max(1, len(self.groups))
 
-    def sensitivity(self, part: Bounded) -> float:
-        """How far one record moves a part, all slots together; proved above."""
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The slots of every grouping: one after the other, all of them where there is but one."""
+        return (slice(0, self.slots),) if self.grouping is None else self.grouping.slices
+
+    def of_all(self, numbers: FloatArray) -> float:
+        """The sum over all slots of one grouping: the coarsest, which has the least noise."""
+        return float(numbers[self.slices[-1]].sum())
+
+    @property
+    def domains(self) -> bool:
+        """Whether there are groups within strata."""
+        return bool(self.shares) and self.grouping is not None and self.grouping.strata
+
+    def stratum(self, slot: int) -> int:
+        """The stratum of a slot of the strata alone, which are the last ones."""
+        return slot - int(self.slices[-1].start)
+
+    @property
+    def known_total(self) -> bool:
+        """Whether the number of records behind all slots of a grouping is public."""
+        return self.public_size and not self.incomplete
+
+    def sensitivity(self, part: Bounded, grouped: bool = True) -> float:
+        """How far one record moves a part, all slots of one grouping together; proved above.
+
+        ``grouped``: there are several slots, as far as there are groups.
+        """
         times = float(self.largest_cluster or 1) if self.whole_clusters else 1.0
         if self.relation == Relation.ADD_REMOVE:
             return times * part.radius
         found = part.diameter
-        if self.incomplete:
+        # Whoever is in no group of a complete list counts for nothing, in every grouping.
+        left_out = self.grouping is not None and self.grouping.leaves_out
+        if self.incomplete or left_out:
             found = max(found, part.radius)
-        if self.groups:
+        if self.groups and grouped:
             found = max(found, math.sqrt(2.0) * part.radius)
         return times * found
 
@@ -311,14 +338,12 @@ class PublicSchema:
 _CLOSE = 1e-6
 
 
-def read_shares(
-    strata: str | None, shares: Mapping[str, float] | None, by: str | None
-) -> dict[str, float]:
+def read_shares(strata: str | None, shares: Mapping[str, float] | None) -> dict[str, float]:
     """The shares, which add up to one, that of the rest last; empty without strata."""
     if strata is None and shares is None:
         return {}
-    if strata is None or shares is None or by is not None:
-        raise InvalidParameter("strata and stratum_shares must be given together, and not with by")
+    if strata is None or shares is None:
+        raise InvalidParameter("strata and stratum_shares must be given together")
     found = {str(name): checks.real("stratum_shares", x, above=0) for name, x in shares.items()}
     rest = {name: found.pop(name) for name in (OTHER,) if name in found}
     if not found:
@@ -340,8 +365,6 @@ def read_shares(
 
 #: A bound for all columns, one for each, or one by name.
 Limits = float | Sequence[float] | Mapping[str, float]
-#: Lists of groups or categories longer than this are refused.
-_MOST_GROUPS = 10**6
 #: Ranges and weights are within this, and no narrower than one over it: fourth powers of values,
 #: in the variance of a variance, and squares of those have to stay numbers.
 _FARTHEST = 1e30
@@ -355,8 +378,7 @@ def read_schema(
     upper: Limits | None,
     categories: Mapping[str, Sequence[str]] | None,
     dates: Mapping[str, str] | None,
-    by: str | None,
-    groups: Sequence[str] | None,
+    grouping: Groupings | None = None,
     dropped: bool,
     relation: Relation,
     population: int | str | None,
@@ -372,14 +394,12 @@ def read_schema(
     ``names`` are the columns; if they were not ``named`` by the caller, those with a range or with
     categories are meant.
     """
-    if (by is None) != (groups is None):
-        raise InvalidParameter("by and groups must be given together: the list of groups is public")
     listed, days = dict(categories or {}), dict(dates or {})
     numeric = [name for name in names if name not in listed]
     ranges = read_ranges(numeric, lower, upper)
     whole_numbers = _whole_columns(whole, ranges)
     found = [
-        Column(name, categories=_labels(f"categories of {name}", listed[name]))
+        Column(name, categories=labels_of(f"categories of {name}", listed[name]))
         if name in listed
         else Column(name, ranges.get(name), origin=days.get(name), whole=name in whole_numbers)
         for name in names
@@ -392,8 +412,8 @@ def read_schema(
         tuple(found),
         relation,
         None,
-        (*_labels("groups", groups), OTHER) if groups is not None else (),
-        by,
+        () if grouping is None else grouping.labels,
+        None if grouping is None else grouping.by,
         dropped,
         None
         if largest_weight is None
@@ -410,6 +430,7 @@ def read_schema(
         whole_clusters=whole_clusters,
         shares=tuple(shares),
         once=once,
+        grouping=grouping,
     )
 
 
@@ -427,19 +448,6 @@ def _whole_columns(
                 repr(name),
             )
     return frozenset(names)
-
-
-def _labels(name: str, given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise InvalidParameter.refusing(name, "must be a list", repr(given))
-    found = tuple(str(one).strip() for one in given)
-    if not 1 <= len(found) <= _MOST_GROUPS or len(set(found)) != len(found) or OTHER in found:
-        raise InvalidParameter.refusing(
-            name,
-            f"must be from 1 to {_MOST_GROUPS} different names, none of them {OTHER!r}",
-            f"{len(found)}",
-        )
-    return found
 
 
 def check_limits(lower: Limits, upper: Limits) -> None:

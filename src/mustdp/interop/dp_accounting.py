@@ -8,6 +8,8 @@ no accountant of dp_accounting 0.6 composes tightly, and answers with certified 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from mustdp.accounting.account import account
@@ -35,28 +37,32 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
     """A ``dp_accounting.PrivacyAccountant`` whose answers are certified by mustdp.
 
     A noise multiplier is the scale of the noise over the bound C on the norm of what one record
-    contributes, as dp_accounting's events define it. So under ``REPLACE_ONE`` a Gaussian event
-    moves by 2/noise_multiplier standard deviations, which is how dp_accounting's PLD accountant
-    counts, too. Its RDP accountant takes the noise multiplier of fixed-size batches relative to
-    what *replacing* a record moves; give this accountant twice that number for the same release.
+    contributes, as dp_accounting's events define it ("||v_i|| <= C ... s / C"). So under
+    ``REPLACE_ONE`` a Gaussian event moves by 2/noise_multiplier standard deviations, which is how
+    dp_accounting's PLD accountant counts, too: its tests expect of half the sensitivity under
+    REPLACE_ONE what the whole has under ADD_OR_REMOVE_ONE. Its RDP accountant computes the same
+    number for a Gaussian event under every relation, so its noise multiplier is relative to what
+    *replacing* a record moves. For the same release give this accountant twice that number, as in
+    the second example. Sensitivities of discrete noise are bounds on one record, too.
 
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, default=ADD_OR_REMOVE_ONE
         ``ADD_OR_REMOVE_ONE``, ``REPLACE_ONE``, or ``REPLACE_SPECIAL``: a record is replaced by one
         that contributes zero. Without sampling and with Poisson sampling the last is what
-        leaving a record out is; with batches of a fixed size it is charged as ``REPLACE_ONE``,
-        which covers it.
-    composition : {"auto", "pair", "family"}, default="auto"
+        leaving a record out is; with batches of a fixed size and for randomized response it is
+        charged as ``REPLACE_ONE``, which covers it.
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`mustdp.account`: "pair" is the quickest.
 
     Notes
     -----
     Answers are upper bounds. They are infinite where the bound cannot be stated as a number: at a
-    delta below 1e-25, or where next to no noise is added. Sampled Laplace events are accepted under
-    ``ADD_OR_REMOVE_ONE`` alone, and under ``REPLACE_SPECIAL`` with Poisson sampling: what they
-    promise when a record is replaced is proved for single numbers, and an event does not say that
-    it is one.
+    delta below 1e-25, or where next to no noise is added. Sampled Laplace and discrete Laplace
+    events are accepted under ``ADD_OR_REMOVE_ONE`` alone, and under ``REPLACE_SPECIAL`` with
+    Poisson sampling: what they promise when a record is replaced is proved for single numbers, and
+    an event does not say that it is one. Randomized response is accepted on all records, where a
+    record is replaced. A zCDP event must have ``xi = 0``; its rho adds up.
 
     Examples
     --------
@@ -68,6 +74,18 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
     >>> found = MustdpAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE).compose(batch, 100)
     >>> print(found.bounds(1e-5))
     0.636 attained, 0.643 certified (replace-one)
+
+    Noise of standard deviation 8 on records with norms up to C = 1, one of which is replaced: the
+    noise multiplier is 8 here and for the PLD accountant, and 4 for the RDP accountant, whose
+    answers are looser.
+
+    >>> replaced = dp_accounting.NeighboringRelation.REPLACE_ONE
+    >>> ours = MustdpAccountant(replaced).compose(dp_accounting.GaussianDpEvent(8.0))
+    >>> pld = dp_accounting.pld.PLDAccountant(replaced).compose(dp_accounting.GaussianDpEvent(8.0))
+    >>> rdp = dp_accounting.rdp.RdpAccountant(None, replaced)
+    >>> rdp = rdp.compose(dp_accounting.GaussianDpEvent(4.0))
+    >>> [f"{one.get_epsilon(1e-5):.2f}" for one in (ours, pld, rdp)]
+    ['0.93', '0.93', '1.01']
     """
 
     def __init__(
@@ -90,34 +108,33 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
         if do_compose:
             return None
         try:
-            found = read_event(event)
-            if count:
-                found = repeated(found, count)
-            self._account(found)
+            self._account(event, count)
         except MustdpError as problem:
             blamed = problem.event if isinstance(problem, UnsupportedEvent) else event
             return self.CompositionErrorDetails(invalid_event=blamed, error_message=str(problem))
         return None
 
-    def _account(self, found: ReadEvent) -> Any:
-        """The account of what was read; None where nothing is released, or nothing is private."""
+    def _account(self, event: Any, count: int = 0) -> tuple[ReadEvent, Any]:
+        """What was read, and its account: None where nothing is released or nothing is private."""
+        relation = Relation.REPLACE_ONE
+        if self.neighboring_relation is _Relation.ADD_OR_REMOVE_ONE or (
+            self.neighboring_relation is _Relation.REPLACE_SPECIAL and _leaves_empty(event)
+        ):
+            relation = Relation.ADD_REMOVE
+        found = read_event(event, relation)
+        if count:
+            found = repeated(found, count)
+        found.check(relation, special=self.neighboring_relation is _Relation.REPLACE_SPECIAL)
         plan = found.plan()
         if plan is None or not found.private:
-            return None
-        relation = "replace_one"
-        if self.neighboring_relation is _Relation.ADD_OR_REMOVE_ONE or (
-            self.neighboring_relation is _Relation.REPLACE_SPECIAL and not found.fixed_size
-        ):
-            relation = "add_remove"
-        found.check(Relation.read(relation))
-        return account(plan, relation=relation, composition=self._composition)
+            return found, None
+        return found, account(plan, relation=relation, composition=self._composition)
 
     def _current(self) -> tuple[ReadEvent, Any]:
         """What was composed so far, and its account, which is computed once."""
         event = self.ledger
         if self._answered is None or self._answered[0] != event:
-            found = read_event(event)
-            self._answered = (event, (found, self._account(found)))
+            self._answered = (event, self._account(event))
         return self._answered[1]
 
     def bounds(self, target_delta: float) -> Bounds:
@@ -131,12 +148,17 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
         Returns
         -------
         Bounds
-            The attained lower and the certified upper bound.
+            The attained lower and the certified upper bound. Where ``REPLACE_ONE`` is charged for
+            ``REPLACE_SPECIAL`` nothing is known to be attained, and the lower bound is 0.
         """
         _, answers = self._current()
         if answers is None:
             raise NotCovered("there are no bounds: nothing was released, or nothing is private")
-        return answers.epsilon(delta=target_delta)  # type: ignore[no-any-return]
+        found: Bounds = answers.epsilon(delta=target_delta)
+        special = self.neighboring_relation is _Relation.REPLACE_SPECIAL
+        if special and answers.relation is Relation.REPLACE_ONE:
+            return replace(found, lower=0.0)
+        return found
 
     def get_epsilon(self, target_delta: float) -> float:
         """A certified upper bound of epsilon for all events composed so far.
@@ -194,6 +216,15 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
 _LARGEST_EPSILON = 500.0
 
 
+def _leaves_empty(event: Any) -> bool:
+    """Whether a record that contributes zero is to an event what a record that is left out is.
+
+    So it is without batches of a fixed size, whose places others fill, and without answers.
+    """
+    found = read_event(event)
+    return not found.fixed_size and "answer" not in found.kinds
+
+
 def to_dp_event(plan: Plan) -> Any:
     """The event of dp_accounting that describes a plan.
 
@@ -205,12 +236,14 @@ def to_dp_event(plan: Plan) -> Any:
     Returns
     -------
     DpEvent
-        The event; accountants of dp_accounting may accept it or not.
+        The event; accountants of dp_accounting may accept it or not. The sensitivity of discrete
+        noise, which here bounds whatever a record does, is what one record adds there.
 
     Raises
     ------
     NotCovered
-        dp_accounting has no event for it: noise given by a shift, custom mechanisms, whole epochs.
+        dp_accounting has no event for it: noise given by a shift, custom mechanisms, whole epochs;
+        or the installed version has none.
 
     Examples
     --------
@@ -229,18 +262,50 @@ def to_dp_event(plan: Plan) -> Any:
         return _sampled_event(plan.scheme, to_dp_event(plan.inner))
     if isinstance(plan, InEpoch):
         raise NotCovered("dp_accounting has no event for a whole epoch of batches")
-    events = {
-        Proof.GAUSSIAN: dp_accounting.GaussianDpEvent,
-        Proof.LAPLACE: dp_accounting.LaplaceDpEvent,
-    }
-    if isinstance(plan, Mechanism) and plan.proof is not None:
-        multiplier = plan.describe().get("noise_multiplier")
-        if multiplier is None:
+    if not isinstance(plan, Mechanism):
+        raise NotCovered(f"dp_accounting has no event for {type(plan).__name__}")
+    name, fields = _event_of(plan)
+    event = getattr(dp_accounting.dp_event, name, None)
+    if event is None:
+        raise NotCovered(f"the installed dp_accounting has no event for {plan.name} ({name})")
+    return event(**fields)
+
+
+def _event_of(mechanism: Mechanism) -> tuple[str, dict[str, Any]]:
+    """The class of an event and its fields, rounded to less noise."""
+    said = mechanism.describe()
+    if mechanism.proof is not None:
+        if said.get("noise_multiplier") is None:
             raise NotCovered(
                 "dp_accounting's events have a noise multiplier; this noise is given by a shift"
             )
-        return events[plan.proof](multiplier)
-    raise NotCovered(f"dp_accounting has no event for {getattr(plan, 'name', type(plan).__name__)}")
+        name = {Proof.GAUSSIAN: "GaussianDpEvent", Proof.LAPLACE: "LaplaceDpEvent"}
+        return name[mechanism.proof], {"noise_multiplier": said["noise_multiplier"]}
+    epsilon = said.get("mechanism_epsilon", 0.0)
+    match said["mechanism"]:
+        case "discrete-laplace":
+            inverse = 1.0 / said["scale"]
+            if Fraction(inverse) * Fraction(said["scale"]) < 1:
+                inverse = math.nextafter(inverse, math.inf)
+            fields = {"noise_parameter": inverse, "sensitivity": said["sensitivity"]}
+            return "DiscreteLaplaceDpEvent", fields
+        case "discrete-gaussian":
+            fields = {"sigma": said["sigma"], "sensitivity": said["sensitivity"], "dimension": 1}
+            return "DiscreteGaussianDpEvent", fields
+        case "randomized-response":
+            count = said["categories"]
+            chance = count / (count + math.expm1(epsilon)) * (1.0 - 1e-15)
+            return "RandomizedResponseDpEvent", {"noise_parameter": chance, "num_buckets": count}
+        case "zcdp":
+            return "ZCDpEvent", {"rho": said["rho"]}
+        case "pure-dp" | "approximate-dp":
+            fields = {"epsilon": epsilon, "delta": said.get("mechanism_delta", 0.0)}
+            return "EpsilonDeltaDpEvent", fields
+        case "exponential-mechanism":
+            return "ExponentialMechanismDpEvent", {"epsilon": epsilon}
+        case "permute-and-flip":
+            return "PermuteAndFlipDpEvent", {"epsilon": epsilon}
+    raise NotCovered(f"dp_accounting has no event for {mechanism.name}")
 
 
 def _sampled_event(scheme: object, event: Any) -> Any:

@@ -2,26 +2,44 @@
 
 An event is taken as dp_accounting has it, as the named tuple that its ``to_named_tuple`` makes, or
 as what JSON leaves of that tuple: ``["dp_accounting.dp_event", "GaussianDpEvent", 1.1]``, or an
-object with the fields by name. The events are those of dp_accounting 0.6.
+object with the fields by name. The events are those of dp_accounting 0.6, and those that its
+repository has had since (``NEWER``).
 
 The noise multiplier of a Gaussian or Laplace event is the scale of the noise over the bound C on
 the norm of what *one record* contributes to the sum (the docstring of ``GaussianDpEvent``), as it
-is here. Replacing a record therefore moves the sum by up to 2C. dp_accounting's PLD accountant
-counts so as well; its RDP accountant takes the noise multiplier of fixed-size batches relative to
-what *replacing* a record moves.
+is here; so is the sensitivity of discrete noise. Replacing a record therefore moves the sum by up
+to 2C. dp_accounting's PLD accountant counts so as well; its RDP accountant takes the noise
+multiplier of fixed-size batches relative to what *replacing* a record moves.
+
+*Vectors.* Events of Laplace and discrete Laplace noise may stand for vectors with a bounded sum of
+absolute values. On all records the single number that moves by the whole bound is the worst of
+them. Let T(P, Q) be the smallest error of the second kind at every level, and let the coordinates
+move one after the other: the laws A, B, C, ... that arise satisfy T(A, B) >= f and T(B, C) >= g,
+hence T(A, C)(x) >= g(1 - f(x)) (Dong, Roth & Su 2019, arXiv 1905.02383v3, proof of Theorem 2.14).
+For one symmetric log-concave noise all best tests are thresholds, whatever the distance, so the
+number that moves by the same amounts one after the other has equality in every link.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from mustdp.accounting.plan import Plan, repeat, sequence, subsample
 from mustdp.errors import InvalidParameter, NotCovered
 from mustdp.files.reading import read_json
+from mustdp.mechanisms.discrete_gaussian import discrete_gaussian
+from mustdp.mechanisms.discrete_laplace import discrete_laplace
+from mustdp.mechanisms.exponential_mechanism import exponential_mechanism
 from mustdp.mechanisms.mechanism import gaussian, laplace
+from mustdp.mechanisms.randomized_response import randomized_response
 from mustdp.mechanisms.relation import Relation
+from mustdp.mechanisms.renyi import ZCDP, zcdp
+from mustdp.mechanisms.stated import approximate_dp, pure_dp
+from mustdp.numerics import checks
 from mustdp.sampling.schemes import poisson, wor, wr
 
 #: The fields of every event that is known here, in the order of dp_accounting's classes.
@@ -35,7 +53,21 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "PoissonSampledDpEvent": ("sampling_probability", "event"),
     "SampledWithReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
     "SampledWithoutReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
+    "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"),
+    "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
+    "ZCDpEvent": ("rho", "xi"),
+    "EpsilonDeltaDpEvent": ("epsilon", "delta"),
+    "DiscreteGaussianDpEvent": ("sigma", "sensitivity", "dimension"),
+    "ExponentialMechanismDpEvent": ("epsilon",),
+    "PermuteAndFlipDpEvent": ("epsilon",),
 }
+#: Events that dp_accounting's repository has and version 0.6.0 has not.
+NEWER = (
+    "EpsilonDeltaDpEvent",
+    "DiscreteGaussianDpEvent",
+    "ExponentialMechanismDpEvent",
+    "PermuteAndFlipDpEvent",
+)
 #: A file with an event is at most this large, in bytes.
 LARGEST_FILE = 2**24
 #: An event nests at most so deep; beyond that it is a mistake or an attack.
@@ -58,16 +90,20 @@ class ReadEvent:
     private: bool = True
     #: Whether some record is drawn into batches of a fixed size.
     fixed_size: bool = False
-    #: Whether Laplace noise is added to a random subset.
-    sampled_laplace: bool = False
+    #: Relations under which nothing is proved for what the event may stand for, and why.
+    refused: tuple[tuple[Relation, str], ...] = ()
+    #: Kinds of mechanisms inside, as far as sampling asks for them: "number" for noise whose
+    #: amplification is proved for single numbers, "stated" for guarantees, "answer" for answers.
+    kinds: frozenset[str] = frozenset()
 
-    def check(self, relation: Relation) -> None:
-        """Refuse a relation under which nothing is proved for what an event may stand for."""
-        if self.sampled_laplace and relation is Relation.REPLACE_ONE:
-            raise NotCovered(
-                "sampled Laplace noise must be accounted under add-remove: an event may stand for "
-                "vectors, for which nothing is proved where a record is replaced"
-            )
+    def check(self, relation: Relation, *, special: bool = False) -> None:
+        """Refuse a relation under which nothing is proved for what an event may stand for.
+
+        ``special``: replace_one is charged for a record that is replaced by a special one.
+        """
+        for one, reason in self.refused:
+            if one is relation or (special and reason == _STATED_IN_BATCH):
+                raise NotCovered(reason)
 
     def plan(self) -> Plan | None:
         """One plan for all of it; None where nothing is released."""
@@ -85,13 +121,17 @@ class ReadEvent:
         return plan
 
 
-def from_dp_event(event: object) -> Plan:
+def from_dp_event(event: object, relation: str | None = None) -> Plan:
     """The plan that an event of dp_accounting describes.
 
     Parameters
     ----------
     event : DpEvent, named tuple, list or dict
         The event, or what ``to_named_tuple`` or JSON made of it.
+    relation : {"replace_one", "add_remove"}, default=None
+        The relation that the plan is accounted under, which is checked. A sensitivity of discrete
+        noise bounds what one record adds: the plan has it as it is under add_remove, and twice
+        where a record may be replaced, or nothing is said.
 
     Returns
     -------
@@ -117,25 +157,43 @@ def from_dp_event(event: object) -> Plan:
     >>> print(md.account(plan).epsilon(delta=1e-5))
     0.716 attained, 0.718 certified (replace-one)
     """
-    return read_event(event).some_plan()
+    if relation is None:
+        return read_event(event).some_plan()
+    named = Relation.read(relation)
+    found = read_event(event, named)
+    found.check(named)
+    return found.some_plan()
 
 
-def event_from_json(text: str | bytes) -> ReadEvent:
+def event_from_json(text: str | bytes, relation: Relation | None = None) -> ReadEvent:
     """What an event comes down to that was written as JSON."""
-    return read_event(read_json(text, "the event"))
+    return read_event(read_json(text, "the event"), relation)
 
 
-def read_event(event: object, depth: int = 0) -> ReadEvent:
+@dataclass(frozen=True)
+class _Place:
+    """Where in an event something is read."""
+
+    depth: int = 0
+    #: How far one copy of a record moves a sum there, in units of what one record adds.
+    moves: int = 2
+
+
+def read_event(event: object, relation: Relation | None = None) -> ReadEvent:
     """Plans behind an event, which the accountant composes."""
-    if depth > DEEPEST:
+    return _read(event, _Place(moves=1 if relation is Relation.ADD_REMOVE else 2))
+
+
+def _read(event: object, place: _Place) -> ReadEvent:
+    if place.depth > DEEPEST:
         raise UnsupportedEvent(f"event must nest at most {DEEPEST} deep", event)
     name, fields = _fields(event)
     reader = _READERS.get(name)
     if reader is None:
-        known = ", ".join(_READERS)
+        known = ", ".join(FIELDS)
         raise UnsupportedEvent(f"event must be one of {known}, got {name}", event)
     try:
-        return reader(event, fields, depth + 1)
+        return reader(name, fields, replace(place, depth=place.depth + 1))
     except UnsupportedEvent:
         raise
     except NotCovered as problem:
@@ -164,7 +222,7 @@ def _fields(event: object) -> tuple[str, dict[str, Any]]:
             )
         name = event[1]
         listed = FIELDS.get(str(name), ())
-        if str(name) in FIELDS and len(event) - 2 != len(listed):
+        if str(name) in FIELDS and len(event) - 2 != len(listed):  # to_named_tuple writes all
             raise InvalidParameter(
                 f"event {name} must have {len(listed)} fields ({', '.join(listed)}), "
                 f"got {len(event) - 2}"
@@ -185,27 +243,102 @@ def _fields(event: object) -> tuple[str, dict[str, Any]]:
     return name, fields
 
 
-def _nothing(event: object, fields: dict[str, Any], depth: int) -> ReadEvent:
+def _nothing(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
     return ReadEvent()
 
 
-def _not_private(event: object, fields: dict[str, Any], depth: int) -> ReadEvent:
+def _not_private(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
     return ReadEvent(private=False)
 
 
-def _noise(mechanism: Callable[..., Plan]) -> Callable[..., ReadEvent]:
-    def read(event: object, fields: dict[str, Any], depth: int) -> ReadEvent:
-        multiplier = fields["noise_multiplier"]
-        if multiplier == 0:  # no noise at all
+# Single releases.
+
+
+def _noise(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    multiplier = fields["noise_multiplier"]
+    if multiplier == 0:  # no noise at all
+        return ReadEvent(private=False)
+    if name == "GaussianDpEvent":
+        return ReadEvent((gaussian(noise_multiplier=multiplier),))
+    return ReadEvent((laplace(noise_multiplier=multiplier),), kinds=frozenset({"number"}))
+
+
+def _discrete_laplace(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    if fields["noise_parameter"] == 0:  # no distribution; dp_accounting takes it as no noise
+        return ReadEvent(private=False)
+    inverse = checks.real("noise_parameter", fields["noise_parameter"], above=0)
+    moved = place.moves * checks.integer("sensitivity", fields["sensitivity"], 0, 10**6 // 2)
+    if not moved:
+        return ReadEvent()
+    scale = 1.0 / inverse
+    if Fraction(scale) * Fraction(inverse) > 1:  # rounded to less noise
+        scale = math.nextafter(scale, 0.0)
+    noise = discrete_laplace(scale=scale, sensitivity=moved)
+    return ReadEvent((noise,), kinds=frozenset({"number"}))
+
+
+def _discrete_gaussian(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    """Exact for one integer; vectors by their rho (arXiv 2004.00010v5, Theorem 14)."""
+    sigma = checks.real("sigma", fields["sigma"], at_least=0)
+    moved = place.moves * checks.real("sensitivity", fields["sensitivity"], at_least=0)
+    if moved == 0:
+        return ReadEvent()
+    if sigma == 0:
+        return ReadEvent(private=False)
+    if fields["dimension"] == 1:
+        whole = math.floor(moved)  # an integer moves by an integer
+        if not whole:
+            return ReadEvent()
+        return ReadEvent((discrete_gaussian(sigma=sigma, sensitivity=whole),))
+    if fields["dimension"] is not None:
+        checks.integer("dimension", fields["dimension"], 1, 10**12)
+    rho = (moved / sigma) ** 2 / 2.0 * (1.0 + 1e-15)
+    return ReadEvent((zcdp(max(rho, 1e-12)),), kinds=frozenset({"stated"}))
+
+
+def _answer(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    """Randomized response, of which the special record has an answer drawn at random.
+
+    That answer is the mean of all others, so what replaces a record by another one covers it.
+    """
+    chance = checks.real("noise_parameter", fields["noise_parameter"], at_least=0, at_most=1)
+    buckets = checks.integer("num_buckets", fields["num_buckets"], 1, 10**9)
+    refused = ((Relation.ADD_REMOVE, "randomized response must be accounted under replace-one"),)
+    if buckets == 1 or chance == 1:  # says nothing about the record
+        return ReadEvent(refused=refused, kinds=frozenset({"answer"}))
+    if chance == 0:
+        return ReadEvent(private=False, refused=refused, kinds=frozenset({"answer"}))
+    epsilon = math.log1p(buckets * (1.0 - chance) / chance) * (1.0 + 1e-15)
+    plan = randomized_response(max(epsilon, 1e-9), categories=buckets)
+    return ReadEvent((plan,), refused=refused, kinds=frozenset({"answer"}))
+
+
+def _stated(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    """Mechanisms of which a guarantee is known, under the relation of the accountant."""
+    if name == "ZCDpEvent":
+        rho = checks.real("rho", fields["rho"], at_least=0)
+        if not checks.real("xi", fields["xi"], at_least=0) == 0:
+            raise NotCovered(f"xi must be 0, got {fields['xi']!r}: no bound here has a constant")
+        plan = zcdp(max(rho, 1e-12)) if rho else None
+    else:
+        epsilon = checks.real("epsilon", fields["epsilon"], at_least=0)
+        delta = checks.real("delta", fields.get("delta", 0), at_least=0, at_most=1)
+        if delta == 1:
             return ReadEvent(private=False)
-        return ReadEvent((mechanism(noise_multiplier=multiplier),))
+        plan = None
+        if delta:
+            plan = approximate_dp(max(epsilon, 1e-9), max(delta, 1e-30))
+        elif epsilon:  # permute-and-flip has no range, but its epsilon
+            bounded = name == "ExponentialMechanismDpEvent"
+            plan = (exponential_mechanism if bounded else pure_dp)(max(epsilon, 1e-9))
+    return ReadEvent(() if plan is None else (plan,), kinds=frozenset({"stated"}))
 
-    return read
+
+# Several releases.
 
 
-def _repeated(event: object, fields: dict[str, Any], depth: int) -> ReadEvent:
-    inner = read_event(fields["event"], depth)
-    return repeated(inner, fields["count"])
+def _repeated(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
+    return repeated(_read(fields["event"], place), fields["count"])
 
 
 def repeated(inner: ReadEvent, count: int) -> ReadEvent:
@@ -214,69 +347,109 @@ def repeated(inner: ReadEvent, count: int) -> ReadEvent:
     if plan is None or not inner.private:
         repeat(count, gaussian(shift=1.0))  # the count is checked all the same
         return inner
-    return ReadEvent((repeat(count, plan),), True, inner.fixed_size, inner.sampled_laplace)
+    many = repeat(count, plan)
+    if isinstance(plan, ZCDP):
+        return replace(inner, plans=(_together([plan.rho], many.count),))
+    return replace(inner, plans=(many,))
 
 
-def _composed(event: object, fields: dict[str, Any], depth: int) -> ReadEvent:
+def _composed(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
     events = fields["events"]
     if not isinstance(events, Sequence) or isinstance(events, str | bytes):
         raise InvalidParameter("events must be a list of events")
-    return joined(read_event(part, depth) for part in events)
+    return joined(_read(part, place) for part in events)
 
 
-def joined(parts: Iterator[ReadEvent]) -> ReadEvent:
-    """One after another."""
+def joined(parts: Iterable[ReadEvent]) -> ReadEvent:
+    """One after another; concentrated guarantees are added up, as rho adds up in compositions."""
     found = tuple(parts)
+    plans = [plan for part in found for plan in part.plans]
+    concentrated = [plan.rho for plan in plans if isinstance(plan, ZCDP)]
+    if len(concentrated) > 1:
+        plans = [plan for plan in plans if not isinstance(plan, ZCDP)]
+        plans.append(_together(concentrated))
     return ReadEvent(
-        tuple(plan for part in found for plan in part.plans),
+        tuple(plans),
         all(part.private for part in found),
         any(part.fixed_size for part in found),
-        any(part.sampled_laplace for part in found),
+        tuple(dict.fromkeys(one for part in found for one in part.refused)),
+        frozenset().union(*(part.kinds for part in found)),
     )
 
 
-def _sampled(event: object, fields: dict[str, Any], depth: int) -> ReadEvent:
+def _together(rhos: Sequence[float], times: int = 1) -> Plan:
+    return zcdp(math.fsum(rhos) * times * (1.0 + 1e-15))
+
+
+# Random subsets.
+
+
+def _sampled(name: str, fields: dict[str, Any], place: _Place) -> ReadEvent:
     """A random subset, and what is released of it."""
-    inner = read_event(fields["event"], depth)
-    fixed = "sample_size" in fields
+    fixed = name != "PoissonSampledDpEvent"
+    # A batch of a fixed size fills an empty place: a record in it is replaced, whatever relation.
+    inner = _read(fields["event"], replace(place, moves=2) if fixed else place)
     scheme: Any
     if fixed:
-        draw = wor if "Without" in _fields(event)[0] else wr
-        scheme = draw(fields["source_dataset_size"], fields["sample_size"])
-    elif fields["sampling_probability"] == 0:  # nothing is ever drawn
+        sizes = (fields["source_dataset_size"], fields["sample_size"])
+        if sizes[1] == 0:  # nothing is ever drawn
+            checks.integer("source_dataset_size", sizes[0], 0)
+            return ReadEvent()
+        scheme = wor(*sizes) if name == "SampledWithoutReplacementDpEvent" else wr(*sizes)
+    elif fields["sampling_probability"] == 0:
         return ReadEvent()
     else:
         # Its cost depends on the rate alone; the event does not say how many records there are.
         scheme = poisson(1, fields["sampling_probability"])
+    if "answer" in inner.kinds:
+        raise NotCovered("randomized response must be on all records: an answer is of one record")
     if not inner.private:
         return ReadEvent(private=False)
     plan = inner.plan()
     if plan is None:
         return ReadEvent()
-    laplace_inside = inner.sampled_laplace or any(
-        mechanism == "laplace" for mechanism in _mechanisms(fields["event"])
+    refused = list(inner.refused)
+    if "number" in inner.kinds:
+        refused.append((Relation.REPLACE_ONE, _NUMBERS))
+    if "stated" in inner.kinds:
+        refused.append(
+            (Relation.ADD_REMOVE, _STATED_IN_BATCH)
+            if fixed
+            else (Relation.REPLACE_ONE, _STATED_AT_RANDOM)
+        )
+    return ReadEvent(
+        (subsample(scheme, plan),), True, fixed or inner.fixed_size, tuple(refused), inner.kinds
     )
-    return ReadEvent((subsample(scheme, plan),), True, fixed or inner.fixed_size, laplace_inside)
 
 
-def _mechanisms(event: object) -> Iterator[str]:
-    """Kinds of noise inside an event."""
-    name, fields = _fields(event)
-    if name == "LaplaceDpEvent":
-        yield "laplace"
-    for part in (fields.get("event"), *(fields.get("events") or ())):
-        if part is not None:
-            yield from _mechanisms(part)
+_NUMBERS = (
+    "sampled Laplace noise must be accounted under add-remove: an event may stand for "
+    "vectors, for which nothing is proved where a record is replaced"
+)
+_STATED_IN_BATCH = (
+    "a stated guarantee in batches of a fixed size must be accounted under replace-one: a record "
+    "that is left out, or a special one, changes places with others there"
+)
+_STATED_AT_RANDOM = (
+    "a stated guarantee under Poisson sampling must be accounted under add-remove: nothing is "
+    "known of a record that is drawn on one side alone"
+)
 
-
-_READERS: dict[str, Callable[[object, dict[str, Any], int], ReadEvent]] = {
+_READERS: dict[str, Callable[[str, dict[str, Any], _Place], ReadEvent]] = {
     "NoOpDpEvent": _nothing,
     "NonPrivateDpEvent": _not_private,
-    "GaussianDpEvent": _noise(gaussian),
-    "LaplaceDpEvent": _noise(laplace),
+    "GaussianDpEvent": _noise,
+    "LaplaceDpEvent": _noise,
     "SelfComposedDpEvent": _repeated,
     "ComposedDpEvent": _composed,
     "PoissonSampledDpEvent": _sampled,
     "SampledWithReplacementDpEvent": _sampled,
     "SampledWithoutReplacementDpEvent": _sampled,
+    "RandomizedResponseDpEvent": _answer,
+    "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
+    "ZCDpEvent": _stated,
+    "EpsilonDeltaDpEvent": _stated,
+    "ExponentialMechanismDpEvent": _stated,
+    "PermuteAndFlipDpEvent": _stated,
 }

@@ -68,7 +68,7 @@ Beside = Callable[[sqlite3.Connection, Head], Head]
 # Runs in a ledger: each is charged once, and none goes back behind what it has shown.
 #
 # A run that is interrupted goes on from a saved state: with the same batches, and with noise of
-# its own. Whoever goes on from an older state, or from two copies of one, releases more about the
+# its own. Going on from an older state, or from two copies of one, releases more about the
 # same batches than was charged, and charging the plan once more would not cover that, since the
 # batches are no new draw. So beside the one charge of a run its ledger keeps which saved state is
 # the latest, and a state is accepted only if it follows that one.
@@ -296,7 +296,7 @@ class LedgerFile(BaseLedger):
     def check(self, plan: Plan, *, times: int = 1) -> float:
         """What the ledger would have spent with a charge.
 
-        Nothing is written, and nothing is reserved: somebody else may be faster.
+        Nothing is written, and nothing is reserved: another process may be faster.
 
         Parameters
         ----------
@@ -324,15 +324,7 @@ class LedgerFile(BaseLedger):
         return outcome.epsilon
 
     def step(self, plan: Plan, times: int = 1) -> None:
-        """Charge, as a ledger in memory does; see :meth:`charge`.
-
-        Parameters
-        ----------
-        plan : Plan
-            What is to be released.
-        times : int, default=1
-            How many runs of the plan.
-        """
+        """Charge, as a ledger in memory does; see :meth:`charge`."""
         self.charge(plan, times=times)
 
     def run(self, name: str) -> ChargedRun:
@@ -369,7 +361,7 @@ class LedgerFile(BaseLedger):
         """Whether what was charged may have been chosen by what was released before.
 
         Not so of a single charge, which came before all releases, nor of a declared plan that was
-        gone through to its end. Where the plan was left early, that may have been a choice.
+        run to its end. Where the plan was left early, that may have been a choice.
         """
         head, plan = self._now(), self._header.plan
         if plan is not None:
@@ -381,11 +373,6 @@ class LedgerFile(BaseLedger):
 
         It was released before, and counts as chosen along the way even as the first entry. A ledger
         with a declared plan takes nothing over.
-
-        Parameters
-        ----------
-        other : Ledger or LedgerFile
-            One of the same relation and, in a file, of the same data.
         """
         if isinstance(other, LedgerFile):
             if other.header.identity == self._header.identity:
@@ -395,12 +382,7 @@ class LedgerFile(BaseLedger):
                     f"ledgers of different data cannot be merged: {self._header.data!r} and "
                     f"{other.header.data!r}"
                 )
-        relation = other._relation_used()
-        if relation != self.relation:
-            raise InvalidParameter(
-                f"ledgers of different relations cannot be merged: {self.relation!r} and "
-                f"{relation!r}"
-            )
+        self._check_relation(other._relation_used())
         counted = other._counted()
         if not counted:
             raise InvalidParameter("the ledger is empty: nothing was released yet")
@@ -449,8 +431,7 @@ class LedgerFile(BaseLedger):
         float
             At the ledger's delta.
         """
-        head = self._now()
-        return 0.0 if head.whole else max(0.0, self._header.epsilon - head.epsilon)
+        return self._now().left_of(self._header.epsilon)
 
     def standing(self) -> LedgerStatus:
         """Where the ledger stands, in both ways of counting; the second one takes accounting.
@@ -467,7 +448,7 @@ class LedgerFile(BaseLedger):
         fixed = 0.0
         if counted:
             fixed = certified(self._joined(counted), header.relation, header.delta)
-        left = 0.0 if head.whole else max(0.0, header.epsilon - head.epsilon)
+        left = head.left_of(header.epsilon)
         adaptive = header.filter.spent(head.cost)
         return LedgerStatus(
             header.program,
@@ -523,23 +504,12 @@ class LedgerFile(BaseLedger):
         Returns
         -------
         str
-            CSV with a line of names.
+            CSV with a header row.
         """
         return as_csv(self.entries())
 
     def account(self) -> Account:
-        """The account of everything charged so far, where it was fixed in advance.
-
-        Returns
-        -------
-        Account
-            That of :attr:`plan`, under the ledger's relation.
-
-        Raises
-        ------
-        NotCovered
-            More than one charge was chosen along the way: composition does not cover them.
-        """
+        """The account of everything charged so far, where it was fixed in advance."""
         if self._header.plan is None and self.adaptive:
             raise NotCovered(
                 "the charges were chosen along the way, which composition does not cover: spent() "

@@ -115,15 +115,40 @@ class BaseLedger(ABC):
 
     @abstractmethod
     def step(self, plan: Plan, times: int = 1) -> None:
-        """Record that a plan was released."""
+        """Record that a plan was released.
+
+        Parameters
+        ----------
+        plan : Plan
+            What was released, and is charged for.
+        times : int, default=1
+            How often.
+        """
 
     @abstractmethod
     def merge(self, other: BaseLedger) -> None:
-        """Take over everything another ledger has recorded."""
+        """Take over everything another ledger has recorded.
+
+        Parameters
+        ----------
+        other : Ledger or LedgerFile
+            One of the same relation and, where both are files, of the same data.
+        """
 
     @abstractmethod
     def account(self) -> Account:
-        """The account of everything released so far, where it was fixed in advance."""
+        """The account of everything released so far.
+
+        Returns
+        -------
+        Account
+            That of :attr:`plan`, under the ledger's relation.
+
+        Raises
+        ------
+        NotCovered
+            Some of it was chosen along the way (:attr:`adaptive`): composition does not cover it.
+        """
 
     def __sklearn_clone__(self) -> Self:
         """Itself: copies of an estimator that has a ledger charge that one, not a copy of it."""
@@ -167,6 +192,12 @@ class BaseLedger(ABC):
     @staticmethod
     def _joined(counted: dict[Atom, int], kind: type[Sequence] = Sequence) -> Plan:
         return kind(tuple(Repeat(count, atom) for atom, count in counted.items()))
+
+    def _check_relation(self, other: Relation | None) -> None:
+        if self.relation != other:
+            raise InvalidParameter(
+                f"ledgers of different relations cannot be merged: {self.relation!r} and {other!r}"
+            )
 
     def _relation_used(self) -> Relation:
         """The relation of the ledger, or of the plans in it."""
@@ -212,8 +243,7 @@ class BaseLedger(ABC):
         str
             JSON, with a version and a checksum.
         """
-        counted = self._counted()
-        return sealed(self.relation, counted, self.adaptive)
+        return sealed(self.relation, self._counted(), self.adaptive)
 
     def save(self, path: str | Path) -> None:
         """Write the ledger to a file that only its owner can read, all of it or nothing.
@@ -338,32 +368,14 @@ class Ledger(BaseLedger):
         return self._counts
 
     def step(self, plan: Plan, times: int = 1) -> None:
-        """Record that a plan was released.
-
-        Parameters
-        ----------
-        plan : Plan
-            What was released, and is charged for.
-        times : int, default=1
-            How often.
-        """
+        """Record that a plan was released."""
         times = checks.integer("times", times, 1)
         counted = {atom: times * count for atom, count in atoms(plan).items()}
         self._take(counted, is_record(plan))
 
     def merge(self, other: BaseLedger) -> None:
-        """Take over everything another ledger has recorded.
-
-        Parameters
-        ----------
-        other : Ledger
-            One of the same relation.
-        """
-        if self.relation != other.relation:
-            raise InvalidParameter(
-                f"ledgers of different relations cannot be merged: {self.relation!r} and "
-                f"{other.relation!r}"
-            )
+        """Take over everything another ledger has recorded."""
+        self._check_relation(other.relation)
         self._take(other._counted(), other.adaptive)
 
     def _take(self, counted: dict[Atom, int], adaptive: bool) -> None:
@@ -376,18 +388,7 @@ class Ledger(BaseLedger):
             self._counts, self._account = counts, None
 
     def account(self) -> Account:
-        """The account of everything released so far.
-
-        Returns
-        -------
-        Account
-            That of :attr:`plan`, under the ledger's relation.
-
-        Raises
-        ------
-        NotCovered
-            Some of it was chosen along the way (:attr:`adaptive`).
-        """
+        """The account of everything released so far, worked out once."""
         with _GUARD:  # or a step that is taken meanwhile would be forgotten
             if self._adaptive:
                 raise NotCovered(

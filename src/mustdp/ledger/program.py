@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mustdp.accounting.account import account
-from mustdp.accounting.plan import Atom, Plan, Repeat, Sequence, atoms
+from mustdp.accounting.plan import Atom, Banded, Plan, Repeat, Sequence, atoms
 from mustdp.errors import BudgetExceeded, InvalidParameter
 from mustdp.ledger.filter import Cost
 from mustdp.ledger.records import Head, Header
@@ -92,6 +92,8 @@ def declared(plan: Plan) -> Declared:
 
 
 def _runs(plan: Plan) -> list[tuple[Plan, int]]:
+    if isinstance(plan, Banded):
+        return _runs(plan.unrolled)
     if isinstance(plan, Sequence):
         return _joined(run for part in plan.parts for run in _runs(part))
     if isinstance(plan, Repeat):
@@ -254,7 +256,7 @@ def refusal(
     header: Header, head: Head, asked: ChargeRequest, refused: ChargeRefused
 ) -> BudgetExceeded:
     """The refusal, with what would still fit."""
-    left = 0.0 if head.whole else max(0.0, header.epsilon - head.epsilon)
+    left = head.left_of(header.epsilon)
     largest = 0.0 if header.plan is not None else _largest(header, head)
     if header.plan is not None:
         fits = f"{refused.most} steps of the declared plan are left"

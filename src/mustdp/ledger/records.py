@@ -84,6 +84,10 @@ class Head:
     recorded: bool
     noted: Noted
 
+    def left_of(self, limit: float) -> float:
+        """What is left of the limit; nothing after a first charge that took the whole of it."""
+        return 0.0 if self.whole else max(0.0, limit - self.epsilon)
+
     @property
     def text(self) -> str:
         """The sums, as they are stored."""
@@ -149,7 +153,7 @@ class LedgerStatus:
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge: so many runs of a plan.
+    """One charge: a number of runs of a plan.
 
     Attributes
     ----------
@@ -333,7 +337,7 @@ def read_header(text: str, where: str) -> Header:
 # Hashes that tie every entry to all before it: SHA-256, or HMAC-SHA-256 with a key.
 #
 # Without a key they find accidents, and tampering by people who do not know how the file is made:
-# whoever may write the file could write all hashes anew. With a key that is kept elsewhere nobody
+# a person who may write the file could write all hashes anew. With a key kept elsewhere no one
 # else can. Neither notices that the whole file was put back to an older state; only anyone who
 # remembers a later head can (:meth:`LedgerFile.verify` takes one).
 
@@ -393,6 +397,9 @@ def same(one: object, other: bytes) -> bool:
 # one at the time: who remembers a hash finds out later whether the whole file was put back.
 
 
+_RUNS = "SELECT name, entry, steps, state FROM runs ORDER BY name"
+
+
 def no_notes(chain: Chain, root: bytes) -> Noted:
     """What the head of a new ledger says about runs."""
     return Noted(0, root, _digest(chain, root, ()))
@@ -402,7 +409,7 @@ def check_latest(
     connection: sqlite3.Connection, path: Path, chain: Chain, root: bytes, head: Head
 ) -> None:
     """Check that the latest state of every run is the one that the head was sealed with."""
-    rows = connection.execute("SELECT name, entry, steps, state FROM runs ORDER BY name").fetchall()
+    rows = connection.execute(_RUNS).fetchall()
     if not same(_digest(chain, root, rows).encode(), head.noted.runs.encode()):
         raise damaged(path, "the latest state of every run must be as it was written last")
 
@@ -420,7 +427,7 @@ def append_note(
     row = (number, *note, head.number, link)
     connection.execute("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", note)
-    rows = connection.execute("SELECT name, entry, steps, state FROM runs ORDER BY name").fetchall()
+    rows = connection.execute(_RUNS).fetchall()
     return Noted(number, link, _digest(chain, root, rows))
 
 
@@ -450,7 +457,7 @@ def verify_notes(
         seen = seen or link.hex() == known
     if number != head.noted.number or not same(before, head.noted.hash):
         raise damaged(path, f"{head.noted.number} notes must lead to its head, got {number}")
-    kept = connection.execute("SELECT name, entry, steps, state FROM runs").fetchall()
+    kept = connection.execute(_RUNS).fetchall()
     if {row[0]: tuple(row) for row in kept} != latest:
         raise damaged(path, "the latest state of every run must be as it was written last")
     check_latest(connection, path, chain, root, head)

@@ -20,11 +20,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.convex import TangentFamily, TangentTable, slope_of
 
 if TYPE_CHECKING:
     from mustdp.mechanisms.laws import Noise
@@ -115,6 +116,38 @@ class GroupProfiles(ABC):
     @abstractmethod
     def steering(self) -> Steering:
         """Guesses of the tangents of these profiles."""
+
+
+class TabulatedProfiles(GroupProfiles, Steering):
+    """Profiles without closed-form tangents: slopes are looked up in a table per group size."""
+
+    def __init__(self, reach: float) -> None:
+        self._tables = TangentFamily(self._table, reach)
+
+    @property
+    def steering(self) -> Self:
+        """The tables."""
+        return self
+
+    @abstractmethod
+    def _table(self, group: int) -> TangentTable:
+        """Tabulate the slopes of one profile."""
+
+    def tangent(self, groups: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Looked up in the tables of all groups."""
+        return self._tables.tangent(groups, t)
+
+    def parameter(self, groups: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """Looked up in the tables of all groups."""
+        return self._tables.parameter(groups, epsilon)
+
+    def slope(self, t: FloatArray) -> FloatArray:
+        """The slope behind the logit ``t``."""
+        return slope_of(t)
+
+    def saturation(self, groups: FloatArray) -> float:
+        """Past the end of every table."""
+        return self._tables.last(groups)
 
 
 class DiscreteOutcomes(ABC):
@@ -265,6 +298,36 @@ class Mechanism(ABC):
         -------
         ndarray or None
             One row per order, one column per number of copies; None where they are not known.
+        """
+        return None
+
+    def repeated(self, count: int) -> Mechanism | None:
+        """One mechanism that is no better than ``count`` of it, among other releases too.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        Mechanism or None
+            None where it is not known; then profiles are composed.
+        """
+        return None
+
+    def joined(self, other: Mechanism) -> Mechanism | None:
+        """One mechanism that is no better than this one and another, among other releases too.
+
+        Parameters
+        ----------
+        other : Mechanism
+            The other.
+
+        Returns
+        -------
+        Mechanism or None
+            None where it is not known; then profiles are composed.
         """
         return None
 

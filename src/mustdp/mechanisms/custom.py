@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mustdp.errors import InvalidParameter
-from mustdp.mechanisms.contract import GroupProfiles, Mechanism
+from mustdp.mechanisms.contract import GroupProfiles, Mechanism, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import TangentTable, hull_slopes, two_sided

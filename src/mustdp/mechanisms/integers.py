@@ -28,8 +28,7 @@ from mustdp.mechanisms.contract import (
     OutputLaw,
     Steering,
 )
-from mustdp.mechanisms.laws import Noise, dual
-from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.mechanisms.laws import Noise, NoiseProfiles, dual
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 
 #: Outcomes where most of the mass is, fewer for many places, and further out; where there are more
@@ -198,6 +197,10 @@ class IntegerNoise(Mechanism):
         if not self.law.bounded_loss:
             return None
         return Fraction(self.sensitivity) / Fraction(self.law.scale)
+
+    @abstractmethod
+    def noise(self, count: int = 1, seed: int | None = None) -> IntArray:
+        """Draw noise of exactly the law that is charged; a ``seed`` is for experiments alone."""
 
     def describe(self) -> dict[str, Any]:
         """Plain description, for JSON."""

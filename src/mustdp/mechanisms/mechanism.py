@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.limits import LARGEST_NOISE, SMALLEST_NOISE
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism, Proof
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
-from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray
 

@@ -18,9 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism
+from mustdp.mechanisms.contract import DiscreteOutcomes, GroupProfiles, Mechanism, TabulatedProfiles
 from mustdp.mechanisms.laws import dual
-from mustdp.mechanisms.profiles import TabulatedProfiles
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.numerics.convex import TangentTable, hull_slopes, two_sided

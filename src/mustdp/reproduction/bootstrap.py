@@ -21,8 +21,7 @@ from mustdp.estimation.designs import Design
 from mustdp.estimation.queries import Halves, JointQuery, Query, QueryBlock
 from mustdp.estimation.result import BootstrapResult, InferenceNote
 from mustdp.estimation.schema import Shape, SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
-from mustdp.estimation.statistics.moments import Variance
+from mustdp.estimation.statistics.moments import Mean, Variance
 from mustdp.estimation.statistics.statistic import Statistic
 from mustdp.mechanisms.mechanism import gaussian
 from mustdp.numerics.arrays import FloatArray, IntArray

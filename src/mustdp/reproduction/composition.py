@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from mustdp.accounting.account import account
 from mustdp.accounting.plan import repeat, subsample
-from mustdp.accounting.pld.pairs import MixturePair, family_pair
+from mustdp.accounting.pld.discretise import MixturePair, family_pair
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.limits import LARGEST_EPSILON, MOST_STEPS
 from mustdp.mechanisms.laws import GaussianNoise

@@ -32,10 +32,16 @@ from mustdp.accounting.account import ACCURACY, relation_of
 from mustdp.accounting.atoms import subsampled_pair
 from mustdp.accounting.certify import Fractions, GridAnswer, refine
 from mustdp.accounting.plan import Atom, Plan, Subsample, atoms
-from mustdp.accounting.pld.curve import ComposedLoss, UpperCurve
-from mustdp.accounting.pld.discretise import DominatingPair, Survey, merge, survey
-from mustdp.accounting.pld.pairs import Mixture, MixturePair, family_pair
-from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
+from mustdp.accounting.pld.discretise import (
+    DominatingPair,
+    Mixture,
+    MixturePair,
+    Survey,
+    family_pair,
+    merge,
+    survey,
+)
+from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question, UpperCurve
 from mustdp.accounting.subsampling.attained import symmetric_threshold
 from mustdp.errors import NotCovered, NumericalFailure
 from mustdp.limits import SMALLEST_DELTA
@@ -45,7 +51,7 @@ from mustdp.mechanisms.relation import Relation, default_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 from mustdp.sampling.law import MultiplicityLaw
-from mustdp.sampling.schemes import Scheme
+from mustdp.sampling.schemes import Scheme, TruncatedPoisson
 
 # The profile of the symmetric pair, rounded up.
 
@@ -323,6 +329,9 @@ def paper_account(
 ) -> PaperAccount:
     """The answer to ``account(plan, method="paper")``; what the paper has not is refused."""
     used = relation_of(atoms(plan), relation)
+    for atom in atoms(plan):
+        if isinstance(atom, Subsample) and isinstance(atom.scheme, TruncatedPoisson):
+            raise NotCovered("the paper's composition has no Poisson sampling with a cap")
     if group > 1:
         raise NotCovered.refusing(
             "group", "must be 1 with {method} paper", group, mentions=("method",)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mustdp.errors import InvalidParameter
 from mustdp.numerics.arrays import IntArray
 from mustdp.sampling.batch import Batch, drawn
-from mustdp.sampling.stage import Stage
+from mustdp.sampling.law import Stage
 
 # How often each slot is hit: the counts behind every draw with replacement.
 #

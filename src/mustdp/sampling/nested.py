@@ -32,8 +32,8 @@ from mustdp.sampling.draws import (
     split,
     throw,
 )
+from mustdp.sampling.law import Stage, check_stages
 from mustdp.sampling.schemes import Multistage
-from mustdp.sampling.stage import Stage, check_stages
 
 Path = tuple[int, ...]
 

@@ -12,7 +12,7 @@ import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.discretise import DiscreteLoss
 
 DIGITS = 60
 

@@ -11,7 +11,7 @@ import pytest
 
 from mustdp.accounting.pld import compose
 from mustdp.accounting.pld.compose import OUTSIDE, Composition
-from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.accounting.pld.readoff import ReadOff
 from mustdp.errors import NumericalFailure
 from tests.accounting.pld.exact_sums import ExactSum, short

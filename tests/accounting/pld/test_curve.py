@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mustdp.accounting.pld.curve import ComposedLoss, UpperCurve
-from mustdp.accounting.pld.discrete import DiscreteLoss
-from mustdp.accounting.pld.discretise import DominatingPair, Grid
+from mustdp.accounting.pld.discretise import DiscreteLoss, DominatingPair, Grid
+from mustdp.accounting.pld.readoff import ComposedLoss, UpperCurve
 from mustdp.numerics.arrays import FloatArray
 
 

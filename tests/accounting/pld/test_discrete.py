@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.discretise import DiscreteLoss
 
 INDEX = np.array([-2, 0, 1, 5])
 MASSES = np.array([0.2, 0.5, 0.2, 0.1])

@@ -11,8 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 import mustdp as md
-from mustdp.accounting.pld.discrete import DiscreteLoss
-from mustdp.accounting.pld.discretise import DominatingPair, connect, connect_values, just_below
+from mustdp.accounting.pld.discretise import (
+    DiscreteLoss,
+    DominatingPair,
+    connect,
+    connect_values,
+    just_below,
+)
 from mustdp.accounting.subsampling.one_step import upper_bound
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise

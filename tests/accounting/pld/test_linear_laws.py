@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mustdp.accounting.epochs.sums import IndependentSum, _scanned, above, below, places
 from mustdp.accounting.epochs.tables import OneSide, outcome_pair
 from mustdp.accounting.epochs.terms import Term
-from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.numerics.arrays import FloatArray
 from mustdp.numerics.convex import lower_hull

@@ -9,11 +9,16 @@ import pytest
 from numpy.typing import NDArray
 
 from mustdp.accounting.pld.compose import Composition
-from mustdp.accounting.pld.curve import ComposedLoss
-from mustdp.accounting.pld.discrete import DiscreteLoss
-from mustdp.accounting.pld.discretise import find_lumps, lumps_of, merge, offset_for, spacing_for
-from mustdp.accounting.pld.pairs import family_pair
-from mustdp.accounting.pld.readoff import ReadOff
+from mustdp.accounting.pld.discretise import (
+    DiscreteLoss,
+    family_pair,
+    find_lumps,
+    lumps_of,
+    merge,
+    offset_for,
+    spacing_for,
+)
+from mustdp.accounting.pld.readoff import ComposedLoss, ReadOff
 from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
 from mustdp.sampling.law import MultiplicityLaw
 from tests.accounting.pld.mixture_pairs import family

@@ -7,11 +7,10 @@ import math
 import mpmath as mp
 import numpy as np
 
-from mustdp.accounting.pld.pairs import family_pair
+from mustdp.accounting.pld.discretise import family_pair
 from mustdp.accounting.subsampling import attained
 from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.stage import Stage
+from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
 
 
 def test_cells_count_the_error_of_the_law() -> None:

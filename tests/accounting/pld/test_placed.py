@@ -9,7 +9,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.atoms import atom_pairs
-from mustdp.accounting.families.members import Snapshot, make_tests, placed_points
+from mustdp.accounting.families.recursion import Snapshot, make_tests, placed_points
 from mustdp.accounting.plan import atoms
 from mustdp.accounting.pld.discretise import DominatingPair, connect_values, just_below
 from mustdp.mechanisms.relation import Relation

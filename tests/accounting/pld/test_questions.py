@@ -7,10 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from mustdp.accounting.pld.curve import ComposedLoss
-from mustdp.accounting.pld.discretise import DominatingPair, connect
-from mustdp.accounting.pld.pairs import family_pair
-from mustdp.accounting.pld.readoff import DeltaAt, EpsilonAt, Question
+from mustdp.accounting.pld.discretise import DominatingPair, connect, family_pair
+from mustdp.accounting.pld.readoff import ComposedLoss, DeltaAt, EpsilonAt, Question
 from mustdp.errors import InvalidParameter
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.numerics.arrays import FloatArray

@@ -10,9 +10,13 @@ import pytest
 
 from mustdp.accounting.families.recursion import LossWindow, Recursion, delta_at, epsilon_at
 from mustdp.accounting.families.triples import line_profile
-from mustdp.accounting.pld.discrete import DiscreteLoss
-from mustdp.accounting.pld.discretise import connect_values, just_below, merge
-from mustdp.accounting.pld.pairs import family_pair
+from mustdp.accounting.pld.discretise import (
+    DiscreteLoss,
+    connect_values,
+    family_pair,
+    just_below,
+    merge,
+)
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.numerics.arrays import FloatArray

@@ -11,8 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 import mustdp as md
-from mustdp.accounting.families.triples import Corner, PairFamily
-from mustdp.accounting.families.with_replacement import NestedCopies, ReplacementCopies
+from mustdp.accounting.families.triples import Corner, NestedCopies, PairFamily, ReplacementCopies
 from mustdp.accounting.subsampling.one_step import upper_bound
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray

@@ -9,15 +9,13 @@ import mpmath as mp
 import numpy as np
 
 from mustdp import custom
-from mustdp.accounting.pld.pairs import family_pair
+from mustdp.accounting.pld.discretise import family_pair
 from mustdp.accounting.subsampling import attained
-from mustdp.accounting.subsampling.mixed_slope import MOST_GROUPS, certificate, evaluate
 from mustdp.accounting.subsampling.one_step import _added, add_direction, remove_direction
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise
-from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.accounting.subsampling.stages import MOST_GROUPS, certificate, evaluate
+from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, Noise, NoiseProfiles
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.stage import Stage
+from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
 

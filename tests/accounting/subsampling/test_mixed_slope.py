@@ -13,19 +13,17 @@ from scipy.special import ndtr
 
 from mustdp import NumericalFailure, gaussian, laplace, wr
 from mustdp.accounting.subsampling import attained
-from mustdp.accounting.subsampling.mixed_slope import (
+from mustdp.accounting.subsampling.one_step import add_direction, remove_direction
+from mustdp.accounting.subsampling.stages import (
     MOST_GROUPS,
     certificate,
     evaluate,
     feasible,
     margin,
 )
-from mustdp.accounting.subsampling.one_step import add_direction, remove_direction
-from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise
-from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.mechanisms.laws import GaussianNoise, LaplaceNoise, NoiseProfiles
 from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.stage import Stage
+from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
 from tests.accounting.subsampling import exact_pairs
 from tests.accounting.subsampling.recording import Recording
 
@@ -304,7 +302,7 @@ def test_long_requests_are_worked_through_in_pieces(monkeypatch: pytest.MonkeyPa
     epsilon = np.linspace(0.0, 3.0, 50)
     whole = certificate(law, family, epsilon)[0]
     monkeypatch.setattr(
-        "mustdp.accounting.subsampling.mixed_slope._LARGEST_MATRIX", 7 * law.positive.size
+        "mustdp.accounting.subsampling.stages._LARGEST_MATRIX", 7 * law.positive.size
     )
     assert certificate(law, family, epsilon)[0] == pytest.approx(whole, rel=1e-12)
 

@@ -27,11 +27,9 @@ from mustdp import (
     wr,
 )
 from mustdp.accounting.subsampling.one_slope import amplified_delta, kind_of, one_slope_bound
-from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.mechanisms.profiles import NoiseProfiles
+from mustdp.mechanisms.laws import GaussianNoise, NoiseProfiles
 from mustdp.reproduction import amplified_epsilon, base_epsilon
-from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.stage import Stage
+from mustdp.sampling.law import MultiplicityLaw, Stage, stage_law
 
 etas = st.one_of(st.floats(1e-12, 1.0), st.sampled_from([1.0, 0.5, 1e-300]))
 epsilons = st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 1e4), st.sampled_from([0.0, 1e-12, 1.0]))

@@ -22,7 +22,7 @@ from mustdp import (
     wor,
     wr,
 )
-from mustdp.accounting.subsampling.one_step import LARGEST_EPSILON, attained_values, upper_bound
+from mustdp.accounting.subsampling.one_step import LARGEST_OF_ONE_STEP, attained_values, upper_bound
 from mustdp.numerics.arrays import FloatArray
 from mustdp.types import Scheme
 
@@ -73,7 +73,7 @@ def test_every_corner_gives_ordered_finite_bounds_without_a_warning(
 def test_bad_epsilons_are_refused(epsilon: Any) -> None:
     with pytest.raises(InvalidParameter, match="epsilon must be a number or a non-empty list"):
         one_step(wor(10, 3), gaussian(shift=1.0), epsilon)
-    assert LARGEST_EPSILON == 600.0
+    assert LARGEST_OF_ONE_STEP == 600.0
 
 
 @pytest.mark.parametrize("group", [0, 11, 1.0, True, "1", None])

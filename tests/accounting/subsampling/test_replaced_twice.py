@@ -10,7 +10,7 @@ import pytest
 
 import mustdp as md
 from mustdp.accounting.families.composition import family_of
-from mustdp.accounting.families.with_replacement import ReplacedTwice
+from mustdp.accounting.families.triples import ReplacedTwice
 from mustdp.accounting.plan import atoms
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray

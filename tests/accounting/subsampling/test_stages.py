@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 
 from mustdp import gaussian, laplace, multistage, must_ow, must_ww, one_step
-from mustdp.accounting.subsampling.mixed_slope import certificate
 from mustdp.accounting.subsampling.one_step import upper_bound
 from mustdp.accounting.subsampling.stages import (
     TAIL,
     ChordProfiles,
     StagedProfiles,
+    certificate,
     stage_profiles,
     staged_inside,
 )
-from mustdp.mechanisms.laws import GaussianNoise
-from mustdp.mechanisms.profiles import NoiseProfiles
-from mustdp.sampling.law import stage_law
-from mustdp.sampling.stage import Stage
+from mustdp.mechanisms.laws import GaussianNoise, NoiseProfiles
+from mustdp.sampling.law import Stage, stage_law
 
 EPSILONS = np.array([0.0, 0.05, 0.3, 1.0, 4.0])
 

@@ -19,9 +19,8 @@ from mustdp.estimation.bootstrap import Inference, infer, spread_of
 from mustdp.estimation.designs import Design, bag_of_little_bootstraps
 from mustdp.estimation.replicates import in_halves
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
 from mustdp.estimation.statistics.counts import Proportion
-from mustdp.estimation.statistics.moments import Correlation, StandardDeviation, Variance
+from mustdp.estimation.statistics.moments import Correlation, Mean, StandardDeviation, Variance
 from mustdp.estimation.statistics.quantiles import Median, Quantile
 from mustdp.estimation.statistics.statistic import Statistic
 from mustdp.estimation.statistics.user import UserStatistic

@@ -14,8 +14,7 @@ from mustdp.estimation.bootstrap import check_kind, infer
 from mustdp.estimation.designs import Design
 from mustdp.estimation.intervals import Spread
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
-from mustdp.estimation.statistics.moments import Variance
+from mustdp.estimation.statistics.moments import Mean, Variance
 
 
 def test_t_quantiles_grow_where_little_is_known() -> None:

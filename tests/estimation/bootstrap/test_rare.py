@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mustdp.estimation.designs import bag_of_little_bootstraps
-from mustdp.estimation.statistics.averages import Mean
-from mustdp.estimation.statistics.moments import StandardDeviation, Variance
+from mustdp.estimation.statistics.moments import Mean, StandardDeviation, Variance
 from mustdp.estimation.statistics.statistic import Statistic
 from mustdp.numerics.arrays import FloatArray
 from tests.estimation.bootstrap.test_coverage import ENOUGH, N, coverage, inferred

@@ -14,7 +14,7 @@ from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap import check_shape, settle_design, shape_of
 from mustdp.estimation.queries import JointQuery, LinearQuery, exact_release
 from mustdp.estimation.schema import Shape, SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.moments import Mean
 from mustdp.estimation.statistics.statistic import Statistic, read_statistic
 from mustdp.mechanisms.mechanism import Gaussian
 

@@ -13,6 +13,7 @@ from mustdp.estimation.release import clustered, run_rounds
 from mustdp.estimation.result import ReleasedEstimate
 from mustdp.estimation.schema import PublicSchema, read_schema
 from mustdp.estimation.statistics.statistic import StatisticRequest, read_statistic
+from mustdp.estimation.tables import read_groupings
 from mustdp.mechanisms.relation import Relation
 from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.noise_bits import NoiseSource
@@ -24,11 +25,17 @@ ALPHA = 1e-4
 def public(*, upper: float = 1.0, relation: str = "replace_one", **settings: Any) -> PublicSchema:
     """One column, x, from 0 to ``upper``."""
     given: dict[str, Any] = {
-        "categories": None, "dates": None, "by": None, "groups": None, "dropped": False,
-        "population": None, **settings,
+        "categories": None, "dates": None, "dropped": False, "population": None, **settings,
     }  # fmt: skip
+    grouping = read_groupings(given.pop("by", None), given.pop("groups", None))
     return read_schema(
-        ("x",), named=True, lower=0.0, upper=upper, relation=Relation.read(relation), **given
+        ("x",),
+        named=True,
+        lower=0.0,
+        upper=upper,
+        relation=Relation.read(relation),
+        grouping=grouping,
+        **given,
     )
 
 

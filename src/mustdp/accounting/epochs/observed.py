@@ -13,7 +13,7 @@ from scipy.special import log_ndtr, ndtr
 from mustdp.accounting.epochs.sums import OUTSIDE, Summed
 from mustdp.accounting.epochs.tables import OutcomePair
 from mustdp.accounting.pld.compose import Composition, Part
-from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen

@@ -36,9 +36,8 @@ from mustdp.accounting.epochs.several_bins import (
 from mustdp.accounting.epochs.shuffling import shuffled_pair
 from mustdp.accounting.epochs.terms import MixedTerm
 from mustdp.accounting.plan import InEpoch
-from mustdp.accounting.pld.discretise import DominatingPair
-from mustdp.accounting.pld.pairs import ConcretePair
-from mustdp.accounting.profiles import GroupProfile
+from mustdp.accounting.pld.discretise import ConcretePair, DominatingPair
+from mustdp.accounting.subsampling.one_step import GroupProfile
 from mustdp.errors import NotCovered
 from mustdp.mechanisms.contract import Proof, has_proof
 from mustdp.mechanisms.mechanism import AdditiveNoise, Gaussian

@@ -35,7 +35,7 @@ from mustdp.accounting.epochs.tables import falling_root
 from mustdp.accounting.pld.compose import Composition
 from mustdp.accounting.pld.discretise import DominatingPair
 from mustdp.accounting.pld.readoff import first_below
-from mustdp.accounting.profiles import GroupProfile
+from mustdp.accounting.subsampling.one_step import GroupProfile
 from mustdp.errors import NumericalFailure
 from mustdp.mechanisms.contract import Proof, has_proof
 from mustdp.mechanisms.laws import GaussianNoise, Noise, dual

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from mustdp.accounting.pld.compose import Composition, Tilted
-from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.convex import lower_hull

@@ -1,13 +1,14 @@
-"""One step without replacement, seen through three points, and cells of such triples that dominate
-every pair.
+"""Families of pairs for one step: cells that dominate every pair of neighbours, for draws without
+replacement (three points) and for draws in which a record may occur several times.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import pairwise, product
 from typing import Protocol
 
@@ -15,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from mustdp.accounting.subsampling.stages import certificate
 from mustdp.errors import NumericalFailure
-from mustdp.mechanisms.contract import Proof
-from mustdp.mechanisms.laws import GaussianNoise, Noise
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.mechanisms.contract import GroupProfiles, Proof
+from mustdp.mechanisms.laws import GaussianNoise, Noise, mills_ratio
+from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
 from mustdp.numerics.checks import frozen
-from mustdp.numerics.normal import mills_ratio
-from mustdp.numerics.roots import increasing_root
+from mustdp.numerics.convex import increasing_root
+from mustdp.sampling.law import MultiplicityLaw
 
 # One step without replacement, seen through three points: certified hockey-stick profiles.
 #
@@ -283,6 +285,12 @@ class TripleCell:
     ranges: tuple[tuple[float, float], ...]
     kind: str = ""
 
+    @property
+    def middle(self) -> TripleCell:
+        """A cell without extent inside."""
+        halves = [0.5 * (low + high) for low, high in self.ranges]
+        return TripleCell(tuple((half, half) for half in halves), self.kind)
+
     def split(self) -> tuple[TripleCell, TripleCell]:
         """Halve the longest side."""
         axis = max(range(len(self.ranges)), key=lambda i: self.ranges[i][1] - self.ranges[i][0])
@@ -342,9 +350,12 @@ class Triangle:
 
 
 def triangle(
-    shift: float, omega: tuple[float, float], share: tuple[float, float], *, ball: bool = True,
+    shift: float,
+    omega: tuple[float, float],
+    share: tuple[float, float],
+    *,
     one_of_two: bool = False,
-) -> Triangle:  # fmt: skip
+) -> Triangle:
     """Upper ends of u, v, w, cos A and cos B for omega and f = b/omega in the given ranges.
 
     Two triangles over the same x and x' share w = s sin omega, so none may grow it: one that is
@@ -353,17 +364,10 @@ def triangle(
     """
     a1, a2 = (1.0 - share[1]) * omega[0], min((1.0 - share[0]) * omega[1], _RIGHT)
     b1, b2 = share[0] * omega[0], min(share[1] * omega[1], _RIGHT)
-    longest = 1.0
-    if not ball:  # at least this, everywhere in the cell
-        longest = max(math.cos(a2), math.cos(b2), math.sin(omega[0])) / _UP
-
-    def length(part: float) -> float:
-        return shift * _raised(part / longest)
-
     return Triangle(
-        length(math.cos(b1)),
-        length(math.cos(a1)),
-        length(math.sin(min(omega[1], _RIGHT))),
+        shift * _raised(math.cos(b1)),
+        shift * _raised(math.cos(a1)),
+        shift * _raised(math.sin(min(omega[1], _RIGHT))),
         1.0 if one_of_two and share[0] <= 0.0 else _raised(math.sin(a2)),
         1.0 if one_of_two and share[1] >= 1.0 else _raised(math.sin(b2)),
     )
@@ -394,15 +398,12 @@ def _ranges(ends: FloatArray) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class DiscTriples:
-    """Draws without replacement and Gaussian noise in any dimension.
-
-    ``ball`` says that contributions lie in a ball of diameter ``shift``, as in a sum; otherwise
-    only any two of them are within ``shift`` of each other.
+    """Draws without replacement and Gaussian noise in any dimension; the three points lie in a ball
+    of diameter ``shift``, as contributions to a sum do.
     """
 
     chance: float
     shift: float
-    ball: bool = True
     parts: int = 6
     most_cells: int = 240
     cell_cost: float = 1.0
@@ -418,7 +419,7 @@ class DiscTriples:
     def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
         """(u, w, cos A) and (v, w, cos B)."""
         omega, share = cell.ranges
-        t = triangle(self.shift, omega, share, ball=self.ball)
+        t = triangle(self.shift, omega, share)
         return Corner((t.u, t.w), (t.cos_x,)), Corner((t.v, t.w), (t.cos_other,))
 
     def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
@@ -430,6 +431,45 @@ class DiscTriples:
     def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
         """One by one."""
         return np.array([self.profile(corner, epsilon) for corner in corners])
+
+
+@dataclass(frozen=True)
+class DistantTriples(DiscTriples):
+    """The same where only any two of the points are within ``shift`` of each other.
+
+    Acute or right triangles whose longest side is s are enough. ``kind`` says which side that is; a
+    cell is a box of the other two, over s.
+    """
+
+    parts: int = 4
+
+    def cells(self) -> tuple[TripleCell, ...]:
+        """Boxes of two sides that some right or acute triangle has."""
+        steps = np.linspace(0.0, 1.0, self.parts + 1)
+        sides = _ranges(np.sin(_RIGHT * steps))
+        boxes = [box for box in product(sides, sides) if math.hypot(box[0][1], box[1][1]) >= 1.0]
+        return tuple(TripleCell(box, kind) for kind in ("uv", "vw", "uw") for box in boxes)
+
+    def ends(self) -> tuple[TripleCell, TripleCell]:
+        """y in the place of x', or of x."""
+        none, all_ = (0.0, 0.0), (1.0, 1.0)
+        return TripleCell((all_, none), "uv"), TripleCell((none, all_), "uv")
+
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
+        """The largest u, w and inner product at x; and v, w and inner product at x'."""
+        sides = dict.fromkeys("uvw", (1.0, 1.0)) | dict(zip(cell.kind, cell.ranges, strict=True))
+        (u1, u2), (v1, v2), (_, w2) = sides["u"], sides["v"], sides["w"]
+        return self._corner(u2, w2, v1), self._corner(v2, w2, u1)
+
+    def _corner(self, near: float, far: float, opposite: float) -> Corner:
+        """Two sides at most this long, and the third at least: one more than a right angle sees."""
+        near, far = _raised(near), _raised(far)
+        shorter = min(near, far)
+        opposite = max(opposite, math.sqrt(max(0.0, 1.0 - shorter * shorter))) / _UP
+        # Of the largest inner product; at fixed lengths and a larger one the value is larger.
+        inner = near * near + far * far - opposite * opposite + 16.0 * ROUNDOFF
+        cosine = 1.0 if inner >= 2.0 * near * far else _raised(inner / (2.0 * near * far))
+        return Corner((self.shift * near, self.shift * far), (max(cosine, 0.0),))
 
 
 @dataclass(frozen=True)
@@ -479,3 +519,555 @@ class LineTriples:
     def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
         """One by one."""
         return np.array([self.profile(corner, epsilon) for corner in corners])
+
+
+# One step with several copies: certified profiles for draws with replacement and MUSTow.
+#
+# At t = e^eps >= 1 the step is bounded by the largest value, over z_0 <= z_1 <= …, of
+#
+#     sum_j rho_j Phi(a_j - z_j)  -  sum_i c_i Phi(b_i - z_i)
+#
+# (supplies rho_j at places a_j, demands c_i at places b_i; docs/derivations/family.md has them for
+# both schemes). A *flow* certifies an upper bound of it: send source j to demands i <= j, theta_ji
+# of it against m_ji of the demand. With sum_i theta_ji >= rho_j and sum_j m_ji <= c_i,
+#
+#     sum_j rho_j P_j - sum_i c_i Q_i  <=  sum_ji (theta_ji P_j - m_ji Q_i)_+,
+#
+# and each term is theta_ji times the profile of the noise at distance a_j - b_i and at
+# m_ji/theta_ji. Any flow is valid. A good one has all pairs decided at one threshold z, equal
+# inside a first block, and each multiplicity by itself behind it, as in ``subsampling/stages.py``.
+# Where source j meets two demands whose places form a triangle with its own, the two terms are
+# joined and the triple's mean takes their place: (theta P - m Q - m' Q')_+ is at most the sum of
+# the two parts, at any angle.
+
+
+#: What rounding of a share and of two products can take, generously.
+_SHARE_ERROR = 1e-12
+#: Triangles with a larger cosine are as good as a line.
+STRAIGHT = 1.0 - 1e-5
+#: Distance of the nodes of a triangle's mean, which is only a part of a value.
+_FLOW_STEP = 0.12
+#: Terms that make up less than this share of a value are not joined: little could be gained.
+_WORTH = 5e-3
+#: Thresholds are found this closely; they only steer, and a value hardly changes near the best one.
+_CLOSE = 1e-5
+#: Thresholds are looked for this far beyond the places of the supplies.
+_BEYOND_SUPPLIES = 16.0
+_NOISE = GaussianNoise()
+
+
+@dataclass(frozen=True)
+class SourceTriangle:
+    """Source ``source`` and the demands ``near`` and ``far`` form a triangle with this cosine."""
+
+    source: int
+    near: int
+    far: int
+    cosine: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    """What one source sends: theta P_j against m Q_i, one row per t and one column per demand."""
+
+    theta: FloatArray
+    m: FloatArray
+    distance: FloatArray
+    value: FloatArray
+
+
+def _values(theta: FloatArray, m: FloatArray, distance: FloatArray) -> FloatArray:
+    """E (theta P - m Q)_+ entry by entry, rounded up; 0 where nothing is sent."""
+    some = theta > 0.0
+    sent = theta[some]
+    with np.errstate(divide="ignore"):
+        ratio = np.log(m[some]) - np.log(sent)
+    value = _NOISE.profile(distance[some], np.maximum(ratio, -700.0))
+    out = np.zeros(theta.shape)
+    out[some] = sent * np.maximum(value, _NOISE.smallest)
+    return np.asarray(out * (1.0 + _PROFILE_ERROR))
+
+
+def _bent(sent: _Sent, rows: IntArray, bends: Sequence[SourceTriangle]) -> FloatArray:
+    """The terms of one source that form triangles, joined, at some rows of the same places."""
+    far = bends[0].far
+    nears = [sent.theta[rows, bend.near] for bend in bends]
+    whole = np.sum(nears, axis=0)
+    total = np.zeros(whole.size)
+    for bend, near in zip(bends, nears, strict=True):
+        even = np.full(whole.size, 1.0 / len(bends))
+        share = np.divide(near, whole, out=even, where=whole > 0.0)
+        theta = near + share * (1.0 + _SHARE_ERROR) * sent.theta[rows, far]
+        taken = share * (1.0 - _SHARE_ERROR) * sent.m[rows, far]
+        mean = triple_mean(
+            theta, sent.m[rows, bend.near], taken, float(sent.distance[rows[0], bend.near]),
+            float(sent.distance[rows[0], far]), bend.cosine, _FLOW_STEP,
+        )  # fmt: skip
+        total += np.where(theta > 0.0, mean, 0.0)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class FlowProblem:
+    """Supplies and demands, one row per t and set of places, columns sorted by copies.
+
+    Many sets of places are worked on at once; the rows of one of them lie together.
+    """
+
+    source: FloatArray  # rho_j for j = 1, 2, …
+    supply_at: FloatArray
+    demand: FloatArray
+    demand_at: FloatArray
+    demand_copies: IntArray
+    #: How far the rounding of the places may have brought a source and a demand together.
+    blur: float = 0.0
+
+    def certified(self, bends: Sequence[tuple[slice, Sequence[SourceTriangle]]] = ()) -> FloatArray:
+        """The value of a good flow in every row, without what the law left out.
+
+        ``bends`` are the triangles of rows that share their places.
+        """
+        z, pooled = self._thresholds()
+        ready, wanted = self._densities(z, pooled)
+        left = wanted.copy()
+        total = np.zeros(z.shape[0])
+        turning = {bend.source for _, triangles in bends for bend in triangles}
+        turned: dict[int, _Sent] = {}
+        for j in range(self.source.size):
+            flow = self._flow(ready[:, j], left, pooled[:, j], j)
+            columns = flow.shape[1]
+            whole = flow.sum(axis=1)
+            # A source that found no demand costs its whole mass; otherwise all of it is divided in
+            # proportion over the demands that it met.
+            total += np.where(whole > 0.0, 0.0, self.source[j])
+            some = flow > 0.0
+            theta = np.divide(flow, whole[:, None], out=np.zeros(flow.shape), where=some)
+            used = np.divide(flow, wanted[:, :columns], out=np.zeros(flow.shape), where=some)
+            theta *= self.source[j] * (1.0 + _SHARE_ERROR)
+            used *= self.demand[:, :columns] * (1.0 - _SHARE_ERROR)
+            gap = self.supply_at[:, j, None] - self.demand_at[:, :columns] + self.blur
+            gap = np.maximum(gap, SHORTEST)
+            sent = _Sent(theta, used, gap, _values(theta, used, gap))
+            total += sent.value.sum(axis=1)
+            if j in turning:
+                turned[j] = sent
+        total = self._joined(total, turned, bends)
+        total *= 1.0 + 4.0 * self.source.size * (1 + self.demand_copies.size) * ROUNDOFF
+        if not np.all((total >= 0.0) & np.isfinite(total)):
+            raise NumericalFailure("a flow between copies has a value that is not a number")
+        return np.asarray(total)
+
+    def _flow(
+        self, ready: FloatArray, left: FloatArray, pooled: NDArray[np.bool_], j: int
+    ) -> FloatArray:
+        """Send one source to its own demands, then to those of fewer copies; lowers ``left``."""
+        fewer, end = np.searchsorted(self.demand_copies, (j + 1, j + 2))
+        parts = (slice(fewer, end), slice(0, fewer))
+        flow = np.zeros((ready.size, int(end)))
+        rest = ready
+        for at in parts:
+            open_ = left[:, at]
+            if at is parts[1]:
+                open_ = np.where(pooled[:, None], open_, 0.0)
+            filled = np.minimum(np.cumsum(open_, axis=1), rest[:, None])
+            # Differences of sums are rounded; no demand may be met twice, so what is left decides.
+            flow[:, at] = np.minimum(np.diff(filled, axis=1, prepend=0.0), open_)
+            left[:, at] -= flow[:, at]
+            if filled.shape[1]:
+                rest = rest - filled[:, -1]
+        return flow
+
+    def _joined(
+        self, total: FloatArray, sent: dict[int, _Sent],
+        bends: Sequence[tuple[slice, Sequence[SourceTriangle]]],
+    ) -> FloatArray:  # fmt: skip
+        """The totals with terms joined in triangles where that is less.
+
+        Both are certificates, so it is tried only where those terms make up a part worth having.
+        """
+        spared = np.zeros(total.size)
+        for rows, triangles in bends:
+            for j in {bend.source for bend in triangles}:
+                own = sent[j]
+                here = [
+                    bend
+                    for bend in triangles
+                    if bend.source == j
+                    and bend.cosine < STRAIGHT
+                    and own.theta[rows, bend.near].any()
+                    and own.theta[rows, bend.far].any()
+                ]
+                if not here:
+                    continue
+                parts = own.value[rows, here[0].far] + sum(own.value[rows, b.near] for b in here)
+                worth = rows.start + np.flatnonzero(parts > _WORTH * total[rows])
+                if worth.size:
+                    gain = parts[worth - rows.start] - _bent(own, worth, here)
+                    spared[worth] += np.maximum(gain, 0.0)
+        # The difference of two roundings that are small against the total they are taken off.
+        spared *= 1.0 - 1e-12
+        return np.asarray(total - spared + 1e-12 * total)
+
+    def _densities(self, z: FloatArray, pooled: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """Supplies and demands at their thresholds, in a common scale within each block."""
+        with np.errstate(under="ignore"):
+            source = np.log(self.source) + _exponent(self.supply_at, z)
+            column = np.maximum(self.demand_copies - 1, 0)
+            demand = self._log_demand + _exponent(self.demand_at, z[:, column])
+            inside = np.where(pooled, source, -np.inf).max(axis=1, keepdims=True)
+            top = np.where(pooled, inside, source)
+            return np.exp(source - top), np.exp(np.minimum(demand - top[:, column], 600.0))
+
+    @cached_property
+    def _log_demand(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.demand))
+
+    def _thresholds(self) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The threshold of every multiplicity, and which ones belong to the first block."""
+        rows, width = self.demand.shape[0], self.source.size
+        alone = self._alone()
+        low = np.zeros(rows, dtype=np.int64)
+        high = np.full(rows, width - 1, dtype=np.int64)
+        while True:
+            active = np.flatnonzero(low < high)
+            if not active.size:
+                break
+            middle = (low[active] + high[active]) // 2
+            ends = self._balance(middle, alone[active, middle + 1], active)[0] >= 0.0
+            high[active] = np.where(ends, middle, high[active])
+            low[active] = np.where(ends, low[active], middle + 1)
+
+        def balance(z: FloatArray, at: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+            return self._balance(high[at], z, at)
+
+        # Further out nothing is left of either side.
+        far = _BEYOND_SUPPLIES + self.supply_at[np.arange(rows), high]
+        block = increasing_root(balance, -far, far, _CLOSE)
+        pooled = np.arange(width) <= high[:, None]
+        return np.where(pooled, block[:, None], alone), pooled
+
+    def _alone(self) -> FloatArray:
+        """Where each source is in balance with the demands of its own number of copies."""
+        width = self.source.size
+        own = [np.flatnonzero(self.demand_copies == j + 1) for j in range(width)]
+        logs = np.concatenate([self._log_demand[:, at] for at in own])
+        places = np.concatenate([self.demand_at[:, at] for at in own])
+        source = np.repeat(np.log(self.source), self.demand.shape[0])
+        place = self.supply_at.T.ravel()
+
+        def balance(z: FloatArray, at: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+            low, slow = _log_sum(logs[at] + _exponent(places[at], z[:, None]), places[at])
+            return source[at] + _exponent(place[at], z) - low, place[at] - slow
+
+        far = _BEYOND_SUPPLIES + place
+        found = increasing_root(balance, -far, far, _CLOSE)
+        return found.reshape(width, -1).T
+
+    def _balance(
+        self, last: NDArray[np.int64], z: FloatArray, rows: NDArray[np.intp]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Log source minus log demand at z up to column ``last``, and its derivative."""
+        supply_at, demand_at = self.supply_at[rows], self.demand_at[rows]
+        up = np.log(self.source) + _exponent(supply_at, z[:, None])
+        down = self._log_demand[rows] + _exponent(demand_at, z[:, None])
+        fits = np.arange(self.source.size) <= last[:, None]
+        high, fast = _log_sum(np.where(fits, up, -np.inf), supply_at)
+        fits = self.demand_copies <= last[:, None] + 1
+        low, slow = _log_sum(np.where(fits, down, -np.inf), demand_at)
+        return high - low, fast - slow
+
+
+def _exponent(place: FloatArray, z: FloatArray) -> FloatArray:
+    """Log density at place - z over that at z."""
+    return np.asarray(place * z - 0.5 * np.square(place))
+
+
+def _log_sum(logs: FloatArray, speed: FloatArray) -> tuple[FloatArray, FloatArray]:
+    top = logs.max(axis=1)
+    finite = np.where(np.isfinite(top), top, 0.0)
+    weights = np.exp(logs - finite[:, None])
+    total = weights.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.nan_to_num((weights * speed).sum(axis=1) / total)
+        return np.log(total) + finite, slope
+
+
+# Families of pairs where a record may be drawn several times: WR and MUSTow.
+#
+# With replacement all places of a batch are filled with common records y_1, y_2, …, and x takes
+# the first J places. Against i copies of x' the distance of j >= i copies of x is at most i w +
+# u_{i+1} + … + u_j; the first place has its own triangle (u, v, w), later ones move by at most s.
+# In MUSTow the slot of stage I holds x, x' or a common record y* (distances U, V), and the other
+# slots hold common records, the first of them with a triangle of its own. Both become a market of
+# supplies and demands. The proofs are in docs/derivations/family.md.
+
+
+#: Laws with more positive multiplicities than this are left to the single pair.
+MOST_COPIES = 40
+#: Triangles are looked at for this many copies; more are rare.
+_BENT = 4
+#: Rows of markets that are worked on at once, so that they stay in the processor's cache.
+_AT_ONCE = 3000
+
+
+@dataclass(frozen=True, eq=False)
+class _Stall:
+    """A corner's places of supplies and demands, and its triangles."""
+
+    supply_at: FloatArray
+    demand_at: FloatArray
+    bends: tuple[SourceTriangle, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Copies(ABC):
+    """What the two families share: a law of copies, rounded to the safe side."""
+
+    law: MultiplicityLaw
+    shift: float
+    parts: int = 2  # the cells that matter are split further
+    most_cells: int = 140
+    cell_cost: float = 3.0
+
+    @property
+    def _slack(self) -> float:
+        return 4.0 * self.law.relative_error + 64.0 * self.law.probabilities.size * ROUNDOFF
+
+    def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
+        """Certified upper bound of H at e^epsilon, epsilon >= 0."""
+        return np.asarray(self.profiles([corner], epsilon)[0])
+
+    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """The same for many corners, a row each: their markets are worked on together."""
+        together = max(1, _AT_ONCE // max(1, epsilon.size))
+        parts = [
+            self._certified(corners[start : start + together], epsilon)
+            for start in range(0, len(corners), together)
+        ]
+        return np.concatenate([np.empty((0, epsilon.size)), *parts])
+
+    def _certified(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        stalls = [self._stall(corner) for corner in corners]
+        copies, amounts = self._demands(epsilon)
+        rows = epsilon.size
+        market = FlowProblem(
+            self._supply * (1.0 + self._slack),
+            np.repeat([stall.supply_at for stall in stalls], rows, axis=0),
+            np.tile(amounts * (1.0 - self._slack), (len(corners), 1)),
+            np.repeat([stall.demand_at for stall in stalls], rows, axis=0),
+            copies,
+            16.0 * ROUNDOFF * self.shift * (1.0 + float(self.law.positive_values[-1])),
+        )
+        bends = [
+            (slice(which * rows, (which + 1) * rows), stall.bends)
+            for which, stall in enumerate(stalls)
+        ]
+        values = market.certified(bends).reshape(len(corners), rows)
+        return np.minimum(values + self.law.cut, 1.0)
+
+    @property
+    @abstractmethod
+    def _supply(self) -> FloatArray:
+        """rho_j for j = 1, 2, …"""
+
+    @abstractmethod
+    def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
+        """How many copies each demand has, in order, and its amount at every epsilon (rows)."""
+
+    @abstractmethod
+    def _stall(self, corner: Corner) -> _Stall:
+        """Where supplies and demands lie, and the triangles that they form."""
+
+
+class ReplacementCopies(Copies):
+    """Draws with replacement: the first copy has its own triangle, later ones move by s."""
+
+    def cells(self) -> tuple[TripleCell, ...]:
+        """Boxes of (omega, f)."""
+        return disc_cells(self.parts)
+
+    def ends(self) -> tuple[TripleCell, TripleCell]:
+        """Aligned and reversed."""
+        return end_cell(1, 0.0), end_cell(1, 1.0)
+
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
+        """(u, w) and (v, w)."""
+        omega, share = cell.ranges
+        t = triangle(self.shift, omega, share)
+        return Corner((t.u, t.w), (t.cos_x,)), Corner((t.v, t.w), (t.cos_other,))
+
+    @property
+    def _supply(self) -> FloatArray:
+        return self.law.positive
+
+    def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
+        """None of x', then i copies of it."""
+        none, some = np.expm1(epsilon) * self.law.zero, np.outer(np.exp(epsilon), self.law.positive)
+        copies = np.append(0, self.law.positive_values.astype(np.int64))
+        return copies, np.concatenate([none[:, None], some], axis=1)
+
+    def _stall(self, corner: Corner) -> _Stall:
+        """Component j of P at u + (j-1) s; of Q at 0 and at i (s-w) - (s-u)."""
+        u, w = corner.lengths
+        copies, s = self.law.positive_values, self.shift
+        demand_at = np.append(0.0, copies * (s - w) - (s - u))
+        return _Stall(
+            copies * s - (s - u), demand_at, (SourceTriangle(0, 0, 1, corner.cosines[0]),)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NestedCopies(Copies):
+    """MUSTow: a slot of stage I holds x, x' or y*; ``law`` counts the draws of one slot."""
+
+    most_cells: int = 220
+    cell_cost: float = 4.0
+    chance: float = 0.0
+
+    def cells(self) -> tuple[TripleCell, ...]:
+        """Boxes of (omega, f of y*, f of the record in the first other slot)."""
+        return disc_cells(self.parts, shares=2)
+
+    def ends(self) -> tuple[TripleCell, TripleCell]:
+        """Aligned and reversed."""
+        return end_cell(2, 0.0), end_cell(2, 1.0)
+
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
+        """(U, u_1, w) and (V, v_1, w)."""
+        omega, share, other = cell.ranges
+        slot = triangle(self.shift, omega, share, one_of_two=True)
+        first = triangle(self.shift, omega, other, one_of_two=True)
+        return (
+            Corner((slot.u, first.u, slot.w), (slot.cos_x, first.cos_x)),
+            Corner((slot.v, first.v, slot.w), (slot.cos_other, first.cos_other)),
+        )
+
+    @property
+    def _supply(self) -> FloatArray:
+        return self.chance * self.law.positive
+
+    def _demands(self, epsilon: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Nothing drawn from the slot, then i copies of y* and i copies of x' in turn."""
+        beta, p = self.law.positive, self.chance
+        absent = max(0.0, (1.0 - p) - 4.0 * ROUNDOFF)
+        amounts = np.empty((epsilon.size, 1 + 2 * beta.size))
+        amounts[:, 0] = np.expm1(epsilon) * self.law.zero
+        amounts[:, 1::2] = np.outer(np.expm1(epsilon), beta * absent)
+        amounts[:, 2::2] = np.outer(np.exp(epsilon), beta * p)
+        return np.append(0, np.repeat(self.law.positive_values.astype(np.int64), 2)), amounts
+
+    def _stall(self, corner: Corner) -> _Stall:
+        """Component j of P at j s; of Q at s - u_1 (none), i (s-U) and i (s-w)."""
+        slot, first, w = corner.lengths
+        copies, s = self.law.positive_values, self.shift
+        demand_at = np.empty(1 + 2 * copies.size)
+        demand_at[0], demand_at[1::2], demand_at[2::2] = (
+            s - first,
+            copies * (s - slot),
+            copies * (s - w),
+        )
+        # Demand 2 i - 1 has i copies of y*, demand 2 i has i copies of x'.
+        bends = [SourceTriangle(0, 0, 2, corner.cosines[1])]
+        bends += [
+            SourceTriangle(j, 2 * j + 1, 2 * j + 2, corner.cosines[0])
+            for j in range(min(_BENT, copies.size))
+        ]
+        return _Stall(copies * s, demand_at, tuple(bends))
+
+
+# The family of MUSTww: a first stage with replacement, of which all but its rare part is MUSTow.
+#
+# Fill all slots of the first stage with common records and put x into the first I of them. Cut what
+# happens with I = 0 in two, shares 1 - phi and phi: one goes with I = 1, the other with I >= 2,
+#
+#     P = M P_A + N P_B,   M = (1-phi) rho_0 + rho_1,   N = phi rho_0 + rho_2 + rho_3 + …,
+#
+# and Q alike. Given what the slots hold, (P_A, Q_A) is a pair of MUSTow whose slot is hit with
+# chance rho_1 / M, and (P_B, Q_B) belongs to one stage whose law lacks 1. Divergences are jointly
+# convex, so M times the profile of MUSTow plus N times the certificate of that stage is an upper
+# bound for every phi, and so is the certificate of the whole, for every member: the smaller one
+# counts. The rest of the proof is that of MUSTow (docs/derivations/family.md).
+
+
+#: More than what sums and products of a few weights lose to rounding.
+_SLACK = 64.0 * ROUNDOFF
+
+
+@dataclass(frozen=True, eq=False)
+class ReplacedTwice:
+    """``first`` counts slots with the record, ``law`` draws of one slot; ``inside`` are the
+    profiles of the second stage, ``whole`` is the certificate of both, at epsilon >= 0.
+    """
+
+    first: MultiplicityLaw
+    law: MultiplicityLaw
+    shift: float
+    inside: GroupProfiles
+    whole: Callable[[FloatArray], FloatArray]
+    most_cells: int = 220
+    cell_cost: float = 8.0
+    _known: dict[bytes, tuple[FloatArray, FloatArray]] = field(init=False, default_factory=dict)
+
+    @cached_property
+    def _phi(self) -> float:
+        """The share of all copies that slots beyond the first have: any would be valid."""
+        values, rho = self.first.positive_values, self.first.positive
+        beyond = values > 1.0
+        return min(0.5, float(rho[beyond] @ values[beyond]) / float(rho @ values))
+
+    @cached_property
+    def _often(self) -> float:
+        """M above."""
+        none, one = self.first.probabilities[:2]
+        return float((1.0 - self._phi) * none + one)
+
+    @cached_property
+    def _slot(self) -> NestedCopies:
+        """The family of (P_A, Q_A); what weights are off by is laid upon the law of the slot."""
+        error = self.law.relative_error + self.first.relative_error + _SLACK
+        law = MultiplicityLaw(self.law.first, self.law.probabilities, self.law.cut, error)
+        chance = float(self.first.probabilities[1]) / self._often
+        return NestedCopies(law, self.shift, chance=chance)
+
+    def cells(self) -> tuple[TripleCell, ...]:
+        """As for MUSTow."""
+        return self._slot.cells()
+
+    def ends(self) -> tuple[TripleCell, TripleCell]:
+        """Aligned and reversed."""
+        return self._slot.ends()
+
+    def corners(self, cell: TripleCell) -> tuple[Corner, Corner]:
+        """As for MUSTow."""
+        return self._slot.corners(cell)
+
+    def profile(self, corner: Corner, epsilon: FloatArray) -> FloatArray:
+        """Certified upper bound of H at e^epsilon, epsilon >= 0."""
+        return np.asarray(self.profiles([corner], epsilon)[0])
+
+    def profiles(self, corners: Sequence[Corner], epsilon: FloatArray) -> FloatArray:
+        """Both parts, or the certificate of the whole where that is smaller, a row each."""
+        whole, rest = self._shared(epsilon)
+        own = self._often * self._slot.profiles(corners, epsilon)
+        parts = (own + rest + self.first.cut) * (1.0 + _SLACK)
+        return np.asarray(np.minimum(np.minimum(whole, parts), 1.0))
+
+    def _shared(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What no corner changes: the certificate of the whole, and N times that of (P_B, Q_B).
+
+        A family is asked at one grid of epsilons.
+        """
+        key = epsilon.tobytes()
+        if key not in self._known:
+            self._known.clear()
+            self._known[key] = self.whole(epsilon), self._seldom(epsilon)
+        return self._known[key]
+
+    def _seldom(self, epsilon: FloatArray) -> FloatArray:
+        rho = self.first.probabilities
+        rest = np.array([self._phi * rho[0], 0.0, *rho[2:]])
+        total = float(rest.sum())
+        error = self.first.relative_error + _SLACK
+        law = MultiplicityLaw(0, frozen(rest / total), 0.0, error)
+        return np.asarray(total * certificate(law, self.inside, epsilon)[0])

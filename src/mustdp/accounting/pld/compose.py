@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from mustdp.accounting.pld.discrete import DiscreteLoss
+from mustdp.accounting.pld.discretise import DiscreteLoss
 from mustdp.errors import NumericalFailure
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
 

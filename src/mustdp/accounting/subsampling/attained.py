@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mustdp.mechanisms.laws import Noise
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
-from mustdp.numerics.roots import increasing_root
+from mustdp.numerics.convex import increasing_root
 from mustdp.sampling.law import MultiplicityLaw
 
 Rows = NDArray[np.intp]

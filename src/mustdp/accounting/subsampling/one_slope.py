@@ -7,7 +7,7 @@ Barthe & Gaboardi 2018, arXiv 1807.01647v2, Theorem 10. For a base mechanism tha
     eps' = log(1 + eta (e^eps - 1)),      delta' = sum_{j>=1} p_j delta_j(eps).
 
 Valid under replace_one for every fixed-size scheme, and under add_remove for Poisson sampling;
-loose because one slope serves every multiplicity (``mixed_slope.py`` does better).
+loose because one slope serves every multiplicity (``stages.py`` does better).
 """
 
 from __future__ import annotations

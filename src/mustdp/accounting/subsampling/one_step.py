@@ -1,36 +1,42 @@
-"""One application of a subsampled mechanism: certified upper bound and attained lower bound."""
+"""One application of a subsampled mechanism: certified upper bound and attained lower bound, and
+upper profiles as objects that are called with epsilons.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mustdp.accounting.pld.pairs import attained_pairs
+from mustdp.accounting.pld.discretise import attained_pairs
 from mustdp.accounting.subsampling import attained
 from mustdp.accounting.subsampling.attained import symmetric_threshold
-from mustdp.accounting.subsampling.mixed_slope import (
+from mustdp.accounting.subsampling.one_slope import one_slope_bound
+from mustdp.accounting.subsampling.stages import (
     JUMP,
+    TAIL,
     certificate,
     common_tangent,
     evaluate,
     margin,
     rounded_down,
+    staged_inside,
 )
-from mustdp.accounting.subsampling.one_slope import one_slope_bound
-from mustdp.accounting.subsampling.stages import TAIL, staged_inside
 from mustdp.errors import NotCovered, NumericalFailure
+from mustdp.limits import LARGEST_EPSILON
 from mustdp.mechanisms.contract import GroupProfiles, Mechanism
 from mustdp.mechanisms.laws import Noise
 from mustdp.mechanisms.relation import Relation, moves, resolve_relation, shift_of
 from mustdp.numerics import checks
 from mustdp.numerics.arrays import ROUNDOFF, FloatArray
+from mustdp.numerics.checks import frozen
 from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme
+from mustdp.sampling.schemes import Multistage, Poisson, Scheme, TruncatedPoisson
 
 # Add/remove neighbours of a fixed-size scheme, one direction at a time.
 #
@@ -210,7 +216,7 @@ def _log_sum(logs: FloatArray) -> FloatArray:
 Direction = Literal["both", "remove", "add"]
 
 #: Largest epsilon of a one-step profile; beyond it e^epsilon is out of any practical range.
-LARGEST_EPSILON = 600.0
+LARGEST_OF_ONE_STEP = 600.0
 #: Chances below this are too small to be divided by.
 RAREST = 1e-280
 
@@ -284,7 +290,7 @@ def one_step(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
 
     Returns
     -------
@@ -305,7 +311,7 @@ def one_step(
     >>> print(f"{step.lower[0]:.5e} {step.upper[0]:.5e}")
     4.58172e-04 4.58172e-04
     """
-    eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_EPSILON)
+    eps = checks.reals("epsilon", epsilon, at_least=0, at_most=LARGEST_OF_ONE_STEP)
     used = resolve_relation(scheme, relation)
     size = checks.integer("group", group, 1, scheme.n)
     shift = shift_of(mechanism, scheme, used)
@@ -340,6 +346,8 @@ def upper_bound(
     ``inside`` is what :func:`staged_inside` made of the stages within the first, if it is known.
     """
     used = Relation.read(relation)
+    if isinstance(scheme, TruncatedPoisson):
+        return _truncated(scheme, mechanism, epsilon, used, direction, group)
     profiles = mechanism.profiles(shift_of(mechanism, scheme, used))
     if used == Relation.REPLACE_ONE:
         if isinstance(scheme, Poisson):
@@ -415,6 +423,44 @@ def _outermost(
     return stage_law(scheme.reduced[0], scheme.n, group, TAIL), inside
 
 
+def _truncated(
+    scheme: TruncatedPoisson,
+    mechanism: Mechanism,
+    epsilon: FloatArray,
+    relation: Relation,
+    direction: Direction,
+    group: int,
+) -> FloatArray:
+    """Poisson sampling with a cap, given how many of the other records are drawn.
+
+    While all fit, this is Poisson sampling. Else records that are drawn take the places of others,
+    which counts as swapping them (docs/derivations/one-step.md).
+    """
+    if not mechanism.covers_left_out:
+        raise NotCovered(
+            f"a {mechanism.name} profile does not say both what swapping a record and what leaving "
+            "it out does, which truncated Poisson sampling needs; use another scheme"
+        )
+    full, poisson = scheme.overflow(group), scheme.poisson
+    fits = upper_bound(
+        poisson, mechanism, epsilon, relation=relation, direction=direction, group=group
+    )
+    if full == 0.0:
+        return fits
+    law, swapped = poisson.law(group, TAIL), mechanism.profiles(mechanism.shift_for(2.0))
+    if relation == Relation.REPLACE_ONE:
+        crowded = certificate(law, swapped, epsilon)[0]
+    else:
+        parts = []
+        if direction != "add":
+            parts.append(remove_direction(law, swapped, epsilon))
+        if direction != "remove":
+            parts.append(add_direction(law, swapped, epsilon))
+        crowded = np.max(np.stack(parts), axis=0)
+    mixed = fits + full * np.maximum(crowded - fits, 0.0)
+    return np.minimum(mixed * (1.0 + 4.0 * ROUNDOFF), 1.0)
+
+
 def _poisson_replace(
     scheme: Poisson,
     mechanism: Mechanism,
@@ -445,7 +491,7 @@ def _moves_wholly(scheme: Scheme, mechanism: Mechanism, relation: Relation) -> b
 
     In a ball its place must be filled for that, or be empty and the shift that of one record.
     """
-    filled = not isinstance(scheme, Poisson) or relation == Relation.ADD_REMOVE
+    filled = not scheme.leaves_empty or relation == Relation.ADD_REMOVE
     return filled or not mechanism.in_a_ball
 
 
@@ -457,6 +503,104 @@ def _one_slope(
     scheme: Scheme, profiles: GroupProfiles, relation: Relation, group: int, epsilon: FloatArray
 ) -> FloatArray | None:
     """The paper's bound where it is valid: its own relation, for groups too."""
+    if isinstance(scheme, TruncatedPoisson):
+        return None
     if isinstance(scheme, Poisson) != (relation == Relation.ADD_REMOVE):
         return None
     return one_slope_bound(scheme.law(group), profiles, epsilon)
+
+
+# Upper profiles of one atom, as frozen objects that are called with epsilons.
+#
+# Each turns what describes an atom into a certified profile at epsilon >= 0, rounded up. They are
+# objects rather than functions inside functions so that they can be compared, sent and read.
+
+#: Looks at a profile that are kept.
+_KEPT = 12
+
+
+@dataclass(frozen=True, eq=False)
+class GroupProfile:
+    """One member of a family of group profiles, its rounding error added."""
+
+    profiles: GroupProfiles
+    group: int = 1
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        value = self.profiles.delta(np.array([float(self.group)]), epsilon[:, None])[:, 0]
+        return np.minimum(value * (1.0 + self.profiles.relative_error), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SubsampledProfile:
+    """A mechanism on one draw of a scheme, in one direction or in the worse of both."""
+
+    scheme: Scheme
+    mechanism: Mechanism
+    relation: Relation
+    direction: Direction = "both"
+    group: int = 1
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons; the last looks are kept."""
+        key = epsilon.tobytes()
+        seen = self._looks.get(key)
+        if seen is None:
+            if len(self._looks) >= _KEPT:
+                self._looks.clear()
+            seen = self._looks[key] = frozen(upper_bound(
+                self.scheme, self.mechanism, epsilon, relation=self.relation,
+                direction=self.direction, group=self.group, inside=self._inside,
+            ))  # fmt: skip
+        return seen
+
+    @cached_property
+    def _looks(self) -> dict[bytes, FloatArray]:
+        return {}
+
+    @cached_property
+    def _inside(self) -> GroupProfiles | None:
+        """The stages within the first, whose tables serve every look at this profile."""
+        if not isinstance(self.scheme, Multistage) or len(self.scheme.reduced) < 2:
+            return None
+        profiles = self.mechanism.profiles(shift_of(self.mechanism, self.scheme, self.relation))
+        return staged_inside(self.scheme, profiles, LARGEST_EPSILON)
+
+
+@dataclass(frozen=True, eq=False)
+class OneSlopeProfile:
+    """The same by the paper's theorem, in which one slope serves every multiplicity."""
+
+    law: MultiplicityLaw
+    profiles: GroupProfiles
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        return one_slope_bound(self.law, self.profiles, epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class ReusedProfile:
+    """A subset that several releases share: the certificate around what was composed inside."""
+
+    law: MultiplicityLaw
+    inside: GroupProfiles
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        return certificate(self.law, self.inside, epsilon)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ReusedDirection:
+    """The same under add_remove, where the place of a record stays empty: one of two directions."""
+
+    law: MultiplicityLaw
+    inside: GroupProfiles
+    remove: bool
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """The profile at many epsilons."""
+        bound = remove_direction if self.remove else add_direction
+        return bound(self.law, self.inside, epsilon)

@@ -35,11 +35,12 @@ from mustdp.estimation.queries import (
     squared_sums,
 )
 from mustdp.estimation.schema import Column, PublicSchema, Shape, SubsetSchema
-from mustdp.estimation.statistics.averages import Amount, AverageQuery
+from mustdp.estimation.statistics.moments import Amount, AverageQuery
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
     StatisticRequest,
+    domain_interval,
     read_number,
     register,
     unknown_statistic,
@@ -236,7 +237,11 @@ class CellCounts(BoundedSum):
         count = len(self.rule.labels)
         both = np.ones(count) if self.schema.counted else np.zeros(count)
         total = both.sum(keepdims=True)
-        return NoiseCovariance(np.append(total, both), np.append(total, np.ones(count)))
+        whole = None
+        if count <= 2:
+            whole = np.eye(count + 1)
+            whole[0], whole[:, 0] = np.append(total, both), np.append(total, both)
+        return NoiseCovariance(np.append(total, both), np.append(total, np.ones(count)), whole)
 
 
 @dataclass(frozen=True)
@@ -258,6 +263,7 @@ class CellSquares(BoundedSum):
     Natural sums: those of every cell, or of the first of two.
     """
 
+    tells_records: ClassVar[bool] = False
     cells: CellCounts
     shares: FloatArray
     schema: PublicSchema = field(init=False)
@@ -344,10 +350,12 @@ class Count(Statistic):
     for_bootstrap = False
     numeric = False
     is_total = True
+    in_domains = True
 
     def requests(self, schema: PublicSchema) -> Iterator[StatisticRequest]:
         """One number, or one for each column where values may be missing."""
         columns = self.positions([column.name for column in schema.columns])
+        self.check_domains(schema)
         self.check_survey(schema)
         if (self.columns is None and not schema.dropped) or not columns:
             yield ReleasedCount(schema, ())
@@ -356,7 +364,7 @@ class Count(Statistic):
 
     def check_survey(self, schema: PublicSchema) -> None:
         """Strata have public sizes."""
-        if schema.shares:
+        if schema.shares and not schema.domains:
             reason = "must not be count with strata, whose numbers in the population are public"
             raise InvalidParameter.refusing("statistic", reason, repr(self.written))
         super().check_survey(schema)
@@ -367,6 +375,7 @@ class ReleasedCount(StatisticRequest):
     """The number of records in one release."""
 
     counts_records: ClassVar[bool] = True
+    is_total: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -388,9 +397,27 @@ class ReleasedCount(StatisticRequest):
         yield "", Interval(n, 0.0, (n, n))
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
-        """The first natural sum of any part."""
+        """The first natural sum of any part; of all records, the public number."""
+        grouping = self.schema.grouping
+        if self.schema.known_total and grouping is not None and not grouping.keys[at.slot]:
+            yield from self.read_public()
+            return
         effect = Spread(0.0 if self._at_hand else 1.0, 0.0)
         yield "", number_of_records(at, 0, effect)
+
+    def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
+        """The public number in the population."""
+        n = self.schema.population
+        yield "", Interval(n, 0.0, (n, n))
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """The number in the population."""
+        here = np.zeros(inside[0].first.sums.shape[1])
+        here[0] = 1.0
+        found = domain_interval(inside, strata, here, here, ratio=False, support=(0.0, 1.0))
+        yield "", found.scaled(self.schema.population)
 
     @property
     def _at_hand(self) -> bool:
@@ -445,6 +472,7 @@ class InCells(StatisticRequest):
 class ReleasedTable(InCells):
     """The number of records in every cell of a histogram or a contingency table."""
 
+    is_total: ClassVar[bool] = True
     called: str = "histogram"
 
     @property
@@ -485,6 +513,13 @@ class ReleasedShare(InCells):
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By Wilson and Fieller."""
         yield "", share_of_records(at, 1)
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """A mean of yes and no."""
+        yes = np.array([0.0, 1.0, 0.0])
+        yield "", domain_interval(inside, strata, yes, yes, ratio=True, support=(0.0, 1.0))
 
     def describe(self, cell: str) -> str:
         """Which share."""
@@ -527,7 +562,7 @@ def share_of_records(at: SlotRelease, cell: int) -> Interval:
     """The share of one cell: binomial, over a number of records that may be noisy."""
     effect = cluster_effect(at, cell)
     spread = at.squared_weights * at.unsampled * effect.sampling
-    noise = at.first.noise.pair(cell)
+    noise = at.noise.pair(cell)
     inside = float(shares_of_cells(at.first)[at.slot, cell - 1])
     own = float(np.array([-inside, 1.0]) @ noise @ np.array([-inside, 1.0]))
     return fieller_interval(
@@ -555,7 +590,7 @@ def cluster_effect(at: SlotRelease, cell: int) -> Spread:
     binomial = at.squared_weights * inside * (1.0 - inside)
     k = 0 if second.part.width == 1 else cell - 1
     found = most**2 * float(second.sums[at.slot, k])
-    error = most**2 * math.sqrt(float(second.noise.own[k]))
+    error = most**2 * math.sqrt(float(second.noise_in(at.slot).own[k]))
     if not binomial > error / most:
         return Spread(most, 0.0, noise_dominated=True)
     count = at.clusters
@@ -575,18 +610,20 @@ def number_of_records(at: SlotRelease, cell: int, effect: Spread) -> Interval:
     are meant. The number at hand lies within the noise alone: that is always part of the interval.
     """
     schema = at.schema
-    value, noise = float(at.first.sums[at.slot, cell]), float(at.first.noise.own[cell])
+    value, noise = float(at.first.sums[at.slot, cell]), float(at.noise.own[cell])
     total = at.total_records
     most = total if schema.public_size else math.inf
     if schema.largest_cluster is not None and schema.dropped:
         # How clusters differ is known of the records with a value: given their number.
-        total = min(max(float(at.first.sums[:, 0].sum()), 1.0), most)
+        total = min(max(schema.of_all(at.first.sums[:, 0]), 1.0), most)
     largest = schema.largest_weight
     if largest is not None:
         inside = value / max(at.records, 1e-9)
         sampling = at.squared_weights * min(max(inside, 0.0), 1.0)
         spread = Spread(sampling * schema.unsampled(total), noise)
         return t_interval(value, spread, at.level, (0.0, math.inf)).scaled(largest)
+    if schema.known_total and noise == 0.0 and value == total:
+        return Interval(total, 0.0, (total, total))
     varies = total * schema.unsampled(total) * effect.sampling
     inside = min(max(value / total, 0.0), 1.0)
     found = fieller_interval(
@@ -601,11 +638,13 @@ def number_of_records(at: SlotRelease, cell: int, effect: Spread) -> Interval:
     at_hand = t_interval(value, Spread(0.0, noise), at.level, (0.0, most))
     low, high = (total * end for end in found.ends)
     error = max(total * found.standard_error, at_hand.standard_error)
+    # What agrees with its margins must not be cut.
+    agreed = at_hand.value if at.first.agreed is None else value
     return replace(
         found,
-        value=at_hand.value,
+        value=agreed,
         standard_error=error,
-        ends=(min(low, at_hand.ends[0]), max(high, at_hand.ends[1])),
+        ends=(min(low, at_hand.ends[0], agreed), max(high, at_hand.ends[1], agreed)),
         noise_share=noise / error**2 if error > 0 else 0.0,
     )
 
@@ -768,7 +807,7 @@ class ShareQuery(AverageQuery):
 class Proportion(Statistic):
     """The share of records with a value in a set: between limits, or equal to a number.
 
-    Reach (proof in ``averages.py``, with an amount of 0 or 1, so half = 1/2): on multisets of m
+    Reach (proof in ``moments.py``, with an amount of 0 or 1, so half = 1/2): on multisets of m
     entries, swapping one entry moves the share by at most 1/m, so the reach is 1/(2m). On Poisson
     subsets of expected size M one copy adds at most 1/(2M) to the centred sum and 1/M to the
     size.
@@ -811,6 +850,7 @@ class Proportion(Statistic):
     about = "such as >50, >=50,<60, =1 or =CATEGORY"
     example = "proportion:>0.4,<=0.8"
     numeric = False
+    in_domains = True
 
     def __post_init__(self) -> None:
         given = [limit for limit in SIGNS if getattr(self, limit) is not None]

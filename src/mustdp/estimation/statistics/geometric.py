@@ -5,7 +5,7 @@ the cut comes last, so that no rounding of the logarithm matters. What a record 
 depends on that record and on what is public, and is what it contributes to the mean of a column
 with the public range [log L, log U]: radius and diameter in a release are those of ``Moments``,
 reaches on subsets those of ``Mean``, both proved for all records in that range (``moments.py``,
-``averages.py``). On averages, one record moves the mean of the logarithms by at most log(U/L)/n.
+``moments.py``). On averages, one record moves the mean of the logarithms by at most log(U/L)/n.
 
 **Estimator.** g = exp(l), with l the noisy mean of the logarithms. Over strata it is exp of the
 mean of the logarithms in the population, not an average of the strata's geometric means. Given an
@@ -38,7 +38,7 @@ from mustdp.estimation.queries import (
     QueryBlock,
 )
 from mustdp.estimation.schema import PublicSchema, Range, Shape, SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
+from mustdp.estimation.statistics.moments import Mean
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
@@ -76,20 +76,7 @@ class GeometricMean(Statistic):
     positive = True
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
-        """The mean of the logarithms, taken to exp.
-
-        Parameters
-        ----------
-        schema : PublicSchema
-            The columns, groups and neighbours.
-        columns : tuple of int
-            Position of the column.
-
-        Returns
-        -------
-        StatisticRequest
-            That of a mean on the logarithmic scale.
-        """
+        """The mean of the logarithms, taken to exp."""
         (own,) = columns
         scales = list(schema.columns)
         scales[own] = replace(scales[own], range=_log_range(scales[own].numeric))
@@ -97,18 +84,7 @@ class GeometricMean(Statistic):
         return ReleasedGeometricMean(schema, columns, logs)
 
     def shape(self, poisson: bool) -> Shape:
-        """As the mean.
-
-        Parameters
-        ----------
-        poisson : bool
-            Whether it is asked of Poisson subsets, or of those of a fixed size.
-
-        Returns
-        -------
-        Shape
-            Whether contributions lie in a ball, and whether it is one number.
-        """
+        """As the mean."""
         return Mean().shape(poisson)
 
     def _on(self, public: SubsetSchema) -> Query:

@@ -51,7 +51,7 @@ from mustdp.estimation.queries import (
     enlarged,
     present,
 )
-from mustdp.estimation.schema import PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
 from mustdp.estimation.statistics.statistic import (
     SlotRelease,
     Statistic,
@@ -143,6 +143,14 @@ class Running(BoundedSum):
     def covariance(self) -> NoiseCovariance:
         """Of the rows of C."""
         return self._columns.covariance
+
+    def noise_along(self, noisy: NoisySums, slot: int, running: FloatArray, total: float) -> float:
+        """The variance that noise gives ``running`` @ running sums + ``total`` * all records."""
+        if noisy.agreed is not None:
+            weights = np.append(total, running)
+            return noisy.between((slot, slot), weights, weights)
+        weights = np.append(running, total) if self.schema.counted else running
+        return float(noisy.variances[slot]) * float(((weights @ self._columns.root) ** 2).sum())
 
 
 #: The part of its own budget that a curve of quantiles spends in the first of two rounds.
@@ -264,13 +272,32 @@ def may_reach(heights: FloatArray, errors: FloatArray, p: float) -> tuple[int, i
     return first, len(heights) - _first((heights - errors < p)[::-1])
 
 
+class NeedsQuantiles(StatisticRequest):
+    """A request that the second round around quantiles is for."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> tuple[float, ...]:
+        """The shares whose quantiles it needs."""
+
+
 @dataclass(frozen=True)
-class ReleasedQuantile(StatisticRequest):
+class ReleasedQuantile(NeedsQuantiles):
     """The smallest value that a share ``p`` of the records does not exceed."""
 
     p: float
     grid: tuple[float, ...]
     called: str
+    smooth: ClassVar[bool] = False
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Its own."""
+        return (self.p,)
+
+    @property
+    def _column(self) -> Column:
+        return self.schema.columns[self.columns[0]]
 
     @property
     def name(self) -> str:
@@ -300,22 +327,26 @@ class ReleasedQuantile(StatisticRequest):
 
     def second_sums(self, first: NoisySums, together: Sequence[StatisticRequest]) -> BoundedSum:
         """The points where the quantiles can be, in every slot."""
-        shares = [one.p for one in together if isinstance(one, ReleasedQuantile)]
+        needed = (one for one in together if isinstance(one, NeedsQuantiles))
+        shares = list(dict.fromkeys(p for one in needed for p in one.shares))
         count = min(NEAR * len(shares), len(self.grid))
         places = np.empty((self.schema.slots, count), dtype=np.int64)
         for slot in range(self.schema.slots):
-            curve = _curve(SlotRelease(self.schema, first, None, slot, 0.0), first)
+            curve = noisy_curve(SlotRelease(self.schema, first, None, slot, 0.0), first)
             places[slot] = _around(curve, shares, len(self.grid), count)
         return QuantileWindow(self.sums, places)
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
         """By the grid points at which F may reach p."""
-        curve = _curve(at, at.first)
+        curve = noisy_curve(at, at.first)
         if curve is None:
             yield "", vacuous_interval(self.support)
             return
-        places, whole = np.arange(len(self.grid)), self._whole(_monotone(curve.heights))
-        closer = None if at.second is None else _curve(at, at.second)
+        places, whole = (
+            np.arange(len(self.grid)),
+            values_are_whole(self._column, self.grid, _monotone(curve.heights)),
+        )
+        closer = None if at.second is None else noisy_curve(at, at.second)
         if (
             closer is not None
             and at.second is not None
@@ -328,7 +359,7 @@ class ReleasedQuantile(StatisticRequest):
     def read_strata(self, slots: Sequence[SlotRelease]) -> Iterator[tuple[str, Interval]]:
         """The distribution function of the population is sum W_h F_h."""
         shares = self.schema.shares
-        curves = [_curve(at, at.first) for at in slots]
+        curves = [noisy_curve(at, at.first) for at in slots]
         known = [(share, one) for share, one in zip(shares, curves, strict=True) if one is not None]
         unknown = math.fsum(x for x, one in zip(shares, curves, strict=True) if one is None)
         if unknown > MOST_UNKNOWN:
@@ -340,7 +371,10 @@ class ReleasedQuantile(StatisticRequest):
             heights += share * own.heights
             noise += share**2 * own.noise
             sampling += share**2 * own.factor * inside * (1.0 - inside)
-        places, whole = np.arange(len(self.grid)), self._whole(_monotone(heights))
+        places, whole = (
+            np.arange(len(self.grid)),
+            values_are_whole(self._column, self.grid, _monotone(heights)),
+        )
         sampling /= self.p * (1.0 - self.p)
         # F of a stratum that is not known is anywhere in [0, 1].
         heights += 0.5 * unknown
@@ -373,14 +407,6 @@ class ReleasedQuantile(StatisticRequest):
         share = own / float(curve.noise[here] + sampling[here]) if own > 0 else 0.0
         return Interval(value, (high - low) / (2.0 * c), (low, high), share)
 
-    def _whole(self, curve: FloatArray) -> bool:
-        """Whether values are whole numbers: as is known, or as far as the curve tells."""
-        own = self.schema.columns[self.columns[0]]
-        if own.whole:
-            return True
-        column = own.numeric
-        return whole_grid(column) == self.grid and _whole_values(curve, np.array(self.grid))
-
     def _value(self, curve: FloatArray, points: FloatArray, whole: bool) -> float:
         """The grid point where the curve reaches p; evenly between two, unless values are whole."""
         at = _first(curve >= self.p)
@@ -394,17 +420,17 @@ class ReleasedQuantile(StatisticRequest):
         return float(round(found)) if declared else found
 
 
-def _curve(at: SlotRelease, noisy: NoisySums) -> NoisyCurve | None:
+def noisy_curve(at: SlotRelease, noisy: NoisySums) -> NoisyCurve | None:
     """F of one slot by one of the rounds; None where there are too few records for the noise.
 
     The first round has the weights, whichever is read.
     """
-    records = float(noisy.sums[at.slot, 0])
-    if not records > max(CLEARLY * math.sqrt(noisy.noise.own[0]), 1e-9):
+    records, noise = float(noisy.sums[at.slot, 0]), noisy.noise_in(at.slot)
+    if not records > max(CLEARLY * math.sqrt(noise.own[0]), 1e-9):
         return None
     curve = noisy.sums[at.slot, 1:] / records
-    variance = noisy.noise.own[1:] - 2.0 * curve * noisy.noise.first[1:]
-    variance = np.maximum(variance + curve**2 * noisy.noise.own[0], 0.0) / records**2
+    variance = noise.own[1:] - 2.0 * curve * noise.first[1:]
+    variance = np.maximum(variance + curve**2 * noise.own[0], 0.0) / records**2
     unsampled = replace(at, first=noisy).unsampled
     factor = unsampled * at.squared_weights / records**2
     return NoisyCurve(curve, variance, np.full(len(curve), factor))
@@ -461,11 +487,14 @@ def whole_grid(column: Range) -> tuple[float, ...]:
     return tuple(low + k / parts for k in range(int(high - low) * parts))
 
 
-def _whole_values(curve: FloatArray, points: FloatArray) -> bool:
-    """Whether next to nobody lies strictly between whole numbers, as far as the release tells."""
-    rises = np.diff(curve, prepend=0.0)
-    between = points[: len(curve)] != np.floor(points[: len(curve)])
-    return float(rises[between].sum()) < _BETWEEN
+def values_are_whole(column: Column, grid: tuple[float, ...], curve: FloatArray) -> bool:
+    """Whether values are whole numbers: as is known, or as far as a rising curve tells."""
+    if column.whole:
+        return True
+    points = np.array(grid)
+    between = points != np.floor(points)
+    few = float(np.diff(curve, prepend=0.0)[between].sum()) < _BETWEEN
+    return whole_grid(column.numeric) == grid and few
 
 
 def _first(true: FloatArray | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:

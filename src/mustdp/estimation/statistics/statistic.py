@@ -14,10 +14,12 @@ import itertools
 import math
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
+
+import numpy as np
 
 from mustdp.errors import InvalidParameter
 from mustdp.estimation.intervals import (
@@ -26,11 +28,16 @@ from mustdp.estimation.intervals import (
     Interval,
     Support,
     over_strata,
+    released_spread,
+    t_interval,
+    vacuous_interval,
 )
-from mustdp.estimation.queries import BoundedSum, NoisySums, Query
+from mustdp.estimation.queries import BoundedSum, NoiseCovariance, NoisySums, Query
 from mustdp.estimation.result import ReleasedEstimate, released_estimate
-from mustdp.estimation.schema import OTHER, Column, PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.schema import Column, PublicSchema, Range, Shape, SubsetSchema
+from mustdp.estimation.tables import OTHER, TOTAL
 from mustdp.numerics import checks
+from mustdp.numerics.arrays import FloatArray
 
 # What a user asks for, before the columns' ranges are known.
 
@@ -74,6 +81,8 @@ class Statistic(ABC):
     #: Whether its columns must be numbers, and whether it is a total rather than an average.
     numeric: ClassVar[bool] = True
     is_total: ClassVar[bool] = False
+    #: Whether there are errors for groups within strata.
+    in_domains: ClassVar[bool] = False
     #: Whether the lower end of every range must be above 0; others are refused for both runners.
     positive: ClassVar[bool] = False
 
@@ -95,20 +104,7 @@ class Statistic(ABC):
 
     @classmethod
     def parse(cls, argument: str | None, text: str) -> Statistic:
-        """The statistic whose name is followed by a colon and ``argument``; None for no colon.
-
-        Parameters
-        ----------
-        argument : str or None
-            What follows the colon.
-        text : str
-            All that was written, for refusals.
-
-        Returns
-        -------
-        Statistic
-            Of all columns.
-        """
+        """The statistic whose name is followed by a colon and ``argument``; None for no colon."""
         if argument is not None:
             raise unknown_statistic(text)
         return cls()
@@ -126,13 +122,7 @@ class Statistic(ABC):
         return None
 
     def check_columns(self, count: int) -> None:
-        """Refuse a number of columns that the statistic cannot take at once.
-
-        Parameters
-        ----------
-        count : int
-            The number of columns.
-        """
+        """Refuse a number of columns that the statistic cannot take at once."""
         if count >= self.fewest and (self.most is None or count <= self.most):
             return
         if self.most == self.fewest:
@@ -144,18 +134,7 @@ class Statistic(ABC):
         raise InvalidParameter.refusing("columns", f"of {self.name} must be {allowed}", count)
 
     def positions(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Where its columns are among those that are there.
-
-        Parameters
-        ----------
-        names : sequence of str
-            The columns that are there.
-
-        Returns
-        -------
-        tuple of int
-            All of them where it names none.
-        """
+        """Where its columns are among those that are there."""
         if self.columns is None:
             return tuple(range(len(names)))
         known, found = list(names), []
@@ -173,20 +152,10 @@ class Statistic(ABC):
     # One release on all records.
 
     def requests(self, schema: PublicSchema) -> Iterator[StatisticRequest]:
-        """What is asked of one release, column by column, pair by pair or of all columns at once.
-
-        Parameters
-        ----------
-        schema : PublicSchema
-            The columns, groups and neighbours.
-
-        Yields
-        ------
-        StatisticRequest
-            Bound to some of the columns.
-        """
+        """What is asked of one release: of each column, of each pair, or of all at once."""
         columns = self.positions([column.name for column in schema.columns])
         self.check_release()
+        self.check_domains(schema)
         self.check_survey(schema)
         if not columns:
             raise InvalidParameter.refusing("columns", f"must be given for {self.name}", "none")
@@ -203,20 +172,7 @@ class Statistic(ABC):
             yield self.bind(schema, own)
 
     def bind(self, schema: PublicSchema, columns: tuple[int, ...]) -> StatisticRequest:
-        """What is asked of one release about these columns.
-
-        Parameters
-        ----------
-        schema : PublicSchema
-            The columns, groups and neighbours.
-        columns : tuple of int
-            Positions of as many columns as the statistic takes.
-
-        Returns
-        -------
-        StatisticRequest
-            The sums it needs, and how it is read off them.
-        """
+        """What is asked of one release about these columns."""
         raise InvalidParameter(f"{self.name} must be asked of the bootstrap")
 
     def check_release(self) -> None:
@@ -228,26 +184,14 @@ class Statistic(ABC):
             )
 
     def check_range(self, column: Range) -> None:
-        """Refuse the range of a column that the statistic makes no sense on.
-
-        Parameters
-        ----------
-        column : Range
-            The public range.
-        """
+        """Refuse the range of a column that the statistic makes no sense on."""
         if self.positive and not column.lower > 0.0:
             raise InvalidParameter.refusing(
                 "lower", f"must be above 0 for {self.name}", f"{column.lower:g}"
             )
 
     def check_survey(self, schema: PublicSchema) -> None:
-        """Refuse what a survey design has no proven errors for, with what to ask instead.
-
-        Parameters
-        ----------
-        schema : PublicSchema
-            The survey design.
-        """
+        """Refuse what a survey design has no proven errors for, with what to ask instead."""
         if not self.is_total:
             return
         reason = None
@@ -262,32 +206,25 @@ class Statistic(ABC):
         if reason is not None:
             raise InvalidParameter.refusing("statistic", reason, repr(self.written))
 
-    def check_effort(self, columns: int, slots: int) -> None:  # noqa: B027
-        """Refuse what would not end or not fit, before anything is read or charged.
+    def check_domains(self, schema: PublicSchema) -> None:
+        """Refuse groups within strata for statistics without errors for them."""
+        if schema.domains and not (
+            self.in_domains and schema.largest_cluster is None and not schema.weighted
+        ):
+            allowed = ", ".join(name for name, one in registered().items() if one.in_domains)
+            raise InvalidParameter.refusing(
+                "statistic",
+                f"must be one of {allowed} for groups within strata, without weights or clusters",
+                repr(self.written),
+            )
 
-        Parameters
-        ----------
-        columns : int
-            The number of columns.
-        slots : int
-            The number of groups.
-        """
+    def check_effort(self, columns: int, slots: int) -> None:  # noqa: B027
+        """Refuse what would not end or not fit, before anything is read or charged."""
 
     # Random subsets.
 
     def query(self, public: SubsetSchema) -> Query:
-        """What is asked of subsets about which something is known.
-
-        Parameters
-        ----------
-        public : SubsetSchema
-            The ranges of the columns and the size of the subsets.
-
-        Returns
-        -------
-        Query
-            The statistic with a bound on how far one record moves it, ready to be released.
-        """
+        """What is asked of subsets about which something is known."""
         self.check_columns(len(public.ranges))
         self.check_bootstrap()
         for one in public.ranges:
@@ -303,52 +240,15 @@ class Statistic(ABC):
             )
 
     def labelled(self, query: Query, names: Sequence[str]) -> Query:
-        """The query with the columns' names in its labels, where it has something to tell apart.
-
-        Parameters
-        ----------
-        query : Query
-            One of this statistic.
-        names : sequence of str
-            The columns' names.
-
-        Returns
-        -------
-        Query
-            The same with other labels.
-        """
+        """The query with the columns' names in its labels, where it has something to tell apart."""
         return query
 
     def described(self, label: str, columns: Sequence[str]) -> str:
-        """What an estimate is one of, in words.
-
-        Parameters
-        ----------
-        label : str
-            The label of the estimate.
-        columns : sequence of str
-            The columns, with their ranges.
-
-        Returns
-        -------
-        str
-            For tables and reports.
-        """
+        """What an estimate is one of, in words."""
         return f"{label} of {' and '.join(columns)}"
 
     def shape(self, poisson: bool) -> Shape:
-        """What is known of the query before the columns are.
-
-        Parameters
-        ----------
-        poisson : bool
-            Whether it is asked of Poisson subsets, or of those of a fixed size.
-
-        Returns
-        -------
-        Shape
-            Whether contributions lie in a ball, and whether it is one number.
-        """
+        """What is known of the query before the columns are."""
         return Shape(in_a_ball=poisson)  # there, one copy more or less moves it by the reach
 
     def _on(self, public: SubsetSchema) -> Query:
@@ -427,6 +327,14 @@ def read_statistic(text: str | Statistic) -> Statistic:
     return named
 
 
+def read_statistics(given: str | Statistic | Sequence[str | Statistic]) -> tuple[Statistic, ...]:
+    """One or several statistics; none at all are refused."""
+    several = (given,) if isinstance(given, str | Statistic) else tuple(given)
+    if not several:
+        raise InvalidParameter("statistics must name at least one statistic, got none")
+    return tuple(map(read_statistic, several))
+
+
 def unknown_statistic(text: object) -> InvalidParameter:
     """The refusal of what is no statistic."""
     known = dict.fromkeys((*usages("for_release"), *usages("for_bootstrap")))
@@ -481,7 +389,8 @@ class SlotRelease:
         """The finite-population correction: of the stratum, where the slots are strata."""
         if not self.schema.shares:
             return self.schema.unsampled(self.total_records)
-        return self.schema.unsampled(self.records, self.schema.shares[self.slot])
+        share = self.schema.shares[self.schema.stratum(self.slot)]
+        return self.schema.unsampled(self.records, share)
 
     @property
     def total_records(self) -> float:
@@ -492,7 +401,12 @@ class SlotRelease:
         """
         if self.schema.public_size:
             return float(self.schema.n or 1)
-        return max(float(self.first.sums[:, 0].sum()), 1.0)
+        return max(self.schema.of_all(self.first.sums[:, 0]), 1.0)
+
+    @property
+    def noise(self) -> NoiseCovariance:
+        """Covariance of the noise of the first round."""
+        return self.first.noise_in(self.slot)
 
     @property
     def clusters(self) -> float:
@@ -513,6 +427,9 @@ class StatisticRequest(ABC):
     columns: tuple[int, ...]
     #: Whether it is the number of records, which other sums tell, too.
     counts_records: ClassVar[bool] = False
+    #: Whether estimates are smooth in what was released, and whether they are totals.
+    smooth: ClassVar[bool] = True
+    is_total: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -583,6 +500,9 @@ class StatisticRequest(ABC):
     ) -> Iterator[ReleasedEstimate]:
         """The estimates of all slots; ``second`` is for those that need another round."""
         schema = self.schema
+        if schema.domains:
+            yield from self._in_domains(first, second, level)
+            return
         count = len(schema.shares) or len(schema.groups) or 1
         slots = [
             SlotRelease(schema, first, second, slot, level)
@@ -597,12 +517,48 @@ class StatisticRequest(ABC):
                 yield self._named(flagged, None, cell, where)
             return
         for slot, group in enumerate(schema.groups or (None,)):
-            where = "" if group is None else f" where {schema.by} is {group}"
+            named = {} if group is None else {str(schema.by): group}
+            if schema.grouping is not None:
+                named = schema.grouping.named(slot)
+            said = " and ".join(f"{column} is {own}" for column, own in named.items())
+            where = f" where {said}" if said else ""
             for cell, interval in self.read(slots[slot]) if slots else self.read_public():
-                yield self._named(interval, group, cell, where)
+                yield self._named(interval, group, cell, where, named)
+
+    def _in_domains(
+        self, first: NoisySums | None, second: NoisySums | None, level: float
+    ) -> Iterator[ReleasedEstimate]:
+        """The estimates of groups within strata, and of all of them, where that is asked for."""
+        schema = self.schema
+        if first is None or schema.grouping is None:
+            raise InvalidParameter(f"{self.name} must be released for groups within strata")
+        count = len(schema.shares)
+        every = [SlotRelease(schema, first, second, slot, level) for slot in range(schema.slots)]
+        strata = every[schema.slices[-1]][:count]
+        left_out = _outside_strata(schema, first)
+        for named, slots in schema.grouping.domains():
+            said = " and ".join(f"{column} is {own}" for column, own in named.items())
+            where = f"{' where ' if said else ''}{said}, over {count} strata"
+            inside = [every[slot] for slot in slots[:count]]
+            found = self.read_domain(inside, strata) if named else self.read_strata(strata)
+            for cell, interval in found:
+                flagged = replace(interval, flags=(*interval.flags, *left_out))
+                group = ", ".join(named.values()) or TOTAL
+                yield self._named(flagged, group, cell, where, named)
+
+    def read_domain(
+        self, inside: Sequence[SlotRelease], strata: Sequence[SlotRelease]
+    ) -> Iterator[tuple[str, Interval]]:
+        """The estimates of a group: its part of every stratum, and all of every stratum."""
+        raise InvalidParameter(f"{self.name} must not be asked of groups within strata")
 
     def _named(
-        self, interval: Interval, group: str | None, cell: str, where: str
+        self,
+        interval: Interval,
+        group: str | None,
+        cell: str,
+        where: str,
+        groups: Mapping[str, str] | None = None,
     ) -> ReleasedEstimate:
         return released_estimate(
             interval,
@@ -612,7 +568,68 @@ class StatisticRequest(ABC):
             cell=cell or None,
             description=self.describe(cell) + where,
             where=where,
+            groups=tuple((groups or {}).items()),
         )
+
+
+# Groups within strata (domains; Cochran 1977, sections 5A.13 and 6.11; Sarndal, Swensson & Wretman
+# 1992, section 10.3).
+#
+# With shares W_k, n_k records in stratum k, and 1_d whether a record is in the group, a total over
+# N is N sum_k W_k mean_k(1_d y), and a mean the ratio r of that to sum_k W_k mean_k(1_d). To first
+# order it is off by sum_k W_k mean_k(z) / P with z = 1_d (y - r) and P the group's share of the
+# population (z = 1_d y and P = 1 for a total): the variance is sum_k W_k^2 (1 - f_k) Var_k(z) / n_k
+# over P^2, where records of a stratum outside of the group count with z = 0. n_k is itself a noisy
+# number, measured apart from what is in the group.
+
+
+def domain_interval(
+    inside: Sequence[SlotRelease],
+    strata: Sequence[SlotRelease],
+    total: FloatArray,
+    square: FloatArray,
+    *,
+    ratio: bool,
+    support: Support,
+) -> Interval:
+    """A total per head of the population, or a mean, of one group.
+
+    ``total`` and ``square`` are the weights of the natural sums in the sum of y and of y^2.
+    """
+    schema, level = strata[0].schema, strata[0].level
+    counts = np.array([at.records for at in strata])
+    errors = np.array([float(at.noise.own[0]) for at in strata])
+    if not (counts > CLEARLY * np.sqrt(errors)).all():
+        return vacuous_interval(support)
+    weights = np.array(schema.shares) / counts
+    sums = np.array([at.first.sums[at.slot] for at in inside])
+    noise = [at.noise.matrix for at in inside]
+    one = np.zeros(sums.shape[1])
+    one[0] = 1.0
+    share = float(weights @ sums[:, 0])
+    hidden = math.sqrt(float(weights**2 @ [own[0, 0] for own in noise]))
+    r = 0.0
+    if ratio:
+        if not share > CLEARLY * hidden:
+            return vacuous_interval(support)
+        r = float(weights @ (sums @ total)) / share
+    along, curved = total - r * one, square - 2.0 * r * total + r**2 * one
+    means, squares = sums @ along / counts, sums @ curved / counts
+    left = np.array([at.unsampled for at in strata])
+    factor = weights**2 * left * counts
+    sampling = float(factor @ np.maximum(squares - means**2, 0.0))
+    doubt = math.sqrt(sum(
+        (f / n) ** 2 * float(curved @ own @ curved)
+        for f, n, own in zip(factor, counts, noise, strict=True)
+    ))  # fmt: skip
+    own_noise = sum(
+        w**2 * (float(along @ own @ along) + mean**2 * error)
+        for w, own, mean, error in zip(weights, noise, means, errors, strict=True)
+    )
+    scale = share**2 if ratio else 1.0
+    value = r if ratio else float(weights @ (sums @ total))
+    spread = released_spread(sampling / scale, doubt / scale, own_noise / scale)
+    return t_interval(value, spread, level, support)
 
 
 def _outside_strata(schema: PublicSchema, first: NoisySums) -> tuple[str, ...]:
@@ -620,9 +637,10 @@ def _outside_strata(schema: PublicSchema, first: NoisySums) -> tuple[str, ...]:
 
     Their number is released as that of any group: reading it costs nothing.
     """
-    if len(schema.shares) == schema.slots:
+    last = schema.slices[-1]
+    if len(schema.shares) == last.stop - last.start:
         return ()
-    found, error = float(first.sums[-1, 0]), math.sqrt(float(first.noise.own[0]))
+    found, error = float(first.sums[-1, 0]), math.sqrt(float(first.noise_in(-1).own[0]))
     return (UNLISTED,) if found > CLEARLY * error else ()
 
 

@@ -90,7 +90,7 @@ def released_estimates(
     The thin bar is the interval, the thick one in it as much as the noise causes. What is flagged
     is drawn hollow; an interval without ends, and an estimate that is not known, is left out.
     """
-    families = result.families()
+    families = result.by_statistic()
     name = next(iter(families)) if family is None else family
     ax, theme = on(ax, theme)
     color, rows = look_of("wr", theme).color, families[name]

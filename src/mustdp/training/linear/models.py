@@ -428,7 +428,7 @@ class DPLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[mi
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
 
     def __sklearn_tags__(self) -> Any:
-        """The noise may well drown a small data set."""
+        """The noise may well dominate on a small data set."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.regressor_tags.poor_score = True
@@ -551,7 +551,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore
         self.coef_, self.intercept_ = coefficients, intercepts
 
     def __sklearn_tags__(self) -> Any:
-        """The noise may well drown a small data set."""
+        """The noise may well dominate on a small data set."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True

@@ -575,7 +575,7 @@ class PrivateTrainer(NotCopied):
         return self._train(steps, self._show)
 
     def step(self) -> TrainingResult:
-        """One more step, released when this returns: for a loop of one's own.
+        """One more step, released when this returns: for a custom loop.
 
         Returns
         -------

@@ -17,8 +17,8 @@ import pytest
 
 import mustdp as md
 from mustdp.data.dask import DaskSource, open_partitioned
+from mustdp.data.frames import Source
 from mustdp.data.opening import open_source
-from mustdp.data.source import Source
 from mustdp.errors import InvalidParameter
 from mustdp.estimation import replicates as cluster_module
 from mustdp.estimation.designs import Design, bag_of_little_bootstraps

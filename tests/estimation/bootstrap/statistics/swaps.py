@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from mustdp.estimation.queries import JointQuery, Query
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
 from mustdp.estimation.statistics.counts import Proportion
 from mustdp.estimation.statistics.moments import (
     Correlation,
     Covariance,
     LinearRegression,
+    Mean,
     StandardDeviation,
     Variance,
 )

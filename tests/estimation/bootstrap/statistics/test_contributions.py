@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from mustdp.estimation.queries import JointQuery, LinearQuery, Query
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
-from mustdp.estimation.statistics.moments import LinearRegression, Variance
+from mustdp.estimation.statistics.moments import LinearRegression, Mean, Variance
 from mustdp.estimation.statistics.user import UserStatistic
 from mustdp.numerics.arrays import FloatArray
 from mustdp.reproduction.bootstrap import OfActualSize

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mustdp.errors import InvalidParameter
-from mustdp.estimation.statistics.averages import Mean
 from mustdp.estimation.statistics.counts import Proportion
 from mustdp.estimation.statistics.moments import (
     Correlation,
     Covariance,
     LinearRegression,
+    Mean,
     StandardDeviation,
     Variance,
 )

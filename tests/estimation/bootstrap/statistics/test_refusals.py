@@ -11,12 +11,12 @@ import pytest
 from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.estimation.queries import block
 from mustdp.estimation.schema import Range, SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
 from mustdp.estimation.statistics.counts import Proportion
 from mustdp.estimation.statistics.moments import (
     Correlation,
     Covariance,
     LinearRegression,
+    Mean,
     StandardDeviation,
     Variance,
 )

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from mustdp.estimation.queries import LEAST_SHARE
 from mustdp.estimation.schema import SubsetSchema
-from mustdp.estimation.statistics.averages import Mean
 from mustdp.estimation.statistics.counts import Proportion
 from mustdp.estimation.statistics.moments import (
     Correlation,
     Covariance,
+    Mean,
     StandardDeviation,
     Variance,
 )

@@ -1,0 +1,155 @@
+"""The best of a random number of runs: Papernot & Steinke 2022 with profiles instead of moments.
+
+Let h be the profile of one run, f the generating function of the number K of runs and R the largest
+f'(q)/f'(q') over the chances q, q' that one event has in a run on neighbouring data. Then
+
+    H_alpha(best || best') <= E[K] h(alpha / R)     for every alpha,
+
+and log E_Q' (dQ/dQ')^a grows by at most log E[K] + (a - 1) log R. The proof, and how R is read off
+h, are in docs/derivations/selection.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from mustdp.accounting.atoms import AtomPairs, log_moments
+from mustdp.accounting.certify import Computation
+from mustdp.accounting.plan import SelectBest, atoms
+from mustdp.accounting.pld.discretise import DominatingPair, Grid
+from mustdp.accounting.pld.readoff import DeltaAt
+from mustdp.errors import NumericalFailure
+from mustdp.limits import LARGEST_EPSILON
+from mustdp.mechanisms.relation import Relation
+from mustdp.numerics.arrays import FloatArray, IntArray
+from mustdp.numerics.convex import chord, lower_hull
+from mustdp.sampling.repetitions import Repetitions
+
+#: Spacing of the losses of one run over the deviation of a step; coarser where that is too fine.
+_FRACTIONS = (0.02, 0.05, 0.2, 0.8)
+#: Deltas of one run are accurate down to this; below they are only upper bounds.
+_SMALLEST = 1e-30
+#: Epsilons at which the bound is tabulated, for its hull.
+_LOOKS = np.concatenate([[0.0], np.geomspace(1e-4, LARGEST_EPSILON, 300)])
+
+
+@dataclass(frozen=True, eq=False)
+class OneRun:
+    """Both sides of one run as functions of epsilon."""
+
+    work: Computation
+
+    def upper(self, epsilon: FloatArray) -> FloatArray:
+        """Certified deltas at epsilons >= 0, in the worse order of the neighbours."""
+        if self.work.steps == 1:
+            return np.maximum(*self.work.pairs[0].dominating.values(epsilon))
+        side = self.work.upper(self._grid)
+        return side.curve(np.minimum(epsilon, LARGEST_EPSILON), _SMALLEST)
+
+    def lower(self, epsilon: float) -> float:
+        """A delta that one run attains."""
+        if self.work.steps == 1:
+            families = self.work.pairs[0].families.values()
+            return max((pair.attained(epsilon) for pair in families), default=0.0)
+        return self.work.lower(self._grid).best(DeltaAt(epsilon))[0]
+
+    @cached_property
+    def _grid(self) -> Grid:
+        for fraction in _FRACTIONS:
+            grid = self.work.grid(fraction)
+            try:
+                self.work.upper(grid).curve(np.zeros(1), _SMALLEST)
+            except NumericalFailure:
+                continue
+            return grid
+        raise NumericalFailure("no grid spans the losses of one run")
+
+
+@dataclass(frozen=True, eq=False)
+class BestProfile:
+    """The upper profile of the best run."""
+
+    run: OneRun
+    runs: Repetitions
+
+    @cached_property
+    def log_growth(self) -> float:
+        """Log of R."""
+        return self.runs.log_growth(self.run.upper)
+
+    def __call__(self, epsilon: FloatArray) -> FloatArray:
+        """E[K] h(alpha / R), or what the hull of that and of the bound at alpha = 1 says."""
+        return np.minimum(self._single(epsilon), chord(*self._hull, epsilon))
+
+    def _single(self, epsilon: FloatArray) -> FloatArray:
+        inside = epsilon - self.log_growth * (1.0 + 1e-14)
+        value = self.run.upper(np.maximum(inside, 0.0)) * self.runs.largest_weight
+        return np.where(inside >= 0.0, np.minimum(value, 1.0), 1.0)
+
+    @cached_property
+    def _hull(self) -> tuple[FloatArray, FloatArray]:
+        value = self._single(_LOOKS)
+        # All runs but the best are post-processing of k runs that differ with chance 1 - (1 - h)^k.
+        same = 1.0 - min(1.0, float(self.run.upper(np.zeros(1))[0]))
+        value[0] = min(value[0], 1.0 - self.runs.generating(same))
+        value = np.minimum.accumulate(value)
+        kept = lower_hull(np.exp(_LOOKS), value)
+        return _LOOKS[kept], value[kept]
+
+
+@dataclass(frozen=True, eq=False)
+class EqualScores:
+    """Runs that all score the same: what is released is one run, if there is any.
+
+    Composed with other releases it counts as nothing, which is a lower bound all the same.
+    """
+
+    run: OneRun
+    some: float
+
+    lost = 0.0
+    constant_ends = False
+
+    def outcomes(self, spacing: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """A single outcome that tells nothing."""
+        return np.ones(1), np.ones(1)
+
+    def attained(self, epsilon: float) -> float:
+        """What one run attains, where there is one."""
+        return self.some * self.run.lower(epsilon)
+
+
+@lru_cache(maxsize=8)
+def _best(atom: SelectBest, relation: Relation, method: str, group: int) -> BestProfile:
+    run = OneRun(Computation(atom.inner, relation, method, group))
+    return BestProfile(run, atom.repetitions)
+
+
+def selected_pairs(atom: SelectBest, relation: Relation, method: str, group: int) -> AtomPairs:
+    """What dominates the best run, and what equal scores attain."""
+    best = _best(atom, relation, method, group)
+    shifts = {pair.shift for pair in best.run.work.pairs}
+    families = {"one run": EqualScores(best.run, atom.repetitions.some_run())}
+    shift = shifts.pop() if len(shifts) == 1 else None
+    return AtomPairs(shift, DominatingPair.of(best), families)
+
+
+def log_growth(atom: SelectBest, relation: Relation, group: int) -> float:
+    """How much the largest loss of one run can grow."""
+    return _best(atom, relation, "certified", group).log_growth
+
+
+def selected_moments(
+    atom: SelectBest, orders: FloatArray, relation: Relation, group: int
+) -> FloatArray:
+    """log M_a of the best run: that of one run, log E[K] and (a - 1) log R."""
+    total = math.log(atom.repetitions.largest_weight) + (orders - 1.0) * log_growth(
+        atom, relation, group
+    )
+    for part, count in atoms(atom.inner).items():
+        total = total + count * log_moments(part, orders, relation, group)
+    return np.asarray(total * (1.0 + 1e-13) + 1e-13)

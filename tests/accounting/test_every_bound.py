@@ -1,0 +1,139 @@
+"""Laws of every bound: over all registered schemes, epochs, mechanisms and both relations.
+
+A setting that hides more never costs more: more noise, fewer steps, a larger delta, more records,
+smaller batches. Upper bounds are in order up to what the two say they may be off by, and what the
+setting that hides more attains is never above what is certified for the other one.
+"""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import mustdp as md
+from mustdp.mechanisms.registry import MECHANISMS, RegisteredMechanism
+from mustdp.sampling.catalogue import CATALOGUE, EPOCHS, RegisteredScheme
+
+FUZZ = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "fuzz.py"))
+LAWS = settings(max_examples=16, deadline=None, derandomize=True)
+RELATIONS = st.sampled_from(["replace_one", "add_remove"])
+#: Epochs are proved for Gaussian noise.
+IN_EPOCHS = [one for one in MECHANISMS if one.name == "gaussian"]
+Setting = dict[str, Any]
+
+
+@st.composite
+def steps_of_draws(draw: st.DrawFn) -> Setting:
+    """A scheme with few records, a mechanism from its examples, and how often."""
+    entry: RegisteredScheme = draw(st.sampled_from(CATALOGUE))
+    n = draw(st.integers(6, 40))
+    sizes: Setting = {"n": n}
+    if "rate" in entry.sizes:
+        sizes["rate"] = draw(st.floats(0.02, 0.8))
+    if "b" in entry.sizes:
+        sizes["b"] = draw(st.integers(3, n - 2))
+    if "m" in entry.sizes:
+        sizes["m"] = draw(st.integers(2, sizes.get("b", n - 2)))
+    for name in entry.sizes:  # of a scheme that was registered later
+        sizes.setdefault(name, draw(st.integers(2, n)))
+    mechanism: RegisteredMechanism = draw(st.sampled_from(MECHANISMS))
+    example = dict(draw(st.sampled_from(mechanism.examples)))
+    steps = draw(st.integers(1, 12))
+    return {"entry": entry, "sizes": sizes, "noise": mechanism, "given": example, "steps": steps}
+
+
+def bounds(setting: Setting, relation: str, delta: float) -> md.Bounds:
+    noise = setting["noise"].build(**setting["given"])
+    drawn = md.subsample(setting["entry"].build(**setting["sizes"]), noise)
+    plan = md.repeat(setting["steps"], drawn)
+    try:
+        return md.account(plan, relation=relation, composition="pair").epsilon(delta)
+    except md.NotCovered:
+        assume(False)
+        raise
+
+
+def in_order(more: md.Bounds, less: md.Bounds) -> None:
+    """``more`` hides more than ``less``."""
+    room = more.numerical_gap + less.numerical_gap + 1e-6 * less.upper + 1e-9
+    assert more.lower <= more.upper
+    assert less.lower <= less.upper
+    assert more.upper <= less.upper + room
+    assert more.lower <= less.upper * (1.0 + 1e-9) + 1e-12
+
+
+def with_more_noise(given: Setting) -> Setting:
+    changed: Setting = FUZZ["weakened"](given, 0.25)
+    assume(changed != given)
+    return changed
+
+
+@LAWS
+@given(steps_of_draws(), RELATIONS)
+def test_more_noise_never_costs_more(setting: Setting, relation: str) -> None:
+    more = {**setting, "given": with_more_noise(setting["given"])}
+    in_order(bounds(more, relation, 1e-4), bounds(setting, relation, 1e-4))
+
+
+@LAWS
+@given(steps_of_draws(), RELATIONS, st.integers(1, 8))
+def test_fewer_steps_never_cost_more(setting: Setting, relation: str, further: int) -> None:
+    less = {**setting, "steps": setting["steps"] + further}
+    in_order(bounds(setting, relation, 1e-4), bounds(less, relation, 1e-4))
+
+
+@LAWS
+@given(steps_of_draws(), RELATIONS, st.floats(1.05, 1e3))
+def test_a_larger_delta_never_costs_more(setting: Setting, relation: str, factor: float) -> None:
+    in_order(bounds(setting, relation, 1e-5 * factor), bounds(setting, relation, 1e-5))
+
+
+@LAWS
+@given(steps_of_draws(), RELATIONS, st.integers(1, 30))
+def test_more_records_never_cost_more(setting: Setting, relation: str, further: int) -> None:
+    sizes = setting["sizes"]
+    more = {**setting, "sizes": {**sizes, "n": sizes["n"] + further}}
+    in_order(bounds(more, relation, 1e-4), bounds(setting, relation, 1e-4))
+
+
+@LAWS
+@given(steps_of_draws(), RELATIONS)
+def test_smaller_batches_never_cost_more(setting: Setting, relation: str) -> None:
+    sizes = setting["sizes"]
+    smaller = {"rate": 0.7 * sizes["rate"]} if "rate" in sizes else {"m": sizes["m"] - 1}
+    more = {**setting, "sizes": {**sizes, **smaller}}
+    in_order(bounds(more, relation, 1e-4), bounds(setting, relation, 1e-4))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("name", EPOCHS)
+def test_epochs_are_in_order(name: str, relation: str) -> None:
+    sizes = {"n": 40, "bins": 6} if name == "allocation" else {"n": 40, "m": 8}
+    for entry in IN_EPOCHS:
+        base = {"entry": EPOCHS[name], "sizes": sizes, "noise": entry, "steps": 2}
+        setting = {**base, "given": {"noise_multiplier": 2.0}}
+        found = bounds(setting, relation, 1e-4)
+        in_order(bounds({**setting, "given": {"noise_multiplier": 2.3}}, relation, 1e-4), found)
+        in_order(bounds({**setting, "steps": 1}, relation, 1e-4), found)
+        in_order(bounds(setting, relation, 1e-3), found)
+        if name == "allocation":
+            in_order(bounds({**setting, "sizes": {"n": 40, "bins": 7}}, relation, 1e-4), found)
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.filterwarnings("ignore")
+def test_no_oracle_attains_more_than_is_certified(number: int) -> None:
+    outcome = FUZZ["judge"](number, seed=11, weaken=0.0)
+    assert outcome["violations"] == []
+
+
+@pytest.mark.parametrize("number", [0, 3, 6])
+@pytest.mark.filterwarnings("ignore")
+def test_the_oracles_see_a_sixth_too_much_noise(number: int) -> None:
+    """What is certified with more noise than is added is found out."""
+    assert FUZZ["judge"](number, seed=11, weaken=1 / 6)["status"] == "violation"
