@@ -35,13 +35,13 @@ USES = {
     "dask": [f"bootstrap ages.csv {MEAN} --scheme wor -m 5 --replicates 9 --dask local"],
     "dp-accounting": ["conformance dp-accounting-pld"],
     "opacus": ["conformance opacus-prv"],
-    "jax-privacy": [],
-    "opendp": [],
-    "flower": [],
-    "deployments": [],
+    "jax-privacy": ["conformance jax-privacy"],
+    "opendp": ["doctor"],
+    "flower": ["doctor"],
+    "deployments": ["deployments"],
 }
 #: Tools, which ./test and ./docs-site install and use themselves.
-TOOLS = {"dev", "site", "bench"}
+TOOLS = {"dev", "site", "bench", "interop"}
 
 
 def check(wheel: Path, extra: str) -> None:

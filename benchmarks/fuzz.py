@@ -34,6 +34,7 @@ import argparse
 import itertools
 import json
 import math
+import signal as signal_module
 import sys
 import time
 import warnings
@@ -128,7 +129,7 @@ def random_sizes(scheme: str, rng: np.random.Generator) -> dict[str, float]:
     return given
 
 
-def random_arguments(mechanism: str, scheme: str, rng: np.random.Generator) -> dict[str, float]:
+def random_arguments(mechanism: str, scheme: str, rng: np.random.Generator) -> dict[str, Any]:
     if mechanism in ("gaussian", "laplace"):
         by_shift = scheme not in EPOCHS and rng.random() < 0.3
         if by_shift:
@@ -786,7 +787,7 @@ def played_epochs(
     games: Sequence[EpochGame], epsilon: float, size: int, rng: np.random.Generator
 ) -> tuple[Sampled, Sampled]:
     """Both orders: E_P (1 - e^(eps - L))_+ and, with the same draws, E_Q (1 - e^(eps + L))_+."""
-    size = max(500, min(size, 4_000_000 // sum(game.chances.size for game in games)))
+    size = max(500, min(size, 2_000_000 // sum(game.chances.size for game in games)))
 
     def once(extra: float, count: int) -> tuple[Array, Array, Array]:
         loss, weight = np.zeros(count), np.zeros(count)
@@ -932,7 +933,7 @@ def oracles(
             yield "closed form", i, exact
         if (peer := peer_bounds(case, epsilon)) is not None:
             yield "dp_accounting", i, peer[0] - 1e-9
-    scheme, size = case["scheme"], int(20_000 * effort)
+    scheme, size = case["scheme"], int(10_000 * effort)
     if scheme in EPOCHS:
         for name, game in epoch_games(case, None):
             games = [game] * case["steps"]
@@ -964,7 +965,7 @@ def oracles(
         if steps <= 24:
             for i, value in enumerate(best_adaptive(side, epsilons).tolist()):
                 yield "recursion", i, value
-        drawn = max(500, min(size, int(4_000_000 * effort) // steps))
+        drawn = max(500, min(size, int(1_500_000 * effort) // steps))
         for i, epsilon in enumerate(epsilons.tolist()):
             for k in range(min(len(pairs) for pairs, _ in side)):
                 chosen = [(pairs[k], count) for pairs, count in side]
@@ -974,6 +975,27 @@ def oracles(
                 two = [pairs[int(k)] for k in fixed.choice(len(pairs), 2, replace=False)]
                 found = played_adaptively(two, count, epsilon, drawn // 2, rng)
                 yield "played adaptively", i, found.limit
+
+
+class TooSlow(Exception):
+    """A plan has used up its time."""
+
+
+def limited(number: int, seed: int, weaken: float, limit: int) -> Case:
+    """The outcome of one plan, or that it took longer than so many seconds."""
+
+    def end(*_: object) -> None:
+        raise TooSlow
+
+    signal_module.signal(signal_module.SIGALRM, end)
+    signal_module.alarm(limit)
+    try:
+        return judge(number, seed, weaken)
+    except TooSlow:
+        case = random_case(np.random.default_rng([seed, number]))
+        return {"number": number, "case": case, "violations": [], "status": "too slow"}
+    finally:
+        signal_module.alarm(0)
 
 
 def judge(number: int, seed: int, weaken: float) -> Case:
@@ -996,6 +1018,8 @@ def judge(number: int, seed: int, weaken: float) -> Case:
         return {**outcome, "status": "not covered", "why": str(refusal)[:160]}
     except md.NumericalFailure as refusal:
         return {**outcome, "status": "refused", "why": str(refusal)[:160]}
+    except TooSlow:
+        raise
     except Exception as failure:  # what a user would see as a traceback
         what = f"{type(failure).__name__}: {failure}"[:300]
         return {**outcome, "status": "error", "violations": [{"oracle": "traceback", "why": what}]}
@@ -1045,7 +1069,9 @@ def judge(number: int, seed: int, weaken: float) -> Case:
 # Counting, and going on where an earlier run ended.
 
 
-def run(plans: int, seed: int, weaken: float, jobs: int, out: Path | None) -> Iterator[Case]:
+def run(
+    plans: int, seed: int, weaken: float, jobs: int, out: Path | None, limit: int
+) -> Iterator[Case]:
     done: dict[int, Case] = {}
     if out is not None and out.exists():
         for line in out.read_text().splitlines():
@@ -1057,7 +1083,7 @@ def run(plans: int, seed: int, weaken: float, jobs: int, out: Path | None) -> It
                 done[one["number"]] = one
     yield from (one for number, one in done.items() if number < plans)
     todo = [number for number in range(plans) if number not in done]
-    work = partial(judge, seed=seed, weaken=weaken)
+    work = partial(limited, seed=seed, weaken=weaken, limit=limit)
     if jobs > 1:
         with ProcessPoolExecutor(jobs) as pool:
             yield from kept(pool.map(work, todo), seed, weaken, out)
@@ -1115,12 +1141,13 @@ def tables(found: Case) -> str:
     for what, table in found["by"].items():
         lines += [
             "",
-            f"| {what} | held | not covered | refused | violations |",
+            f"| {what} | held | not covered | refused or too slow | violations |",
             "|---|---|---|---|---|",
         ]
         for name, one in table.items():
             wrong = one.get("violation", 0) + one.get("error", 0)
-            row = (one.get("held", 0), one.get("not covered", 0), one.get("refused", 0), wrong)
+            left = one.get("refused", 0) + one.get("too slow", 0)
+            row = (one.get("held", 0), one.get("not covered", 0), left, wrong)
             lines.append(f"| {name} | " + " | ".join(map(str, row)) + " |")
     lines += [
         "",
@@ -1146,12 +1173,14 @@ def main() -> int:
         "--out", type=Path, help="one line of JSON per plan; continued if it exists"
     )
     parser.add_argument("--weaken", type=float, default=0.0, help="certify with more noise")
+    parser.add_argument("--limit", type=int, default=60, help="seconds for one plan")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     logging_off()
     outcomes = []
-    for one in run(given.plans, given.seed, given.weaken, given.jobs, given.out):
+    settled = given.plans, given.seed, given.weaken, given.jobs, given.out, given.limit
+    for one in run(*settled):
         outcomes.append(one)
         if one["violations"] and not given.weaken:
             print(json.dumps(one), file=sys.stderr, flush=True)

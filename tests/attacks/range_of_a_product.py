@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mustdp.numerics.arrays import FloatArray
 
-
-def products(values: FloatArray, scale: float) -> NDArray[np.bool_]:
+def products(values: NDArray[np.float64], scale: float) -> NDArray[np.bool_]:
     """Whether there is a double whose product with ``scale`` is the value, for every value."""
     around = values / scale
     near = [np.nextafter(around, -np.inf), around, np.nextafter(around, np.inf)]

@@ -19,7 +19,6 @@ pytest.importorskip("sklearn")
 from scipy import sparse
 
 import mustdp as md
-from mustdp.errors import MustdpError
 
 N = 12
 #: A number and a text that occur nowhere but in the data.
@@ -27,7 +26,7 @@ NUMBER, TEXT = 271828.5, "HIV positive"
 ROWS = np.random.default_rng(0).normal(size=(N, 3))
 LABELS = np.arange(N) % 2
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic"),
+    pytest.mark.filterwarnings("ignore::mustdp.training.linear.descent.TakenAsPublic"),
     pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning"),
 ]
 
@@ -124,7 +123,7 @@ def check_quiet(call: Any, *given: Any) -> None:
     if caught is None:
         return
     assert links == [caught]
-    assert isinstance(caught, MustdpError)
+    assert isinstance(caught, md.MustdpError)
     assert "\n" not in str(caught)
 
 
@@ -143,7 +142,7 @@ def fitted(name: str) -> Any:
 def test_rows_are_not_quoted(name: str, case: str, tmp_path: Any) -> None:
     rows = given(BAD_ROWS[case])
     model = MODELS[name](noise_multiplier=3.0, delta=1e-4, steps=1)
-    with pytest.raises(MustdpError):  # each of them is refused
+    with pytest.raises(md.MustdpError):  # each of them is refused
         model.fit(rows, LABELS)
     check_quiet(model.fit, rows, LABELS)
     ledger = tmp_path / "ledger"

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 pytest.importorskip("sklearn")
 
 import mustdp as md
-from mustdp.numerics.arrays import FloatArray
-from mustdp.sampling.batch import Batch
 from mustdp.training.linear import descent as clipping
 from mustdp.training.linear import descent as perturbing
 from mustdp.training.linear.descent import (
@@ -38,7 +37,7 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def crafted(places: list[int]) -> tuple[FloatArray, FloatArray]:
+def crafted(places: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Rows of zeros, but for records at ``places`` of each block whose residual hangs on a bit."""
     x = np.random.default_rng(1).normal(size=D)
     x = (x - x.mean()) * 1e20
@@ -53,14 +52,14 @@ def crafted(places: list[int]) -> tuple[FloatArray, FloatArray]:
 
 @pytest.fixture
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exact(total: Any, noise: Any, source: Any) -> FloatArray:
-        points: FloatArray = noise.lattice.points(total)
+    def exact(total: Any, noise: Any, source: Any) -> NDArray[np.float64]:
+        points: NDArray[np.float64] = noise.lattice.points(total)
         return points
 
     monkeypatch.setattr(perturbing, "release", exact)
 
 
-def released_sum(rows: FloatArray, targets: FloatArray) -> FloatArray:
+def released_sum(rows: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
     """What noise would be added to in the first step of a certified run."""
     n = BLOCK * BLOCKS
     model = md.DPLinearRegression(
@@ -70,7 +69,7 @@ def released_sum(rows: FloatArray, targets: FloatArray) -> FloatArray:
     assert model.privacy_.certified
     assert model.privacy_.epsilon.upper < 0.25
     # The rate over the batch size is one: the weights have moved by the sum.
-    moved: FloatArray = START - model.coef_
+    moved: NDArray[np.float64] = START - model.coef_
     return moved
 
 
@@ -93,13 +92,16 @@ def test_the_order_of_the_records_is_not_seen() -> None:
 
 
 def contributions(
-    records: LinearRecords, batch: Batch, weights: FloatArray, monkeypatch: pytest.MonkeyPatch
-) -> FloatArray:
+    records: LinearRecords,
+    batch: md.types.Batch,
+    weights: NDArray[np.float64],
+    monkeypatch: pytest.MonkeyPatch,
+) -> NDArray[np.float64]:
     """What each record's row is weighted with, (K, distinct records)."""
-    found: list[FloatArray] = []
+    found: list[NDArray[np.float64]] = []
     clip = clipping.clip_gradient
 
-    def kept(gradient: FloatArray, *given: Any) -> None:
+    def kept(gradient: NDArray[np.float64], *given: Any) -> None:
         clip(gradient, *given)
         found.append(gradient.copy())
 
@@ -111,7 +113,7 @@ def contributions(
 
 def cancelling(
     kind: str, n: int, d: int, rng: np.random.Generator
-) -> tuple[FloatArray, Any, FloatArray]:
+) -> tuple[NDArray[np.float64], Any, NDArray[np.float64]]:
     """Records of all sizes, most of whose scores cancel to the last bits."""
     loss = LOSSES[kind]
     weights = rng.normal(size=(loss.outputs, d + 1)) * 10.0 ** rng.uniform(-2, 2)
@@ -136,9 +138,9 @@ def test_contributions_are_the_same_bits_at_every_place(
         rows = rows.astype(np.float32)
     records = LinearRecords(rows, targets, LOSSES[kind], True)
 
-    def found(indices: Any) -> FloatArray:
+    def found(indices: Any) -> NDArray[np.float64]:
         indices = np.asarray(indices)
-        batch = Batch(indices, np.ones(len(indices), dtype=np.int64))
+        batch = md.types.Batch(indices, np.ones(len(indices), dtype=np.int64))
         return contributions(records, batch, weights, monkeypatch)
 
     alone = np.concatenate([found([record]) for record in range(n)], axis=1)
@@ -178,7 +180,7 @@ def test_routines_that_treat_the_last_entries_differently_change_nothing(
     rows *= 0.1 / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-30)
     weights /= np.abs(weights).max()
     records = LinearRecords(rows, targets, LOSSES[kind], True)
-    batch = Batch(np.arange(30), np.ones(30, dtype=np.int64))
+    batch = md.types.Batch(np.arange(30), np.ones(30, dtype=np.int64))
     straight = contributions(records, batch, weights, monkeypatch)
 
     def crooked(routine: Any) -> Any:

@@ -7,13 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mustdp as md
-from mustdp.calibration.budget import Budget
-from mustdp.mechanisms.relation import Relation
-from mustdp.numerics.arrays import ROUNDOFF, FloatArray, IntArray
+from mustdp.numerics.arrays import ROUNDOFF
 from mustdp.randomness.noise_bits import NoiseSource
-from mustdp.sampling.batch import Batch
 from mustdp.training.linear.descent import (
     ExactNoise,
     LinearRecords,
@@ -26,19 +24,23 @@ from mustdp.training.linear.descent import (
 WIDTH, CLIP = 100, 1.0
 
 
-def noise_of(noise_multiplier: float, rows: FloatArray, targets: FloatArray) -> ExactNoise:
+def noise_of(
+    noise_multiplier: float, rows: NDArray[np.float64], targets: NDArray[np.float64]
+) -> ExactNoise:
     scheme = md.random_allocation(2, 1)
-    budget = Budget(scheme, noise_multiplier, 1, 1e-5, Relation.ADD_REMOVE, "test")
+    budget = md.types.Budget(scheme, noise_multiplier, 1, 1e-5, md.Relation.ADD_REMOVE, "test")
     records = LinearRecords(rows, targets, SquaredError(), False)
     return exact_noise(records, Recipe(budget, CLIP, np.ones(1), 0.0), NoiseSource())
 
 
-def steps_of_sum(noise: ExactNoise, rows: FloatArray, targets: FloatArray) -> IntArray:
+def steps_of_sum(
+    noise: ExactNoise, rows: NDArray[np.float64], targets: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """The sum that noise is added to, in steps of the lattice, at weights of zero."""
     records = LinearRecords(rows, targets, SquaredError(), False)
-    batch = Batch(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
+    batch = md.types.Batch(np.arange(len(rows)), np.ones(len(rows), dtype=np.int64))
     total, _ = records.clipped_sum(np.zeros((1, WIDTH)), batch, noise.bound)
-    steps: IntArray = noise._noise.lattice.rounded(total)[0]
+    steps: NDArray[np.int64] = noise._noise.lattice.rounded(total)[0]
     return steps
 
 
@@ -85,7 +87,7 @@ def test_the_error_of_the_sum_is_counted_for_the_largest_batch() -> None:
     """However N products are cut into blocks, s in a block and t blocks, s + t >= 2 sqrt(N)."""
     n = 10**6
     records = LinearRecords(np.ones((5, 1)), np.zeros(5), SquaredError(), False)
-    budget = Budget(md.wor(n, n), 1.0, 1, 1e-9, Relation.REPLACE_ONE, "test")
+    budget = md.types.Budget(md.wor(n, n), 1.0, 1, 1e-9, md.Relation.REPLACE_ONE, "test")
     noise = exact_noise(records, Recipe(budget, CLIP, np.ones(1), 0.0), NoiseSource())
     assert noise.bound <= CLIP - 2.0 * (2.0 * math.sqrt(n)) * ROUNDOFF * n * CLIP
 
@@ -95,13 +97,13 @@ class Recorded:
 
     bound = 0.25
 
-    def released(self, total: FloatArray) -> FloatArray:
+    def released(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
         return total
 
 
 def test_a_run_clips_to_the_bound_that_the_slack_leaves() -> None:
     records = LinearRecords(np.ones((1, 1)), np.full(1, 100.0), SquaredError(), False)
-    budget = Budget(md.wor(1, 1), 1.0, 1, 1e-5, Relation.REPLACE_ONE, "test")
+    budget = md.types.Budget(md.wor(1, 1), 1.0, 1, 1e-5, md.Relation.REPLACE_ONE, "test")
     recipe = Recipe(budget, CLIP, np.ones(1), 0.0)
     weights = descend(records, recipe, None, noise=Recorded()).weights
     assert 0.2499 < weights[0, 0] <= 0.25

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 import mustdp as md
 from mustdp.noise import release as noise_room
 from mustdp.noise.lattice import LARGEST_INTEGER
-from mustdp.numerics.arrays import FloatArray
 from tests.attacks.range_of_a_product import products
 
 N, M, REPLICATES = 1000, 999, 100
@@ -30,14 +30,14 @@ def _noise_drowns_on_purpose() -> Iterator[None]:
         yield
 
 
-def middles(record: float) -> FloatArray:
+def middles(record: float) -> NDArray[np.float64]:
     """All records at the middle of their range, where they contribute nothing, but for one."""
     data = np.zeros(N)
     data[0] = record
     return data
 
 
-def released(data: FloatArray, **given: Any) -> md.types.BootstrapResult:
+def released(data: NDArray[np.float64], **given: Any) -> md.types.BootstrapResult:
     settings: dict[str, Any] = {
         "lower": -END, "upper": END, "design": SCHEME, "replicates": REPLICATES, "delta": 1e-9,
     }  # fmt: skip
@@ -72,9 +72,9 @@ class Watched:
     """What goes into the release of totals and what comes out of it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.steps: list[FloatArray] = []
+        self.steps: list[NDArray[np.float64]] = []
 
-        def watching(sums: Any, noise: Any, source: Any) -> FloatArray:
+        def watching(sums: Any, noise: Any, source: Any) -> NDArray[np.float64]:
             found = release(sums, noise, source)
             self.steps.append(found / np.array([one.lattice.step for one in noise]))
             return found
@@ -117,7 +117,7 @@ def test_low_bits_are_those_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stats.chisquare(np.bincount(blunt, minlength=64)).pvalue < 1e-7
 
 
-def far_out(record: float) -> FloatArray:
+def far_out(record: float) -> NDArray[np.float64]:
     """Means just below and just above a half beyond 2^52 + 2, whichever record is left out."""
     data = np.full(N, 0.0)
     data[:500] = 1.0

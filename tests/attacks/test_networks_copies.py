@@ -13,10 +13,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.errors import (
-    InvalidParameter,
-    MustdpError,
-)
 from tests.training.networks import runs
 
 
@@ -24,7 +20,7 @@ from tests.training.networks import runs
 def test_a_trainer_is_not_copied(way: Any) -> None:
     """Thirty steps once ran on a ledger with room for three."""
     run = runs.trainer(budget=runs.budget(steps=3), ledger=md.Ledger("replace_one"))
-    with pytest.raises(InvalidParameter, match="must not be copied or pickled"):
+    with pytest.raises(md.InvalidParameter, match="must not be copied or pickled"):
         way(run)
     run.train(1)
 
@@ -33,7 +29,7 @@ def test_a_trainer_that_was_copied_by_hand_makes_no_steps() -> None:
     run = runs.trainer()
     other = object.__new__(md.PrivateTrainer)
     other.__dict__.update(run.__dict__)
-    with pytest.raises(InvalidParameter, match="must not be copied"):
+    with pytest.raises(md.InvalidParameter, match="must not be copied"):
         other.train(1)
     run.train(1)
 
@@ -54,7 +50,7 @@ def test_two_threads_in_one_run() -> None:
     def train() -> None:
         try:
             run.train()
-        except MustdpError as problem:
+        except md.MustdpError as problem:
             found.append(problem)
 
     first = threading.Thread(target=train)
@@ -75,7 +71,7 @@ def test_two_threads_in_one_run() -> None:
 
 def test_a_callback_does_not_train() -> None:
     run: Any = runs.trainer(callbacks=[lambda _: run.train(1)])
-    with pytest.raises(InvalidParameter, match="from a callback"):
+    with pytest.raises(md.InvalidParameter, match="from a callback"):
         run.train(1)
 
 
@@ -83,7 +79,7 @@ def test_two_runs_on_one_model_at_a_time() -> None:
     network = runs.model()
     other = runs.trainer(network)
     run = runs.trainer(network, callbacks=[lambda _: other.train(1)])
-    with pytest.raises(InvalidParameter, match="by two runs at the same time"):
+    with pytest.raises(md.InvalidParameter, match="by two runs at the same time"):
         run.train(1)
     other.train(1)
 
@@ -95,7 +91,7 @@ def test_a_forked_child_makes_no_steps() -> None:
     if not child:
         try:
             run.train(1)
-        except InvalidParameter:
+        except md.InvalidParameter:
             os._exit(7)
         finally:
             os._exit(1)
@@ -115,7 +111,7 @@ def test_the_sampler_of_a_loader_is_not_copied() -> None:
     given = loader()
     assert copy.copy(given).batch_sampler is given.batch_sampler  # one count for both
     for way in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(InvalidParameter, match="must not be copied or pickled"):
+        with pytest.raises(md.InvalidParameter, match="must not be copied or pickled"):
             way(given)
 
 
@@ -138,7 +134,7 @@ def test_a_forked_child_draws_no_batches() -> None:
     if not child:
         try:
             next(iter(given))
-        except InvalidParameter:
+        except md.InvalidParameter:
             os._exit(7)
         finally:
             os._exit(1)
@@ -154,5 +150,5 @@ def test_a_batch_pays_for_one_step_of_one_accountant() -> None:
     optimizer: Any = type("Optimizer", (), {"accumulated_iterations": 1, "noise_multiplier": 1.0})
     next(iter(given.batch_sampler))
     charges[0](optimizer)
-    with pytest.raises(InvalidParameter, match="was not drawn by the loader"):
+    with pytest.raises(md.InvalidParameter, match="was not drawn by the loader"):
         charges[1](optimizer)

@@ -10,10 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.errors import (
-    InvalidParameter,
-    NotCovered,
-)
 from mustdp.training.networks.separation import keeps_apart
 from tests.training.networks import runs
 
@@ -140,7 +136,7 @@ def replace_a_layer(network: Any) -> None:
 def test_a_callback_that_changes_the_model_ends_the_run(change: Any) -> None:
     network = runs.model()
     run = runs.trainer(network, callbacks=[lambda _: change(network)])
-    with pytest.raises(InvalidParameter, match="must stay the same during a run"):
+    with pytest.raises(md.InvalidParameter, match="must stay the same during a run"):
         run.train(2)
     assert run.steps == 1
 
@@ -164,7 +160,7 @@ class Remembering(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_model_that_keeps_what_it_has_seen_is_refused(listed: bool) -> None:
     network = Remembering(listed)
-    with pytest.raises(NotCovered, match="forward pass changes the attribute"):
+    with pytest.raises(md.NotCovered, match="forward pass changes the attribute"):
         runs.trainer(network)
     assert network.last is None
 
@@ -181,7 +177,7 @@ class RememberingLoss:
 
 
 def test_a_loss_that_keeps_what_it_has_seen_is_refused() -> None:
-    with pytest.raises(NotCovered, match=r"attribute loss\.largest"):
+    with pytest.raises(md.NotCovered, match=r"attribute loss\.largest"):
         runs.trainer(loss=RememberingLoss(), data=(runs.data()[0], SEVERAL))
     largest = torch.tensor(0.0)
 
@@ -190,7 +186,7 @@ def test_a_loss_that_keeps_what_it_has_seen_is_refused() -> None:
         largest = torch.maximum(largest, target.amax(1))
         return (outputs - target).square().sum(1)
 
-    with pytest.raises(NotCovered, match=r"attribute loss\.closure"):
+    with pytest.raises(md.NotCovered, match=r"attribute loss\.closure"):
         runs.trainer(loss=closure, data=(runs.data()[0], SEVERAL))
 
 
@@ -217,9 +213,9 @@ def test_a_hook_for_all_modules_that_mixes_records(register: Any) -> None:
     handle = register()
     try:
         assert not keeps_apart(runs.model(), runs.LOSS)
-        with pytest.raises(InvalidParameter, match="hooks of model must stay"):
+        with pytest.raises(md.InvalidParameter, match="hooks of model must stay"):
             run.train(1)
-        with pytest.raises(NotCovered, match="depends on other records"):
+        with pytest.raises(md.NotCovered, match="depends on other records"):
             runs.trainer()
     finally:
         handle.remove()
@@ -245,10 +241,10 @@ def saved() -> Any:
 def test_modes_around_the_run_are_refused(mode: Any) -> None:
     run = runs.trainer()
     around: AbstractContextManager[Any] = mode()
-    with around, pytest.raises(NotCovered, match="is active around the run"):
+    with around, pytest.raises(md.NotCovered, match="is active around the run"):
         run.train(1)
     assert run.steps == 0
-    with mode(), pytest.raises(NotCovered, match="is active around the run"):
+    with mode(), pytest.raises(md.NotCovered, match="is active around the run"):
         runs.trainer()
     run.train(1)
 
@@ -283,5 +279,5 @@ def test_layers_with_torchs_forward_and_code_of_their_own_are_not_taken_for_torc
     assert keeps_apart(nn.Sequential(Made()), runs.LOSS)
     assert not keeps_apart(nn.Sequential(Called(6, 3)), runs.LOSS)
     assert not keeps_apart(nn.Sequential(Inside(3, 3, 1)), runs.LOSS)
-    with pytest.raises(NotCovered, match="depends on other records"):
+    with pytest.raises(md.NotCovered, match="depends on other records"):
         runs.trainer(nn.Sequential(Called(6, 3)))

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
 from mustdp.estimation import replicates as portions
 from tests.cli.running import Run, runner
 
@@ -111,7 +110,7 @@ def test_the_number_is_never_taken_from_the_file(run: Run, tmp_path: Path) -> No
 
 
 def test_an_estimate_far_off_is_refused_without_the_number() -> None:
-    with pytest.raises(InvalidParameter, match="at least half") as caught:
+    with pytest.raises(md.InvalidParameter, match="at least half") as caught:
         released(2 * STATED + 1)
     assert "2001" not in str(caught.value)
 

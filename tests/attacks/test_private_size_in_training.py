@@ -13,28 +13,22 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.calibration.budget import (
-    Budget,
-    calibrated_budget,
-)
-from mustdp.errors import InvalidParameter
-from mustdp.training.networks.trainer import PrivateTrainer
 from tests.training.networks import runs
 
 STATED = 60
 SCHEMES = (md.poisson(STATED, 0.5), md.random_allocation(STATED, 2))
-BUDGETS = [calibrated_budget(one, steps=3, noise_multiplier=1.5, delta=1e-3) for one in SCHEMES]
+BUDGETS = [md.calibrated_budget(one, steps=3, noise_multiplier=1.5, delta=1e-3) for one in SCHEMES]
 each = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.scheme.name)
 
 
-def trainer(records: int, budget: Budget, **options: Any) -> PrivateTrainer:
+def trainer(records: int, budget: md.types.Budget, **options: Any) -> md.PrivateTrainer:
     return runs.trainer(data=runs.data(records), budget=budget, **options)
 
 
 @each
 @pytest.mark.parametrize("seed", [None, 5])
 def test_runs_do_not_depend_on_the_number_of_records(
-    budget: Budget, seed: int | None, tmp_path: Path
+    budget: md.types.Budget, seed: int | None, tmp_path: Path
 ) -> None:
     """Neither what is said and certified, nor the lattice, nor how far a record is clipped."""
     seen = []
@@ -48,7 +42,7 @@ def test_runs_do_not_depend_on_the_number_of_records(
 
 
 @each
-def test_all_records_are_drawn_from_and_no_others(budget: Budget) -> None:
+def test_all_records_are_drawn_from_and_no_others(budget: md.types.Budget) -> None:
     """The scheme that is charged has the stated number; the one that draws has the true one."""
     for records in (2 * STATED, 31):
         made = trainer(records, budget)
@@ -59,14 +53,14 @@ def test_all_records_are_drawn_from_and_no_others(budget: Budget) -> None:
 
 
 @each
-def test_a_number_that_is_far_off_is_refused_and_not_told(budget: Budget) -> None:
-    with pytest.raises(InvalidParameter, match="at least half") as caught:
+def test_a_number_that_is_far_off_is_refused_and_not_told(budget: md.types.Budget) -> None:
+    with pytest.raises(md.InvalidParameter, match="at least half") as caught:
         trainer(2 * STATED + 1, budget)
     assert "121" not in str(caught.value)
 
 
 @each
-def test_a_run_goes_on_with_the_same_batches(budget: Budget, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_the_same_batches(budget: md.types.Budget, tmp_path: Path) -> None:
     """The file has the stated number; batches that were drawn from it would be others."""
     whole, parts = (runs.model() for _ in range(2))
     trainer(67, budget, network=whole, seed=5).train()
@@ -90,6 +84,6 @@ def test_linear_models_do_not_tell_it(model: Any, scheme: Any) -> None:
         said.append((repr(made), made.privacy_, made.n_iter_))
     assert said[0][1:] == said[1][1:] == said[2][1:]
     assert said[0][0] == said[1][0] == said[2][0]
-    with pytest.raises(InvalidParameter, match="at least half") as caught:
+    with pytest.raises(md.InvalidParameter, match="at least half") as caught:
         made.fit(X, y)
     assert "121" not in str(caught.value)

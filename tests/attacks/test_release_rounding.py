@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mustdp as md
 from mustdp.estimation.queries import JointSums, Piece
 from mustdp.estimation.schema import Column, PublicSchema, Range
 from mustdp.estimation.statistics.quantiles import QuantileCurve
-from mustdp.mechanisms.relation import Relation
 from mustdp.noise.release import LatticeNoise, release
-from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.noise_bits import NoiseSource
 
 N = 8
@@ -30,13 +29,15 @@ N = 8
 class Overheard:
     """Sums in steps and noise of one bootstrap, with the same subsets each time."""
 
-    sums: IntArray
+    sums: NDArray[np.int64]
     noise: tuple[LatticeNoise, ...]
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, statistic: Any, data: FloatArray, z: float
+        self, monkeypatch: pytest.MonkeyPatch, statistic: Any, data: NDArray[np.float64], z: float
     ) -> None:
-        def releasing(sums: IntArray, noise: Any, source: NoiseSource) -> FloatArray:
+        def releasing(
+            sums: NDArray[np.int64], noise: Any, source: NoiseSource
+        ) -> NDArray[np.float64]:
             self.sums, self.noise = sums, tuple(noise)
             return release(sums, noise, source)
 
@@ -62,7 +63,7 @@ def steps_moved(one: Overheard, other: Overheard) -> int:
     return int(np.abs(one.sums - other.sums).max())
 
 
-def neighbours() -> tuple[FloatArray, FloatArray]:
+def neighbours() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     first = np.full((N + 1, 1), 0.25)
     second = first.copy()
     second[0] = 1.0
@@ -82,7 +83,7 @@ def test_a_users_total_that_rounds_away_from_its_neighbours(
     beyond = min(0.01, 2.0**-40 / step) * step
     low, high = 0.5 * step - beyond, (whole + 0.5) * step + beyond
 
-    def attack(values: FloatArray, counts: IntArray) -> float:
+    def attack(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         return high if values.max() > 0.5 else low
 
     statistic = md.UserStatistic(attack, (high - low) * (1.0 + 2.0**-50), average=True)
@@ -97,7 +98,7 @@ def test_a_users_total_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> N
     """A function that rounds as 32-bit numbers do moves by a little more than it states."""
     rng = np.random.default_rng(1)
 
-    def attack(values: FloatArray, counts: IntArray) -> float:
+    def attack(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         return float(np.float32(1.0) - np.float32(values[:, 0] @ counts) / np.float32(N))
 
     statistic = md.UserStatistic(attack, 1.0 / N, average=True)
@@ -153,7 +154,7 @@ def curves(schema: PublicSchema) -> list[JointSums]:
 def test_a_distribution_function_whose_columns_round_apart() -> None:
     """Columns of the square root share coordinates, so cutting towards zero can separate them."""
     beyond = 0
-    for stack in curves(PublicSchema(COLUMN, Relation.REPLACE_ONE, 50)):
+    for stack in curves(PublicSchema(COLUMN, md.Relation.REPLACE_ONE, 50)):
         found = farthest(stack, 1)
         assert found <= allowed(stack, margin=True)
         beyond += found > allowed(stack, margin=False) * (1.0 + 2.0**-35)
@@ -164,7 +165,7 @@ def test_a_whole_cluster_whose_records_round_apart() -> None:
     """All records of a cluster are cut, each on its own, and all the same way."""
     most = 64
     schema = replace(
-        PublicSchema(COLUMN, Relation.REPLACE_ONE), largest_cluster=most, whole_clusters=True
+        PublicSchema(COLUMN, md.Relation.REPLACE_ONE), largest_cluster=most, whole_clusters=True
     )
     beyond = 0
     for stack in curves(schema):

@@ -13,26 +13,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mustdp as md
-from mustdp.numerics.arrays import FloatArray, IntArray
 
 N, M = 60, 40
 DATA = np.column_stack([np.full(N, 1.0), np.linspace(0.0, 1.0, N)])
 
 
-def divided_by_the_maximum(values: FloatArray, counts: IntArray) -> float:
+def divided_by_the_maximum(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
     values /= values.max()
     return 0.5
 
 
-def zeros_everywhere(values: FloatArray, counts: IntArray) -> float:
+def zeros_everywhere(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
     values[:] = 0.0
     counts[:] = 1
     return 0.5
 
 
-def through_its_base(values: FloatArray, counts: IntArray) -> float:
+def through_its_base(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
     for array in (values, counts):
         owner: Any = array
         while owner is not None and isinstance(owner, np.ndarray):
@@ -49,7 +49,7 @@ def stated(m: int) -> float:
     return 1.0 / m
 
 
-def replicates(statistics: list[Any], data: Any = DATA, **more: Any) -> FloatArray:
+def replicates(statistics: list[Any], data: Any = DATA, **more: Any) -> NDArray[np.float64]:
     """Replicates with next to no noise, so that it shows what was computed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the seed, and what is said of these intervals
@@ -89,7 +89,7 @@ def test_a_statistic_that_writes_changes_no_other(
         np.savetxt(data, DATA, delimiter=",", header="a,b", comments="", fmt="%.17g")
     rest = [md.Mean(columns=(0,)), md.Variance(columns=(1,)), "covariance", "regression"]
 
-    def harmless(values: FloatArray, counts: IntArray) -> float:
+    def harmless(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         return 0.5
 
     given = [md.UserStatistic(one, stated, average=average) for one in (harmless, attack)]
@@ -118,7 +118,7 @@ def test_a_statistic_is_handed_its_own_columns_only() -> None:
     """The array behind a view would show columns that the statistic does not read."""
     widths: list[int] = []
 
-    def seen(values: FloatArray, counts: IntArray) -> float:
+    def seen(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         owner = values if values.base is None else values.base
         widths.append(np.size(owner) // len(values))
         return 0.5
@@ -131,11 +131,11 @@ def test_a_function_that_returns_one_buffer_every_time_gives_what_it_held_then()
     """The value on the subset is not overwritten by those on its halves."""
     buffer = np.zeros(1)
 
-    def reused(values: FloatArray, counts: IntArray) -> FloatArray:
+    def reused(values: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
         buffer[0] = counts.sum() / (2.0 * M)
         return buffer
 
-    def fresh(values: FloatArray, counts: IntArray) -> float:
+    def fresh(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         return float(counts.sum() / (2.0 * M))
 
     found = [replicates([md.UserStatistic(one, stated)]) for one in (reused, fresh)]
@@ -160,15 +160,15 @@ def test_what_a_result_holds_does_not_change_afterwards() -> None:
 def test_a_profile_that_writes_changes_no_other_mechanism() -> None:
     """Tables of epsilons are shared by all custom mechanisms of a process."""
 
-    def coin(epsilon: FloatArray) -> FloatArray:
+    def coin(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.maximum(0.0, 0.75 - 0.25 * np.exp(epsilon))
 
-    def attack(epsilon: FloatArray) -> FloatArray:
+    def attack(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         found = coin(epsilon)
         through_its_base(epsilon, np.ones(1, dtype=np.int64))
         return found
 
-    def in_place(epsilon: FloatArray) -> FloatArray:
+    def in_place(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         np.exp(epsilon, out=epsilon)
         epsilon *= -0.25
         epsilon += 0.75
@@ -186,12 +186,12 @@ def test_a_profile_that_writes_changes_no_other_mechanism() -> None:
 
 
 def test_a_profile_that_returns_one_buffer_every_time_is_copied() -> None:
-    buffers: dict[int, FloatArray] = {}
+    buffers: dict[int, NDArray[np.float64]] = {}
 
-    def coin(epsilon: FloatArray) -> FloatArray:
+    def coin(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.maximum(0.0, 0.75 - 0.25 * np.exp(epsilon))
 
-    def reused(epsilon: FloatArray) -> FloatArray:
+    def reused(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         found = buffers.setdefault(epsilon.size, np.empty(epsilon.size))
         found[:] = coin(epsilon)
         return found

@@ -7,26 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 torch = pytest.importorskip("torch")
 
 import mustdp as md
-from mustdp.calibration.budget import calibrated_budget
-from mustdp.numerics.arrays import FloatArray
-from mustdp.training.networks.trainer import PrivateTrainer
 from tests.attacks.range_of_a_product import products
 
 N, WIDTH = 64, 4000
 #: Makes the deviation 1.4 times a power of two, where fewest doubles are products with it.
 CLIP = 0.9
-BUDGET = calibrated_budget(md.wor(N, N), steps=1, epsilon=0.1, delta=1e-9)
+BUDGET = md.calibrated_budget(md.wor(N, N), steps=1, epsilon=0.1, delta=1e-9)
 
 
 def pulled(outputs: Any, target: Any) -> Any:
     return -outputs.flatten(1).sum(1) - 0.0 * target
 
 
-def stepped(record: float) -> tuple[FloatArray, PrivateTrainer]:
+def stepped(record: float) -> tuple[NDArray[np.float64], md.PrivateTrainer]:
     """The weights after one step. All records are zero but one, which pulls on every weight."""
     model = torch.nn.Linear(WIDTH, 1, bias=False).double()
     torch.nn.init.zeros_(model.weight)
@@ -34,14 +32,14 @@ def stepped(record: float) -> tuple[FloatArray, PrivateTrainer]:
     rows[0] = record
     # The rate is the size of the batch, a power of two: the weights are what was released.
     optimizer = torch.optim.SGD(model.parameters(), lr=float(N))
-    trainer = PrivateTrainer(
+    trainer = md.PrivateTrainer(
         model, pulled, (rows, torch.zeros(N)), BUDGET,
         optimizer=optimizer, max_grad_norm=CLIP, progress=False,
     )  # fmt: skip
     trained = trainer.train()
     assert trained.privacy.certified
     assert trained.privacy.epsilon.upper <= 0.1
-    weights: FloatArray = model.weight.detach().numpy()[0]
+    weights: NDArray[np.float64] = model.weight.detach().numpy()[0]
     return weights, trainer
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mustdp as md
 from mustdp.estimation.replicates import run_locally
@@ -15,7 +16,6 @@ from mustdp.execution.cluster import Concealed
 from mustdp.noise.exact import exact_noise
 from mustdp.noise.laws import GAUSSIAN
 from mustdp.noise.release import release
-from mustdp.numerics.arrays import FloatArray, IntArray
 from mustdp.randomness.cipher import KEY_BYTES, aes_counter
 from mustdp.randomness.noise_bits import NoiseSource
 
@@ -27,7 +27,7 @@ class Overheard:
     """The job as it travels, and the noise that was put on its totals, in steps."""
 
     job: bytes
-    noise: IntArray
+    noise: NDArray[np.int64]
     ratio: float
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int | None) -> None:
@@ -36,7 +36,9 @@ class Overheard:
             self.job = pickle.dumps((job, Concealed(job)))
             run_locally(source, job, *rest)
 
-        def releasing(sums: IntArray, noise: Any, source: NoiseSource) -> FloatArray:
+        def releasing(
+            sums: NDArray[np.int64], noise: Any, source: NoiseSource
+        ) -> NDArray[np.float64]:
             found = release(sums, noise, source)
             self.ratio = noise[0].ratio
             self.noise = np.rint(found / noise[0].lattice.step).astype(np.int64) - sums

@@ -18,7 +18,6 @@ import numpy as np
 
 import mustdp as md
 from mustdp.data.opening import open_source
-from mustdp.errors import MustdpError
 from mustdp.extras import installed
 from mustdp.reproduction.runner import ENVELOPE
 from tests.faults.asking import STEP
@@ -92,7 +91,7 @@ def flip(kind: Kind, folder: Path, rng: random.Random, times: int) -> Counter[st
         path.chmod(0o600)
         try:
             counts["same" if read(path) == expected else "wrong"] += 1
-        except MustdpError:
+        except md.MustdpError:
             counts["refused"] += 1
         except (Exception, sqlite3.Error) as problem:
             counts[f"traceback: {type(problem).__name__}"] += 1
@@ -119,7 +118,7 @@ def mutate(folder: Path, rng: random.Random, times: int) -> Counter[str]:
         try:
             source = open_source(path, ["a", "b"])
             found = source.take(np.arange(source.n))
-        except MustdpError:
+        except md.MustdpError:
             counts["refused"] += 1
         except Exception as problem:
             counts[f"traceback: {type(problem).__name__}"] += 1

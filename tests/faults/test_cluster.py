@@ -21,8 +21,6 @@ import pytest
 
 import mustdp as md
 from mustdp.data.opening import open_source
-from mustdp.errors import InvalidParameter
-from mustdp.estimation.designs import Design
 from mustdp.estimation.replicates import run_replicates
 from mustdp.execution.cluster import connected
 from tests.estimation.bootstrap.execution.examples import Moments, expected
@@ -85,7 +83,7 @@ def test_nobody_without_the_key_gets_into_a_local_cluster(tmp_path: Path) -> Non
 
 def test_a_local_cluster_gives_the_answer_of_one_process() -> None:
     x = np.random.default_rng(1).normal(size=(300, 2))
-    design = Design(md.wor(300, 20), 32)
+    design = md.types.Design(md.wor(300, 20), 32)
     found = run_replicates(
         open_source(x), design, Moments(), 5, lower=[-1, -1], upper=[1, 1], dask="local", workers=1
     )
@@ -100,9 +98,9 @@ def test_connections_that_anybody_can_use_are_refused_unless_that_is_said() -> N
     }  # fmt: skip
     unclear: Any = "no"
     for address in ("tcp://127.0.0.1:1", "ws://127.0.0.1:1", "ucx://127.0.0.1:1"):
-        with pytest.raises(InvalidParameter, match=r"certificates.*insecure accepts that"):
+        with pytest.raises(md.InvalidParameter, match=r"certificates.*insecure accepts that"):
             md.private_bootstrap(data, dask=address, **given)
-    with pytest.raises(InvalidParameter, match="insecure must be True or False"):
+    with pytest.raises(md.InvalidParameter, match="insecure must be True or False"):
         md.private_bootstrap(data, dask="tcp://127.0.0.1:1", insecure=unclear, **given)
     with (
         distributed.LocalCluster(
@@ -110,7 +108,7 @@ def test_connections_that_anybody_can_use_are_refused_unless_that_is_said() -> N
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        with pytest.raises(InvalidParameter, match="certificates"):
+        with pytest.raises(md.InvalidParameter, match="certificates"):
             md.private_bootstrap(data, dask=client, **given)
         with warnings.catch_warnings():
             warnings.simplefilter(

@@ -12,14 +12,12 @@ import pytest
 import mustdp as md
 from mustdp.accounting.subsampling import stages as effort
 from mustdp.accounting.subsampling.stages import TAIL, certificate_cost
-from mustdp.errors import InvalidParameter
 from mustdp.numerics import checks as cost
 from mustdp.numerics.checks import WorkEstimate, check_cost, memory
-from mustdp.sampling.schemes import Multistage
 from tests.cli.running import check_refused, runner
 
 
-def estimate(scheme: Multistage) -> WorkEstimate:
+def estimate(scheme: md.types.Multistage) -> WorkEstimate:
     return certificate_cost(scheme.n, scheme.reduced, TAIL)
 
 
@@ -30,7 +28,7 @@ def test_forty_stages_are_refused_before_anything_is_certified(
     begun = time.monotonic()
     plan = md.repeat(10, md.subsample(scheme, md.gaussian(noise_multiplier=10.0)))
     with pytest.raises(
-        InvalidParameter, match=r"stages must be fewer or smaller.*minutes and \d+ GB$"
+        md.InvalidParameter, match=r"stages must be fewer or smaller.*minutes and \d+ GB$"
     ):
         md.account(plan).epsilon(delta=1e-5)
     stages = ",".join(["wr:1000"] * 40)
@@ -50,7 +48,7 @@ def test_forty_stages_are_refused_before_anything_is_certified(
     ],
     ids=str,
 )
-def test_what_ends_is_not_refused(scheme: Multistage) -> None:
+def test_what_ends_is_not_refused(scheme: md.types.Multistage) -> None:
     check_cost("stages", "a certificate", estimate(scheme))
 
 
@@ -95,10 +93,10 @@ def regress(columns: int, **options: Any) -> md.types.BootstrapResult:
 
 def test_a_regression_on_ten_thousand_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "memory", lambda: 16e9)
-    with pytest.raises(InvalidParameter, match=r"50014999 numbers.*got one of .* GB"):
+    with pytest.raises(md.InvalidParameter, match=r"50014999 numbers.*got one of .* GB"):
         regress(10_000, replicates=4)
     monkeypatch.setattr(cost, "memory", lambda: 0.4e9)
-    with pytest.raises(InvalidParameter, match=r"replicates must be fewer .* 1000000 x 8 "):
+    with pytest.raises(md.InvalidParameter, match=r"replicates must be fewer .* 1000000 x 8 "):
         regress(3, replicates=1_000_000)
 
 
@@ -107,7 +105,8 @@ def test_a_release_of_ten_thousand_columns_is_refused_before_it_is_charged(stati
     names = [f"c{k}" for k in range(10_000)]
     begun = time.process_time()
     with pytest.raises(
-        InvalidParameter, match=rf"columns must be fewer.* {statistic} of 10000 columns .* minutes"
+        md.InvalidParameter,
+        match=rf"columns must be fewer.* {statistic} of 10000 columns .* minutes",
     ):
         md.private_release(
             "nowhere.csv", statistic, columns=names, lower=0, upper=1, noise_multiplier=1e4,
@@ -118,7 +117,7 @@ def test_a_release_of_ten_thousand_columns_is_refused_before_it_is_charged(stati
 
 @pytest.mark.parametrize(("statistic", "columns"), [("regression", 60), ("covariance", 100)])
 def test_a_release_that_ends_is_not_refused(statistic: str, columns: int) -> None:
-    with pytest.raises(InvalidParameter, match="an existing file"):  # all else was in order
+    with pytest.raises(md.InvalidParameter, match="an existing file"):  # all else was in order
         md.private_release(
             "nowhere.csv", statistic, columns=[f"c{k}" for k in range(columns)], lower=0, upper=1,
             noise_multiplier=1e4, delta=1e-5,
@@ -135,5 +134,5 @@ def test_the_memory_is_that_of_the_machine_or_container(
     for text, expected in (("max\n", whole), ("50000000\n", 5e7)):
         limit.write_text(text)
         assert memory() == expected
-    with pytest.raises(InvalidParameter, match="must be fewer or smaller"):
+    with pytest.raises(md.InvalidParameter, match="must be fewer or smaller"):
         check_cost("n", "nothing", WorkEstimate(seconds=float("nan")))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.errors import InvalidParameter
+import mustdp as md
 from mustdp.files.replacing import create_file, drop_second_names
 
 
@@ -49,7 +49,7 @@ def test_nothing_is_left_if_filling_fails(tmp_path: Path) -> None:
 
 def test_links_are_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    with pytest.raises(InvalidParameter, match="link"):
+    with pytest.raises(md.InvalidParameter, match="link"):
         create_file(tmp_path / "link", lambda part: None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mustdp.errors import InvalidParameter
+import mustdp as md
 from mustdp.files.envelope import Envelope
 from mustdp.files.reading import canonical
 
@@ -67,20 +67,20 @@ def test_the_forms_are_as_described() -> None:
     ],
 )
 def test_texts_that_are_something_else(content: str, reason: str) -> None:
-    with pytest.raises(InvalidParameter, match=reason):
+    with pytest.raises(md.InvalidParameter, match=reason):
         ENVELOPE.open_text(content, "it")
 
 
 def test_versions_that_equal_one_without_being_it() -> None:
     first = Envelope("some format", 1, "thing")
-    with pytest.raises(InvalidParameter, match="got version True"):
+    with pytest.raises(md.InvalidParameter, match="got version True"):
         first.open_text(sealed(version=True), "it")
 
 
 def test_a_text_cut_off_anywhere_is_refused() -> None:
     content = TEXT.encode()
     for length in range(len(content)):
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(md.InvalidParameter):
             ENVELOPE.open_text(content[:length], "it")
 
 
@@ -93,7 +93,7 @@ def test_a_flipped_bit_of_a_text_changes_no_value() -> None:
             flipped[place] ^= 1 << bit
             try:
                 found = ENVELOPE.open_text(bytes(flipped), "it")
-            except InvalidParameter:
+            except md.InvalidParameter:
                 continue
             assert canonical(found, "it") == canonical(BODY, "it")
             accepted += 1
@@ -117,18 +117,18 @@ def test_a_flipped_bit_of_a_text_changes_no_value() -> None:
     ],
 )
 def test_bytes_that_are_something_else(content: bytes, reason: str) -> None:
-    with pytest.raises(InvalidParameter, match=reason):
+    with pytest.raises(md.InvalidParameter, match=reason):
         ENVELOPE.open_bytes(content, "it")
 
 
 def test_bytes_cut_off_or_flipped_anywhere_are_refused() -> None:
     for place in range(len(SEALED)):
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(md.InvalidParameter):
             ENVELOPE.open_bytes(SEALED[:place], "it")
         for bit in range(8):
             flipped = bytearray(SEALED)
             flipped[place] ^= 1 << bit
-            with pytest.raises(InvalidParameter):
+            with pytest.raises(md.InvalidParameter):
                 ENVELOPE.open_bytes(bytes(flipped), "it")
 
 
@@ -136,24 +136,24 @@ def test_sizes_are_limited_for_reading_and_for_writing() -> None:
     fits = Envelope("some format", 3, "thing", len(TEXT))
     assert fits.open_text(fits.seal_text(BODY), "it") == BODY
     tight = Envelope("some format", 3, "thing", len(TEXT) - 1)
-    with pytest.raises(InvalidParameter, match="a thing must be at most"):
+    with pytest.raises(md.InvalidParameter, match="a thing must be at most"):
         tight.seal_text(BODY)
-    with pytest.raises(InvalidParameter, match="it must be at most"):
+    with pytest.raises(md.InvalidParameter, match="it must be at most"):
         tight.open_text(TEXT, "it")
     small = Envelope("some format", 3, "thing", len(SEALED) - 1)
-    with pytest.raises(InvalidParameter, match="a thing must be at most"):
+    with pytest.raises(md.InvalidParameter, match="a thing must be at most"):
         small.seal_bytes(BYTES)
-    with pytest.raises(InvalidParameter, match="it must be at most"):
+    with pytest.raises(md.InvalidParameter, match="it must be at most"):
         small.open_bytes(SEALED, "it")
 
 
 @pytest.mark.parametrize("name", ["format", "version", "checksum"])
 def test_names_of_the_envelope_are_not_for_the_body(name: str) -> None:
-    with pytest.raises(InvalidParameter, match="must leave checksum, format, version free"):
+    with pytest.raises(md.InvalidParameter, match="must leave checksum, format, version free"):
         ENVELOPE.seal_text({name: 1})
 
 
 def test_what_cannot_be_read_back_is_not_sealed() -> None:
     for value in (float("nan"), {1: 2}, {1, 2}):
-        with pytest.raises(InvalidParameter, match="a thing must be plain JSON"):
+        with pytest.raises(md.InvalidParameter, match="a thing must be plain JSON"):
             ENVELOPE.seal_text({"value": value})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.errors import InvalidParameter
+import mustdp as md
 from mustdp.files import lock as room
 from mustdp.files.lock import Lock, held
 from mustdp.files.replacing import replace_file
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 def free(path: Path) -> bool:
     try:
         Lock(path, "file").release()
-    except InvalidParameter:
+    except md.InvalidParameter:
         return False
     return True
 
@@ -34,12 +34,12 @@ def test_one_at_a_time(path: Path) -> None:
     with held(path, "file") as lock:
         lock.check()
         assert path.stat().st_mode & 0o777 == 0o600
-        with pytest.raises(InvalidParameter, match=r"file is in use by another run.*file\.lock"):
+        with pytest.raises(md.InvalidParameter, match=r"file is in use by another run.*file\.lock"):
             Lock(path, "file")
         assert ended(child(lambda: os._exit(free(path)))) == 0
     assert free(path)
     assert path.exists()  # for ever: whoever waits has it open
-    with pytest.raises(InvalidParameter, match="must be locked by this process"):
+    with pytest.raises(md.InvalidParameter, match="must be locked by this process"):
         lock.check()
     lock.release()
 
@@ -77,9 +77,9 @@ def test_a_lock_that_is_taken_away_is_noticed(tmp_path: Path, path: Path, how: s
             path.symlink_to(target)
         elif how == "folder":
             path.mkdir()
-        with pytest.raises(InvalidParameter, match="was removed or replaced"):
+        with pytest.raises(md.InvalidParameter, match="was removed or replaced"):
             lock.check()
-        with pytest.raises(InvalidParameter, match="was removed or replaced"):
+        with pytest.raises(md.InvalidParameter, match="was removed or replaced"):
             replace_file(target, b"too late", guard=lock.check)
     assert target.read_bytes() == b"ours"
     left = {"removed": {"file"}, "moved": {"file", "elsewhere"}}
@@ -94,9 +94,9 @@ def test_two_holders_after_the_lock_was_removed_do_not_both_write(
         path.unlink()
         with held(path, "file") as two:
             replace_file(target, b"two", guard=two.check)
-            with pytest.raises(InvalidParameter, match="another run may be writing"):
+            with pytest.raises(md.InvalidParameter, match="another run may be writing"):
                 replace_file(target, b"one", guard=one.check)
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(md.InvalidParameter):
             one.check()
     assert target.read_bytes() == b"two"
     assert free(path)
@@ -112,7 +112,7 @@ def test_a_lock_removed_in_the_middle_of_a_write(tmp_path: Path, path: Path) -> 
 
     with held(path, "file") as lock, pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", removing)
-        with pytest.raises(InvalidParameter, match="was removed or replaced"):
+        with pytest.raises(md.InvalidParameter, match="was removed or replaced"):
             replace_file(target, b"too late", guard=lock.check)
     assert os.listdir(tmp_path) == []
 
@@ -127,7 +127,7 @@ def test_what_is_no_file_is_no_lock(tmp_path: Path, path: Path, kind: str) -> No
         os.mkfifo(path)
     else:
         path.symlink_to(victim if kind == "link" else tmp_path / "nowhere")
-    with pytest.raises(InvalidParameter, match=r"file\.lock must be a file"):
+    with pytest.raises(md.InvalidParameter, match=r"file\.lock must be a file"):
         Lock(path, "file")
     assert sorted(os.listdir(tmp_path)) == ["file.lock", "victim"]
 
@@ -138,7 +138,7 @@ def test_a_forked_child_neither_holds_nor_releases_it(path: Path) -> None:
         def meddle() -> None:
             try:
                 lock.check()
-            except InvalidParameter:
+            except md.InvalidParameter:
                 lock.release()
                 os._exit(5)
 
@@ -177,7 +177,9 @@ def test_removed_between_being_opened_and_being_locked(
 def test_without_flock_a_lock_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_FCNTL", None)
     monkeypatch.setattr("sys.platform", "win32")
-    with pytest.raises(InvalidParameter, match=r"file must be on a system with file locks .*win32"):
+    with pytest.raises(
+        md.InvalidParameter, match=r"file must be on a system with file locks .*win32"
+    ):
         Lock(path, "file")
     assert not path.exists()
 

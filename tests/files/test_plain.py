@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mustdp.errors import InvalidParameter
+import mustdp as md
 from mustdp.files.reading import canonical, digest, read_json
 from mustdp.limits import DEEPEST_JSON
 
@@ -63,7 +63,7 @@ def test_one_text_for_one_value() -> None:
     ],
 )
 def test_what_is_not_json_is_refused(content: Any, reason: str) -> None:
-    with pytest.raises(InvalidParameter, match=f"it must be.*{reason}"):
+    with pytest.raises(md.InvalidParameter, match=f"it must be.*{reason}"):
         read_json(content, "it")
 
 
@@ -77,7 +77,7 @@ def test_deep_nesting_is_refused_not_recursed_into(depth: int, opening: str, clo
     most = (DEEPEST_JSON - 1) // (opening.count("[") + opening.count("{"))
     read_json(nested(most, opening, closing), "it")
     for text in (nested(depth, opening, closing), opening * depth):
-        with pytest.raises(InvalidParameter, match=r"nested at most 100 deep|valid JSON"):
+        with pytest.raises(md.InvalidParameter, match=r"nested at most 100 deep|valid JSON"):
             read_json(text, "it")
 
 
@@ -89,7 +89,7 @@ def test_brackets_in_text_are_not_nesting() -> None:
 def test_long_texts_are_refused() -> None:
     assert read_json("[1]", "it", 3) == [1]
     for content in ("[1 ]", b"[1 ]"):
-        with pytest.raises(InvalidParameter, match="it must be at most 3 bytes long"):
+        with pytest.raises(md.InvalidParameter, match="it must be at most 3 bytes long"):
             read_json(content, "it", 3)
 
 
@@ -106,5 +106,5 @@ def circular() -> list[Any]:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_could_not_be_read_back_is_not_written(value: object) -> None:
-    with pytest.raises(InvalidParameter, match="it must be"):
+    with pytest.raises(md.InvalidParameter, match="it must be"):
         canonical(value, "it")

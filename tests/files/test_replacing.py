@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mustdp.errors import InvalidParameter
+import mustdp as md
 from mustdp.files import replacing as parts
 from mustdp.files.replacing import SHARED, replace_file
 from tests.files.processes import KILLED, child, die, ended, stopping_at
@@ -101,7 +101,7 @@ def test_what_is_no_file_is_not_replaced(target: Path, kind: str) -> None:
         to = {"link": victim, "dangling link": target.with_name("nowhere")}
         target.symlink_to(to.get(kind, target.parent))
     before = os.lstat(target)
-    with pytest.raises(InvalidParameter, match=r"file\.json must be a file or not be there yet"):
+    with pytest.raises(md.InvalidParameter, match=r"file\.json must be a file or not be there yet"):
         replace_file(target, NEW)
     assert os.path.samestat(before, os.lstat(target))
     assert victim.read_bytes() == OLD
@@ -125,7 +125,7 @@ def test_a_part_that_somebody_else_has_made(
     else:
         part.symlink_to(victim if kind == "link" else target.with_name("nowhere"))
     before = os.lstat(part)
-    with pytest.raises(InvalidParameter, match=r"must not be there yet.*somebody else"):
+    with pytest.raises(md.InvalidParameter, match=r"must not be there yet.*somebody else"):
         replace_file(target, NEW)
     assert os.path.samestat(before, os.lstat(part))
     assert (target.read_bytes(), victim.read_bytes()) == (OLD, OLD)
@@ -245,9 +245,9 @@ def test_a_guard_that_refuses_keeps_the_old_content(target: Path, at: int) -> No
     def guard() -> None:
         asked.append(names(target))
         if len(asked) == at:
-            raise InvalidParameter("not now")
+            raise md.InvalidParameter("not now")
 
-    with pytest.raises(InvalidParameter, match="not now"):
+    with pytest.raises(md.InvalidParameter, match="not now"):
         replace_file(target, NEW, guard=guard)
     assert target.read_bytes() == OLD
     assert names(target) == ["file.json"]

@@ -16,14 +16,13 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.ledger.file import LedgerFile
 
 STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
 QUIET = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=8.0))
 LOUD = md.laplace(shift=1.0)
 
 
-def opened(folder: Path, **given: Any) -> LedgerFile:
+def opened(folder: Path, **given: Any) -> md.types.LedgerFile:
     return md.Ledger.open(folder / "office.ledger", **{"epsilon": 4.0, "delta": 1e-6, **given})
 
 

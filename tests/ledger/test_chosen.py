@@ -14,7 +14,6 @@ import pytest
 
 import mustdp as md
 from mustdp.files.reading import digest
-from mustdp.ledger.file import LedgerFile
 from mustdp.ledger.ledger import BaseLedger
 
 STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
@@ -23,7 +22,7 @@ LIMIT: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6, "data": "census"}
 
 
 @pytest.fixture
-def chosen(tmp_path: Path) -> LedgerFile:
+def chosen(tmp_path: Path) -> md.types.LedgerFile:
     """Two charges, the second of which may have depended on what the first one released."""
     with md.Ledger.open(tmp_path / "chosen", **LIMIT) as ledger:
         ledger.charge(md.repeat(200, STEP))
@@ -31,7 +30,7 @@ def chosen(tmp_path: Path) -> LedgerFile:
     return ledger
 
 
-def in_between(ledger: LedgerFile) -> float:
+def in_between(ledger: md.types.LedgerFile) -> float:
     """A limit that the charges keep as a plan fixed in advance, but not as they were chosen."""
     found = ledger.standing()
     assert found.fixed < 0.9 * found.adaptive
@@ -49,7 +48,7 @@ def by_memory(ledger: BaseLedger) -> md.Ledger:
 
 
 def by_saving(ledger: BaseLedger) -> md.Ledger:
-    assert isinstance(ledger, LedgerFile)
+    assert isinstance(ledger, md.types.LedgerFile)
     path = Path(ledger.path).with_name("saved.json")
     ledger.save(path)
     return md.Ledger.load(path)
@@ -76,7 +75,7 @@ WAYS: list[Callable[[BaseLedger], md.Ledger]] = [
 
 @pytest.mark.parametrize("way", WAYS)
 def test_in_memory_it_stays_what_it_was(
-    chosen: LedgerFile, tmp_path: Path, way: Callable[[BaseLedger], md.Ledger]
+    chosen: md.types.LedgerFile, tmp_path: Path, way: Callable[[BaseLedger], md.Ledger]
 ) -> None:
     found = way(chosen)
     assert found.steps == 400
@@ -97,7 +96,9 @@ def test_in_memory_it_stays_what_it_was(
         assert ledger.entries() == ()
 
 
-def test_merged_first_it_is_judged_by_the_filter(chosen: LedgerFile, tmp_path: Path) -> None:
+def test_merged_first_it_is_judged_by_the_filter(
+    chosen: md.types.LedgerFile, tmp_path: Path
+) -> None:
     limit = in_between(chosen)
     with md.Ledger.open(tmp_path / "next", **{**LIMIT, "epsilon": limit}) as ledger:
         for charge in (
@@ -138,7 +139,9 @@ def test_steps_recorded_in_memory_are_no_declaration_either(tmp_path: Path) -> N
         assert ledger.check(STEP, times=400) <= 1.01 * fixed
 
 
-def test_what_happened_is_not_declared_in_advance(chosen: LedgerFile, tmp_path: Path) -> None:
+def test_what_happened_is_not_declared_in_advance(
+    chosen: md.types.LedgerFile, tmp_path: Path
+) -> None:
     for plan in (chosen.plan, md.repeat(2, chosen.plan), md.sequence(STEP, chosen.plan)):
         with pytest.raises(md.InvalidParameter, match="program must be a plan that is fixed"):
             md.Ledger.open(tmp_path / "fixed", program=plan, **LIMIT)
@@ -181,11 +184,11 @@ def test_a_mark_in_json_is_true_or_false() -> None:
             md.Ledger.from_json(json.dumps(body))
 
 
-def test_a_ledger_in_a_file_is_opened_not_loaded(chosen: LedgerFile) -> None:
+def test_a_ledger_in_a_file_is_opened_not_loaded(chosen: md.types.LedgerFile) -> None:
     """Both are ledgers, and neither has what only the other can do."""
     assert isinstance(chosen, BaseLedger)
     assert not isinstance(chosen, md.Ledger)
     for name in ("load", "from_json", "open"):
-        assert not hasattr(LedgerFile, name)
+        assert not hasattr(md.types.LedgerFile, name)
     for name in ("charge", "check", "spent", "left", "standing", "verify", "entries", "run"):
         assert not hasattr(md.Ledger, name)

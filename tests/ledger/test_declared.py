@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.accounting.plan import Plan
 from mustdp.ledger.program import declared
 
 STEP = md.subsample(md.wor(1000, 20), md.gaussian(noise_multiplier=2.0))
@@ -112,7 +111,7 @@ def test_what_is_spent_never_falls_where_a_longer_beginning_seems_cheaper(
 ) -> None:
     """Bounds of two beginnings come from different grids: a later one may be a little smaller."""
 
-    def falling(plan: Plan, relation: str, delta: float) -> float:
+    def falling(plan: md.types.Plan, relation: str, delta: float) -> float:
         return 2.0 ** -(4 + declared(plan).steps)
 
     monkeypatch.setattr("mustdp.ledger.program.certified_quickly", falling)

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mustdp as md
 from mustdp.ledger.filter import Cost, Filter, divergences, filter_for
-from mustdp.numerics.arrays import FloatArray
 from tests.ledger.adversary import Mechanism, fixed_delta, moments, worst_delta
 
 ORDERS = (1.5, 2.0, 3.0, 6.0, 12.0)
@@ -162,7 +162,9 @@ def test_laplace_divergences(shift: float) -> None:
     assert found.by_order[-1] == pytest.approx(shift, rel=1e-9)
 
 
-def exact_cut_moment(p: FloatArray, q: FloatArray, order: float, top: float) -> float:
+def exact_cut_moment(
+    p: NDArray[np.float64], q: NDArray[np.float64], order: float, top: float
+) -> float:
     """The divergence of min(P, e^top Q) by a sum over a fine grid of the two densities."""
     ratio = np.minimum(p / q, math.exp(top))
     return math.log(float(np.sum(q * ratio**order))) / (order - 1)

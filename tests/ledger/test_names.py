@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.ledger.file import LedgerFile
 from tests.files.processes import child, ended
 
 PLAN = md.laplace(shift=0.25)
@@ -110,7 +109,7 @@ def test_a_ledger_that_is_dropped_unclosed_lets_go_of_its_file(path: Path) -> No
 
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip("needs /proc")
-    ledger: LedgerFile | None = md.Ledger.open(path)
+    ledger: md.types.LedgerFile | None = md.Ledger.open(path)
     assert ledger is not None
     assert ledger.spent() > 0
     assert numbers() == 1

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import mustdp as md
-from mustdp.errors import BudgetExceeded, InvalidParameter
 from mustdp.ledger.file import Latest
 
 PLAN = md.repeat(3, md.gaussian(shift=0.1))
@@ -31,19 +30,19 @@ def test_charged_once_and_going_on(file: str) -> None:
         assert run.latest() == Latest(1, 0, "zero")
         run.advance("zero", "one", 1)
         for after, steps in (("zero", 2), ("one", 0), ("", 2)):
-            with pytest.raises(InvalidParameter, match="would repeat batches"):
+            with pytest.raises(md.InvalidParameter, match="would repeat batches"):
                 run.advance(after, "two", steps)
         assert run.latest() == Latest(1, 1, "one")
-        with pytest.raises(InvalidParameter, match="another process has charged it"):
+        with pytest.raises(md.InvalidParameter, match="another process has charged it"):
             run.charge(PLAN, label="training", state="zero")
-        with pytest.raises(InvalidParameter, match="does not know the run"):
+        with pytest.raises(md.InvalidParameter, match="does not know the run"):
             ledger.run("b").advance("zero", "one", 1)
         assert ledger.verify().entries == 1
 
 
 def test_what_does_not_fit_begins_no_run(file: str) -> None:
     with md.Ledger.open(file) as ledger:
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(md.BudgetExceeded):
             ledger.run("a").charge(md.gaussian(shift=9.0), label="", state="zero")
         assert ledger.run("a").latest() is None
         assert ledger.entries() == ()
@@ -58,7 +57,7 @@ def test_of_many_that_begin_one_run_one_is_charged(file: str) -> None:
             try:
                 ledger.run("a").charge(PLAN, label=f"{number}", state=f"{number}")
                 begun.append(number)
-            except InvalidParameter as problem:
+            except md.InvalidParameter as problem:
                 refused.append(str(problem))
 
     threads = [threading.Thread(target=begin, args=(k,)) for k in range(8)]
@@ -109,9 +108,9 @@ def test_a_changed_run_is_noticed(file: str, change: str) -> None:
                 partial(run.advance, "one", "two", 2),
                 ledger.verify,
             ):
-                with pytest.raises(InvalidParameter, match="must be as it was written"):
+                with pytest.raises(md.InvalidParameter, match="must be as it was written"):
                     ask()
-    with pytest.raises(InvalidParameter, match="must be as it was written"):
+    with pytest.raises(md.InvalidParameter, match="must be as it was written"):
         md.Ledger.open(file)
 
 
@@ -129,9 +128,9 @@ def test_an_earlier_note_cannot_be_put_back(tmp_path: Path, key: bytes | None) -
         before = ledger.verify(ledger.verify().note)
         later = Path(file).read_bytes()
         rewrite(file, "DELETE FROM runs", f"INSERT INTO runs VALUES {earlier[0]!r}")
-        with pytest.raises(InvalidParameter, match="as it was written"):
+        with pytest.raises(md.InvalidParameter, match="as it was written"):
             run.advance("one", "two again", 2)
-    with pytest.raises(InvalidParameter, match="as it was written"):
+    with pytest.raises(md.InvalidParameter, match="as it was written"):
         md.Ledger.open(file, key=key)
     # The chain of notes itself: changed, cut off, or a note in the middle removed.
     for statements, reason in (
@@ -146,7 +145,7 @@ def test_an_earlier_note_cannot_be_put_back(tmp_path: Path, key: bytes | None) -
         Path(file).write_bytes(later)
         rewrite(file, *statements)
         with (
-            pytest.raises(InvalidParameter, match=reason),
+            pytest.raises(md.InvalidParameter, match=reason),
             md.Ledger.open(file, key=key) as ledger,
         ):
             ledger.verify()
@@ -166,14 +165,14 @@ def test_a_whole_file_put_back_is_noticed_by_the_hash_of_a_note(file: str) -> No
         known = ledger.verify(first.note).note
         ledger.close()
         Path(file).write_bytes(older)
-        with pytest.raises(InvalidParameter, match="2 notes must be there, got 1"):
+        with pytest.raises(md.InvalidParameter, match="2 notes must be there, got 1"):
             run.latest()
     with md.Ledger.open(file) as again:
         assert again.verify(first.hash) == first
-        with pytest.raises(InvalidParameter, match="older state"):
+        with pytest.raises(md.InvalidParameter, match="older state"):
             again.verify(known)
         again.run("a").advance("zero", "another one", 1)
-        with pytest.raises(InvalidParameter, match="older state"):
+        with pytest.raises(md.InvalidParameter, match="older state"):
             again.verify(known)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.ledger.file import LedgerFile
 from mustdp.ledger.records import Chain, plan_digest, read_head
 
 STEP = md.gaussian(noise_multiplier=20.0)
@@ -58,13 +57,13 @@ def change(path: Path, statement: str) -> None:
     connection.close()
 
 
-def merged(ledger: LedgerFile) -> object:
+def merged(ledger: md.types.LedgerFile) -> object:
     with md.Ledger.open(f"{ledger.path}-2", epsilon=9, delta=1e-6, data="census") as other:
         other.merge(ledger)
         return other.spent(), other.steps
 
 
-ANSWERS: dict[str, Callable[[LedgerFile], object]] = {
+ANSWERS: dict[str, Callable[[md.types.LedgerFile], object]] = {
     "epsilon": lambda ledger: ledger.epsilon(1e-6),
     "delta": lambda ledger: ledger.delta(0.5),
     "account": lambda ledger: ledger.account().epsilon(1e-6),

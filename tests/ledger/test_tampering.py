@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.ledger.file import LedgerFile
 from mustdp.ledger.records import Chain
 
 KEY = b"sixteen bytes or more"
@@ -50,7 +49,7 @@ def change(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def read_all(path: Path) -> LedgerFile:
+def read_all(path: Path) -> md.types.LedgerFile:
     with md.Ledger.open(path) as ledger:
         ledger.verify()
     return ledger

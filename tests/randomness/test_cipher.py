@@ -15,7 +15,6 @@ import pytest
 from randomgen.aes import AESCounter
 
 import mustdp as md
-from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.randomness import cipher
 from mustdp.randomness import keys as substreams
 from mustdp.randomness.cipher import aes_counter
@@ -70,7 +69,7 @@ def test_the_stream_is_the_counter_counted_up(start: int) -> None:
 
 
 def test_keys_of_another_length_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="key must be 16 bytes long, got 15"):
+    with pytest.raises(md.InvalidParameter, match="key must be 16 bytes long, got 15"):
         aes_counter(bytes(15))
 
 
@@ -137,11 +136,11 @@ def test_another_cipher_draws_nothing(
     broken: type[Broken], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cipher, "AESCounter", broken)
-    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+    with pytest.raises(md.NumericalFailure, match="nothing was drawn"):
         NoiseSource()
-    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+    with pytest.raises(md.NumericalFailure, match="nothing was drawn"):
         next(iter(md.types.BatchStream(md.wor(10, 2))))
-    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+    with pytest.raises(md.NumericalFailure, match="nothing was drawn"):
         md.private_release(np.ones(10), lower=0, upper=2, noise_multiplier=1.0, delta=1e-3)
 
 
@@ -156,7 +155,7 @@ def test_a_state_that_is_laid_out_otherwise_draws_no_batches(
         return state, state["s"]["counter"][1::2].copy()
 
     monkeypatch.setattr(substreams, "_numbered", elsewhere)
-    with pytest.raises(NumericalFailure, match="nothing was drawn"):
+    with pytest.raises(md.NumericalFailure, match="nothing was drawn"):
         next(iter(md.types.BatchStream(md.wor(10, 2))))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter
+import mustdp as md
 from mustdp.randomness import noise_bits
 from mustdp.randomness.noise_bits import NoiseSource
 
@@ -36,9 +36,9 @@ def test_seeds_and_paths_name_streams_and_are_marked() -> None:
     with pytest.raises(AttributeError):
         sources[0].seeded = False  # type: ignore[misc]
     assert len({int(source.words(1)[0]) for source in sources}) == 4
-    with pytest.raises(InvalidParameter, match="path"):
+    with pytest.raises(md.InvalidParameter, match="path"):
         NoiseSource(path=(1,))
-    with pytest.raises(InvalidParameter, match="seed must be"):
+    with pytest.raises(md.InvalidParameter, match="seed must be"):
         NoiseSource(-1)
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter
+import mustdp as md
 from mustdp.randomness.keys import (
     BATCHES,
-    SeededRelease,
     Substreams,
     batch_key,
     noise_generator,
@@ -32,7 +31,7 @@ def test_without_a_seed_fresh_entropy_and_silence() -> None:
     "given", [0, np.int64(3), np.random.default_rng(1), np.random.RandomState(1)]
 )
 def test_any_seed_warns_loudly(given: Any) -> None:
-    with pytest.warns(SeededRelease, match="experiments only"):
+    with pytest.warns(md.types.SeededRelease, match="experiments only"):
         seed = release_key(given).seed
     assert seed is not None
     assert 0 <= seed < 2**128
@@ -46,9 +45,9 @@ def test_generators_give_a_new_seed_each_time() -> None:
 
 @pytest.mark.parametrize("given", [-1, 2**128, 1.5, "one", True])
 def test_seeds_that_make_no_sense(given: Any) -> None:
-    with pytest.raises(InvalidParameter, match="random_state"):
+    with pytest.raises(md.InvalidParameter, match="random_state"):
         release_key(given)
-    with pytest.raises(InvalidParameter, match="seed must be"):
+    with pytest.raises(md.InvalidParameter, match="seed must be"):
         read_seed(given)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
 from mustdp.randomness.cipher import aes_counter
 from mustdp.randomness.keys import (
     BATCHES,
@@ -21,8 +20,7 @@ from mustdp.randomness.keys import (
     batch_key,
     generator,
 )
-from mustdp.sampling.nested import Level, NestedDesign
-from mustdp.sampling.streams import BatchStream
+from mustdp.sampling.nested import Level
 
 SECRET = BatchKey("0123456789abcdef" * 4)
 KEYS = [SECRET, batch_key(5)]
@@ -78,7 +76,7 @@ def test_streams_of_either_kind_are_saved_sent_and_restored(key: BatchKey) -> No
     straight = list(scheme.batches(key, count=12))
     assert next(stream) == straight[0]
     assert list(pickle.loads(pickle.dumps(stream))) == straight[1:]
-    restored = BatchStream.restore(json.loads(json.dumps(stream.state)), scheme)
+    restored = md.types.BatchStream.restore(json.loads(json.dumps(stream.state)), scheme)
     assert restored.key == key
     assert list(restored) == straight[1:]
     shares = [dict(part.numbered()) for part in scheme.batches(key, count=12).split(3)]
@@ -87,7 +85,7 @@ def test_streams_of_either_kind_are_saved_sent_and_restored(key: BatchKey) -> No
 
 @pytest.mark.parametrize("key", KEYS)
 def test_trees_of_either_kind_are_shared_out(key: BatchKey) -> None:
-    design = NestedDesign(1000, (Level(2, "wor", 50), Level(3, "wr", 40)))
+    design = md.types.NestedDesign(1000, (Level(2, "wor", 50), Level(3, "wr", 40)))
     whole = dict(design.draws(key))
     parts = [dict(design.draws(key, worker=k, workers=4)) for k in range(4)]
     assert {path: batch for part in parts for path, batch in part.items()} == whole
@@ -104,12 +102,12 @@ def test_keys_are_not_shown() -> None:
 
 @pytest.mark.parametrize("text", ["", "0" * 63, "g" * 64, "0" * 33, 5, None])
 def test_texts_that_are_no_keys(text: Any) -> None:
-    with pytest.raises(InvalidParameter, match="hexadecimal"):
+    with pytest.raises(md.InvalidParameter, match="hexadecimal"):
         BatchKey(text)
 
 
 def test_a_seed_is_no_secret() -> None:
-    with pytest.raises(InvalidParameter, match="secret"):
+    with pytest.raises(md.InvalidParameter, match="secret"):
         _ = batch_key(5).secret
     assert batch_key(5).seed == 5
     assert SECRET.seed is None
@@ -125,5 +123,5 @@ def test_unseeded_draws_come_from_the_cipher() -> None:
 def test_generator_refuses_seeds_and_legacy_state() -> None:
     rng = np.random.default_rng(1)
     assert generator(rng) is rng
-    with pytest.raises(InvalidParameter, match=r"rng must be a numpy\.random\.Generator"):
+    with pytest.raises(md.InvalidParameter, match=r"rng must be a numpy\.random\.Generator"):
         generator(1)  # type: ignore[arg-type]

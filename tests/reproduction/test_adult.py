@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import mustdp as md
 from mustdp.reproduction import adult, guarantees
 from mustdp.reproduction.adult import ADULT, EARLIER, noise_of, overall_tables, run_job, train
 from mustdp.reproduction.cells import Settings
 from mustdp.reproduction.simulation import SimulationJob
-from mustdp.sampling.schemes import must_ow
-from mustdp.training.data.dataset import DataSet
 from tests.training.data.places import SHARED, needs_adult
 
 
@@ -20,12 +19,12 @@ def quiet(*_: object) -> None:
     """Nobody listens."""
 
 
-def small_data(n: int = 400) -> DataSet:
+def small_data(n: int = 400) -> md.types.DataSet:
     """Two features and a label that the first one decides."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(n, 2))
     y = (X[:, 0] > 0.5).astype(np.int64)
-    return DataSet("small", X, y, X[:50].copy(), y[:50].copy(), ("a", "b"), ("u", "v"))
+    return md.types.DataSet("small", X, y, X[:50].copy(), y[:50].copy(), ("a", "b"), ("u", "v"))
 
 
 def test_the_program_leaves_a_tenth_of_the_stated_noise() -> None:
@@ -34,7 +33,7 @@ def test_the_program_leaves_a_tenth_of_the_stated_noise() -> None:
     300 seeds give the deviation of the loss to 4 %; the ratio expected is sqrt(1.5)/10 = 0.12 for
     m = 100 draws from b = 200, and 1 is rejected.
     """
-    data, scheme = small_data(), must_ow(400, 200, 100)
+    data, scheme = small_data(), md.must_ow(400, 200, 100)
 
     def loss_deviation(noise: str) -> float:
         moved = [

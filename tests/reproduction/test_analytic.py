@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.bounds import Bounds
 from mustdp.reporting.plots.drawing import THEMES
 from mustdp.reproduction import composition, draws, one_step
 from mustdp.reproduction.budgets import noiseless
@@ -123,7 +122,7 @@ def few(*_: Any, **__: Any) -> list[CalibratedRun]:
     """Stands in for the noise of all schemes, which takes long."""
     budget = noiseless(md.wor(10, 2), 1.0, 1, 1e-5)
     target = Target(4.0, 1e-5, 1)
-    return [CalibratedRun(name, target, budget, Bounds(3.9, 4.0)) for name in ("WOR", "WR")]
+    return [CalibratedRun(name, target, budget, md.Bounds(3.9, 4.0)) for name in ("WOR", "WR")]
 
 
 @pytest.mark.parametrize("item", [FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_S1, FIGURE_S2])

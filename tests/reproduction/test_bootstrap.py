@@ -18,11 +18,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
-from mustdp.accounting.bounds import Bounds
-from mustdp.calibration.budget import PrivacySpent
-from mustdp.errors import NumericalFailure
 from mustdp.estimation.bootstrap import settle_design
-from mustdp.mechanisms.relation import Relation
 from mustdp.reproduction import bootstrap
 from mustdp.reproduction.bootstrap import ROWS, Released, Row
 from mustdp.reproduction.catalogue import ITEMS
@@ -38,7 +34,7 @@ def quiet(*_: object) -> None:
     return None
 
 
-def settled(row: Row, replicates: int = 1) -> PrivacySpent:
+def settled(row: Row, replicates: int = 1) -> md.types.PrivacySpent:
     """What the bootstrap settles for the paper's setting."""
     design = md.types.Design(row.scheme(), replicates)
     z = bootstrap.paper_statement(design, bootstrap.EPSILON_PRIME, 2).multiplier(
@@ -52,7 +48,9 @@ def settled(row: Row, replicates: int = 1) -> PrivacySpent:
     return found.spent()
 
 
-def fake(row: Row, privacy: PrivacySpent, values: Any = ((0.0, 1.0), (0.1, 0.9))) -> Released:
+def fake(
+    row: Row, privacy: md.types.PrivacySpent, values: Any = ((0.0, 1.0), (0.1, 0.9))
+) -> Released:
     found = np.array(values)
     return Released(
         row, md.types.Design(row.scheme(), 2), privacy, found,
@@ -291,17 +289,20 @@ def test_a_single_release_attains_no_more_than_all(
 
 
 def test_what_is_attained_at_a_larger_delta_is_attained_at_a_smaller_one() -> None:
-    endless = Bounds(0.0, math.inf)
+    endless = md.Bounds(0.0, math.inf)
     each = Guarantee(
-        "a row", 0.5, 0.1, 1000, bootstrap.PAPER_DELTA, Bounds(30.0, 31.0), Bounds(70.0, 71.0),
-        ((bootstrap.PAPER_DELTA, Bounds(1280.0, 1320.0)), (1e-5, endless)),
+        "a row", 0.5, 0.1, 1000, bootstrap.PAPER_DELTA,
+        md.Bounds(30.0, 31.0), md.Bounds(70.0, 71.0),
+        ((bootstrap.PAPER_DELTA, md.Bounds(1280.0, 1320.0)), (1e-5, endless)),
     )  # fmt: skip
     found = by_place(guarantee_table("x", "x", [each]))
     cell = found["a row", "epsilon attained at delta 1e-05"]
     assert (cell.ours, cell.reason) == (1280.0, "attained at delta 0.0033 already")
     assert found["a row", "epsilon certified at delta 1e-05"].ours is None
     # Never the other way round: an epsilon of a smaller delta says nothing of a larger one.
-    turned = replace(each, whole=((bootstrap.PAPER_DELTA, endless), (1e-5, Bounds(1280.0, 1320.0))))
+    turned = replace(
+        each, whole=((bootstrap.PAPER_DELTA, endless), (1e-5, md.Bounds(1280.0, 1320.0)))
+    )
     assert known_lower(turned, bootstrap.PAPER_DELTA)[0] == 70.0
     # Nor does one subset at the paper's delta say anything of a delta that is larger still.
     assert known_lower(replace(each, whole=((0.1, endless),)), 0.1)[0] == 0.0
@@ -343,16 +344,23 @@ def test_more_copies_need_more_noise(compared: bootstrap.Compared) -> None:
 
 def test_a_cost_beyond_the_target_is_refused() -> None:
     row = Row("WOR")
-    for bounds in (Bounds(3.9, 4.01), Bounds(0.0, math.inf), Bounds(0.0, math.nan)):
-        found = fake(row, PrivacySpent(bounds, 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
-        with pytest.raises(NumericalFailure, match="not certified"):
+    for bounds in (md.Bounds(3.9, 4.01), md.Bounds(0.0, math.inf), md.Bounds(0.0, math.nan)):
+        found = fake(
+            row, md.types.PrivacySpent(bounds, 1e-5, md.Relation.REPLACE_ONE, 1.0, "", None)
+        )
+        with pytest.raises(md.NumericalFailure, match="not certified"):
             bootstrap.certified(found, 4.0)
-    fine = fake(row, PrivacySpent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None))
-    assert bootstrap.certified(fine, 4.0) == Bounds(3.9, 4.0)
+    fine = fake(
+        row,
+        md.types.PrivacySpent(md.Bounds(3.9, 4.0), 1e-5, md.Relation.REPLACE_ONE, 1.0, "", None),
+    )
+    assert bootstrap.certified(fine, 4.0) == md.Bounds(3.9, 4.0)
 
 
 def test_errors_and_coverage_are_those_of_the_estimates() -> None:
-    privacy = PrivacySpent(Bounds(3.9, 4.0), 1e-5, Relation.REPLACE_ONE, 1.0, "", None)
+    privacy = md.types.PrivacySpent(
+        md.Bounds(3.9, 4.0), 1e-5, md.Relation.REPLACE_ONE, 1.0, "", None
+    )
     found = fake(Row("WOR"), privacy, ((0.5, 1.0), (-1.5, 2.5), (0.0, 1.0), (0.0, 0.0)))
     assert found.covered.mean(axis=0).tolist() == [0.75, 0.75]
     sizes = bootstrap.PAPERS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mustdp.errors import InvalidParameter, NumericalFailure
+import mustdp as md
 from mustdp.reproduction.cells import (
     DRAWINGS,
     Bound,
@@ -47,7 +47,7 @@ def test_what_a_cell_is_decides_its_rounding_and_no_title(
 
 
 def test_what_is_no_number_is_not_shown() -> None:
-    with pytest.raises(NumericalFailure):
+    with pytest.raises(md.NumericalFailure):
         number(math.nan)
 
 
@@ -107,18 +107,18 @@ def test_without_a_printed_number_a_cell_is_new() -> None:
 )
 def test_what_is_not_a_number_is_not_judged(change: dict[str, float]) -> None:
     given: dict[str, Any] = {"paper": 1.0, "ours": 1.0, "half_unit": 0.1, **change}
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(md.InvalidParameter):
         judge("row", "column", given.pop("paper"), given.pop("ours"), **given)
 
 
 def test_unknown_words_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="verdict"):
+    with pytest.raises(md.InvalidParameter, match="verdict"):
         PaperCell("row", "column", 1.0, 1.0, None, "fine")  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameter, match="bound"):
+    with pytest.raises(md.InvalidParameter, match="bound"):
         new("row", "column", 1.0, bound="certified")  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameter, match="kind"):
+    with pytest.raises(md.InvalidParameter, match="kind"):
         PaperTable("name", "title", (), "ours")  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameter, match="needs"):
+    with pytest.raises(md.InvalidParameter, match="needs"):
         Item("name", "title", lambda settings, progress: None, ("cifar",))  # type: ignore[arg-type,return-value]
 
 
@@ -153,10 +153,10 @@ def test_other_pictures_are_refused(change: dict[str, Any], named: str) -> None:
     given: dict[str, Any] = {
         "name": "a", "title": "A", "drawing": "four_kinds", "data": GOOD, "alt": "alt",
     }  # fmt: skip
-    with pytest.raises(InvalidParameter, match=named):
+    with pytest.raises(md.InvalidParameter, match=named):
         Picture(**(given | change))
 
 
 def test_published_numbers_are_named() -> None:
-    with pytest.raises(InvalidParameter, match="part"):
+    with pytest.raises(md.InvalidParameter, match="part"):
         published("8")

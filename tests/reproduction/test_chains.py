@@ -6,22 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 pytest.importorskip("sklearn")
 
 import mustdp as md
-from mustdp.errors import InvalidParameter
-from mustdp.numerics.arrays import FloatArray
 from mustdp.randomness.keys import noise_generator
 from mustdp.reproduction import simulation as chains_module
-from mustdp.reproduction.simulation import fit_chains
 from mustdp.training.linear import models as estimator
 from mustdp.training.linear.descent import descend
-from mustdp.training.linear.models import DPLinearRegression, DPLogisticRegression
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::mustdp.randomness.keys.SeededRelease"),
-    pytest.mark.filterwarnings("ignore::mustdp.training.linear.models.TakenAsPublic"),
+    pytest.mark.filterwarnings("ignore::mustdp.training.linear.descent.TakenAsPublic"),
 ]
 R, N, D = 8, 60, 3
 RNG = np.random.default_rng(4)
@@ -44,13 +41,15 @@ class SimulatedNoise:
         self.bound = clip
         self._generator, self._deviation = generator, deviation
 
-    def released(self, total: FloatArray) -> FloatArray:
-        noisy: FloatArray = total + self._deviation * self._generator.standard_normal(total.shape)
+    def released(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
+        noisy: NDArray[np.float64] = total + self._deviation * self._generator.standard_normal(
+            total.shape
+        )
         return noisy
 
 
 def model_of(kind: str, **given: Any) -> Any:
-    made = DPLinearRegression if kind == "regression" else DPLogisticRegression
+    made = md.DPLinearRegression if kind == "regression" else md.DPLogisticRegression
     classes = {"binary": [0, 1], "multinomial": [0, 1, 2]}.get(kind)
     known = {} if classes is None else {"classes": classes}
     usual = {"noise_multiplier": 2.0, "delta": 1e-5, "steps": 12, "keep_losses": True}
@@ -72,7 +71,7 @@ def test_chains_equal_single_fits(
     monkeypatch.setattr(estimator, "descend", simulated)
     model = model_of(kind, scheme=scheme, fit_intercept=fit_intercept)
     seeds = range(100, 100 + R)
-    many = fit_chains(model, X, TARGETS[kind], seeds)
+    many = md.reproduction.fit_chains(model, X, TARGETS[kind], seeds)
     for chain, seed in enumerate(seeds):
         alone = model_of(kind, scheme=scheme, fit_intercept=fit_intercept, random_state=seed)
         alone.fit(X[chain], TARGETS[kind][chain])
@@ -89,29 +88,35 @@ def test_chains_equal_single_fits(
 @pytest.mark.parametrize("kind", TARGETS)
 def test_one_data_set_for_all(kind: str) -> None:
     model, y = model_of(kind), TARGETS[kind]
-    shared = fit_chains(model, X[0], y[0], [1, 2, 3])
-    copied = fit_chains(model, np.stack([X[0]] * 3), np.stack([y[0]] * 3), [1, 2, 3])
-    mixed = fit_chains(model, X[0], np.stack([y[0]] * 3), [1, 2, 3])
+    shared = md.reproduction.fit_chains(model, X[0], y[0], [1, 2, 3])
+    copied = md.reproduction.fit_chains(
+        model, np.stack([X[0]] * 3), np.stack([y[0]] * 3), [1, 2, 3]
+    )
+    mixed = md.reproduction.fit_chains(model, X[0], np.stack([y[0]] * 3), [1, 2, 3])
     for other in (copied, mixed):
         np.testing.assert_allclose(shared.coefficients, other.coefficients, rtol=1e-12)
     assert len({tuple(map(float, row)) for row in shared.intercepts}) == 3
 
 
 def test_groups_of_chains_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = fit_chains(model_of("binary"), X, TARGETS["binary"], range(R))
+    whole = md.reproduction.fit_chains(model_of("binary"), X, TARGETS["binary"], range(R))
     monkeypatch.setattr(chains_module, "_GATHERED", 1)
-    alone = fit_chains(model_of("binary"), X, TARGETS["binary"], range(R))
+    alone = md.reproduction.fit_chains(model_of("binary"), X, TARGETS["binary"], range(R))
     np.testing.assert_allclose(whole.coefficients, alone.coefficients, rtol=1e-12)
 
 
 def test_the_path_ends_where_the_chain_ends() -> None:
-    many = fit_chains(model_of("regression"), X, TARGETS["regression"], range(R), keep_path=True)
+    many = md.reproduction.fit_chains(
+        model_of("regression"), X, TARGETS["regression"], range(R), keep_path=True
+    )
     assert many.coefficient_path is not None
     assert many.intercept_path is not None
     assert many.coefficient_path.shape == (R, 12, 1, D)
     assert np.array_equal(many.coefficient_path[:, -1], many.coefficients)
     assert np.array_equal(many.intercept_path[:, -1], many.intercepts)
-    first = fit_chains(model_of("regression", steps=1), X, TARGETS["regression"], range(R))
+    first = md.reproduction.fit_chains(
+        model_of("regression", steps=1), X, TARGETS["regression"], range(R)
+    )
     np.testing.assert_allclose(many.coefficient_path[:, 0], first.coefficients)
 
 
@@ -129,12 +134,14 @@ def test_the_path_ends_where_the_chain_ends() -> None:
     ],
 )
 def test_chains_that_make_no_sense(rows: Any, targets: Any, seeds: Any, message: str) -> None:
-    with pytest.raises(InvalidParameter, match=message):
-        fit_chains(model_of("regression"), rows, targets, seeds)
+    with pytest.raises(md.InvalidParameter, match=message):
+        md.reproduction.fit_chains(model_of("regression"), rows, targets, seeds)
 
 
 def test_seeds_say_it_all() -> None:
-    with pytest.raises(InvalidParameter, match="random_state"):
-        fit_chains(model_of("regression", random_state=1), X, TARGETS["regression"], range(R))
-    with pytest.raises(InvalidParameter, match="model must be"):
-        fit_chains("model", X, TARGETS["regression"], range(R))  # type: ignore[arg-type]
+    with pytest.raises(md.InvalidParameter, match="random_state"):
+        md.reproduction.fit_chains(
+            model_of("regression", random_state=1), X, TARGETS["regression"], range(R)
+        )
+    with pytest.raises(md.InvalidParameter, match="model must be"):
+        md.reproduction.fit_chains("model", X, TARGETS["regression"], range(R))  # type: ignore[arg-type]

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 import mustdp as md
-from mustdp.accounting.plan import Plan, repeat, subsample
-from mustdp.errors import InvalidParameter, NumericalFailure
 from mustdp.reproduction.composition import fourier_delta
-from mustdp.reproduction.paper_account import PaperAccount
 
 PUBLISHED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "golden" / "fourier_published.json").read_text(encoding="utf-8")
@@ -22,8 +19,8 @@ WW = md.must_ww(n=10_000, b=118, m=200)
 WR = md.wr(n=10_000, m=200)
 
 
-def steps(scheme: md.types.Scheme, z: float, count: int) -> Plan:
-    return repeat(count, subsample(scheme, md.gaussian(noise_multiplier=z)))
+def steps(scheme: md.types.Scheme, z: float, count: int) -> md.types.Plan:
+    return md.repeat(count, md.subsample(scheme, md.gaussian(noise_multiplier=z)))
 
 
 def test_the_authors_interval_belongs_to_1500_steps() -> None:
@@ -37,7 +34,9 @@ def test_the_authors_interval_belongs_to_1500_steps() -> None:
     fewer = fourier_delta(scheme, steps=1000, **given)
     assert 58 < fewer.upper / fewer.lower < 61
     for count, interval in ((1500, found), (1000, fewer)):
-        pair = PaperAccount(steps(scheme, case["sigma"], count)).delta(case["epsilon"])
+        pair = md.reproduction.PaperAccount(steps(scheme, case["sigma"], count)).delta(
+            case["epsilon"]
+        )
         assert interval.lower < pair.attained_lower <= pair.attained_upper < interval.upper
     assert "not a guarantee" in repr(found)
 
@@ -45,7 +44,7 @@ def test_the_authors_interval_belongs_to_1500_steps() -> None:
 @pytest.mark.parametrize("scheme", [WW, WR], ids=["must-ww", "wr"])
 def test_the_authors_method_with_laws_in_log_space(scheme: md.types.Scheme) -> None:
     found = fourier_delta(scheme, sigma=4.0, steps=1000, epsilon=1.0, L=6.0, r=300_000)
-    pair = PaperAccount(steps(scheme, 4.0, 1000)).delta(1.0)
+    pair = md.reproduction.PaperAccount(steps(scheme, 4.0, 1000)).delta(1.0)
     assert found.lower < pair.attained_lower <= pair.attained_upper < found.upper
 
 
@@ -53,7 +52,7 @@ def test_the_authors_method_with_laws_in_log_space(scheme: md.types.Scheme) -> N
 def test_both_methods_agree_where_it_is_easy(scheme: md.types.Scheme) -> None:
     found = fourier_delta(scheme, sigma=4.0, steps=4, epsilon=0.3, L=8.0, r=200_000)
     assert found.upper / found.lower < 1.01
-    pair = PaperAccount(steps(scheme, 4.0, 4), delta_width=1e-4).delta(0.3)
+    pair = md.reproduction.PaperAccount(steps(scheme, 4.0, 4), delta_width=1e-4).delta(0.3)
     assert found.lower < pair.attained_lower <= pair.attained_upper < found.upper
     assert found.lower_mass < 1 < found.upper_mass
 
@@ -61,7 +60,7 @@ def test_both_methods_agree_where_it_is_easy(scheme: md.types.Scheme) -> None:
 def test_the_upper_value_of_the_authors_method_is_no_upper_bound() -> None:
     scheme = md.poisson(20, 0.25)
     found = fourier_delta(scheme, sigma=4.0, steps=4, epsilon=0.3, L=8.0, r=400_000)
-    pair = PaperAccount(steps(scheme, 4.0, 4), delta_width=1e-4).delta(0.3)
+    pair = md.reproduction.PaperAccount(steps(scheme, 4.0, 4), delta_width=1e-4).delta(0.3)
     assert found.lower < found.upper < pair.attained_lower
     assert found.upper == pytest.approx(pair.attained_lower, rel=1e-3)
 
@@ -76,7 +75,7 @@ def test_the_upper_value_of_the_authors_method_is_no_upper_bound() -> None:
 )
 def test_failures_of_the_authors_method_are_found(change: dict[str, Any], why: str) -> None:
     given = {"sigma": 1.0, "steps": 10, "epsilon": 1.0, "L": 4.0, "r": 2000}
-    with pytest.raises(NumericalFailure, match=why):
+    with pytest.raises(md.NumericalFailure, match=why):
         fourier_delta(md.wor(100, 10), **{**given, **change})
 
 
@@ -93,5 +92,5 @@ BAD = {
 @pytest.mark.parametrize(("name", "bad"), [(k, bad) for k, all_ in BAD.items() for bad in all_])
 def test_bad_parameters_of_the_authors_method_are_refused(name: str, bad: Any) -> None:
     given = {"sigma": 1.0, "steps": 10, "epsilon": 1.0, "L": 4.0, "r": 2000}
-    with pytest.raises(InvalidParameter, match=name):
+    with pytest.raises(md.InvalidParameter, match=name):
         fourier_delta(**{"scheme": md.wor(100, 10), **given, name: bad})

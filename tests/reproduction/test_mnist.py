@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mustdp as md
 from mustdp.reproduction import guarantees, mnist
 from mustdp.reproduction.cells import NAMES, NON_PRIVATE, Settings, published
 from mustdp.reproduction.mnist import (
@@ -21,9 +22,6 @@ from mustdp.reproduction.mnist import (
     train,
 )
 from mustdp.reproduction.simulation import Key, Runs, SimulationJob
-from mustdp.sampling.batch import Batch
-from mustdp.sampling.schemes import wor
-from mustdp.training.data.dataset import DataSet
 from tests.training.data.places import SHARED, needs_mnist
 
 
@@ -104,7 +102,7 @@ def test_both_ways_of_clipping_against_loops() -> None:
 
 
 def test_records_are_walked_through_in_order() -> None:
-    batch = in_order(Batch(np.array([7, 2, 5]), np.array([1, 3, 2])))
+    batch = in_order(md.types.Batch(np.array([7, 2, 5]), np.array([1, 3, 2])))
     assert batch.indices.tolist() == [2, 5, 7]
     assert batch.counts.tolist() == [3, 2, 1]
 
@@ -113,17 +111,17 @@ def test_training_learns_and_can_be_repeated() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(600, 6)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
-    data = DataSet(
+    data = md.types.DataSet(
         "toy", X[:500].copy(), y[:500], X[500:].copy(), y[500:], ("a", "b"), tuple("uvwxyz")
     )
-    first = train(data, wor(500, 100), 0.001, "record", steps=60, seed=3, check_every=20)
-    again = train(data, wor(500, 100), 0.001, "record", steps=60, seed=3, check_every=20)
+    first = train(data, md.wor(500, 100), 0.001, "record", steps=60, seed=3, check_every=20)
+    again = train(data, md.wor(500, 100), 0.001, "record", steps=60, seed=3, check_every=20)
     assert first == again
     assert [step for step, _ in first.checked] == [20, 40, 60]
     assert first.checked[-1][1] == first.accuracy
     assert first.accuracy > 0.9
     assert first.losses[-1] < 0.5 * first.losses[0]
-    noisy = train(data, wor(500, 100), 5.0, "record", steps=60, seed=3)
+    noisy = train(data, md.wor(500, 100), 5.0, "record", steps=60, seed=3)
     assert noisy.accuracy < first.accuracy
 
 

@@ -19,12 +19,10 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import mustdp as md
-from mustdp.accounting.plan import Plan, repeat, sequence, subsample
 from mustdp.accounting.subsampling.attained import symmetric
-from mustdp.errors import InvalidParameter, NotCovered, NumericalFailure
 from mustdp.mechanisms.laws import GaussianNoise
 from mustdp.reproduction import paper_account
-from mustdp.reproduction.paper_account import Attained, PaperAccount, symmetric_above
+from mustdp.reproduction.paper_account import symmetric_above
 
 FloatArray = NDArray[np.float64]
 
@@ -38,11 +36,11 @@ WR = md.wr(n=10_000, m=200)
 SMALL = (md.wor(20, 5), md.wr(20, 10), md.must_ow(20, 8, 10), md.must_ww(20, 8, 10))
 
 
-def steps(scheme: md.types.Scheme, z: float, count: int) -> Plan:
-    return repeat(count, subsample(scheme, md.gaussian(noise_multiplier=z)))
+def steps(scheme: md.types.Scheme, z: float, count: int) -> md.types.Plan:
+    return md.repeat(count, md.subsample(scheme, md.gaussian(noise_multiplier=z)))
 
 
-def holds(interval: Attained, value: float) -> bool:
+def holds(interval: md.reproduction.Attained, value: float) -> bool:
     return interval.attained_lower <= value <= interval.attained_upper
 
 
@@ -52,7 +50,7 @@ def test_published_values_of_the_fourier_accountant(name: str) -> None:
     rate = case["rate"]
     scheme = md.poisson(10_000, rate) if name == "poisson" else md.wor(10_000, round(1e4 * rate))
     plan = steps(scheme, case["sigma"], case["steps"])
-    found = PaperAccount(plan, delta_width=1e-5).delta(case["epsilon"])
+    found = md.reproduction.PaperAccount(plan, delta_width=1e-5).delta(case["epsilon"])
     printed = float(case[name])
     assert found.attained_upper - found.attained_lower <= 1.1e-6
     assert found.attained_lower < printed + 0.5e-6
@@ -60,7 +58,7 @@ def test_published_values_of_the_fourier_accountant(name: str) -> None:
 
 
 def test_the_papers_example() -> None:
-    account = PaperAccount(steps(OW, 4.0, 1000))
+    account = md.reproduction.PaperAccount(steps(OW, 4.0, 1000))
     assert (account.relation, account.shift, account.steps) == ("replace_one", 0.5, 1000)
     found = account.delta(1.0)
     assert 1.50e-4 <= found.attained_lower <= found.attained_upper <= 1.54e-4
@@ -74,14 +72,14 @@ def test_the_papers_example() -> None:
 def test_schemes_for_which_the_paper_reports_numerical_errors(
     scheme: md.types.Scheme, value: float
 ) -> None:
-    found = PaperAccount(steps(scheme, 4.0, 1000)).delta(1.0)
+    found = md.reproduction.PaperAccount(steps(scheme, 4.0, 1000)).delta(1.0)
     assert holds(found, value)
     assert found.attained_upper / found.attained_lower <= 1.01
 
 
 @pytest.mark.parametrize("scheme", SMALL, ids=lambda scheme: str(scheme.name))
 def test_one_step_is_the_attained_value_of_one_step(scheme: md.types.Scheme) -> None:
-    account = PaperAccount(steps(scheme, 1.0, 1))
+    account = md.reproduction.PaperAccount(steps(scheme, 1.0, 1))
     for epsilon in (0.0, 0.3, 1.0, 4.0):
         once = float(symmetric(scheme.law(), NOISE, 2.0, np.array([epsilon]))[0])
         assert holds(account.delta(epsilon), once)
@@ -139,14 +137,14 @@ def test_two_steps_against_quadrature(scheme: md.types.Scheme, epsilon: float) -
         expected = two_steps(p, np.ones(1), 1.0, 1.5, epsilon)
     else:
         expected = two_steps(p, p, -1.0, 1.5, epsilon)
-    found = PaperAccount(steps(scheme, 1.5, 2), delta_width=1e-4).delta(epsilon)
+    found = md.reproduction.PaperAccount(steps(scheme, 1.5, 2), delta_width=1e-4).delta(epsilon)
     assert found.attained_lower * (1 - 1e-7) <= expected <= found.attained_upper * (1 + 1e-7)
 
 
 def test_a_record_that_is_always_drawn_is_the_gaussian_mechanism() -> None:
     scheme = md.poisson(50, 1.0)
-    plan = sequence(steps(scheme, 10.0, 8), steps(scheme, 5.0, 3))
-    account = PaperAccount(plan)
+    plan = md.sequence(steps(scheme, 10.0, 8), steps(scheme, 5.0, 3))
+    account = md.reproduction.PaperAccount(plan)
     assert (account.relation, account.shift, account.steps) == ("add_remove", None, 11)
     whole = md.gaussian(shift=math.sqrt(8 / 10**2 + 3 / 5**2))
     for epsilon in (0.0, 0.5, 2.0):
@@ -154,21 +152,26 @@ def test_a_record_that_is_always_drawn_is_the_gaussian_mechanism() -> None:
 
 
 def test_a_record_that_is_never_drawn_loses_nothing() -> None:
-    account = PaperAccount(steps(md.poisson(50, 0.0), 1.0, 10))
-    assert account.delta(0.0) == Attained(0.0, 0.0)
-    assert account.epsilon(1e-6) == Attained(0.0, 0.0)
+    account = md.reproduction.PaperAccount(steps(md.poisson(50, 0.0), 1.0, 10))
+    assert account.delta(0.0) == md.reproduction.Attained(0.0, 0.0)
+    assert account.epsilon(1e-6) == md.reproduction.Attained(0.0, 0.0)
 
 
 def test_the_order_of_steps_does_not_matter() -> None:
     first, second = steps(OW, 4.0, 100), steps(WR, 3.0, 50)
-    one, other = PaperAccount(sequence(first, second)), PaperAccount(sequence(second, first))
+    one, other = (
+        md.reproduction.PaperAccount(md.sequence(first, second)),
+        md.reproduction.PaperAccount(md.sequence(second, first)),
+    )
     assert one.delta(0.3) == other.delta(0.3)
-    split = PaperAccount(sequence(steps(OW, 4.0, 40), second, steps(OW, 4.0, 60)))
+    split = md.reproduction.PaperAccount(
+        md.sequence(steps(OW, 4.0, 40), second, steps(OW, 4.0, 60))
+    )
     assert split.delta(0.3) == one.delta(0.3)
 
 
 def test_delta_falls_with_epsilon_down_to_tiny_values() -> None:
-    account = PaperAccount(steps(OW, 4.0, 100))
+    account = md.reproduction.PaperAccount(steps(OW, 4.0, 100))
     found = [account.delta(epsilon) for epsilon in (0.0, 0.5, 1.0, 2.0, 3.0)]
     assert all(b.attained_upper < a.attained_lower for a, b in pairwise(found))
     assert found[-1].attained_upper < 1e-11
@@ -176,12 +179,12 @@ def test_delta_falls_with_epsilon_down_to_tiny_values() -> None:
 
 
 def test_a_law_with_gaps() -> None:
-    found = PaperAccount(steps(md.must_ow(1000, 2, 400), 100.0, 10)).delta(0.1)
+    found = md.reproduction.PaperAccount(steps(md.must_ow(1000, 2, 400), 100.0, 10)).delta(0.1)
     assert 0.0 < found.attained_lower <= found.attained_upper <= 1.01 * found.attained_lower
 
 
 def test_results_say_what_they_are() -> None:
-    found = PaperAccount(steps(OW, 4.0, 10)).delta(0.1)
+    found = md.reproduction.PaperAccount(steps(OW, 4.0, 10)).delta(0.1)
     assert "attained by one pair of data sets, not a guarantee" in repr(found)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.attained_upper = 0.0  # type: ignore[misc]
@@ -191,33 +194,35 @@ def test_results_say_what_they_are() -> None:
     "plan",
     [
         md.gaussian(noise_multiplier=1.0),
-        subsample(WR, md.laplace(noise_multiplier=1.0)),
-        subsample(md.wor(100, 10), repeat(2, subsample(md.wr(10, 5), md.gaussian(shift=1.0)))),
-        sequence(steps(WR, 1.0, 1), steps(md.poisson(100, 0.1), 1.0, 1)),
-        sequence(steps(WR, 1.0, 1), md.gaussian(noise_multiplier=1.0)),
+        md.subsample(WR, md.laplace(noise_multiplier=1.0)),
+        md.subsample(
+            md.wor(100, 10), md.repeat(2, md.subsample(md.wr(10, 5), md.gaussian(shift=1.0)))
+        ),
+        md.sequence(steps(WR, 1.0, 1), steps(md.poisson(100, 0.1), 1.0, 1)),
+        md.sequence(steps(WR, 1.0, 1), md.gaussian(noise_multiplier=1.0)),
     ],
     ids=["plain", "laplace", "reused", "mixed", "partly plain"],
 )
-def test_what_the_paper_does_not_cover_is_refused(plan: Plan) -> None:
-    with pytest.raises(NotCovered, match="the paper's composition"):
-        PaperAccount(plan)
+def test_what_the_paper_does_not_cover_is_refused(plan: md.types.Plan) -> None:
+    with pytest.raises(md.NotCovered, match="the paper's composition"):
+        md.reproduction.PaperAccount(plan)
 
 
 @pytest.mark.parametrize("bad", [math.nan, -1e-9, math.inf, 501.0, "1", True])
 def test_bad_epsilon_is_refused(bad: Any) -> None:
-    with pytest.raises(InvalidParameter, match="epsilon"):
-        PaperAccount(steps(WR, 1.0, 1)).delta(bad)
+    with pytest.raises(md.InvalidParameter, match="epsilon"):
+        md.reproduction.PaperAccount(steps(WR, 1.0, 1)).delta(bad)
 
 
 @pytest.mark.parametrize("bad", [math.nan, 0.0, 1.0, 1e-26, "1e-5", None])
 def test_bad_delta_is_refused(bad: Any) -> None:
-    with pytest.raises(InvalidParameter, match="delta"):
-        PaperAccount(steps(WR, 1.0, 1)).epsilon(bad)
+    with pytest.raises(md.InvalidParameter, match="delta"):
+        md.reproduction.PaperAccount(steps(WR, 1.0, 1)).epsilon(bad)
 
 
 def test_accuracy_out_of_reach_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidParameter, match="delta_width"):
-        PaperAccount(steps(WR, 1.0, 1), delta_width=1e-9)
+    with pytest.raises(md.InvalidParameter, match="delta_width"):
+        md.reproduction.PaperAccount(steps(WR, 1.0, 1), delta_width=1e-9)
     monkeypatch.setattr(paper_account, "_FRACTIONS", replace(paper_account._FRACTIONS, finest=0.05))
-    with pytest.raises(NumericalFailure, match="could not be narrowed"):
-        PaperAccount(steps(WR, 4.0, 1000), delta_width=1e-5).delta(1.0)
+    with pytest.raises(md.NumericalFailure, match="could not be narrowed"):
+        md.reproduction.PaperAccount(steps(WR, 4.0, 1000), delta_width=1e-5).delta(1.0)

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mustdp as md
+
 pytest.importorskip("sklearn")
 
-from mustdp.reproduction.budgets import paper_budget
-from mustdp.reproduction.simulation import fit_chains
 from mustdp.sampling.schemes import scheme_by_name
-from mustdp.training.linear.models import DPLinearRegression
 
 #: Table 4, column sigma: of the noise on the mean of the clipped gradients.
 SIGMA = {
@@ -36,7 +35,7 @@ DATA_SETS = 200
 @pytest.mark.parametrize("name", SIGMA[0.01])
 def test_sigma_of_table_4(epsilon_prime: float, name: str) -> None:
     scheme = scheme_by_name(name, n=1000, m=100, b=200 if name.startswith("must") else None)
-    budget = paper_budget(
+    budget = md.reproduction.paper_budget(
         scheme, steps=200, epsilon_prime=epsilon_prime, delta=1e-3, noise="classical"
     )
     assert round(budget.noise_multiplier * 3 / 100, 3) == SIGMA[epsilon_prime][name]
@@ -49,15 +48,15 @@ def test_errors_of_tables_4_and_s2() -> None:
     rng = np.random.default_rng(2)
     X = rng.normal(size=(DATA_SETS, 1000, 2))
     y = 1 + X @ [0.5, 0.2] + rng.normal(size=(DATA_SETS, 1000))
-    budget = paper_budget(
+    budget = md.reproduction.paper_budget(
         scheme_by_name("wor", n=1000, m=100), steps=200, epsilon_prime=0.001, delta=1e-3,
         noise="classical",
     )  # fmt: skip
-    model = DPLinearRegression(
+    model = md.DPLinearRegression(
         scheme="wor", m=100, steps=200, max_grad_norm=3.0, learning_rate=0.04, start=-1.0,
         noise_multiplier=budget.noise_multiplier, delta=1e-3,
     )  # fmt: skip
-    done = fit_chains(model, X, y, range(DATA_SETS), keep_path=True)
+    done = md.reproduction.fit_chains(model, X, y, range(DATA_SETS), keep_path=True)
     found = np.column_stack([done.intercepts[:, 0], done.coefficients[:, 0]])
     rmse = np.sqrt(np.mean((found - TRUTH) ** 2, axis=0))
     bias = np.mean(found - TRUTH, axis=0)

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mustdp.errors import InvalidParameter, NumericalFailure
+import mustdp as md
 from mustdp.limits import LARGEST_RESULT
-from mustdp.progress import Progress
 from mustdp.reproduction import runner
 from mustdp.reproduction.catalogue import ITEMS, items_called
 from mustdp.reproduction.cells import (
@@ -37,7 +36,7 @@ class Counting:
         self.runs, self.ours = 0, ours
         self.item = Item(name, f"The item {name}", self.run, needs)
 
-    def run(self, settings: Settings, progress: Progress) -> ItemOutcome:
+    def run(self, settings: Settings, progress: md.types.Progress) -> ItemOutcome:
         self.runs += 1
         progress("half way")
         cells = (
@@ -193,7 +192,7 @@ def test_what_is_no_file_is_refused_before_any_work(tmp_path: Path, kind: str) -
         path.mkdir()
     else:
         path.symlink_to(other if kind == "link" else tmp_path / "elsewhere.json")
-    with pytest.raises(InvalidParameter, match=r"one\.json must be a file or not be there yet"):
+    with pytest.raises(md.InvalidParameter, match=r"one\.json must be a file or not be there yet"):
         run(two, one, out=tmp_path)
     assert (one.runs, two.runs) == (0, 1)
     assert other.read_bytes() == before
@@ -228,7 +227,7 @@ def test_a_file_may_be_laid_out_anew(tmp_path: Path) -> None:
 def test_an_interrupted_run_leaves_finished_items_and_nothing_half_written(tmp_path: Path) -> None:
     one, two, three = Counting("one"), Counting("two"), Counting("three")
 
-    def stop(settings: Settings, progress: Progress) -> ItemOutcome:
+    def stop(settings: Settings, progress: md.types.Progress) -> ItemOutcome:
         raise KeyboardInterrupt
 
     items = [one.item, Item("two", "Stops", stop), three.item]
@@ -267,17 +266,17 @@ def test_missing_files_are_found_before_any_work(tmp_path: Path) -> None:
     plain, needy = Counting("plain"), Counting("needy", needs=("mnist",))
     empty, out = tmp_path / "data", tmp_path / "out"
     empty.mkdir()
-    with pytest.raises(InvalidParameter, match="data must"):
+    with pytest.raises(md.InvalidParameter, match="data must"):
         run(plain, needy, out=out, settings=Settings(True, 3, empty))
     assert (plain.runs, out.exists()) == (0, False)
 
 
 def test_a_result_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
-    def draws_nan(settings: Settings, progress: Progress) -> ItemOutcome:
+    def draws_nan(settings: Settings, progress: md.types.Progress) -> ItemOutcome:
         data = {"ratio": [float("nan")], "difference": [0.1], "caption": ""}
         return ItemOutcome((), (Picture("p", "P", "four_kinds", data, "A point."),))
 
-    with pytest.raises(NumericalFailure, match="nan-item"):
+    with pytest.raises(md.NumericalFailure, match="nan-item"):
         run_items([Item("nan-item", "N", draws_nan)], SETTINGS, tmp_path, quiet)
     assert names(tmp_path) == []
 
@@ -317,7 +316,7 @@ def test_names_of_items() -> None:
     assert items_called(()) == ITEMS
     asked = items_called(("figure-4", "table-s1"))
     assert [item.name for item in asked] == ["table-s1", "figure-4"]
-    with pytest.raises(InvalidParameter, match="ITEM must be one of table-s1"):
+    with pytest.raises(md.InvalidParameter, match="ITEM must be one of table-s1"):
         items_called(("figure-7",))
 
 

@@ -100,8 +100,8 @@ def calibrate(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
-    composition : {"auto", "pair", "family"}, default="auto"
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`account`. It is "auto" where the target is a risk.
 
     Returns
@@ -197,8 +197,8 @@ def calibrate_plan(
         Which data sets are neighbours; None means add_remove where every draw is by Poisson
         sampling or random allocation, and replace_one otherwise.
     group : int, default=1
-        How many records of one person the guarantee covers: neighbours differ in up to so many.
-    composition : {"auto", "pair", "family"}, default="auto"
+        How many records of one person the guarantee covers: neighbours differ in up to this many.
+    composition : {"auto", "quick", "pair", "family"}, default="auto"
         How steps are composed, as in :func:`account`.
     dimension : int, default=None
         Of every release: 1 says that each is a single number, which is a little less to hide. None

@@ -28,7 +28,7 @@ from mustdp.sampling.epochs import RandomAllocation
 
 # One search for any parameter: the best value whose certified epsilon meets a target.
 #
-# Whoever searches says how a value becomes a plan, and by which rule values are tried: the smallest
+# The caller says how a value becomes a plan, and by which rule values are tried: the smallest
 # noise (a real number), or the largest size (a whole one). Every value tried is accounted for; one
 # that cannot be certified counts as over the target. What is returned was accounted for from both
 # sides and found within the target: a rule that assumed too much could miss a better value, never
@@ -77,12 +77,12 @@ class EpsilonTarget:
         if self.relation is not None:
             object.__setattr__(self, "relation", Relation.read(self.relation))
 
-    def account(self, plan: Plan) -> Account:
-        """The account that is asked about a plan."""
+    def account(self, plan: Plan, *, quick: bool = False) -> Account:
+        """The account that is asked about a plan, or one that takes less time."""
         return account(
             plan,
             relation=self.relation,
-            composition=self.composition,
+            composition="quick" if quick and self.composition == "auto" else self.composition,
             dimension=self.dimension,
             group=self.group,
         )
@@ -125,7 +125,8 @@ def meet(
     def spent(value: Value, accuracy: float) -> float:
         tries.append(None)
         try:
-            tried = accounted(value)
+            rough = in_full and accuracy >= _COARSE
+            tried = target.account(plan_of(value), quick=True) if rough else accounted(value)
             if in_full and tried.has_family:
                 known[value] = tried.tightest_epsilon(target.delta)
             else:

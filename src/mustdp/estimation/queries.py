@@ -359,6 +359,9 @@ class JointSums:
         if grouping is None:
             return [(schema.sensitivity(part), 1.0)]
         moved = [schema.sensitivity(part, bool(one)) for one in grouping.sets]
+        if schema.known_total and part.diameter == 0.0:
+            # Of all records nothing but their number is asked, which is public and not measured.
+            moved = [x if one else 0.0 for x, one in zip(moved, grouping.sets, strict=True)]
         placed = grouping if self.placed else replace(grouping, consistent=False)
         return list(zip(moved, noise_shares(placed, tuple(x**2 for x in moved)), strict=True))
 

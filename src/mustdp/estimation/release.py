@@ -33,7 +33,7 @@ from mustdp.estimation.schema import Limits, PublicSchema, read_schema, read_sha
 from mustdp.estimation.statistics.counts import Clipping
 from mustdp.estimation.statistics.moments import WeightSquares
 from mustdp.estimation.statistics.statistic import Statistic, StatisticRequest, read_statistics
-from mustdp.estimation.tables import OTHER, Lists, Names, read_groupings
+from mustdp.estimation.tables import OTHER, Dimension, Groupings, Lists, Names, read_groupings
 from mustdp.estimation.tables import whole_counts as counts_as_whole
 from mustdp.ledger.release import LedgerOrPath, charge_release, check_release
 from mustdp.limits import warn_of_large_delta
@@ -636,7 +636,7 @@ def private_release(
         Charged once, before noise is drawn; what would pass its limit is refused before the data
         are read. A path is that of a ledger in a file, which must be there.
     seed : int, Generator or RandomState, default=None
-        Repeats a run, which is for experiments only: whoever knows the seed can subtract the noise.
+        Repeats a run, for experiments only: anyone who knows the seed can subtract the noise.
         None takes fresh entropy from the operating system.
     progress : Progress, default=None
         Called whenever the work has got further.
@@ -683,15 +683,19 @@ def private_release(
         raise InvalidParameter("cluster and largest_cluster must be given together")
     if checks.choice("unit", unit, ("record", "cluster")) == "cluster" and cluster is None:
         raise InvalidParameter.refusing("unit", "must be record without clusters", repr(unit))
-    shares = read_shares(strata, stratum_shares, by)
-    if strata is not None:
-        by, groups = strata, tuple(name for name in shares if name != OTHER)
+    shares = read_shares(strata, stratum_shares)
     grouping = read_groupings(
         by, groups, breaks=breaks, complete=complete, total=total, consistent=consistent,
         public_totals=public_totals,
     )  # fmt: skip
-    if strata is not None and (total or consistent or complete):
-        raise InvalidParameter.refusing("strata", "must not be given with totals", repr(strata))
+    if strata is not None:
+        if consistent:
+            raise InvalidParameter.refusing("strata", "must not be given with consistent", strata)
+        listed = Dimension(strata, tuple(name for name in shares if name != OTHER))
+        inside = Groupings((), ()) if grouping is None else grouping
+        grouping = inside.in_strata(listed) if by is not None else Groupings((listed,), ((0,),))
+        if strata in [one.column for one in inside.dimensions]:
+            raise InvalidParameter.refusing("by", "must be another column than strata", strata)
     if whole_counts and not consistent:
         raise InvalidParameter.refusing("whole_counts", "must be given with consistent", "without")
     missing = check_missing(missing_of(data, missing))

@@ -117,7 +117,7 @@ def _owners(model: nn.Module) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class AutomaticClipping:
-    """Every gradient is brought to nearly the same length, g C / (|g| + s).
+    """Every gradient is brought to nearly the same length: it is divided by its norm plus s.
 
     Attributes
     ----------
