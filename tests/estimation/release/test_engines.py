@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -291,6 +292,14 @@ def test_files_and_databases_from_the_command_line(
         outcome = run(*line.format(data).split())
         assert (outcome.status, outcome.out) == (2, "")
         assert outcome.err.count("\n") == 1
+
+
+def test_the_page_about_engines() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "engines.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code, "engines.md", "exec"), names)
+    assert names["result"].estimate == pytest.approx(50, abs=1)
 
 
 def answer_of(run: Run, line: str) -> Any:
