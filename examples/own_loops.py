@@ -54,7 +54,7 @@ def plain() -> tuple[nn.Module, md.PrivateTrainer]:
 def lightning() -> tuple[nn.Module, md.PrivateTrainer]:
     """A LightningModule that optimizes by hand; its loader only counts the steps."""
     from lightning.pytorch import LightningModule, Trainer
-    from torch.utils.data import DataLoader
+    from torch.utils.data import DataLoader, TensorDataset
 
     class Private(LightningModule):  # type: ignore[misc, unused-ignore]
         """Makes one private step for every batch that Lightning counts."""
@@ -80,7 +80,7 @@ def lightning() -> tuple[nn.Module, md.PrivateTrainer]:
         max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
-    runner.fit(module, DataLoader(torch.zeros(STEPS, 1), batch_size=1))
+    runner.fit(module, DataLoader(TensorDataset(torch.zeros(STEPS, 1)), batch_size=1))
     return module.network, module.private
 
 

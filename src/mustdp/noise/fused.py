@@ -17,6 +17,7 @@ over. Before the first value is drawn the table is compared with ``ndtri``, as i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -38,31 +39,57 @@ MARGIN = 2.0**-41
 FEWEST = 1 << 15
 
 
+@cache
 def is_available() -> bool:
-    """Whether numba is installed and the table is as good as the margin assumes."""
-    return find_spec("numba") is not None and _is_good()
+    """Whether numba is there and works here, and the table is as good as the margin assumes."""
+    if find_spec("numba") is None or not _is_good():
+        return False
+    words, sums, out = np.zeros(1, dtype=np.uint64), np.zeros(1), np.zeros(1, dtype=np.float32)
+    doubtful = np.empty(1, dtype=np.int64)
+    try:
+        count = _kernel()(words, sums, out, 1.0, 1.0, 1.0, _table(), 1.0, doubtful)
+    except Exception:  # whatever keeps it from compiling: the noise is made without it
+        return False
+    return bool(count == 1)
 
 
-def add_noise(sums: IntArray, ratio: float, source: NoiseSource) -> None:
-    """Add independent exact values of the normal law, in units of 1/ratio of its scale, in place.
+def release(
+    sums: Sequence[FloatArray],
+    step: float,
+    ratio: float,
+    source: NoiseSource,
+    out: Sequence[NDArray[np.float32]],
+    divisor: float = 1.0,
+    scale: float = 1.0,
+) -> None:
+    """Round sums to multiples of ``step``, add the noise of ``exact_noise``, and write them out.
 
-    They are those of ``exact_noise`` for the same source.
+    ``ratio`` is the deviation of the noise over the step, a power of two. What is written is the
+    noisy sum over the divisor, times the scale, as float32.
     """
     table, kernel = _table(), _kernel()
     doubtful = np.empty(CHUNK, dtype=np.int64)
-    places, leading = [], []
-    for start in range(0, len(sums), CHUNK):
-        words = source.words(min(CHUNK, len(sums) - start))
-        count = kernel(words, sums[start : start + CHUNK], table, ratio, doubtful)
-        some = doubtful[:count]
-        places.append(start + some)
-        leading.append(words[some])
-    if places:
-        at, words = np.concatenate(places), np.concatenate(leading)
-        found, undecided = rounded(GAUSSIAN, words, ratio)
-        for k in undecided:
-            found[k] = settle(GAUSSIAN, int(words[k]), ratio, lambda: int(source.words(1)[0]))
-        sums[at] += found
+    handed: list[tuple[int, NDArray[np.int64], NDArray[np.uint64]]] = []
+    for number, (given, found) in enumerate(zip(sums, out, strict=True)):
+        for start in range(0, len(given), CHUNK):
+            part = slice(start, start + CHUNK)
+            words = source.words(len(given[part]))
+            how = step, divisor, scale, table, ratio
+            count = kernel(words, given[part], found[part], *how, doubtful)
+            if count:
+                handed.append((number, start + doubtful[:count], words[doubtful[:count]]))
+    if not handed:
+        return
+    words = np.concatenate([leading for _, _, leading in handed])
+    noise, undecided = rounded(GAUSSIAN, words, ratio)
+    for k in undecided:
+        noise[k] = settle(GAUSSIAN, int(words[k]), ratio, lambda: int(source.words(1)[0]))
+    begin = 0
+    for number, places, leading in handed:
+        own = noise[begin : begin + len(leading)]
+        begin += len(leading)
+        whole = np.rint(sums[number][places] / step).astype(np.int64) + own
+        out[number][places] = whole.astype(np.float64) * step / divisor * scale
 
 
 def fits(ratio: float) -> bool:
@@ -114,14 +141,22 @@ _MANTISSA_BITS = 52 - _CELL_BITS
 def _kernel() -> Any:
     """Compiled once, and kept where numba keeps what it has compiled."""
     numba: Any = import_module("numba")
-    return numba.njit(_add, cache=True, nogil=True)
+    return numba.njit(_release, cache=True, nogil=True)
 
 
-def _add(
-    words: NDArray[np.uint64], sums: IntArray, table: FloatArray, ratio: float, doubtful: IntArray
+def _release(
+    words: NDArray[np.uint64],
+    sums: FloatArray,
+    out: NDArray[np.float32],
+    step: float,
+    divisor: float,
+    scale: float,
+    table: FloatArray,
+    ratio: float,
+    doubtful: IntArray,
 ) -> int:
-    """Add what the words decide; the number of the others, whose places go into ``doubtful``."""
-    sure = 0.5 - ratio * MARGIN
+    """Write what the words decide; the number of the others, whose places go into ``doubtful``."""
+    sure, inverse = 0.5 - ratio * MARGIN, 1.0 / step
     count = 0
     for i in range(len(words)):
         # As a signed number a word is a sign and, but for one unit, 63 bits of V.
@@ -147,5 +182,6 @@ def _add(
             count += 1
             continue
         number = np.int64(whole)
-        sums[i] += number if signed >= 0 else -number
+        total = np.int64(np.rint(sums[i] * inverse)) + (number if signed >= 0 else -number)
+        out[i] = np.float32(np.float64(total) * step / divisor * scale)
     return count
