@@ -48,10 +48,14 @@ def measure(rows: int, memory: str, rounds: int) -> dict[str, Any]:
             delta=1e-10,
         )
 
+    def aggregate() -> list[tuple[Any, ...]]:
+        found: Any = relation.query("records", PLAIN)
+        return list(found.fetchall())
+
     # Turn by turn, so that both see the same machine.
     plains, releases = [], []
     for _ in range(rounds):
-        plains.append(timed(lambda: relation.query("records", PLAIN).fetchall()))
+        plains.append(timed(aggregate))
         releases.append(timed(lambda: release("mean")))
     plain, ((count, average, _),) = min(plains)
     ours, result = min(releases, key=lambda one: one[0])

@@ -144,7 +144,14 @@ def test_categories_and_crossed_tables(opened: Opened) -> None:
 
 
 def numbers(frame: dict[str, Any], opened: Opened, **more: Any) -> Any:
-    arguments = {"lower": 0, "upper": 1, "columns": ["x"], "epsilon": 1, "delta": 1e-6, **more}
+    arguments: dict[str, Any] = {
+        "lower": 0,
+        "upper": 1,
+        "columns": ["x"],
+        "epsilon": 1,
+        "delta": 1e-6,
+        **more,
+    }
     return md.private_release(opened(pandas.DataFrame(frame)), "mean", **arguments)
 
 
@@ -168,7 +175,13 @@ def test_what_is_refused_in_memory_is_refused_there(opened: Opened, values: Any,
 
 def test_nan_is_refused_unless_something_is_said() -> None:
     relation = duckdb.sql("SELECT unnest([0.25, 'nan'::DOUBLE, NULL]) AS x")
-    arguments = {"lower": 0, "upper": 1, "columns": ["x"], "epsilon": 1, "delta": 1e-6}
+    arguments: dict[str, Any] = {
+        "lower": 0,
+        "upper": 1,
+        "columns": ["x"],
+        "epsilon": 1,
+        "delta": 1e-6,
+    }
     with pytest.raises(md.InvalidParameter, match="missing, NaN values"):
         md.private_release(relation, "mean", **arguments)
     found = md.private_release(relation, "count", missing="drop", **{**arguments, "epsilon": 400})
@@ -200,7 +213,13 @@ def test_rounding_is_towards_zero(opened: Opened) -> None:
 
 def test_no_records_and_a_private_size(opened: Opened) -> None:
     empty = opened(pandas.DataFrame({"x": np.empty(0)}))
-    arguments = {"lower": 0, "upper": 1, "columns": ["x"], "epsilon": 1, "delta": 1e-6}
+    arguments: dict[str, Any] = {
+        "lower": 0,
+        "upper": 1,
+        "columns": ["x"],
+        "epsilon": 1,
+        "delta": 1e-6,
+    }
     with pytest.raises(md.InvalidParameter, match="at least one record"):
         md.private_release(empty, "mean", **arguments)
     found = md.private_release(empty, "count", relation="add_remove", **arguments)
@@ -230,7 +249,14 @@ def test_what_engines_cannot_do_is_said_before_anything_is_charged(
 ) -> None:
     ledger = md.Ledger()
     relation = duckdb.sql("SELECT 0.5::DOUBLE AS x, 1 AS w FROM range(9)")
-    arguments = {"lower": 0.1, "upper": 1, "columns": ["x"], "epsilon": 1, "delta": 1e-6, **more}
+    arguments: dict[str, Any] = {
+        "lower": 0.1,
+        "upper": 1,
+        "columns": ["x"],
+        "epsilon": 1,
+        "delta": 1e-6,
+        **more,
+    }
     with pytest.raises(md.InvalidParameter, match=said):
         md.private_release(relation, statistics, ledger=ledger, **arguments)
     assert ledger.steps == 0

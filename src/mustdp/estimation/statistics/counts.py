@@ -221,7 +221,8 @@ class CellCounts(BoundedSum):
         found = counts
         if self._halved:
             found = (found[:, :1] - found[:, 1:]) * 0.5
-        return found * (2.0 * np.trunc(0.5 * per_step) if self._halved else np.trunc(per_step))
+        step = 2.0 * np.trunc(0.5 * per_step) if self._halved else np.trunc(per_step)
+        return np.asarray(found * step)
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """All records, and those of every cell."""
