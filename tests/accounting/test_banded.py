@@ -119,3 +119,12 @@ def test_the_command_answers_as_python_does(capsys: pytest.CaptureFixture[str]) 
     assert (given["bands"], given["steps"]) == (2, 9)
     check_refused(run(*f"{line} --column-norm 2".split()), "--bands")
     check_refused(run(*f"{line} --bands 2 --reuse 3".split()), "--bands")
+
+
+def test_several_records_of_one_person_are_refused() -> None:
+    """They may be in groups that take turns, which no bound here is about."""
+    step = md.subsample(md.poisson(250, 0.04), md.gaussian(noise_multiplier=2.0))
+    plan = md.banded(md.repeat(25, step), bands=4)
+    for one in (plan, md.repeat(2, plan), md.select_best(plan, 3)):
+        with pytest.raises(md.NotCovered, match="group must be 1 with banded noise"):
+            md.account(one, group=2)

@@ -127,6 +127,8 @@ def test_refusals() -> None:
         md.account(md.subsample(scheme, md.pure_dp(0.5))).delta(0.1)
     with pytest.raises(md.NotCovered, match="one-slope"):
         md.account(md.subsample(scheme, md.gaussian(shift=1.0)), method="one-slope")
+    with pytest.raises(md.NotCovered, match="paper"):
+        md.amplify(scheme, md.gaussian(shift=1.0), epsilon=[0.1])
     with pytest.raises(md.NotCovered):
         md.subsample(md.wor(200, 100), md.subsample(scheme, md.gaussian(shift=1.0)))
     assert (

@@ -95,12 +95,14 @@ def test_the_table_of_guarantees(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["reading-bounds.md", "which-sampling.md", "choosing.md", "auditing.md"]
+    "page",
+    ["reading-bounds.md", "which-sampling.md", "choosing.md", "auditing.md", "releasing.md"],
 )
 def test_python_sessions(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page == "auditing.md" and find_spec("torch") is None:
         pytest.skip("torch is not installed")
     monkeypatch.chdir(tmp_path)
+    shutil.copy(OWN_FILE, tmp_path)
     done = doctest.testfile(str(DOCS / page), module_relative=False)
     assert done.attempted >= 2
     assert done.failed == 0

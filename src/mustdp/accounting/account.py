@@ -26,6 +26,7 @@ from mustdp.accounting.plan import (
     Sequence,
     Subsample,
     atoms,
+    contains,
     draws_everything,
     with_joined_guarantees,
 )
@@ -155,6 +156,8 @@ class SearchedAccount:
     @property
     def shift(self) -> float | None:
         """The shift of one copy; None if atoms differ in it."""
+        if len(atoms(self.plan)) != len(self._work.pairs):  # some were joined
+            return None
         shifts = {pair.shift for pair in self._work.pairs}
         return shifts.pop() if len(shifts) == 1 else None
 
@@ -640,6 +643,13 @@ def account(
     checks.choice("method", method, (*METHODS, *FURTHER_METHODS))
     checks.choice("composition", composition, COMPOSITIONS)
     group = checks.integer("group", group, 1)
+    if group > 1 and contains(plan, Banded):
+        raise NotCovered.refusing(
+            "group",
+            "must be 1 with banded noise: records of one person may be in different groups, whose "
+            "releases share their rows",
+            group,
+        )
     if dimension is not None:
         dimension = checks.integer("dimension", dimension, 1)
     if method == "one-slope" and composition == "auto":

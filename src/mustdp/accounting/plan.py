@@ -46,13 +46,13 @@ class Subsample:
         if not isinstance(self.scheme, Scheme):
             raise InvalidParameter(f"scheme must be a sampling scheme, got {self.scheme!r}")
         _check(self.inner, "inner")
-        if _contains(self.inner, InEpoch):
+        if contains(self.inner, InEpoch):
             raise NotCovered(
                 "an epoch on a subset is not covered: no group profile is known for it here"
             )
-        if _contains(self.inner, Banded):
+        if contains(self.inner, Banded):
             raise NotCovered("banded noise on a subset is not covered")
-        if _contains(self.inner, SelectBest):
+        if contains(self.inner, SelectBest):
             raise NotCovered(
                 "the best of several runs on a subset is not covered: no group profile is known "
                 "for it here"
@@ -287,11 +287,12 @@ def sequence(*parts: Plan) -> Sequence:
 def banded(plan_of_one_group: Plan, bands: int, *, strategy: ArrayLike | None = None) -> Banded:
     """Noise that a banded strategy matrix correlates (BandMF), with groups that take turns.
 
-    Records are split into ``bands`` groups by a public rule that looks at no other record; step t
-    draws its batch from group t modulo ``bands``. What is released after step t is row t of
-    strategy times gradients plus independent noise. A record then takes part in one of ``bands``
-    steps that follow each other, and in every round of its group it costs what one release with
-    the noise of its column does.
+    Records are split into ``bands`` groups by their places, as record i into group i modulo
+    ``bands``, so that a replaced record stays in its group; under add_remove a public rule may look
+    at the record itself, and at no other. Step t draws its batch from group t modulo ``bands``.
+    What is released after step t is row t of strategy times gradients plus independent noise. A
+    record then takes part in one of ``bands`` steps that follow each other, and in every round of
+    its group it costs what one release with the noise of its column does.
 
     Parameters
     ----------
@@ -414,12 +415,13 @@ def _schemes(plan: Plan) -> Iterator[Scheme]:
             yield from _schemes(part)
 
 
-def _contains(plan: Plan, kind: type[InEpoch | SelectBest | Banded]) -> bool:
+def contains(plan: Plan, kind: type[InEpoch | SelectBest | Banded]) -> bool:
+    """Whether a part of the plan, at any depth, is of this kind."""
     if isinstance(plan, kind):
         return True
     if isinstance(plan, Sequence):
-        return any(_contains(part, kind) for part in plan.parts)
-    return isinstance(plan, Repeat | Subsample) and _contains(plan.inner, kind)
+        return any(contains(part, kind) for part in plan.parts)
+    return isinstance(plan, Repeat | Subsample | SelectBest) and contains(plan.inner, kind)
 
 
 def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
@@ -442,31 +444,45 @@ def _walk(plan: Plan, times: int) -> Iterator[tuple[Atom, int]]:
         yield plan, times
 
 
+#: So many different releases with exact profiles are joined; fewer are composed as they are.
+_MANY = 8
+
+
 def with_joined_guarantees(plan: Plan) -> Plan:
     """The plan with all mechanisms that say how to be joined, wherever they are, as one.
 
     What happens in between may choose what comes later (docs/derivations/composition.md).
     """
-    total: Mechanism | None = None
+    joined: list[tuple[Mechanism, list[Plan]]] = []
     others: list[Plan] = []
     changed = False
     for atom, count in atoms(plan).items():
+        once = atom.repeated(count) if isinstance(atom, Mechanism) else None
+        if once is not None:
+            for k, (total, members) in enumerate(joined):
+                both = total.joined(once)
+                if both is not None:
+                    joined[k] = both, [*members, Repeat(count, atom)]
+                    break
+            else:
+                joined.append((once, [Repeat(count, atom)]))
+            continue
         part: Plan = atom
         if isinstance(atom, Subsample | SelectBest):
             inner = with_joined_guarantees(atom.inner)
             part = atom if inner is atom.inner else replace(atom, inner=inner)
             changed = changed or part is not atom
-        once = atom.repeated(count) if isinstance(atom, Mechanism) else None
-        both = once if total is None or once is None else total.joined(once)
-        if both is None:
-            others.append(Repeat(count, part))
+        others.append(Repeat(count, part))
+    for total, members in joined:
+        exact = total.attained(total.shift_for(2.0)) is not None
+        if len(members) < _MANY if exact else members == [Repeat(1, total)]:
+            others += members
         else:
-            changed = changed or count > 1 or total is not None
-            total = both
+            others.append(total)
+            changed = True
     if not changed:
         return plan
-    parts = tuple(others) if total is None else (*others, total)
-    return Sequence(parts) if len(parts) > 1 else parts[0]
+    return Sequence(tuple(others)) if len(others) > 1 else others[0]
 
 
 def draws_everything(plan: Plan) -> bool:

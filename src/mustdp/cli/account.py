@@ -17,11 +17,7 @@ from mustdp.accounting.explanations import (
 from mustdp.cli import output
 from mustdp.cli.options import (
     ACCOUNTING,
-    EpochOptions,
-    GroupOption,
-    NoiseOptions,
-    RunOptions,
-    SchemeOptions,
+    PlanOptions,
     counted,
     read_delta,
     read_epsilon,
@@ -132,7 +128,6 @@ class QuestionOptions:
     select_law: Annotated[
         str | None, _accounting("--select-law", word_from("mustdp.sampling.repetitions", "LAWS"))
     ] = None
-    group: GroupOption = 1
 
     @property
     def unknown(self) -> str:
@@ -149,10 +144,10 @@ class QuestionOptions:
         exactly_one({"--epsilon": self.epsilon, "--delta": self.delta})
         return next(value for value in (self.epsilon, self.delta) if value is not None)
 
-    def check_method(self) -> None:
+    def check_method(self, group: int) -> None:
         """Refuse a method that does not cover the other options."""
-        if self.method == "paper" and self.group != 1:
-            raise InvalidParameter(f"--group {self.group} does not fit --method paper")
+        if self.method == "paper" and group != 1:
+            raise InvalidParameter(f"--group {group} does not fit --method paper")
         if self.method == "paper" and self.composition == "family":
             raise InvalidParameter("--composition family does not fit --method paper")
         if self.reuse is not None and self.method != "certified":
@@ -193,6 +188,7 @@ class _Request:
     mechanism: Mechanism
     steps: int
     relation: Relation | None
+    group: int
     options: QuestionOptions
     at: float
 
@@ -231,7 +227,7 @@ class _Request:
             law = options.select_law or "logarithmic"
             optional["select_best"] = {"mean": options.select_best, "law": law}
         return {
-            **output.begun(self.scheme, self.mechanism, relation, shift, self.options.group),
+            **output.begun(self.scheme, self.mechanism, relation, shift, self.group),
             "steps": self.steps,
             **counted(self.scheme, self.steps),
             **{name: value for name, value in optional.items() if value is not None},
@@ -252,11 +248,8 @@ class _Request:
 
 @with_bundles
 def account(
-    scheme: SchemeOptions,
-    noise: NoiseOptions,
-    run: RunOptions,
+    plan: PlanOptions,
     options: QuestionOptions,
-    epochs: EpochOptions,
 ) -> Answer:
     """Account for many applications of a mechanism to random subsamples.
 
@@ -267,40 +260,33 @@ def account(
     --steps 1000 --epsilon 1
     """
     if options.event is not None:
-        check_event_alone(scheme, noise, run, options, epochs)
+        check_event_alone(plan, options)
         with progress("accounting"):
-            return of_event(options.event, run.relation, options)
-    at, drawn = options.at(), epochs.drawn(scheme)
-    mechanism, steps = noise.build(), epochs.batches(drawn, run)
+            return of_event(options.event, plan, options)
+    at, (drawn, mechanism, steps) = options.at(), plan.build()
     if options.given == "delta":
         warn_of_large_delta(at, drawn.n)
-    request = _Request(drawn, mechanism, steps, run.relation, options, at)
-    options.check_method()
-    plan = request.plan()
+    request = _Request(drawn, mechanism, steps, plan.run.relation, plan.group, options, at)
+    options.check_method(plan.group)
+    released = request.plan()
     answered = _paper if options.method == "paper" else _bounds
     try:
         with progress("accounting"):
-            return answered(request, plan)
+            return answered(request, released)
     except NotCovered as problem:
         if problem.argument is not None:
             raise
         raise NotCovered(f"--method {options.method}: {problem}") from None
 
 
-def check_event_alone(
-    scheme: SchemeOptions,
-    noise: NoiseOptions,
-    run: RunOptions,
-    options: QuestionOptions,
-    epochs: EpochOptions,
-) -> None:
+def check_event_alone(plan: PlanOptions, options: QuestionOptions) -> None:
     """Refuse what an event says itself."""
-    named = {"scheme": scheme, "noise": noise, "epochs": epochs}
+    named = {"scheme": plan.scheme, "noise": plan.noise, "epochs": plan.epochs}
     for name, group in named.items():
         if group != type(group)():
             raise InvalidParameter(f"--event goes without options for {name}: the event says it")
     for option, value in (
-        ("--steps", run.steps),
+        ("--steps", plan.run.steps),
         ("--reuse", options.reuse),
         ("--bands", options.bands),
         ("--select-best", options.select_best),
@@ -311,13 +297,13 @@ def check_event_alone(
         raise InvalidParameter(f"--event is not covered by --method {options.method}")
 
 
-def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> Answer:
+def of_event(path: str, asked: PlanOptions, options: QuestionOptions) -> Answer:
     """What an event of dp_accounting costs."""
     import mustdp
     from mustdp.files.reading import read_file
     from mustdp.interop.events import LARGEST_FILE, event_from_json
 
-    at, question = options.at(), options.unknown
+    at, question, relation = options.at(), options.unknown, asked.run.relation
     try:
         content = read_file(path, LARGEST_FILE)
     except OSError as problem:
@@ -329,7 +315,7 @@ def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> 
         event.some_plan(),
         relation=relation,
         composition=options.composition,
-        group=options.group,
+        group=asked.group,
         dimension=options.dimension,
     )
     used = result.relation
@@ -338,7 +324,7 @@ def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> 
     data = {
         "relation": used.option,
         "shift": result.shift,
-        **output.grouped(options.group),
+        **output.grouped(asked.group),
         "steps": result.steps,
         options.given: at,
         question: output.two_sided(found, f"at --delta {as_stated(at)}"),
@@ -352,7 +338,7 @@ def of_event(path: str, relation: Relation | None, options: QuestionOptions) -> 
         rows=((as_stated(at), *output.ends(found)),),
         note="\n".join(
             (
-                explain_upper(question, used, found.direction, options.group),
+                explain_upper(question, used, found.direction, asked.group),
                 *explain_coarse(found),
                 f"relation {used.option}; a noise multiplier is relative to the bound on one "
                 "record's contribution.",
@@ -370,7 +356,7 @@ def _bounds(request: _Request, plan: Plan) -> Answer:
         relation=request.relation,
         method=SAME.get(options.method, options.method),
         composition=options.composition,
-        group=options.group,
+        group=request.group,
         dimension=options.dimension,
     )
     found: Bounds = getattr(result, question)(request.at)
@@ -390,14 +376,14 @@ def _bounds(request: _Request, plan: Plan) -> Answer:
     if result.method == "one-slope":
         upper = (
             f"upper: {THEOREM}, composed; it holds for every pair of neighbouring data sets "
-            f"({relation.differing(options.group)}) and is looser than what --method certified "
+            f"({relation.differing(request.group)}) and is looser than what --method certified "
             "finds."
         )
     else:
-        upper = explain_upper(question, relation, found.direction, options.group)
+        upper = explain_upper(question, relation, found.direction, request.group)
     notes = [
         upper,
-        explain_lower(found, relation, request.scheme, options.group, question),
+        explain_lower(found, relation, request.scheme, request.group, question),
         *explain_coarse(found),
         output.noise_in_words(request.mechanism, result.shift, relation),
         explain_shuffling(data, question),

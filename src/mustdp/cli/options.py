@@ -500,6 +500,27 @@ class EpochOptions:
         return epochs * drawn.bins
 
 
+@dataclass(frozen=True)
+class PlanOptions:
+    """A plan of equal steps: how batches are drawn, the noise, how often, and the neighbours."""
+
+    scheme: SchemeOptions
+    noise: NoiseOptions
+    run: RunOptions
+    epochs: EpochOptions
+    group: GroupOption = 1
+
+    def sampling(self) -> tuple[Sampling, int]:
+        """How batches are drawn, and how many."""
+        drawn = self.epochs.drawn(self.scheme)
+        return drawn, self.epochs.batches(drawn, self.run)
+
+    def build(self) -> tuple[Sampling, Mechanism, int]:
+        """Scheme or epoch, mechanism and number of steps."""
+        drawn = self.epochs.drawn(self.scheme)
+        return drawn, self.noise.build(), self.epochs.batches(drawn, self.run)
+
+
 def counted(drawn: Sampling, steps: int) -> dict[str, Any]:
     """The number of epochs, where there are any, beside that of the steps."""
     from mustdp.sampling.epochs import Epoch

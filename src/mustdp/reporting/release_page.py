@@ -167,7 +167,7 @@ def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Pag
 
     # A number that is public has no width, and hundreds of lines cannot be told apart.
     drawn = any(0.0 < one.width < math.inf for _, found in lines for one in found)
-    drawn = drawn and len(lines[0][1]) <= _MOST_BARS
+    drawn = drawn and len(lines[0][1]) <= 2 * _MOST_LINES
     return Page(
         "Before anything is spent",
         f"Expected widths of intervals for {n:,} records",
@@ -190,7 +190,7 @@ def _summarised(found: Sequence[Expected]) -> Sequence[Expected]:
     families: dict[str, list[Expected]] = {}
     for one in found:
         if OTHER not in (one.group or "").split(", "):
-            name = one.label.removesuffix(f" ({one.group})")
+            name = one.label.removesuffix(f" ({one.group})").partition(": ")[0]
             families.setdefault(name, []).append(one)
     lines = []
     for name, rows in families.items():
