@@ -9,7 +9,7 @@ import re
 import tomllib
 from pathlib import Path
 
-TOOLS = {"dev", "site", "bench"}
+TOOLS = {"dev", "site", "bench", "interop"}
 #: Libraries whose data frames are taken: no extra asks for them, and tests do.
 FRAMES = {"pandas", "polars"}
 

@@ -30,6 +30,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "public_names",
     "command_reference",
+    "notebooks",
     "widths",
 ]
 root_doc = "docs/index"

@@ -86,8 +86,14 @@ def packages_of(requirements: list[str]) -> set[str]:
 def test_every_extra_that_is_told_of_brings_its_packages() -> None:
     """``extras.py`` is what messages and the doctor say; pyproject.toml is what pip installs."""
     declared = PROJECT["optional-dependencies"]
-    other = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "distributed": "dask",
-             "markupsafe": "jinja2"}  # fmt: skip
+    other = {
+        "sklearn": "scikit-learn",
+        "dp_accounting": "dp-accounting",
+        "jax_privacy": "jax-privacy",
+        "yaml": "pyyaml",
+        "distributed": "dask",
+        "markupsafe": "jinja2",
+    }
     for extra, (purpose, packages) in EXTRAS.items():
         assert purpose
         assert {other.get(one, one) for one in packages} <= packages_of(declared[extra]), extra

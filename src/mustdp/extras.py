@@ -16,6 +16,8 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "plots": ("pictures, reports and the explorer", ("matplotlib", "jinja2", "markupsafe")),
     "train": ("networks and linear models", ("torch", "sklearn")),
     "files": ("files of Stata, SPSS and SAS", ("pyreadstat",)),
+    "duckdb": ("tables and files of DuckDB", ("duckdb",)),
+    "spark": ("data frames of Spark", ("pyspark",)),
     "parallel": ("work in several processes", ("joblib", "threadpoolctl")),
     "dask": ("work on a Dask cluster", ("dask", "distributed", "cryptography")),
     "dp-accounting": ("the bridge to dp_accounting", ("dp_accounting",)),

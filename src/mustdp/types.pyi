@@ -29,6 +29,7 @@ from mustdp.estimation.codebook import Codebook as Codebook
 from mustdp.estimation.contrasts import Contrast as Contrast
 from mustdp.estimation.designs import Design as Design
 from mustdp.estimation.planning import Expected as Expected
+from mustdp.estimation.planning import PlannedSurvey as PlannedSurvey
 from mustdp.estimation.result import BootstrapResult as BootstrapResult
 from mustdp.estimation.result import Estimate as Estimate
 from mustdp.estimation.result import InferenceNote as InferenceNote
@@ -59,6 +60,7 @@ from mustdp.sampling.nested import NestedDesign as NestedDesign
 from mustdp.sampling.schemes import Multistage as Multistage
 from mustdp.sampling.schemes import Poisson as Poisson
 from mustdp.sampling.schemes import Scheme as Scheme
+from mustdp.sampling.schemes import TruncatedPoisson as TruncatedPoisson
 from mustdp.sampling.streams import BatchStream as BatchStream
 from mustdp.training.data.dataset import DataSet as DataSet
 from mustdp.training.linear.descent import TakenAsPublic as TakenAsPublic

@@ -121,9 +121,22 @@ def test_a_family_is_asked_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 #: Certified epsilon by noise multiplier: ten shuffled epochs of 60,000 in batches of 256 at 1e-5.
-SHUFFLED = {0.1: 2200.0, 1.0: 46.6, 1.47: 18.98, 1.65: 12.0, 2.0: 6.42, 2.52: 3.84, 2.64: 2.94,
-            2.89: 1.355, 3.32: 0.861, 3.99: 0.571, 4.9: 0.403, 8.27: 0.195,
-            16.2: 0.0863, 160.0: 0.0075}  # fmt: skip
+SHUFFLED = {
+    0.1: 2200.0,
+    1.0: 46.6,
+    1.47: 18.98,
+    1.65: 12.0,
+    2.0: 6.42,
+    2.52: 3.84,
+    2.64: 2.94,
+    2.89: 1.355,
+    3.32: 0.861,
+    3.99: 0.571,
+    4.9: 0.403,
+    8.27: 0.195,
+    16.2: 0.0863,
+    160.0: 0.0075,
+}
 
 
 @pytest.mark.parametrize("noise", [3.32, 8.27, 16.2])

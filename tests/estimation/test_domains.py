@@ -88,6 +88,15 @@ def test_intervals_cover() -> None:
     assert all(one < 0.1 * runs for one in wrong.values()), wrong
 
 
+def test_comparisons_take_the_worst() -> None:
+    result = released(sample(np.random.default_rng(1)), 3.0, 1)
+    one, other = (result[f"mean x ({sex})"] for sex in ("F", "M"))
+    found = result.contrast("F", "M", statistic="mean")
+    assert found.value == one.value - other.value
+    assert found.standard_error > np.hypot(one.standard_error, other.standard_error)
+    assert np.isnan(result.covariance("mean")[0, 1])
+
+
 def test_small_groups_are_not_known() -> None:
     frame = sample(np.random.default_rng(1))
     result = released(frame, 5000.0, 1)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from tests.interop.conftest import page_code
 
 pytest.importorskip("flwr", minversion="1.41")
 flower = pytest.importorskip("flwr.serverapp")
@@ -202,3 +203,8 @@ def test_bad_input() -> None:
     )
     with pytest.raises(md.NotCovered, match="fixed clipping"):
         rounds_of(adaptive, 3)
+
+
+def test_the_lines_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(page_code("Flower"), "interop.md", "exec"), {})
+    assert "certified (replace-one)" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from tests.interop.conftest import page_code
 
 pytest.importorskip("jax")
 accounting: Any = pytest.importorskip("jax_privacy.accounting")
@@ -167,7 +168,7 @@ NOISE = md.gaussian(noise_multiplier=3.0)
             md.repeat(8, md.subsample(md.must_ow(60, 20, 9), NOISE)),
         ),
     ],
-    ids=str,
+    ids=["poisson", "cycle", "wor", "wr", "bins", "some bins", "ours"],
 )
 def test_strategies_are_plans(strategy: Any, plan: Any) -> None:
     assert plan_of(strategy, 60, 3.0) == plan
@@ -249,3 +250,10 @@ def test_bad_schemes() -> None:
         next(strategy.batch_iterator(60, rng=np.random.default_rng(0)))
     with pytest.raises(md.InvalidParameter, match="num_examples"):
         plan_of(strategy, 61, 3.0)
+
+
+def test_the_lines_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(page_code("jax-privacy"), "interop.md", "exec"), names)
+    assert "certified (replace-one)" in capsys.readouterr().out
+    assert len(names["indices"]) == 100

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mustdp as md
+from tests.interop.conftest import page_code
 
 dp: Any = pytest.importorskip("opendp.prelude")
 
@@ -133,3 +134,10 @@ def test_data_outside_the_domain_are_refused() -> None:
         measurement([0.5] * 99)
     with pytest.raises(Exception, match="missing"):
         measurement([math.nan] * 100)
+
+
+def test_the_lines_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(page_code("OpenDP"), "interop.md", "exec"), names)
+    assert names["both"].map(1)[0] <= 1.0 + 1e-9
+    assert len(capsys.readouterr().out.splitlines()) == 3

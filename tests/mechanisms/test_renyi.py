@@ -45,13 +45,57 @@ def test_published_deployments_are_matched() -> None:
     assert census == pytest.approx(converted(2.56, 1e-10), rel=1e-3)
 
 
-def test_what_is_in_between_keeps_guarantees_apart() -> None:
-    """A release in between may choose what follows, so that nothing is joined across it."""
+def test_rhos_add_up_across_what_is_released_in_between() -> None:
     between = md.gaussian(noise_multiplier=50.0)
-    apart = md.account(md.sequence(md.zcdp(0.05), between, md.zcdp(0.05))).epsilon(DELTA).upper
-    direct = md.account(md.sequence(md.zcdp(0.05), md.zcdp(0.05), between)).epsilon(DELTA).upper
-    assert converted(0.1) < direct < apart
-    assert md.account(md.sequence(md.zcdp(0.05), between, md.zcdp(0.05))).steps == 3
+    apart = md.account(md.sequence(md.zcdp(0.05), between, md.zcdp(0.05)))
+    direct = md.account(md.sequence(md.zcdp(0.1), between))
+    found = apart.epsilon(DELTA).upper
+    assert found == pytest.approx(direct.epsilon(DELTA).upper, rel=1e-9)
+    assert converted(0.1) < found < converted(0.1 + 1 / 50**2 * 2 + 0.01)
+    assert apart.steps == 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_choosing_along_the_way_gains_nothing_over_the_sum(seed: int) -> None:
+    """Coins with two outcomes, the last chosen after the one in between was seen, added up."""
+    rng = np.random.default_rng(seed)
+    rho, told = 0.08, 0.62
+    between = md.randomized_response(math.log(told / (1 - told)))
+    account = md.account(md.sequence(md.zcdp(rho), between, md.zcdp(rho)))
+
+    def coin() -> tuple[float, float]:
+        """Chances of heads on neighbours, as far apart as rho allows in both orders."""
+        p = float(rng.uniform(0.02, 0.98))
+        low, high = p, 0.999999
+        for _ in range(60):
+            q = (low + high) / 2
+            low, high = (q, high) if concentrated(p, q) <= rho else (low, q)
+        return (p, low) if rng.integers(2) else (low, p)
+
+    orders = 1 + np.geomspace(1e-3, 1e3, 300)
+
+    def concentrated(p: float, q: float) -> float:
+        sides = []
+        for a, b in ((p, q), (q, p)):
+            logs = np.logaddexp(
+                orders * math.log(a) + (1 - orders) * math.log(b),
+                orders * math.log1p(-a) + (1 - orders) * math.log1p(-b),
+            )
+            sides.append(float(np.max(logs / (orders - 1) / orders)))
+        return max(sides)
+
+    first, later = coin(), {(a, b): coin() for a in (0, 1) for b in (0, 1)}
+    for epsilon in (0.1, 0.5, 1.0, 1.5):
+        delta = 0.0
+        for a, b, c in np.ndindex(2, 2, 2):
+            sides = []
+            for side in (0, 1):
+                chance = first[side] if a else 1 - first[side]
+                chance *= told if b == side else 1 - told
+                last = later[a, b][side]
+                sides.append(chance * (last if c else 1 - last))
+            delta += max(0.0, sides[0] - math.exp(epsilon) * sides[1])
+        assert delta <= account.delta(epsilon).upper
 
 
 def test_a_dense_curve_is_as_good_as_the_rho_it_comes_from() -> None:

@@ -1,8 +1,9 @@
 """Commands on pages, and whether what they print is what the pages show.
 
-A console block is compared with the real output, numbers up to one in the last digit shown. A
-comment before the block says otherwise: after ``<!-- noisy -->`` numbers may be any numbers, and
-after ``<!-- refused -->`` the command must fail with the line that is shown.
+A console block is compared with the real output, numbers up to one in the last digit shown. A long
+command may go on after a backslash. A comment before the block says otherwise: after
+``<!-- noisy -->`` numbers may be any numbers, and after ``<!-- refused -->`` the command must fail
+with the line that is shown.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Example(NamedTuple):
 def examples(page: Path) -> Iterator[Example]:
     for kind, block in _BLOCK.findall(page.read_text(encoding="utf-8")):
         for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = example.partition("\n")
+            command, _, output = re.sub(r" \\\n +", " ", example).partition("\n")
             yield Example(command, output, kind)
 
 

@@ -15,7 +15,14 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: Checked elsewhere, or by the doctests below.
-ELSEWHERE = {"ledger.md", "training-networks.md", "cli.md", "from-opacus.md", "interop.md"}
+ELSEWHERE = {
+    "engines.md",
+    "ledger.md",
+    "training-networks.md",
+    "cli.md",
+    "from-opacus.md",
+    "interop.md",
+}
 
 
 def blocks(page: str) -> list[str]:

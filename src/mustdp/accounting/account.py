@@ -18,6 +18,7 @@ from mustdp.accounting.certify import FRACTIONS, Computation, Pure, UpperSide, c
 from mustdp.accounting.families.composition import COMPOSITIONS, FamilyComposition, StepProfile
 from mustdp.accounting.plan import (
     Atom,
+    Banded,
     InEpoch,
     Plan,
     Repeat,
@@ -25,6 +26,7 @@ from mustdp.accounting.plan import (
     Sequence,
     Subsample,
     atoms,
+    contains,
     draws_everything,
     with_joined_guarantees,
 )
@@ -74,6 +76,9 @@ def in_words(plan: Plan, *, released: bool = False) -> str:
     if isinstance(plan, InEpoch):
         inner = in_words(plan.inner, released=released)
         return f"{_listed(plan.epoch.describe(), released)}; {inner}"
+    if isinstance(plan, Banded):
+        inner = in_words(plan.unrolled, released=released)
+        return f"{plan.bands} groups in turn with banded noise, each with {inner}"
     if isinstance(plan, SelectBest):
         inner = in_words(plan.inner, released=released)
         return f"best run, {_listed(plan.repetitions.describe(), released)}, of ({inner})"
@@ -150,6 +155,8 @@ class SearchedAccount:
     @property
     def shift(self) -> float | None:
         """The shift of one copy; None if atoms differ in it."""
+        if len(atoms(self.plan)) != len(self._work.pairs):  # some were joined
+            return None
         shifts = {pair.shift for pair in self._work.pairs}
         return shifts.pop() if len(shifts) == 1 else None
 
@@ -636,6 +643,13 @@ def account(
     checks.choice("method", method, (*METHODS, *FURTHER_METHODS))
     checks.choice("composition", composition, COMPOSITIONS)
     group = checks.integer("group", group, 1)
+    if group > 1 and contains(plan, Banded):
+        raise NotCovered.refusing(
+            "group",
+            "must be 1 with banded noise: records of one person may be in different groups, whose "
+            "releases share their rows",
+            group,
+        )
     if dimension is not None:
         dimension = checks.integer("dimension", dimension, 1)
     if method == "one-slope" and composition == "auto":

@@ -13,6 +13,7 @@ from mustdp.accounting.epochs.pairs import epoch_sides, on_grids
 from mustdp.accounting.epochs.replace_one import ReplacedProfile
 from mustdp.accounting.plan import (
     Atom,
+    Banded,
     InEpoch,
     Plan,
     Repeat,
@@ -53,7 +54,7 @@ from mustdp.numerics.checks import frozen
 from mustdp.numerics.convex import TangentTable, chord, hull_slopes, two_sided
 from mustdp.sampling.epochs import RandomAllocation
 from mustdp.sampling.law import MultiplicityLaw, stage_law
-from mustdp.sampling.schemes import Multistage, Poisson, Scheme
+from mustdp.sampling.schemes import Multistage, Poisson, Scheme, TruncatedPoisson
 
 # Group profiles of a plan that releases several times on the same subset.
 #
@@ -82,8 +83,8 @@ def group_profiles(plan: Plan, reach: float, moved: float = 2.0) -> GroupProfile
         if not isinstance(plan.scheme, Multistage):
             raise NotCovered(f"{plan.scheme.name} sampling inside another stage is not covered")
         return stage_profiles(plan.scheme, inner, reach)
-    if isinstance(plan, InEpoch | SelectBest):
-        raise NotCovered("an epoch, or the best of several runs, on a subset is not covered")
+    if isinstance(plan, InEpoch | SelectBest | Banded):
+        raise NotCovered("only mechanisms, schemes and sequences of them are covered on a subset")
     if isinstance(plan, Repeat) and plan.count == 1:
         return group_profiles(plan.inner, reach, moved)
     return ComposedProfiles(plan, reach, moved)
@@ -315,7 +316,9 @@ def log_moments(atom: Atom, orders: FloatArray, relation: Relation, group: int) 
 
         return selected_moments(atom, orders, relation, group)
     if isinstance(atom, Subsample):
-        moved = moves(atom.scheme, relation)
+        # With a cap, a record may take another one's place.
+        capped = isinstance(atom.scheme, TruncatedPoisson)
+        moved = 2.0 if capped else moves(atom.scheme, relation)
     else:
         moved = 2.0 if relation == Relation.REPLACE_ONE else 1.0
     return _of(atom, orders, np.array([float(group)]), moved)[:, 0]
@@ -350,7 +353,8 @@ def _drawn(atom: Subsample, orders: FloatArray, special: int, moved: float) -> F
         # The last weight is for what the law left out, with the most copies there are.
         weights = np.log(np.append(law.weights * (1.0 + error), law.cut))
     found = _log_sum(_of(atom.inner, orders, copies, moved), weights)
-    if law.zero > 0.0:
+    # With a cap, how many others there are depends on whether the record is in the batch.
+    if law.zero > 0.0 and not isinstance(scheme, TruncatedPoisson):
         empty = isinstance(scheme, Poisson) and moved == 2.0
         ball = empty and all(one.in_a_ball for one in mechanisms(atom.inner))
         apart = _of(atom.inner, orders, copies, 1.0 if ball else moved) / orders[:, None]
@@ -456,6 +460,8 @@ def _subsampled(
     shift = mechanism.shift_for(moves(scheme, relation))
     law, poisson = scheme.law(group, _LAW_TAIL), isinstance(scheme, Poisson)
     if method == "one-slope":
+        if not isinstance(scheme, Poisson | Multistage):
+            raise NotCovered(f"method 'one-slope' does not cover {scheme.name}")
         if poisson != (relation == Relation.ADD_REMOVE):
             raise NotCovered.refusing(
                 "relation",
@@ -470,7 +476,7 @@ def _subsampled(
     families = _families(mechanism, law, shift, 1, relation)
     if relation == Relation.ADD_REMOVE:
         families.pop("symmetric", None)
-    elif poisson and mechanism.in_a_ball:
+    elif scheme.leaves_empty and mechanism.in_a_ball:
         families = {name: pair for name, pair in families.items() if name == "symmetric"}
     return AtomPairs(shift, dominating, families)
 

@@ -324,5 +324,5 @@ def schemes_of(n: int, b: int, m: int) -> list[Scheme]:
     return [
         scheme_by_name(one.name, n=n, m=m, b=b if one.two_stages else None)
         for one in CATALOGUE
-        if m <= (one.largest_batch(n, b) or m)
+        if one.compared and m <= (one.largest_batch(n, b) or m)
     ]

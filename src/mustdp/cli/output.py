@@ -178,12 +178,15 @@ MULTIPLIER = 5
 def describe(scheme: Sampling) -> str:
     """A scheme in one phrase, as a heading."""
     from mustdp.sampling.epochs import Epoch
-    from mustdp.sampling.schemes import Multistage, Poisson
+    from mustdp.sampling.schemes import Multistage, Poisson, TruncatedPoisson
 
     if isinstance(scheme, Multistage):
         return f"{scheme.name} of {scheme.n} records, stages {','.join(map(str, scheme.stages))}"
     if isinstance(scheme, Poisson):
         return f"{scheme.name} of {scheme.n} records, rate {as_stated(scheme.rate)}"
+    if isinstance(scheme, TruncatedPoisson):
+        drawn = f"rate {as_stated(scheme.rate)}, at most {scheme.cap}"
+        return f"{scheme.name} of up to {scheme.n} records, {drawn}"
     if isinstance(scheme, Epoch):
         size = readable(scheme.expected_size, "nearest")
         each = " to" if scheme.times == 1 else f", each to {scheme.times} of"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mustdp.cli import output
@@ -20,6 +20,7 @@ from mustdp.cli.data_options import (
     StatisticsOptions,
     SurveyOptions,
     read_categories,
+    read_shares,
     write_files,
 )
 from mustdp.cli.options import (
@@ -42,6 +43,7 @@ from mustdp.cli.parameters import (
     read_integer,
     read_natural,
     read_positive,
+    read_rate,
     with_bundles,
     word_from,
     word_of,
@@ -276,6 +278,12 @@ _plan_statistics = Panel(
     """
     -n N        Required: number of records, or an estimate of it.
     --like LAW  What the data are taken to be like within their ranges: normal or uniform.
+    --weight-range LOW,HIGH     Survey weights, spread evenly between these.
+    --stratum-shares A=X,B=Y    Shares of strata in the population.
+    --stratum-sizes A=X,B=Y     Their shares of the sample, where they are others.
+    --cluster-size M            Clusters of so many records.
+    --cluster-correlation R     The correlation of values within clusters.
+    --missing-share S           The share of values that are missing, and dropped.
     """,
 )
 _plan_accounting = Panel(
@@ -283,13 +291,38 @@ _plan_accounting = Panel(
     """
     --epsilon E  An epsilon; repeat it to compare several. Give this or --width.
     --width W    Instead of --epsilon: the smallest epsilon for intervals of at most this width.
+    --relative   --width is one over the value, such as 0.05.
+    --releases K  So many releases share the budget, such as 12 in a year.
     """,
 )
+
+
+def read_range(name: str, text: str) -> tuple[float, float]:
+    """LOW,HIGH."""
+    words = text.split(",")
+    if len(words) != 2:
+        raise InvalidParameter.refusing(name, "must be two numbers LOW,HIGH", repr(clipped(text)))
+    return read_positive(name, words[0]), read_positive(name, words[1])
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What :class:`mustdp.types.PlannedSurvey` takes."""
+
+    weight_range: Annotated[Any, _plan_statistics("--weight-range", read_range)] = None
+    stratum_shares: Annotated[Any, _plan_statistics("--stratum-shares", read_shares)] = None
+    stratum_sizes: Annotated[Any, _plan_statistics("--stratum-sizes", read_shares)] = None
+    cluster_size: Annotated[int | None, _plan_statistics("--cluster-size", read_integer)] = None
+    cluster_correlation: Annotated[float, _plan_statistics("--cluster-correlation", read_rate)] = (
+        0.05
+    )
+    missing_share: Annotated[float, _plan_statistics("--missing-share", read_rate)] = 0.0
 
 
 @with_bundles
 def plan(
     wanted: StatisticsOptions,
+    *,
     n: Annotated[int | None, _plan_statistics("-n", read_integer)] = None,
     epsilon: Annotated[list[float] | None, _plan_accounting("--epsilon", read_target)] = None,
     width: Annotated[float | None, _plan_accounting("--width", read_positive)] = None,
@@ -298,6 +331,9 @@ def plan(
     like: Annotated[
         str, _plan_statistics("--like", word_from("mustdp.estimation.planning", "LIKE"))
     ] = "normal",
+    survey: PlanOptions,
+    relative: Annotated[bool, _plan_accounting("--relative")] = False,
+    releases: Annotated[int, _plan_accounting("--releases", read_integer)] = 1,
     report: ReportOption = None,
 ) -> Answer:
     """Say how wide the intervals of a release will be, or which epsilon a width needs.
@@ -319,14 +355,17 @@ def plan(
     }
     if relation is not None:
         settings["relation"] = relation
+    settings["releases"] = releases
 
     target = FileOptions(report=report).paths().get("--report")
 
-    from mustdp.estimation.planning import expected_widths, smallest_epsilon
+    from mustdp.estimation.planning import PlannedSurvey, expected_widths, smallest_epsilon
 
+    given = asdict(survey)
+    settings["survey"] = PlannedSurvey(weights=given.pop("weight_range"), **given)
     statistics, level = wanted.statistics, wanted.level
     if width is not None:
-        found = [smallest_epsilon(width, statistics, **settings)]
+        found = [smallest_epsilon(width, statistics, relative=relative, **settings)]
     else:
         found = [
             (one, expected_widths(statistics, epsilon=one, **settings)) for one in epsilon or ()
@@ -343,14 +382,23 @@ def plan(
     flat = [(at, one) for at, several in found for one in several]
     rows = [{"epsilon": at, **one.as_dict()} for at, one in flat]
     return Answer(
-        {"rows": rows, "n": n, "delta": settings["delta"], "like": like, "level": level},
-        heading=f"{n} records, expected; nothing was read and nothing is spent",
-        columns=("epsilon", "estimate of", "width", "standard error", "noise share"),
+        {
+            "rows": rows,
+            "n": n,
+            "delta": settings["delta"],
+            "like": like,
+            "level": level,
+            "releases": releases,
+        },
+        heading=f"{n} records, expected; nothing was read and nothing is spent"
+        + (f"; each of {releases} releases that share epsilon" if releases > 1 else ""),
+        columns=("epsilon", "estimate of", "width", "of value", "standard error", "noise share"),
         rows=tuple(
             (
                 given_or_rounded(at, "up", 4),
                 one.label,
                 _width(one.width),
+                _percent(one.relative_width),
                 _width(one.standard_error),
                 f"{100 * one.noise_share:.0f} %",
             )
@@ -363,6 +411,10 @@ def plan(
 def _epsilons_around(epsilon: float) -> list[float]:
     """Epsilons around one, for a picture."""
     return [epsilon * 2.0**k for k in range(-4, 4)]
+
+
+def _percent(share: float) -> str:
+    return f"{readable(100.0 * share, 'up', 3)} %" if share < float("inf") else "unknown"
 
 
 def _width(value: float) -> str:

@@ -11,7 +11,8 @@ Of a mean of t, a part of s, the n_t records of t are among the n_s, so that Cov
 (n_t / n_s) Var(mean_t). Totals of n records share them: with Y the totals, Cov(Y_s, Y_t) = -Y_s Y_t
 / n for groups that share no record, and Var(Y_t) + (Y_t^2 - Y_s Y_t) / n for a part t of s, each
 times the part of the population that was not sampled. Groups that overlap in part are refused.
-Where clusters may reach into both groups, the covariance is the worst that is possible.
+Where clusters may reach into both groups, or both are parts of the same strata, the covariance is
+the worst that is possible.
 
 *Tests.* The difference over its standard error is compared with Student's t, with Satterthwaite's
 (1946) degrees of freedom; a ratio has Fieller's (1954) interval, and the test is that of the
@@ -138,6 +139,8 @@ class _Family:
         if self.released is None or self.released.first is None:
             return None, None
         schema, cells = self.released.request.schema, self._cells
+        if schema.shares:  # groups within strata, which share the strata's numbers of records
+            return None, None
         slots = (first // cells, second // cells)
         if first % cells != second % cells:
             raise InvalidParameter("estimates that are compared must be of the same cell")

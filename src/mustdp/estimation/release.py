@@ -22,10 +22,12 @@ from mustdp.data.columns import (
     as_reading,
     check_missing,
 )
+from mustdp.data.engines import engine_of
 from mustdp.data.frames import as_frame
 from mustdp.data.opening import Records, open_records
 from mustdp.errors import InvalidParameter, NumericalFailure
-from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece
+from mustdp.estimation.engines import EngineTable, engine_table
+from mustdp.estimation.queries import BoundedSum, JointSums, NoisySums, Piece, PushedDown
 from mustdp.estimation.result import ReleasedEstimate, ReleasedFamily, ReleaseResult
 from mustdp.estimation.schema import Limits, PublicSchema, read_schema, read_shares
 from mustdp.estimation.statistics.counts import Clipping
@@ -120,8 +122,11 @@ def open_table(
     missing: Missing | None,
     weights: str | None = None,
     cluster: str | None = None,
-) -> Table:
+) -> Table | EngineTable:
     """The records of ``data`` with the ``used`` columns, as the schema describes them."""
+    engine = engine_of(data)
+    if engine is not None:
+        return engine_table(engine, schema, used, missing, weights, cluster)
     plain = _positions(data)
     read: dict[str, Wanted] = {}
     for k in sorted(used):
@@ -195,6 +200,9 @@ def missing_of(data: Any, missing: Any) -> Any:
 def column_names(data: Any) -> tuple[str, ...]:
     """The names of the columns of data in memory."""
     given = data.data if isinstance(data, Reading) else data
+    engine = engine_of(data)
+    if engine is not None:
+        return tuple(engine.columns)
     if hasattr(given, "__dask_graph__"):
         given = getattr(given, "_meta", None)
     frame = as_frame(given)
@@ -235,7 +243,7 @@ class Expectation:
 
 def run_rounds(
     schema: PublicSchema,
-    pieces: Callable[[], Iterable[Piece]],
+    pieces: Callable[[], Iterable[Piece] | PushedDown],
     requests_on: Callable[[PublicSchema], Sequence[StatisticRequest]],
     noise_multiplier: float,
     *,
@@ -733,14 +741,20 @@ def private_release(
     )
     read = 0
 
-    def pieces() -> Iterator[Piece]:
+    def counted(pieces: Iterable[Piece]) -> Iterator[Piece]:
         nonlocal read
         read = 0
-        for piece in table.pieces():
+        for piece in pieces:
             read += len(piece)
             yield piece
 
+    def pieces() -> Iterable[Piece] | PushedDown:
+        return table if isinstance(table, EngineTable) else counted(table.pieces())
+
     def charge() -> None:
+        nonlocal read
+        if isinstance(table, EngineTable):
+            read = table.records or 0
         if schema.public_size:
             warn_of_large_delta(privacy.delta, read)
         if grouping is not None and grouping.known and sum(grouping.known[0][1]) != read:

@@ -73,7 +73,7 @@ class MustdpAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc, u
     ... )
     >>> found = MustdpAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE).compose(batch, 100)
     >>> print(found.bounds(1e-5))
-    0.636 attained, 0.643 certified (replace-one)
+    0.636 attained, 0.640 certified (replace-one)
 
     Noise of standard deviation 8 on records with norms up to C = 1, one of which is replaced: the
     noise multiplier is 8 here and for the PLD accountant, and 4 for the RDP accountant, whose

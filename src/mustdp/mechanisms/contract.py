@@ -302,7 +302,7 @@ class Mechanism(ABC):
         return None
 
     def repeated(self, count: int) -> Mechanism | None:
-        """One mechanism that is no better than ``count`` of it, one directly after the other.
+        """One mechanism that is no better than ``count`` of it, among other releases too.
 
         Parameters
         ----------
@@ -317,12 +317,12 @@ class Mechanism(ABC):
         return None
 
     def joined(self, other: Mechanism) -> Mechanism | None:
-        """One mechanism that is no better than this one and then, directly, another.
+        """One mechanism that is no better than this one and another, among other releases too.
 
         Parameters
         ----------
         other : Mechanism
-            What follows.
+            The other.
 
         Returns
         -------

@@ -118,7 +118,7 @@ _STATED_EPSILON = Argument(
     "mechanism_epsilon",
     "E",
     "The epsilon of every release on its own (pure-dp, approximate-dp, randomized-response, "
-    "exponential-mechanism).",
+    "exponential-mechanism, permute-and-flip).",
     1e-9,
     100.0,
     parameter="epsilon",
@@ -235,6 +235,13 @@ MECHANISMS: tuple[RegisteredMechanism, ...] = (
             {"mechanism_epsilon": 1.0},
             {"mechanism_epsilon": 0.2},
         ),
+    ),
+    RegisteredMechanism(
+        "permute-and-flip",
+        "mustdp.mechanisms.exponential_mechanism",
+        "one candidate by permute-and-flip (McKenna & Sheldon 2020)",
+        arguments=(_STATED_EPSILON,),
+        examples=({"mechanism_epsilon": 1.0}, {"mechanism_epsilon": 0.2}),
     ),
     RegisteredMechanism(
         "zcdp",

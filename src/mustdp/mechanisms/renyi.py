@@ -13,7 +13,8 @@ A group of j records of a curve has delta_j(eps) <= delta(eps/j) (e^eps - 1)/(e^
 2017, Lemma 2.2).
 
 Adding up first and turning the sum into a profile once is much tighter than composing profiles, so
-parts of a plan that follow each other directly are joined. No output distribution is known, so
+all such parts of a plan are joined, whatever is released in between
+(docs/derivations/composition.md). No output distribution is known, so
 nothing is attained and the lower bound is 0.
 """
 
@@ -223,7 +224,7 @@ def zcdp(rho: float) -> Mechanism:
 
     Only upper bounds are known: lower bounds are 0. The guarantee must hold for batches that differ
     in one entry: swapped for schemes of a fixed batch size, left out for Poisson sampling under
-    add_remove. The rhos of releases that follow each other directly are added up first.
+    add_remove. The rhos of all releases are added up first.
 
     Parameters
     ----------
@@ -250,7 +251,7 @@ def renyi(orders: Sequence[float], epsilons: Sequence[float]) -> Mechanism:
 
     Only upper bounds are known: lower bounds are 0. The guarantee must hold for batches that differ
     in one entry: swapped for schemes of a fixed batch size, left out for Poisson sampling under
-    add_remove. Curves of releases that follow each other directly are added up first.
+    add_remove. The curves of all releases are added up first.
 
     Parameters
     ----------

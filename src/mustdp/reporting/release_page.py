@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from mustdp.estimation.codebook import Codebook
@@ -15,6 +16,7 @@ from mustdp.estimation.result import (
     ReleasedEstimate,
     ReleaseResult,
 )
+from mustdp.estimation.tables import OTHER
 from mustdp.ledger.records import LedgerStatus
 from mustdp.numerics.formatting import (
     as_stated,
@@ -40,6 +42,8 @@ _RIGHT: Literal["right"] = "right"
 _WIDTH, _HEIGHT = 4.6, 3.6
 #: Pictures on one page, and estimates in one of them.
 _MOST_PICTURES, _MOST_BARS = 12, 40
+#: Lines that can be told apart.
+_MOST_LINES = 8
 
 
 def release_page(
@@ -151,15 +155,19 @@ def _page(
 
 
 def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Page:
-    """The page of a plan: expected widths against epsilon, as a picture and as a table."""
+    """The page of a plan: expected widths against epsilon, as a picture and as a table.
+
+    Of a large table the picture has the median and the widest of every statistic.
+    """
+    lines = [(at, _summarised(found)) for at, found in widths]
 
     def draw(theme: Theme) -> Figure:
         axes = new_axes(theme, _WIDTH, _HEIGHT)
-        return figure_of(widths_against_epsilon(widths, ax=axes, theme=theme))
+        return figure_of(widths_against_epsilon(lines, ax=axes, theme=theme))
 
     # A number that is public has no width, and hundreds of lines cannot be told apart.
-    drawn = any(0.0 < one.width < math.inf for _, found in widths for one in found)
-    drawn = drawn and len(widths[0][1]) <= _MOST_BARS
+    drawn = any(0.0 < one.width < math.inf for _, found in lines for one in found)
+    drawn = drawn and len(lines[0][1]) <= 2 * _MOST_LINES
     return Page(
         "Before anything is spent",
         f"Expected widths of intervals for {n:,} records",
@@ -173,6 +181,23 @@ def plan_page(widths: Sequence[tuple[float, Sequence[Expected]]], n: int) -> Pag
             ],
         ),
     )
+
+
+def _summarised(found: Sequence[Expected]) -> Sequence[Expected]:
+    """All lines where there are few, else the median and the widest of every statistic."""
+    if len(found) <= _MOST_LINES:
+        return found
+    families: dict[str, list[Expected]] = {}
+    for one in found:
+        if OTHER not in (one.group or "").split(", "):
+            name = one.label.removesuffix(f" ({one.group})").partition(": ")[0]
+            families.setdefault(name, []).append(one)
+    lines = []
+    for name, rows in families.items():
+        ordered = sorted(rows, key=lambda one: one.width)
+        for word, one in (("median", ordered[len(ordered) // 2]), ("widest", ordered[-1])):
+            lines.append(replace(one, label=f"{name}, {word} of {len(rows)}"))
+    return lines
 
 
 def _picture(result: ReleaseResult, name: str, bars: int, number: int) -> dict[str, Rendered]:

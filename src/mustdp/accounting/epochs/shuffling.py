@@ -63,7 +63,7 @@ _UP = 1.0 + 1e-12
 # cancellation.
 
 
-class Contrast(Protocol):
+class LikelihoodDifference(Protocol):
     """Option prices of D = X - (1 + x) X' in one order of the neighbours."""
 
     @property
@@ -200,7 +200,7 @@ def _turning(s: float, alpha: float, d: FloatArray) -> FloatArray:
 class WorstTerm:
     """D at one alpha = 1 + x: what every batch is replaced by."""
 
-    contrast: Contrast
+    contrast: LikelihoodDifference
     x: float
 
     @property
@@ -868,7 +868,9 @@ _MOST_MISSED = 3
 class ShuffledProfile:
     """One order of the neighbours: the smallest of both forms and of no amplification."""
 
-    def __init__(self, contrast: Contrast, marks: Marks, bins: int, released: float) -> None:
+    def __init__(
+        self, contrast: LikelihoodDifference, marks: Marks, bins: int, released: float
+    ) -> None:
         """``released`` is the chance that the record is in a batch that is released."""
         self._contrast, self._marks, self._bins, self._released = contrast, marks, bins, released
         #: The other order of the neighbours, where that has another profile.

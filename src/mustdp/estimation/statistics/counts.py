@@ -212,11 +212,17 @@ class CellCounts(BoundedSum):
         count = len(self.rule.labels)
         places = slots * count + self.rule.places(values)
         counts = np.bincount(places, minlength=self.schema.slots * count)
-        found: FloatArray = counts.reshape(self.schema.slots, count).astype(np.float64)
+        return self.from_counts(
+            counts.reshape(self.schema.slots, count).astype(np.float64), per_step
+        )
+
+    def from_counts(self, counts: FloatArray, per_step: float) -> FloatArray:
+        """The sums of records that count once, from their numbers (slots, cells)."""
+        found = counts
         if self._halved:
             found = (found[:, :1] - found[:, 1:]) * 0.5
-        found *= 2.0 * np.trunc(0.5 * per_step) if self._halved else np.trunc(per_step)
-        return found
+        step = 2.0 * np.trunc(0.5 * per_step) if self._halved else np.trunc(per_step)
+        return np.asarray(found * step)
 
     def natural(self, vectors: FloatArray) -> FloatArray:
         """All records, and those of every cell."""
@@ -397,7 +403,11 @@ class ReleasedCount(StatisticRequest):
         yield "", Interval(n, 0.0, (n, n))
 
     def read(self, at: SlotRelease) -> Iterator[tuple[str, Interval]]:
-        """The first natural sum of any part."""
+        """The first natural sum of any part; of all records, the public number."""
+        grouping = self.schema.grouping
+        if self.schema.known_total and grouping is not None and not grouping.keys[at.slot]:
+            yield from self.read_public()
+            return
         effect = Spread(0.0 if self._at_hand else 1.0, 0.0)
         yield "", number_of_records(at, 0, effect)
 

@@ -124,11 +124,21 @@ class Running(BoundedSum):
         if piece.weights is not None:
             return super().sums(piece, per_step)
         values, slots, _ = present(piece, self.columns)
-        count = len(self._columns.vectors)
+        count = self.cell_count
         places = slots * count + self.cells(values, slots)
         counts = np.bincount(places, minlength=self.schema.slots * count)
-        whole = np.trunc(self._columns.vectors * per_step)
-        found: FloatArray = counts.reshape(self.schema.slots, count).astype(np.float64) @ whole
+        return self.from_counts(
+            counts.reshape(self.schema.slots, count).astype(np.float64), per_step
+        )
+
+    @property
+    def cell_count(self) -> int:
+        """Cells that a record can be in: one more than points."""
+        return len(self._columns.vectors)
+
+    def from_counts(self, counts: FloatArray, per_step: float) -> FloatArray:
+        """The sums of records that count once, from their numbers (slots, cells)."""
+        found: FloatArray = counts @ np.trunc(self._columns.vectors * per_step)
         return found
 
     def natural(self, vectors: FloatArray) -> FloatArray:
@@ -472,19 +482,24 @@ def grid_for(column: Range, whole: bool = False) -> tuple[float, ...]:
     if whole:
         step = math.ceil(column.width / FINE)
         return tuple(column.lower + step * k for k in range(math.ceil(column.width / step)))
-    if points := whole_grid(column):
-        return points
-    steps = np.arange(FINE) / FINE
-    return tuple((column.lower + column.width * steps).tolist())
+    return whole_grid(column) or _even(column, FINE)
 
 
 def whole_grid(column: Range) -> tuple[float, ...]:
     """Whole numbers, and even parts between them, if the ends are whole and not too far apart."""
-    low, high = column.lower, column.upper
-    if not (low == math.floor(low) and high == math.floor(high) and high - low <= POINTS):
-        return ()
-    parts = 2 ** int(math.log2(POINTS // (high - low)))
-    return tuple(low + k / parts for k in range(int(high - low) * parts))
+    length = _whole_length(column, POINTS)
+    return _even(column, length * 2 ** int(math.log2(POINTS // length))) if length else ()
+
+
+def _whole_length(column: Range, most: int) -> int:
+    """How far apart the ends are, if both are whole and not too far apart; else 0."""
+    whole = column.lower.is_integer() and column.upper.is_integer() and column.width <= most
+    return int(column.width) if whole else 0
+
+
+def _even(column: Range, count: int) -> tuple[float, ...]:
+    """So many even steps from the lower end on; in this order of operations exact if whole."""
+    return tuple((column.lower + column.width * np.arange(count) / count).tolist())
 
 
 def values_are_whole(column: Column, grid: tuple[float, ...], curve: FloatArray) -> bool:
@@ -851,11 +866,10 @@ def _fitting(column: Range) -> tuple[tuple[float, ...], bool]:
 
     Short ranges between whole numbers get even parts between them, so that all of them are in it.
     """
-    length, points = column.width, DEFAULT_GRID
-    if column.lower.is_integer() and column.upper.is_integer() and length <= _WHOLE:
-        points = int(length) * (1 if length >= _FEW else DEFAULT_GRID // int(length))
-    grid = column.lower + length * np.arange(points) / points  # in this order exact if whole
-    return tuple(grid.tolist()), points == length
+    length, points = _whole_length(column, _WHOLE), DEFAULT_GRID
+    if length:
+        points = length * (1 if length >= _FEW else DEFAULT_GRID // length)
+    return _even(column, points), points == column.width
 
 
 @register

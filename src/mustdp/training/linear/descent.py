@@ -22,7 +22,7 @@ from mustdp.numerics.checks import frozen
 from mustdp.randomness.keys import BatchKey, batch_key
 from mustdp.randomness.noise_bits import NoiseSource
 from mustdp.sampling.batch import Batch
-from mustdp.sampling.catalogue import NAMES
+from mustdp.sampling.catalogue import COMPARED
 from mustdp.sampling.epochs import Sampling
 from mustdp.sampling.schemes import scheme_by_name
 from mustdp.sampling.streams import BatchStream
@@ -731,7 +731,7 @@ def resolve_scheme(
         return scheme
     if not isinstance(scheme, str):
         raise InvalidParameter(
-            f"scheme must be one of {', '.join(NAMES)} or a scheme object, got {scheme!r}"
+            f"scheme must be one of {', '.join(COMPARED)} or a scheme object, got {scheme!r}"
         )
     if scheme == "poisson" and relation != Relation.REPLACE_ONE:
         warnings.warn(
