@@ -92,10 +92,10 @@ def network(model: str) -> nn.Module:
     """The linear model on the features, or the network on the pictures."""
     torch.manual_seed(0)
     if model == "scattering":
-        model = nn.Linear(81 * 49, 10)
-        nn.init.zeros_(model.weight)
-        nn.init.zeros_(model.bias)
-        return model
+        linear = nn.Linear(81 * 49, 10)
+        nn.init.zeros_(linear.weight)
+        nn.init.zeros_(linear.bias)
+        return linear
     return nn.Sequential(
         nn.Conv2d(1, 16, 8, 2, padding=2), nn.Tanh(), nn.MaxPool2d(2, 1),
         nn.Conv2d(16, 32, 4, 2), nn.Tanh(), nn.MaxPool2d(2, 1),
